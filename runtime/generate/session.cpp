@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "shaders/embedding/given_rows.params.h"
 #include "step/warm_up.h"
 
 namespace pumice {
@@ -14,8 +13,7 @@ namespace {
 
 // How many of a conversation's tokens are rows of pictures.
 size_t given_rows(std::span<const uint32_t> tokens) {
-  return static_cast<size_t>(
-      std::ranges::count_if(tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+  return static_cast<size_t>(std::ranges::count_if(tokens, is_given));
 }
 
 } // namespace

@@ -20,6 +20,8 @@ enum class MessageKind : uint32_t {
   write,   // the same with what is written
   prepare, // compile all kernels of a session
   end,     // a session
+  ask,     // of plan-split, between processes that have no sessions
+  answer,  // to that, unless it is `failed`
   failed,  // a stage has an error: its code and its sentence
   quit,    // all of it
 };

@@ -94,6 +94,9 @@ Status StageServer::handle(const Message& message) {
   case MessageKind::failed:
   case MessageKind::quit:
     break; // run() has them
+  case MessageKind::ask:
+  case MessageKind::answer:
+    break; // not for stages
   }
   return {};
 }

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "shaders/embedding/given_rows.params.h"
 #include "step/check_tokens.h"
 #include "step/snapshot.h"
 
@@ -33,10 +32,6 @@ bool sees_whole_pictures(const Model& model) {
 bool has_places(const Model& model) {
   const std::optional<PictureTokens>& pictures = model.shape().pictures;
   return pictures && pictures->of_any_size();
-}
-
-bool is_given(uint32_t token) {
-  return (token & GIVEN_ROW) != 0;
 }
 
 // The rows of a picture that lie side by side with a position: the first of them, and the one after the last.

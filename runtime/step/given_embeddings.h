@@ -4,8 +4,14 @@
 #include <vector>
 
 #include "media/patch_grid.h"
+#include "shaders/embedding/given_rows.params.h"
 
 namespace pumice {
+
+// Whether a token of a text is a row of a picture.
+inline bool is_given(uint32_t token) {
+  return (token & GIVEN_ROW) != 0;
+}
 
 // The embeddings of a text's tokens that are rows of pictures.
 struct GivenEmbeddings {

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "shaders/embedding/given_rows.params.h"
+#include "step/given_embeddings.h"
 
 namespace pumice {
 
 RotaryPlaces::RotaryPlaces(std::span<const uint32_t> tokens, std::span<const PatchGrid> grids) {
   size_t last = tokens.size();
-  while (last > 0 && (tokens[last - 1] & GIVEN_ROW) == 0) --last;
+  while (last > 0 && !is_given(tokens[last - 1])) --last;
   places_.reserve(last);
   uint32_t row = 0; // of the picture
   for (const uint32_t token : tokens.first(last)) {
-    if ((token & GIVEN_ROW) == 0 || grids.empty()) {
+    if (!is_given(token) || grids.empty()) {
       places_.push_back({lag_, 0, 0});
       continue;
     }

@@ -11,8 +11,8 @@
 #include "recording/compile_kernels.h"
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
-#include "shaders/embedding/given_rows.params.h"
 #include "step/check_tokens.h"
+#include "step/given_embeddings.h"
 #include "step/runner_layout.h"
 
 namespace pumice {
@@ -192,7 +192,7 @@ Status Runner::check_row(const StepToken& row) const {
                               : shape.encoder->kind == InputKind::tokens  ? shape.encoder->vocabulary
                               : shape.encoder->kind == InputKind::patches ? UINT32_MAX
                                                                           : memory_.size.sequences;
-  const bool given = !encodes && shape.pictures && (row.token & GIVEN_ROW) != 0;
+  const bool given = !encodes && shape.pictures && is_given(row.token);
   // The target of a sound's first row is its number of samples.
   const bool samples = encodes && shape.encoder->kind == InputKind::samples;
   PUMICE_CHECK(

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "shaders/embedding/given_rows.params.h"
 #include "step/cache_transfer.h"
+#include "step/given_embeddings.h"
 
 namespace pumice {
 
@@ -80,7 +80,7 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
   check.at_most("tokens", runner.size().context, snapshot.tokens.size(), "the session's context");
   const uint32_t vocabulary = runner.model().shape().vocabulary;
   for (size_t i = 0; i < snapshot.tokens.size(); ++i) {
-    if (runner.model().shape().pictures && (snapshot.tokens[i] & GIVEN_ROW) != 0) continue;
+    if (runner.model().shape().pictures && is_given(snapshot.tokens[i])) continue;
     check.at_most(fmt::format("token {}", i), vocabulary - 1, snapshot.tokens[i], "the vocabulary's last");
   }
   const std::span<const CacheRef> caches = runner.caches();

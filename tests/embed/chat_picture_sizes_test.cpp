@@ -3,6 +3,7 @@
 #include "media/patches.h"
 #include "support/embedding.h"
 #include "support/picture_answers.h"
+#include "support/session.h"
 
 using namespace pumice;
 using namespace picture_tests;
@@ -114,9 +115,7 @@ struct Player {
     options.size.chunk = 8;
     const auto own = require(Session::create(loaded, options));
     REQUIRE(own->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
-    std::vector<uint32_t> answer;
-    for (uint32_t i = 0; i < answer_tokens; ++i) answer.push_back(require(own->next()));
-    return answer;
+    return take(*own, answer_tokens);
   }
 };
 

@@ -11,6 +11,7 @@
 #include "support/model.h"
 #include "support/require.h"
 #include "support/seeing_folder.h"
+#include "support/session.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -169,9 +170,7 @@ struct Player {
     session_options.size.chunk = 8;
     const auto own = require(Session::create(loaded, session_options));
     REQUIRE(own->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
-    std::vector<uint32_t> answer;
-    for (uint32_t i = 0; i < answer_tokens; ++i) answer.push_back(require(own->next()));
-    return answer;
+    return take(*own, answer_tokens);
   }
 };
 

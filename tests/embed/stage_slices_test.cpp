@@ -153,20 +153,8 @@ TEST_CASE("batches in slices over stages, one text of which is dropped in the mi
   constexpr uint32_t dropped = 2; // ids begin at 1
   enum class Steps { in_one, sliced, mixed };
   const auto texts_of = [&](pumice_model* model, Steps steps, float budget) {
-    pumice_batch_options options = {sizeof options};
-    options.texts = 2; // the others wait
-    options.context = 64;
-    options.chunk = 8;
-    const BatchHandle batch = make_batch(model, options);
+    const BatchHandle batch = two_at_a_time(model, prompts, sampling);
     pumice_error error;
-    for (const char* each : prompts) {
-      pumice_request request = {sizeof request};
-      request.text = each;
-      request.max_tokens = 12;
-      request.sampling = &sampling;
-      uint32_t text = 0;
-      require_ok(pumice_batch_add(batch.get(), &request, &text, &error), error);
-    }
     std::map<uint32_t, Story> told;
     const auto take = [&] {
       while (const pumice_event* event = pumice_batch_poll(batch.get()))

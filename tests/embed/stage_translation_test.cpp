@@ -1,8 +1,5 @@
 // Translators and transcribers over the stages of a model: whole steps, and slices of time.
-#include <chrono>
 #include <fstream>
-#include <functional>
-#include <sstream>
 #include <thread>
 
 #include "gpu/vulkan_table.h"
@@ -10,6 +7,7 @@
 #include "support/external_vulkan.h"
 #include "support/listener.h"
 #include "support/temporary_folder.h"
+#include "support/translators.h"
 #include "support/whisper_folder.h"
 #include "support/word_folder.h"
 
@@ -43,16 +41,6 @@ struct Staged {
   }
 };
 
-TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t output_tokens = 0) {
-  pumice_translator_options options = {sizeof options};
-  options.beams = beams;
-  options.output_tokens = output_tokens;
-  pumice_translator* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_translator_create(model, &options, &made, &error), error);
-  return TranslatorHandle(made);
-}
-
 std::string translate(pumice_translator* translator, const std::string& line) {
   char text[256] = "";
   pumice_error error;
@@ -60,53 +48,12 @@ std::string translate(pumice_translator* translator, const std::string& line) {
   return text;
 }
 
-void begin(pumice_translator* translator, const std::string& line) {
-  pumice_input input = {sizeof input};
-  input.text = line.c_str();
-  pumice_error error;
-  require_ok(pumice_translate_begin(translator, &input, &error), error);
-}
-
-std::string read(pumice_translator* translator) {
-  char text[256] = "";
-  pumice_error error;
-  require_ok(pumice_translate_read(translator, text, sizeof text, nullptr, &error), error);
-  return text;
-}
-
-uint32_t run_slices(const std::function<pumice_status(pumice_slice*, pumice_error*)>& advance) {
-  pumice_slice slice = {sizeof slice};
-  pumice_error error;
-  uint32_t slices = 0;
-  const auto start = std::chrono::steady_clock::now();
-  do {
-    require_ok(advance(&slice, &error), error);
-    slices += slice.dispatches > 0;
-    if (slice.dispatches == 0) std::this_thread::yield();
-    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
-  } while (slice.active);
-  return slices;
-}
-
 std::string translate_in_slices(pumice_translator* translator, const std::string& line, float budget,
                                 uint32_t* slices = nullptr) {
-  begin(translator, line);
-  const uint32_t count = run_slices([&](pumice_slice* slice, pumice_error* error) {
-    return pumice_translate_advance(translator, budget, nullptr, slice, error);
-  });
+  begin(translator, text_input(line.c_str()));
+  const uint32_t count = advance_to_the_end(translator, budget);
   if (slices) *slices = count;
   return read(translator);
-}
-
-TranscriberHandle make_transcriber(pumice_model* model, uint32_t beams) {
-  pumice_transcriber_options options = {sizeof options};
-  options.no_fallback = true;
-  options.max_tokens = 12;
-  options.beams = beams;
-  pumice_transcriber* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_transcriber_create(model, &options, &made, &error), error);
-  return TranscriberHandle(made);
 }
 
 } // namespace
@@ -200,7 +147,7 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
     pumice_slice slice = {sizeof slice};
     for (uint32_t after = 0; after < slices / 2; after += slices / 8) {
       CAPTURE(after);
-      begin(translator, date);
+      begin(translator, text_input(date.c_str()));
       for (uint32_t i = 0; i < after;) {
         require_ok(pumice_translate_advance(translator, 100, nullptr, &slice, &error), error);
         i += slice.dispatches > 0;
@@ -215,7 +162,7 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
         CHECK(translate_in_slices(translator, "le 3 mars 2021", 1000) == "2021-03-03");
       }
     }
-    begin(translator, date);
+    begin(translator, text_input(date.c_str()));
     int discarded = 0;
     for (int frame = 0; frame == 0 || slice.active; ++frame) {
       REQUIRE(frame < 20000);

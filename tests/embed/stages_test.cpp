@@ -132,20 +132,8 @@ TEST_CASE("batches in stages, and sessions of several threads") {
   const pumice_sampling sampling = warm();
   const char* prompts[] = {"Once upon a time", "One day a dog", "Lily and Tom"};
   const auto texts_of = [&](pumice_model* model) {
-    pumice_batch_options options = {sizeof options};
-    options.texts = 2; // the third one waits
-    options.context = 64;
-    options.chunk = 8;
-    const BatchHandle batch = make_batch(model, options);
+    const BatchHandle batch = two_at_a_time(model, prompts, sampling);
     pumice_error error;
-    for (const char* each : prompts) {
-      pumice_request request = {sizeof request};
-      request.text = each;
-      request.max_tokens = 12;
-      request.sampling = &sampling;
-      uint32_t text = 0;
-      require_ok(pumice_batch_add(batch.get(), &request, &text, &error), error);
-    }
     std::map<uint32_t, Story> stories_told;
     for (bool active = true; active;) {
       require_ok(pumice_batch_step(batch.get(), &active, &error), error);

@@ -1,8 +1,5 @@
 // Translating and transcribing in slices of time.
 #include <array>
-#include <chrono>
-#include <functional>
-#include <thread>
 
 #include "gpu/vulkan_table.h"
 #include "support/embedding.h"
@@ -10,6 +7,7 @@
 #include "support/fixtures.h"
 #include "support/listener.h"
 #include "support/temporary_folder.h"
+#include "support/translators.h"
 #include "support/whisper_folder.h"
 #include "support/word_folder.h"
 
@@ -18,73 +16,11 @@ namespace {
 constexpr const char* date = "the third of may, 1987";
 constexpr std::array budgets = {1.0f, 10.0f, 100.0f, 1000.0f, 1e4f, 1e5f, 1e6f};
 
-TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t output_tokens = 0) {
-  pumice_translator_options options = {sizeof options};
-  options.beams = beams;
-  options.output_tokens = output_tokens;
-  pumice_translator* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_translator_create(model, &options, &made, &error), error);
-  return TranslatorHandle(made);
-}
-
-TranscriberHandle make_transcriber(pumice_model* model, uint32_t beams) {
-  pumice_transcriber_options options = {sizeof options};
-  options.no_fallback = true;
-  options.max_tokens = 12;
-  options.beams = beams;
-  pumice_transcriber* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_transcriber_create(model, &options, &made, &error), error);
-  return TranscriberHandle(made);
-}
-
-pumice_input text_input(const char* text) {
-  pumice_input input = {sizeof input};
-  input.text = text;
-  return input;
-}
-
 std::string translate(pumice_translator* translator, const pumice_input& input) {
   char text[4096] = "";
   pumice_error error;
   require_ok(pumice_translate_input(translator, &input, text, sizeof text, nullptr, &error), error);
   return text;
-}
-
-std::string read(pumice_translator* translator) {
-  char text[4096] = "";
-  size_t count = 0;
-  pumice_error error;
-  require_ok(pumice_translate_read(translator, text, sizeof text, &count, &error), error);
-  CHECK(count == std::string(text).size());
-  return text;
-}
-
-// Slices until there is no more to do. Returns the number of those that were not empty.
-uint32_t run_slices(const std::function<pumice_status(pumice_slice*, pumice_error*)>& advance) {
-  pumice_slice slice = {sizeof slice};
-  pumice_error error;
-  uint32_t slices = 0;
-  const auto start = std::chrono::steady_clock::now();
-  do {
-    require_ok(advance(&slice, &error), error);
-    slices += slice.dispatches > 0;
-    if (slice.dispatches == 0) std::this_thread::yield();
-    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
-  } while (slice.active);
-  return slices;
-}
-
-uint32_t advance_to_the_end(pumice_translator* translator, float budget) {
-  return run_slices([&](pumice_slice* slice, pumice_error* error) {
-    return pumice_translate_advance(translator, budget, nullptr, slice, error);
-  });
-}
-
-void begin(pumice_translator* translator, const pumice_input& input) {
-  pumice_error error;
-  require_ok(pumice_translate_begin(translator, &input, &error), error);
 }
 
 void check_budgets(pumice_translator* translator, const pumice_input& input, const std::string& expected) {

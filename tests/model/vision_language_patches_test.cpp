@@ -8,6 +8,7 @@
 #include "step/patch_order.h"
 #include "support/command.h"
 #include "support/picture_answers.h"
+#include "support/session.h"
 
 using namespace pumice;
 using namespace picture_tests;
@@ -376,11 +377,6 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
   options.size.cache = CacheType::f32;
   SamplingParams greedy;
   greedy.temperature = 0;
-  const auto take = [](Session& session, size_t count) {
-    std::vector<uint32_t> ids;
-    while (ids.size() < count) ids.push_back(require(session.next()));
-    return ids;
-  };
   const size_t half = expected.size() / 2;
   const std::vector<uint32_t> rest(expected.begin() + static_cast<ptrdiff_t>(half), expected.end());
   const auto session = require(Session::create(model, options));

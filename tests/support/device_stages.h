@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,4 +49,24 @@ inline pumice_sampling warm() {
   sampling.repeat_penalty = 1.2f;
   sampling.seed = 5;
   return sampling;
+}
+
+// A batch of texts that continue these prompts, of which all but two wait.
+inline BatchHandle two_at_a_time(pumice_model* model, std::span<const char* const> prompts,
+                                 const pumice_sampling& sampling) {
+  pumice_batch_options options = {sizeof options};
+  options.texts = 2;
+  options.context = 64;
+  options.chunk = 8;
+  BatchHandle batch = make_batch(model, options);
+  pumice_error error;
+  for (const char* each : prompts) {
+    pumice_request request = {sizeof request};
+    request.text = each;
+    request.max_tokens = 12;
+    request.sampling = &sampling;
+    uint32_t text = 0;
+    require_ok(pumice_batch_add(batch.get(), &request, &text, &error), error);
+  }
+  return batch;
 }

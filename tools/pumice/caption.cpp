@@ -116,7 +116,7 @@ public:
       PUMICE_TRY(const std::vector<uint32_t> words, words_around(picture.grid, shape.pictures->markup));
       PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(picture.inputs));
       PUMICE_TRY(PicturePrompt prompt,
-                 with_pictures(*shape.pictures, words, rows, "--prompt", picture.grids()));
+                 with_pictures(*shape.pictures, words, rows, "--prompt", grids_of(picture.inputs)));
       PUMICE_CHECK(make_room(model, prompt.tokens.size(), batch));
       PUMICE_TRY(const Hypothesis written, write(*batch, std::move(prompt)));
       print(options_, path, std::span(&written, 1), generation_, *tokenizer_);

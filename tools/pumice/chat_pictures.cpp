@@ -95,7 +95,7 @@ std::vector<PatchGrid> ChatPictures::patch_grids(const ordered_json& messages) c
   const auto add = [&](size_t, const ordered_json& part) -> Status {
     const auto found = read_.find(part.value("checksum", ""));
     const std::vector<PatchGrid> own =
-        found == read_.end() ? std::vector<PatchGrid>(1) : found->second.pixels.grids();
+        found == read_.end() ? std::vector<PatchGrid>(1) : grids_of(found->second.pixels.inputs);
     all.insert(all.end(), own.begin(), own.end());
     return {};
   };

@@ -9,10 +9,11 @@
 #include "model/vocabulary.h"
 #include "model_inputs.h"
 #include "model_kind.h"
+#include "picture_input.h"
 #include "picture_rows.h"
 #include "prompt.h"
-#include "shaders/embedding/given_rows.params.h"
 #include "step/batch_groups.h"
+#include "step/given_embeddings.h"
 #include "terminal.h"
 #include "text/continued_text.h"
 #include "text/stop_strings.h"
@@ -231,9 +232,7 @@ public:
       const std::span own = std::span(pictures_.inputs).subspan(next, pictures_in(ids, next));
       next += own.size();
       PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(own));
-      std::vector<PatchGrid> grids;
-      for (const EncoderInput& picture : own) grids.push_back(picture.grid);
-      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids));
+      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids_of(own)));
       Text text;
       text.source = prompts_.source;
       text.prompt = std::move(prompt.tokens);
@@ -293,7 +292,7 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   const uint32_t context = session_size(options.size, shape).context;
   TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
     std::vector<uint32_t> tokens = text.prompt;
-    if (text.given) std::erase_if(tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+    if (text.given) std::erase_if(tokens, is_given);
     PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
     return check_fits(text.prompt.size(), context, text.source);
   });

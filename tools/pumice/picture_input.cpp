@@ -8,7 +8,7 @@
 
 namespace pumice::command {
 
-std::vector<PatchGrid> PromptPicture::grids() const {
+std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs) {
   std::vector<PatchGrid> all;
   for (const EncoderInput& input : inputs) all.push_back(input.grid);
   return all;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "io/model_file.h"
 #include "media/preprocess.h"
@@ -13,10 +15,10 @@ namespace pumice::command {
 struct PromptPicture {
   PictureGrid grid;
   std::vector<EncoderInput> inputs;
-
-  // Of the inputs' patches, which pictures of one size do not have.
-  std::vector<PatchGrid> grids() const;
 };
+
+// Of the inputs' patches, which pictures of one size do not have.
+std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs);
 
 // Reads pictures and prepares them as the model's preprocessor_config.json says.
 class PictureInput {

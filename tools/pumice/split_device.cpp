@@ -27,41 +27,39 @@ static_assert(std::is_trivially_copyable_v<DeviceCosts>);
 constexpr size_t long_echo = size_t{60} << 10;
 constexpr int echoes = 20;
 
-Status send_bytes(Hop& hop, std::span<const std::byte> bytes, std::span<const std::byte> more = {}) {
-  PUMICE_TRY(const std::span<std::byte> room, hop.begin(bytes.size() + more.size()));
-  std::ranges::copy(bytes, room.begin());
-  std::ranges::copy(more, room.begin() + static_cast<ptrdiff_t>(bytes.size()));
-  return hop.send();
-}
-
 Status send(Hop& hop, const Request& request, std::span<const std::byte> more = {}) {
-  return send_bytes(hop, std::as_bytes(std::span(&request, 1)), more);
+  return send_message(hop, {MessageKind::ask}, std::as_bytes(std::span(&request, 1)), more);
 }
 
-// An answer begins with the code of an error, 0 for none.
 template <class Value>
 Status answer(Hop& hop, const Result<Value>& value) {
-  const uint32_t failed = value.ok() ? 0 : 1;
-  std::vector<std::byte> bytes(sizeof failed);
-  std::memcpy(bytes.data(), &failed, sizeof failed);
-  if (!value.ok()) return send_bytes(hop, bytes, to_bytes(value.error()));
-  return send_bytes(hop, bytes, std::as_bytes(std::span(&*value, 1)));
+  if (!value.ok()) return send_message(hop, {MessageKind::failed}, to_bytes(value.error()));
+  return send_message(hop, {MessageKind::answer}, std::as_bytes(std::span(&*value, 1)));
+}
+
+Result<Message> receive(Hop& hop) {
+  PUMICE_TRY(const std::span<const std::byte> bytes, hop.receive());
+  return message_of(bytes, hop);
+}
+
+// What one of the two sent, which both have from the same source.
+template <class Value>
+Result<Value> value_of(const Message& message, const Hop& hop) {
+  Value value = {};
+  if (message.bytes.size() < sizeof value) {
+    return Error{Code::internal, hop.sender() +
+                                     ": its message is too short: start all processes with the same "
+                                     "program"};
+  }
+  std::memcpy(&value, message.bytes.data(), sizeof value);
+  return value;
 }
 
 template <class Value>
 Result<Value> answer_from(Hop& hop) {
-  PUMICE_TRY(const std::span<const std::byte> bytes, hop.receive());
-  uint32_t failed = 0;
-  Value value = {};
-  const bool whole = bytes.size() >= sizeof failed;
-  if (whole) std::memcpy(&failed, bytes.data(), sizeof failed);
-  if (failed) return error_from(bytes.subspan(sizeof failed));
-  if (bytes.size() != sizeof failed + sizeof value) {
-    return Error{Code::internal, hop.sender() + ": its answer has another length: start all processes with "
-                                                "the same program"};
-  }
-  std::memcpy(&value, bytes.data() + sizeof failed, sizeof value);
-  return value;
+  PUMICE_TRY(const Message message, receive(hop));
+  if (message.header.kind == MessageKind::failed) return error_from(message.bytes);
+  return value_of<Value>(message, hop);
 }
 
 class LocalDevice : public SplitDevice {
@@ -112,8 +110,8 @@ public:
     for (int i = 0; i < echoes; ++i) {
       const auto start = std::chrono::steady_clock::now();
       PUMICE_CHECK(send(*to_, {Ask::echo}, sent));
-      PUMICE_TRY(const auto back, from_->receive());
-      if (back.size() != sizeof(Request) + bytes)
+      PUMICE_TRY(const Message back, receive(*from_));
+      if (back.bytes.size() != bytes)
         return Error{Code::internal, name_ + ": it sent other bytes back than it got"};
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       least = std::min(least, took.count());
@@ -154,13 +152,11 @@ Status serve_split(const std::function<Result<std::unique_ptr<SplitDevice>>()>& 
   PUMICE_TRY(const std::unique_ptr<Hop> to, others()->hop_to(0));
   std::optional<Result<std::unique_ptr<SplitDevice>>> device; // opened when it is first asked for
   for (;;) {
-    PUMICE_TRY(const std::span<const std::byte> bytes, from->receive());
-    Request request;
-    if (bytes.size() < sizeof request) return Error{Code::internal, "a question of plan-split is too short"};
-    std::memcpy(&request, bytes.data(), sizeof request);
+    PUMICE_TRY(const Message message, receive(*from));
+    PUMICE_TRY(const Request request, value_of<Request>(message, *from));
     if (request.ask == Ask::end) return {};
     if (request.ask == Ask::echo) {
-      PUMICE_CHECK(send_bytes(*to, bytes));
+      PUMICE_CHECK(send_message(*to, {MessageKind::answer}, message.bytes.subspan(sizeof request)));
       continue;
     }
     if (!device) device = open();
