@@ -460,3 +460,18 @@ TEST_CASE("bench compare refuses what cannot be compared") {
   CHECK(forced.err.find("Another device") != std::string::npos);
   CHECK(forced.out.find("| cannot tell ") != std::string::npos);
 }
+
+TEST_CASE("bench's profile is of all tokens of a step") {
+  const auto milliseconds = [](const std::string& text, const std::string& heading) {
+    const size_t at = text.find("\n" + heading);
+    REQUIRE(at != text.npos);
+    return std::stod(text.substr(text.find(": ", at) + 2));
+  };
+  const CommandResult result =
+      bench(fixtures().story(), {"-p", "8", "-n", "0", "--context", "128", "--chunk", "64", "--profile"});
+  CAPTURE(result.out);
+  REQUIRE(result.status == 0);
+  // Much of a small model's step is the launches' time.
+  CHECK(milliseconds(result.out, "64 tokens from position 32: ") >
+        2 * milliseconds(result.out, "1 token from position 63: "));
+}

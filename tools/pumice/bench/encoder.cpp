@@ -122,9 +122,12 @@ Status add_work(Runner& runner, uint32_t tokens, double times, Measurement& resu
 }
 
 Status profile_step(Encoder& encoder, std::span<const EncoderInput> inputs, uint32_t tokens) {
-  PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
-  for (const InputRange& range : ranges) encoder.release(range);
-  return print_kernel_times(encoder.runner(), tokens, fmt::format("encoder, {} positions", tokens));
+  return print_kernel_times(encoder.runner(), tokens, fmt::format("encoder, {} positions", tokens),
+                            [&]() -> Status {
+                              PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
+                              for (const InputRange& range : ranges) encoder.release(range);
+                              return Status{};
+                            });
 }
 
 } // namespace
@@ -145,8 +148,9 @@ Status profile_encoder(const BenchOptions& options, const std::shared_ptr<const 
   PUMICE_CHECK(profile_step(session->encoder(), inputs, positions));
   Runner& decoder = session->decoder();
   PUMICE_CHECK(decoder.set_input(0, {0, positions}));
-  PUMICE_CHECK(decoder.write_step(std::array{StepToken{.token = config.prompt[0], .output = true}}));
-  return print_kernel_times(decoder, 1, "decoder, 1 token");
+  return print_kernel_times(decoder, 1, "decoder, 1 token", [&] {
+    return decoder.write_step(std::array{StepToken{.token = config.prompt[0], .output = true}});
+  });
 }
 
 Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
