@@ -367,6 +367,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
   DeviceProfile profile = TestGpu::get().profile;
   if (!profile.cpu8) return skip("only CPU drivers have it");
   profile.threads = 1; // groups for all of them
+  profile.vector_registers = 32;
   const auto check = [&](StoringCase c, const Projection& projection) {
     c.projection = projection;
     INFO(c.attention.text(), " weights ", info(projection.type).name);
@@ -393,15 +394,17 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
 TEST_CASE("attention that projects: what it leaves to a product before it") {
   DeviceProfile profile = TestGpu::get().profile;
   if (!profile.cpu8) return skip("only CPU drivers have it");
-  const auto dispatches = [&](const StoringCase& from, uint32_t threads) {
+  const auto dispatches = [&](const StoringCase& from, uint32_t threads, uint32_t registers = 32) {
     StoringCase c = from;
     c.projection = Projection{};
     profile.threads = threads;
+    profile.vector_registers = registers;
     return run(profile, c, "").dispatches;
   };
   const StoringCase c = make_storing(CacheType::f16, 6, 2, 32, 41);
   CHECK(dispatches(c, 2) == 1);
   CHECK(dispatches(c, 3) == 2); // one thread would have nothing to do
+  CHECK(dispatches(c, 2, 16) == 2);
   CHECK(dispatches(make_storing(CacheType::f32, 6, 2, 32, 41), 2) == 2);
   CHECK(dispatches(make_storing(CacheType::f16, 6, 2, 20, 41), 2) == 2);
 }

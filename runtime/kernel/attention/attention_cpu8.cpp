@@ -121,9 +121,10 @@ Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
 
 // Each workgroup computes its own heads' columns of the product, with the product kernel that would be chosen
 // anyway. Where there are workgroups for all threads, this is as fast as a product before it and saves a
-// barrier.
+// barrier. With sixteen registers its sums go through the stack, and it takes longer.
 bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   if (!args.projection || !rotary_runs(profile, args) || profile.threads == 0) return false;
+  if (profile.vector_registers < 32) return false;
   if (args.sums || args.sinks || args.bias.buckets > 0) return false;
   const MatmulArgs& product = *args.projection;
   const CacheLayout& layout = args.cache.layout;
