@@ -19,12 +19,18 @@ struct RowBlock {
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer TileBlocks { TileBlock block[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer RowBlocks { RowBlock block[]; };
 
-void load_block(uint block, out uint w[PAYLOAD]) {
+// Loads what columns 4j to 4j + 3 of a block are the first ones to need. Each dword is loaded where it is used: compilers
+// keep the order of loads, and those of a whole block do not fit into the registers.
+void load_weights(uint block, uint j, inout uint w[PAYLOAD]) {
   if (LOAD == LOAD_UNIFORM) {
-    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) {
+    const bool in_order = PAYLOAD % 8 == 0; // as many dwords for each four columns
+    if (!in_order && j > 0u) return;
+    const uint count = in_order ? PAYLOAD / 8 : PAYLOAD;
+    [[unroll]] for (uint i = 0; i < count; ++i) {
+      const uint c = j * count + i;
       w[c] = lane_select(TileBlocks(SUMS_WEIGHTS).block[block].d[2u * c], TileBlocks(SUMS_WEIGHTS).block[block].d[2u * c + 1u]);
     }
-  } else {
+  } else if (j == 0u) {
     const uint at = block * (PAYLOAD * 2);
     [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
       const uvec4 quad = weights[at + c * 8u + LANE];
@@ -53,17 +59,15 @@ uint load_scale(uint tile, uint word) {
 // The address of block `block` of x. Rows at constant distances from it need no address registers.
 uvec2 x_address(uint block) { return offset_address(SUMS_X, block * 128u); }
 
-// Columns 4j to 4j + 3 of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
-vec4 x_quad(uvec2 at, uint block, vec4 own, uint j) {
-  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j] : subgroupBroadcast(own, j);
+// Column 4j + i of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
+float x_number(uvec2 at, uint block, vec4 own, uint j, uint i) {
+  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j][i] : subgroupBroadcast(own[i], j);
 }
 
 // Adds block kb to the sums.
 void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], float scale[ABREAST][SCALE_COUNT],
                float minimum[ABREAST][SCALE_COUNT], inout float sum[ROWS][ABREAST]) {
   uint w[ABREAST][PAYLOAD];
-  [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_block((first_tile + t) * SUMS_BLOCKS + kb, w[t]);
-
   const uvec2 at = x_address(first_row + kb);
   vec4 own[ROWS];
   if (LOAD == LOAD_LANE) {
@@ -73,8 +77,7 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
   // Scale and minimum are applied to each weight before it is multiplied. Two sums for each result and the sums of x
   // would need twice the registers.
   [[unroll]] for (uint j = 0; j < 8; ++j) {
-    vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
+    [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_weights((first_tile + t) * SUMS_BLOCKS + kb, j, w[t]);
     const uint scale_index = j / (8 / SCALE_COUNT);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float weight[ABREAST];
@@ -82,24 +85,25 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
         weight[t] = fma(decode_weight(w[t], 4 * j + i), scale[t][scale_index], -minimum[t][scale_index]);
       }
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(weight[t], xv[m][i], sum[m][t]);
+        const float number = x_number(at, row_block[m], own[m], j, i);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t] = fma(weight[t], number, sum[m][t]);
       }
     }
   }
 #else
   float products[ROWS][ABREAST];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
+    [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_weights((first_tile + t) * SUMS_BLOCKS + kb, j, w[t]);
     const uint scale_index = j / (8 / SCALE_COUNT);
     if (j % (8 / SCALE_COUNT) == 0) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = 0.0;
     }
-    vec4 xv[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) xv[m] = x_quad(at, row_block[m], own[m], j);
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float decoded[ABREAST];
       [[unroll]] for (uint t = 0; t < ABREAST; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-        [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], xv[m][i], products[m][t]);
+        const float number = x_number(at, row_block[m], own[m], j, i);
+        [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], number, products[m][t]);
       }
     }
     if (j % (8 / SCALE_COUNT) == 8 / SCALE_COUNT - 1) {
