@@ -31,7 +31,7 @@ Status check_input(const pumice_input& given, const InputReader& reader, const s
                fmt::format("{} has {} tokens: expected at most {}", name, given.token_count, reader.longest)};
 }
 
-// A picture, prepared as the model's preprocessor_config.json says.
+// A picture, prepared as the model's folder says.
 Result<std::vector<float>> read_picture(const pumice_input& given, const Model& model,
                                         const std::string& name) {
   const EncoderShape& shape = *model.shape().encoder;
@@ -42,6 +42,12 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
   PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
   PUMICE_TRY(const ImagePreparation preparation,
              read_image_preparation(folder_of(model.file()), shape.input_shape[1], shape.input_shape[2]));
+  if (preparation.tiling) {
+    return Error{Code::unsupported,
+                 fmt::format("{} has pixels, and the model reads a picture in tiles: show it "
+                             "in a chat (pumice_chat_add_picture)",
+                             name)};
+  }
   return prepare(image, preparation, name);
 }
 

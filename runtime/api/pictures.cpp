@@ -7,8 +7,8 @@
 
 #include "api/call.h"
 #include "api/sight.h"
+#include "generate/prompt_picture.h"
 #include "io/checksum.h"
-#include "media/patches.h"
 #include "model/vocabulary.h"
 #include "text/message_pictures.h"
 
@@ -71,9 +71,9 @@ Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t he
   return image;
 }
 
-std::vector<PatchGrid> grids_of(const ChatPictureList& pictures) {
+std::vector<PatchGrid> grids_of(const PictureParts& parts) {
   std::vector<PatchGrid> grids;
-  for (const std::shared_ptr<ChatPicture>& each : pictures) grids.push_back(each->grid);
+  for (const std::shared_ptr<PicturePart>& each : parts) grids.push_back(each->grid);
   return grids;
 }
 
@@ -110,26 +110,25 @@ Result<ordered_json> ChatPictures::show(const pumice_picture& given, const std::
     PUMICE_TRY(const Image image, given.file
                                       ? parse_image(bytes, name)
                                       : image_of_pixels(given.pixels, given.width, given.height, name));
-    auto picture = std::make_shared<ChatPicture>();
-    if (preparation_->patches) {
-      PUMICE_TRY(PatchedPicture patched, cut_patches(image, *preparation_, name));
-      picture->input.values = std::move(patched.values);
-      picture->input.grid = picture->grid = patched.grid;
-    } else {
-      PUMICE_TRY(picture->input.values, prepare(image, *preparation_, name));
+    PUMICE_TRY(PromptPicture prepared, prepare_for_prompt(image, *preparation_, name));
+    ChatPicture picture{prepared.grid, {}};
+    for (EncoderInput& input : prepared.inputs) {
+      const PatchGrid grid = input.grid;
+      picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{std::move(input), grid, {}}));
     }
     pictures_[checksum] = std::move(picture);
   }
   return ordered_json{{"type", "image"}, {"checksum", std::move(checksum)}};
 }
 
-Result<ChatPictureList> ChatPictures::shown_by(const ordered_json& messages) const {
-  ChatPictureList shown;
+Result<PictureParts> ChatPictures::shown_by(const ordered_json& messages) const {
+  PictureParts shown;
   PUMICE_CHECK(for_each_picture(messages, [&](size_t message, const ordered_json& part) -> Status {
     const auto found = pictures_.find(checksum_in(part));
     if (found == pictures_.end())
       return Error{Code::not_found, fmt::format("messages[{}] {}", message, not_here)};
-    shown.push_back(found->second);
+    const PictureParts& parts = found->second.parts;
+    shown.insert(shown.end(), parts.begin(), parts.end());
     return {};
   }));
   return shown;
@@ -138,8 +137,9 @@ Result<ChatPictureList> ChatPictures::shown_by(const ordered_json& messages) con
 PicturePlaces ChatPictures::places(const ordered_json& messages) const {
   if (!preparation_) return {};
   std::vector<PictureGrid> grids;
-  (void)for_each_picture(messages, [&](size_t, const ordered_json&) {
-    grids.emplace_back();
+  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+    const auto found = pictures_.find(checksum_in(part));
+    grids.push_back(found == pictures_.end() ? PictureGrid() : found->second.grid);
     return Status();
   });
   return picture_places(markup_, grids);

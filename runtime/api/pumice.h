@@ -327,8 +327,8 @@ typedef struct pumice_load_options {
    * it happens once; without that folder, or below 0, nothing is tried. */
   float tune_seconds;
   pumice_experts experts;
-  uint32_t sees; /* 1: of a model that sees (LLaVA, Gemma 3), loads the encoder of its pictures too, for
-                    sessions with pumice_session_options.pictures */
+  uint32_t sees; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its
+                    pictures too, for sessions with pumice_session_options.pictures */
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
@@ -498,9 +498,9 @@ typedef struct pumice_message {
                              "arguments": {...}}}; NULL: none */
   const char* members;    /* all else that the template reads of a message, as JSON: an object such as
                              {"tool_call_id": "a1", "name": "weather"}; NULL: none */
-  /* What it shows before its content. Decoded, resized and normalised by the call that adds the message, as
-   * the preprocessor_config.json beside the model says; the session that answers looks at it. In an array of
-   * them, all have the struct_size of the first. */
+  /* What it shows before its content. Decoded, resized, cut into tiles and normalised by the call that adds
+   * the message, as the processor_config.json or preprocessor_config.json beside the model says; the session
+   * that answers looks at it. In an array of them, all have the struct_size of the first. */
   const pumice_picture* pictures;
   size_t picture_count;
 } pumice_message;
@@ -632,7 +632,8 @@ typedef struct pumice_session_options {
   pumice_buffer
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
   /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
-   * The model must have been loaded with pumice_load_options.sees. */
+   * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
+   * been loaded with pumice_load_options.sees. */
   uint32_t pictures;
   uint32_t reserved; /* 0 */
 } pumice_session_options;
@@ -958,7 +959,7 @@ typedef struct pumice_input {
   size_t token_count;
   const float* values; /* of a picture or a sound: pumice_model_info.input_values of them */
   /* A picture: red, green and blue of each pixel, row by row from the top. It is resized and normalised as
-   * the preprocessor_config.json beside the model says, or else as for ViT. */
+   * the processor_config.json or preprocessor_config.json beside the model says, or else as for ViT. */
   const uint8_t* pixels;
   uint32_t width, height;
 } pumice_input;

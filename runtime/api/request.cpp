@@ -204,7 +204,7 @@ bool TextRequest::seen() const {
 Status TextRequest::put_pictures(const ModelShape& shape) {
   if (pictures.empty()) return {};
   std::vector<std::vector<float>> rows;
-  for (const std::shared_ptr<ChatPicture>& each : pictures) rows.push_back(each->rows);
+  for (const std::shared_ptr<PicturePart>& each : pictures) rows.push_back(each->rows);
   PUMICE_TRY(PicturePrompt made,
              with_pictures(*shape.pictures, prompt.ids, rows, chat_prompt, grids_of(pictures)));
   generation.tokens = std::move(made.tokens);

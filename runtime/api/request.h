@@ -17,9 +17,9 @@ struct TextRequest {
   std::vector<std::string> stops;   // strings that end the text
   std::shared_ptr<SharedChat> chat; // that the text answers; null: none
   ChatPrompt prompt;                // of it
-  // That the chat shows, in its order. Until put_pictures(), generation.tokens has as many tokens as the
+  // What the chat shows, in its order. Until put_pictures(), generation.tokens has as many tokens as the
   // prompt will have, and no more can be said of them.
-  ChatPictureList pictures;
+  PictureParts pictures;
 
   bool seen() const; // all pictures have rows
   // Puts the rows of all pictures into the prompt, where there are pictures.

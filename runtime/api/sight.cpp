@@ -75,9 +75,9 @@ void Sight::suspend() {
   encoding_.reset();
 }
 
-void Sight::look(const ChatPictureList& pictures) {
+void Sight::look(const PictureParts& parts) {
   cancelled_ = false;
-  for (const std::shared_ptr<ChatPicture>& each : pictures) {
+  for (const std::shared_ptr<PicturePart>& each : parts) {
     if (!each->seen() && std::ranges::find(waiting_, each) == waiting_.end()) waiting_.push_back(each);
   }
 }
@@ -96,7 +96,7 @@ void Sight::cancel() {
 
 std::vector<EncoderInput> Sight::next_inputs() const {
   std::vector<EncoderInput> inputs;
-  for (const std::shared_ptr<ChatPicture>& each : waiting_) {
+  for (const std::shared_ptr<PicturePart>& each : waiting_) {
     if (inputs.size() < inputs_) inputs.push_back(each->input);
   }
   return inputs;
@@ -107,12 +107,12 @@ Status Sight::take_rows() {
   const size_t columns = encoding_->columns(), equal = all.size() / under_way_;
   auto first = all.begin();
   for (; under_way_ > 0; --under_way_) {
-    ChatPicture& picture = *waiting_.front();
-    const size_t own = shape_.of_any_size() ? columns * static_cast<size_t>(picture.grid.count()) : equal;
+    PicturePart& part = *waiting_.front();
+    const size_t own = shape_.of_any_size() ? columns * static_cast<size_t>(part.grid.count()) : equal;
     const auto end = first + static_cast<ptrdiff_t>(own);
-    picture.rows = rows_of_picture(shape_, tower_, picture.grid, {first, end}, columns);
+    part.rows = rows_of_picture(shape_, tower_, part.grid, {first, end}, columns);
     first = end;
-    picture.input = {};
+    part.input = {};
     waiting_.pop_front();
   }
   return {};

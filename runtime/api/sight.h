@@ -14,25 +14,26 @@ namespace pumice::api {
 // pixels of Qwen 2.5-VL's. Larger ones are made smaller.
 uint32_t patches_in_session(const EncoderShape& tower);
 
-// What a session looks at pictures with: the model's tower, which makes the rows that stand for them in a
-// prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
+// What a session looks at pictures with: the model's tower, which makes the rows that stand for them, or for
+// their tiles, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
 class Sight {
 public:
-  // `inputs`: most pictures of a step. `warm_up`: runs some steps in slices, so that their costs are known.
+  // `inputs`: most pictures or tiles of a step. `warm_up`: runs some steps in slices, so that their costs are
+  // known.
   static Result<std::unique_ptr<Sight>> create(const std::shared_ptr<const Model>& tower,
                                                const PictureTokens& shape, uint32_t inputs, bool warm_up);
 
   // The options of its encoder.
   static EncoderOptions encoder_options(const ModelShape& tower, uint32_t inputs);
 
-  // Looks at those of the pictures that have no rows yet. Computes nothing.
-  void look(const ChatPictureList& pictures);
+  // Looks at those of the parts that have no rows yet. Computes nothing.
+  void look(const PictureParts& parts);
   bool looks() const { return !waiting_.empty(); }
   // Ends it. `not_ready` while a recorded slice has not finished.
   Status stop();
   // To the end. `cancelled` ends it.
   Status run();
-  // A slice of it. The call that finds the last picture done submits nothing.
+  // A slice of it. The call that finds the last part done submits nothing.
   Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
   Result<SliceResult> record(VkCommandBuffer into, double budget);
   Status discard();
@@ -63,7 +64,7 @@ private:
   const bool warm_up_;
   std::mutex mutex_;                           // of the pointer, for cancel()
   std::unique_ptr<ResumableEncoder> encoding_; // null while it is suspended
-  std::deque<std::shared_ptr<ChatPicture>> waiting_;
+  std::deque<std::shared_ptr<PicturePart>> waiting_;
   size_t under_way_ = 0; // of them, from the first on
   std::atomic<bool> cancelled_ = false;
 };

@@ -224,19 +224,24 @@ struct ProcessorSettings {
   Fields fields() const { return Fields(object, file, prefix); }
 };
 
+// Of a file that may be missing.
+Result<std::optional<ProcessorSettings>> read_settings_file(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  if (!file && file.error().code == Code::not_found) return std::optional<ProcessorSettings>();
+  if (!file) return file.error();
+  PUMICE_TRY(nlohmann::json object, parse_json_object(file->bytes(), file->path()));
+  return std::optional(ProcessorSettings{std::move(object), file->path(), ""});
+}
+
+// Since transformers 5 the settings of all of a model's processors are in one file. It reads them first:
+// where the older file lies beside it, that is left from before.
 Result<std::optional<ProcessorSettings>> read_processor_settings(const std::filesystem::path& folder) {
-  for (const char* name : {"preprocessor_config.json", "processor_config.json"}) {
-    const auto file = MappedFile::open(folder / name);
-    if (!file && file.error().code == Code::not_found) continue;
-    if (!file) return file.error();
-    PUMICE_TRY(nlohmann::json object, parse_json_object(file->bytes(), file->path()));
-    if (std::string_view(name) == "preprocessor_config.json")
-      return std::optional(ProcessorSettings{std::move(object), file->path(), ""});
-    const auto own = object.find("image_processor"); // as transformers 5 writes it
-    if (own != object.end() && own->is_object())
-      return std::optional(ProcessorSettings{nlohmann::json(*own), file->path(), "image_processor."});
-  }
-  return std::optional<ProcessorSettings>();
+  PUMICE_TRY(std::optional<ProcessorSettings> all, read_settings_file(folder / "processor_config.json"));
+  if (!all || !all->fields().has("image_processor"))
+    return read_settings_file(folder / "preprocessor_config.json");
+  PUMICE_CHECK(all->fields().object("image_processor"));
+  nlohmann::json own = std::move(all->object["image_processor"]);
+  return std::optional(ProcessorSettings{std::move(own), std::move(all->file), "image_processor."});
 }
 
 int64_t floor_half(int64_t value) {

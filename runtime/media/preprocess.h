@@ -16,7 +16,8 @@ struct Tiling {
   bool cuts = true;          // otherwise there is the whole alone
 };
 
-// The steps that a model's preprocessor_config.json prescribes for a picture: resize, crop, scale, normalise.
+// The steps that a model's folder prescribes for a picture: resize, crop, scale, normalise. They are in
+// "image_processor" of processor_config.json, or else in preprocessor_config.json.
 struct ImagePreparation {
   bool resizes = true;
   std::optional<uint32_t> shortest_edge; // resized to this shortest edge, keeping proportions, or else
@@ -35,14 +36,12 @@ struct PictureSize {
   uint32_t height = 0, width = 0;
 };
 
-// The size of what FOLDER/preprocessor_config.json makes of pictures; nothing if there is no such file or it
-// does not say.
+// The size of what these steps make of pictures; nothing if there is no such file or it does not say.
 Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder);
 
-// Reads FOLDER/preprocessor_config.json, or "image_processor" of FOLDER/processor_config.json, for a model
-// whose input has this size. Without the file, pictures are resized to the size (bilinear) and normalised to
-// -1 ... 1, as for ViT. Errors: a field of the wrong type, an unsupported step, or a result of another size
-// than the model's.
+// Reads the steps for a model whose input has this size. Without a file, pictures are resized to the size
+// (bilinear) and normalised to -1 ... 1, as for ViT. Errors: a field of the wrong type, an unsupported step,
+// or a result of another size than the model's.
 Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
                                                 uint32_t width);
 

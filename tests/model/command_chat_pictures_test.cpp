@@ -1,6 +1,7 @@
 // `pumice chat` with a model that sees.
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "support/command.h"
@@ -8,6 +9,7 @@
 #include "support/paths.h"
 #include "support/require.h"
 #include "support/seeing_folder.h"
+#include "support/seeing_player.h"
 #include "support/typed_terminal.h"
 
 using namespace pumice;
@@ -109,6 +111,43 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   }
   CHECK(!answer.empty());
   CHECK(::chat({path, "--image", picture, "w20 w21"}).out == answer + "\n");
+}
+
+TEST_CASE("the C interface answers files of pictures as the command does, however a model prepares them") {
+  using namespace picture_tests;
+  for (const SeeingModel& fixture : {qwen2_5_vl(), smolvlm(), gemma3_vision()}) {
+    CAPTURE(std::string(fixture.name));
+    const SeeingPlayer player(fixture);
+    std::vector<std::string> arguments = {player.folder.path().string()}, files;
+    for (const auto& [height, width] : {std::pair(29u, 61u), {12u, 80u}}) {
+      const std::string path = (player.folder.path() / fmt::format("{}.png", height)).string();
+      REQUIRE(write_png(patterned_picture(height, width), path).ok());
+      files.push_back(file_text(path));
+      arguments.insert(arguments.end(), {"--image", path});
+    }
+    arguments.push_back("w226 w28");
+    std::vector<pumice_picture> pictures;
+    for (const std::string& file : files) {
+      pumice_picture& picture = pictures.emplace_back();
+      picture = {sizeof picture};
+      picture.file = file.data();
+      picture.file_bytes = file.size();
+    }
+    pumice_message message = {sizeof message};
+    message.role = "user";
+    message.content = "w226 w28";
+    message.pictures = pictures.data();
+    message.picture_count = pictures.size();
+    const ChatHandle asked = player.make_chat();
+    pumice_error error;
+    require_ok(pumice_chat_add(asked.get(), &message, &error), error);
+    const SessionHandle session = player.open_session(2);
+    const std::vector<uint32_t> tokens = player.answer(session.get(), asked.get(), 0, 4);
+    REQUIRE(tokens.size() == 4);
+    const CommandResult shown = chat(arguments);
+    CAPTURE(shown.err);
+    CHECK(shown.out == words(tokens) + "\n");
+  }
 }
 
 TEST_CASE("pictures in a conversation are read once, changed, saved and loaded") {

@@ -8,6 +8,7 @@
 #include "step/patch_order.h"
 #include "support/command.h"
 #include "support/picture_answers.h"
+#include "support/seeing_models.h"
 #include "support/session.h"
 
 using namespace pumice;
@@ -21,11 +22,6 @@ ImagePreparation preparation_of(const std::filesystem::path& path) {
   return require(read_patch_preparation(path, {.patch = 5}));
 }
 
-void write_qwen_folder(const TemporaryFolder& folder) {
-  write_seeing_folder(folder, name,
-                      {{310, "<|vision_start|>"}, {311, "<|vision_end|>"}, {319, "<|image_pad|>"}});
-}
-
 // Empty if the result is an error whose message has all of these.
 template <class T>
 std::string refused_saying(const Result<T>& result, const std::vector<std::string>& parts) {
@@ -35,16 +31,6 @@ std::string refused_saying(const Result<T>& result, const std::vector<std::strin
       return "no '" + part + "' in: " + result.error().message;
   }
   return "";
-}
-
-// The text of the fixture's prompt, with `place` where it shows a picture.
-std::string text_of_prompt(const Answers& answers, const std::string& place) {
-  std::string text;
-  for (const uint32_t id : answers.ids("input_ids", 0)) {
-    if (id == 310) text += (text.empty() ? "" : " ") + place;
-    if (id < 310) text += (text.empty() ? "" : " ") + word(id);
-  }
-  return text;
 }
 
 } // namespace
@@ -278,7 +264,7 @@ TEST_CASE("Qwen 2.5-VL: logits and text of a prompt with two pictures are the re
 
 TEST_CASE("Qwen 2.5-VL: caption, chat and generate show pictures of their own sizes") {
   const TemporaryFolder folder;
-  write_qwen_folder(folder);
+  write_seeing_folder(folder, qwen2_5_vl());
   const std::string model = folder.path().string();
   const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
   REQUIRE(write_png(patterned_picture(29, 61), a).ok());
@@ -295,7 +281,7 @@ TEST_CASE("Qwen 2.5-VL: caption, chat and generate show pictures of their own si
     return result.out;
   };
   const std::string place = "<|vision_start|><|image_pad|><|vision_end|>";
-  folder.write("chat_template.jinja", text_of_prompt(answers, place));
+  folder.write("chat_template.jinja", text_of_prompt(answers, qwen2_5_vl()));
   CHECK(run({"chat", model, "--image", a, "--image", b, "w9", "--kv", "f32"}) == expected);
   // One picture, by a template, by the model's mark and by the general one.
   folder.write("chat_template.jinja", "w5 w6 " + place + " w7");

@@ -12,28 +12,12 @@
 #include "support/picture_answers.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
+#include "support/seeing_models.h"
 #include "support/word_folder.h"
 
 using namespace pumice;
 using namespace picture_tests;
 using nlohmann::json;
-
-namespace {
-
-void write_smolvlm_folder(const TemporaryFolder& folder) {
-  write_seeing_folder(folder, "smolvlm",
-                      {{311, "<fake_token_around_image>"},
-                       {312, "<global-img>"},
-                       {313, "<row_1_col_1>"},
-                       {314, "<row_1_col_2>"},
-                       {315, "<row_1_col_3>"},
-                       {316, "<row_2_col_1>"},
-                       {317, "<row_2_col_2>"},
-                       {318, "<row_2_col_3>"},
-                       {319, "<image>"}});
-}
-
-} // namespace
 
 TEST_CASE("SmolVLM: a picture becomes the reference's tiles") {
   const std::filesystem::path path = fixtures().model("smolvlm");
@@ -93,7 +77,7 @@ TEST_CASE("SmolVLM: logits and text of a prompt with tiles are the reference's")
 
 TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
   const TemporaryFolder folder;
-  write_smolvlm_folder(folder);
+  write_seeing_folder(folder, smolvlm());
   const std::string model = folder.path().string(), image = (folder.path() / "a.png").string();
   const std::filesystem::path fixture = fixtures().model("smolvlm") / "expected.safetensors";
   const Answers answers(fixture);
@@ -201,20 +185,14 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
 
 TEST_CASE("Gemma 3: chat and generate show pictures") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder, "gemma3-vision",
-                      {{310, "<start_of_image>"}, {311, "<end_of_image>"}, {319, "<image_soft_token>"}});
+  write_seeing_folder(folder, gemma3_vision());
   const std::string model = folder.path().string();
   const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
   REQUIRE(write_png(patterned_picture(29, 61), a).ok());
   REQUIRE(write_png(patterned_picture(17, 33), b).ok());
   const std::filesystem::path fixture = fixtures().model("gemma3-vision") / "expected.safetensors";
   const Answers answers(fixture);
-  std::string prompt;
-  for (const uint32_t id : answers.ids("input_ids", 0)) {
-    if (id == 310) prompt += "<start_of_image> ";
-    if (id < 310) prompt += word(id) + " ";
-  }
-  folder.write("chat_template.jinja", prompt);
+  folder.write("chat_template.jinja", text_of_prompt(answers, gemma3_vision()));
   const CommandResult shown = pumice_command({"chat", model, "--image", a, "--image", b, "w9", "--temp", "0",
                                               "-n", "12", "--no-cache", "--kv", "f32"});
   CAPTURE(shown.err);

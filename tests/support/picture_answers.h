@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ struct SpecialWord {
 
 // The fixture with words for its tokens, and these special tokens among them.
 inline void write_seeing_folder(const TemporaryFolder& folder, const std::string& name,
-                                std::initializer_list<SpecialWord> special) {
+                                const std::vector<SpecialWord>& special) {
   write_word_folder(folder, name);
   nlohmann::json tokenizer = nlohmann::json::parse(std::ifstream(folder.path() / "tokenizer.json"));
   for (const SpecialWord& each : special) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "media/patches.h"
-#include "media/tiles.h"
 #include "model/vocabulary.h"
 
 namespace pumice::command {
@@ -39,17 +37,7 @@ Result<EncoderInput> PictureInput::read(const std::string& path) const {
 
 Result<PromptPicture> PictureInput::read_for_prompt(const std::string& path) const {
   PUMICE_TRY(const Image image, read_image(path_of(path)));
-  if (preparation_.patches) {
-    PUMICE_TRY(PatchedPicture patched, cut_patches(image, preparation_, path));
-    PromptPicture whole;
-    whole.inputs.emplace_back().values = std::move(patched.values);
-    whole.inputs.back().grid = patched.grid;
-    return whole;
-  }
-  PUMICE_TRY(TiledPicture tiled, prepare_tiles(image, preparation_, path));
-  PromptPicture picture{{tiled.rows, tiled.columns}, {}};
-  for (std::vector<float>& values : tiled.pictures) picture.inputs.emplace_back().values = std::move(values);
-  return picture;
+  return prepare_for_prompt(image, preparation_, path);
 }
 
 Status PictureInput::read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const {

@@ -4,23 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "generate/prompt_picture.h"
 #include "io/model_file.h"
-#include "media/preprocess.h"
-#include "step/encoder.h"
-#include "text/picture_markup.h"
 
 namespace pumice::command {
-
-// A picture for a decoder's prompt: tiles of it, if the model reads them, and the whole.
-struct PromptPicture {
-  PictureGrid grid;
-  std::vector<EncoderInput> inputs;
-};
 
 // Of the inputs' patches, which pictures of one size do not have.
 std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs);
 
-// Reads pictures and prepares them as the model's preprocessor_config.json says.
+// Reads pictures and prepares them as the model's folder says.
 class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);

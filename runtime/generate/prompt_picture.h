@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "media/preprocess.h"
+#include "step/encoder.h"
+#include "text/picture_markup.h"
+
+namespace pumice {
+
+// A picture for a decoder's prompt: tiles of it, if the model reads them, and the whole.
+struct PromptPicture {
+  PictureGrid grid;
+  std::vector<EncoderInput> inputs;
+};
+
+// Prepares a picture as the model's tower reads it. `name` names it in errors.
+Result<PromptPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
+                                         const std::string& name);
+
+} // namespace pumice

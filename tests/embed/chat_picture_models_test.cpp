@@ -1,0 +1,229 @@
+// Pictures in a chat, of models that each prepare them in a way of their own: Qwen 2.5-VL reads each in its
+// own size, SmolVLM cuts it into tiles, and in Gemma 3 a picture's rows see each other.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "support/seeing_folder.h"
+#include "support/seeing_player.h"
+
+using namespace pumice;
+using namespace picture_tests;
+using nlohmann::json;
+
+namespace {
+
+std::vector<SeeingModel> seeing_models() {
+  return {qwen2_5_vl(), smolvlm(), gemma3_vision()};
+}
+
+// Two that a chat shows one after the other.
+const Image& first_picture() {
+  static const Image image = patterned_picture(29, 61);
+  return image;
+}
+const Image& second_picture() {
+  static const Image image = patterned_picture(12, 80);
+  return image;
+}
+
+std::string json_of(const pumice_chat* chat) {
+  pumice_error error;
+  size_t count = 0;
+  require_ok(pumice_chat_write(chat, nullptr, 0, &count, &error), error);
+  std::string text(count + 1, '\0');
+  require_ok(pumice_chat_write(chat, text.data(), text.size(), &count, &error), error);
+  text.resize(count);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("a chat's answer to a prompt with pictures is the reference's") {
+  for (const SeeingModel& fixture : seeing_models()) {
+    CAPTURE(std::string(fixture.name));
+    SeeingPlayer player(fixture);
+    const Answers answers(fixtures().model(fixture.name) / "expected.safetensors");
+    const std::string prompt = text_of_prompt(answers, fixture);
+    const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+    const auto count = static_cast<uint32_t>(expected.size());
+    const auto answer = [&](uint32_t at_a_time, float budget) {
+      const SessionHandle session = player.open_session(at_a_time);
+      const ChatHandle chat = player.make_chat(prompt.c_str());
+      add(chat.get(), "w9", fixture.pictures);
+      return player.answer(session.get(), chat.get(), budget, count);
+    };
+    CHECK(answer(1, 0) == expected);
+    CHECK(answer(3, 0) == expected);
+    CHECK(answer(1, 1) == expected);
+    CHECK(answer(2, 500) == expected);
+
+    // The settings with those of the other processors, as newer folders have them.
+    const std::filesystem::path older = player.folder.path() / "preprocessor_config.json";
+    player.folder.write("processor_config.json",
+                        json{{"image_processor", json::parse(file_text(older))}}.dump());
+    player.folder.write("preprocessor_config.json", std::string_view("is not read"));
+    player.load();
+    CHECK(answer(1, 0) == expected);
+    std::filesystem::remove(older);
+    player.load();
+    CHECK(answer(2, 0) == expected);
+  }
+}
+
+TEST_CASE("pictures of different sizes in a chat are answered as the runtime answers them") {
+  for (const SeeingModel& fixture : seeing_models()) {
+    CAPTURE(std::string(fixture.name));
+    const SeeingPlayer player(fixture);
+    const std::vector<Image> images = {first_picture(), patterned_picture(15, 44), second_picture()};
+    const std::vector<uint32_t> expected = player.expected(images, {4, 0, 0, 0, 226, 28, 6});
+    const auto answer = [&](uint32_t at_a_time, float budget) {
+      const SessionHandle session = player.open_session(at_a_time);
+      const ChatHandle chat = player.make_chat();
+      add(chat.get(), "w226 w28", images);
+      return player.answer(session.get(), chat.get(), budget);
+    };
+    for (const uint32_t at_a_time : {1u, 2u, 3u, 5u}) {
+      CAPTURE(at_a_time);
+      CHECK(answer(at_a_time, 0) == expected);
+    }
+    for (const float budget : {1.0f, 500.0f}) {
+      CAPTURE(budget);
+      CHECK(answer(2, budget) == expected);
+    }
+    // Each of them matters, and so does their order.
+    CHECK(player.expected({images[2], images[1], images[0]}, {4, 0, 0, 0, 226, 28, 6}) != expected);
+  }
+}
+
+TEST_CASE("a chat goes on after a picture, with another one, and with text alone") {
+  for (const SeeingModel& fixture : seeing_models()) {
+    CAPTURE(std::string(fixture.name));
+    const SeeingPlayer player(fixture);
+    const Image &first = first_picture(), &second = second_picture();
+    for (const float budget : {0.0f, 500.0f}) {
+      CAPTURE(budget);
+      const SessionHandle session = player.open_session(1);
+      const ChatHandle chat = player.make_chat();
+      std::vector<uint32_t> words = {4, 0, 226, 28, 6};
+      add(chat.get(), "w226 w28", {first});
+      const std::vector<uint32_t> answer = player.expected({first}, words);
+      CHECK(player.answer(session.get(), chat.get(), budget) == answer);
+      // The template writes an answer's words anew, as the chat keeps it.
+      const auto goes_on = [&](const std::vector<uint32_t>& before, std::initializer_list<uint32_t> more) {
+        REQUIRE(std::ranges::max(before) < fixture.first); // a special token is no text
+        words.insert(words.end(), before.begin(), before.end());
+        words.insert(words.end(), more);
+      };
+      goes_on(answer, {4, 0, 247, 28, 6});
+      add(chat.get(), "w247 w28", {second});
+      const std::vector<uint32_t> next = player.expected({first, second}, words);
+      CHECK(player.answer(session.get(), chat.get(), budget) == next);
+      goes_on(next, {4, 22, 6});
+      add(chat.get(), "w22", {});
+      CHECK(player.answer(session.get(), chat.get(), budget) == player.expected({first, second}, words));
+    }
+  }
+}
+
+TEST_CASE("a chat with each model's pictures is written, read again, forgotten and paused") {
+  for (const SeeingModel& fixture : seeing_models()) {
+    CAPTURE(std::string(fixture.name));
+    const SeeingPlayer player(fixture);
+    const Image &first = first_picture(), &second = second_picture();
+    const std::vector<uint32_t> both = player.expected({first, second}, {4, 0, 0, 226, 28, 6});
+    const SessionHandle session = player.open_session(1);
+    const ChatHandle chat = player.make_chat();
+    add(chat.get(), "w226 w28", {first, second});
+    const std::string saved = json_of(chat.get());
+    const ChatHandle read = player.make_chat();
+    pumice_error error;
+    require_ok(pumice_chat_read(read.get(), saved.c_str(), &error), error);
+    for (const Image* image : {&second, &first}) {
+      CHECK(player.begin(session.get(), read.get(), error) == PUMICE_NOT_FOUND);
+      const pumice_picture picture = pixels_of(*image);
+      require_ok(pumice_chat_add_picture(read.get(), &picture, &error), error);
+    }
+    // Paused while it looks at what is not the first part of them.
+    require_ok(player.begin(session.get(), read.get(), error), error);
+    for (int slice = 0; slice < 100; ++slice)
+      require_ok(pumice_advance(session.get(), 1, nullptr, nullptr, &error), error);
+    require_ok(pumice_session_suspend(session.get(), &error), error);
+    require_ok(pumice_session_resume(session.get(), player.model.get(), &error), error);
+    CHECK(player.finish(session.get(), 300) == both);
+    const auto ignore = [](void*, const void*, size_t) { return true; };
+    CHECK(pumice_session_write(session.get(), ignore, nullptr, &error) == PUMICE_UNSUPPORTED);
+
+    // Cancelled, and asked again.
+    require_ok(player.begin(session.get(), chat.get(), error), error);
+    require_ok(pumice_advance(session.get(), 1, nullptr, nullptr, &error), error);
+    pumice_session_cancel(session.get());
+    CHECK(pumice_run(session.get(), &error) == PUMICE_CANCELLED);
+    CHECK(player.answer(session.get(), chat.get()) == both);
+    // The oldest turn takes its pictures along.
+    add(chat.get(), "w247 w28", {first});
+    require_ok(pumice_chat_forget(chat.get(), nullptr, &error), error);
+    CHECK(player.answer(session.get(), chat.get()) == player.expected({first}, {4, 0, 247, 28, 6}));
+  }
+}
+
+TEST_CASE("a context that is too short for all tiles of a picture is full") {
+  const SeeingPlayer player(smolvlm());
+  const ChatHandle chat = player.make_chat();
+  add(chat.get(), "w20", {first_picture()});
+  pumice_session_options options = {sizeof options};
+  options.cache = PUMICE_CACHE_F32;
+  options.pictures = 1;
+  pumice_error error;
+  // Of 6 tiles and the whole, 4 rows each, with 2 tokens before each and one at the end, and 3 words.
+  for (const uint32_t context : {46u, 47u}) {
+    CAPTURE(context);
+    options.context = context;
+    const SessionHandle session = make_session(player.model.get(), options);
+    CHECK(player.begin(session.get(), chat.get(), error, 1) ==
+          (context == 46 ? PUMICE_CONTEXT_FULL : PUMICE_OK));
+  }
+}
+
+TEST_CASE("an encoder alone has no use for a picture in tiles or in patches") {
+  const SeeingPlayer in_patches(qwen2_5_vl()), in_tiles(smolvlm());
+  const auto create = [](pumice_model* model, pumice_encoder*& made, pumice_error& error) {
+    pumice_encoder_options options = {sizeof options};
+    options.output = "last_hidden_state";
+    return pumice_encoder_create(model, &options, &made, &error);
+  };
+  pumice_load_options options = {sizeof options};
+  options.pictures = true;
+  pumice_error error;
+  pumice_encoder* made = nullptr;
+  const ModelHandle patches = in_patches.load_with(options);
+  CHECK(create(patches.get(), made, error) == PUMICE_UNSUPPORTED);
+  CHECK(std::string(error.message).find("show them in a chat") != std::string::npos);
+
+  const ModelHandle tiles = in_tiles.load_with(options);
+  require_ok(create(tiles.get(), made, error), error);
+  const EncoderHandle encoder(made);
+  const Image image = patterned_picture(27, 27);
+  pumice_input input = {sizeof input};
+  input.pixels = image.pixels.data();
+  input.width = input.height = 27;
+  CHECK(pumice_encode(encoder.get(), &input, 1, nullptr, 0, nullptr, &error) == PUMICE_UNSUPPORTED);
+  CHECK(std::string(error.message).find("inputs[0]") != std::string::npos);
+  CHECK(std::string(error.message).find("pumice_chat_add_picture") != std::string::npos);
+  // Its values are those of one tile, of 4 x 4 patches.
+  const std::vector<float> values(3 * 27 * 27, 0.5f);
+  input = {sizeof input};
+  input.values = values.data();
+  size_t count = 0;
+  require_ok(pumice_encode(encoder.get(), &input, 1, nullptr, 0, &count, &error), error);
+  CHECK(count == 16 * pumice_encoder_columns(encoder.get()));
+}
+
+TEST_CASE("a picture that is too thin for patches is refused") {
+  const SeeingPlayer player(qwen2_5_vl());
+  const ChatHandle chat = player.make_chat();
+  pumice_error error;
+  CHECK(add(chat.get(), "w20", {patterned_picture(1, 300)}, error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("200 times") != std::string::npos);
+  CHECK(pumice_chat_count(chat.get()) == 0);
+}

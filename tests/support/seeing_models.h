@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "support/answers.h"
+#include "support/fixtures.h"
+#include "support/picture_answers.h"
+#include "support/picture_prompts.h"
+#include "text/picture_markup.h"
+
+// The fixtures of models that each prepare pictures in a way of their own.
+namespace picture_tests {
+
+struct SeeingModel {
+  const char* name; // of the fixture
+  std::vector<SpecialWord> special;
+  uint32_t first;    // of the tokens that stand for pictures, or around them
+  const char* place; // of a picture in a template
+  // What a prompt has for a picture that is cut like this, with the picture's token once for each part.
+  std::vector<uint32_t> (*shown)(const PictureGrid& grid);
+  std::vector<Image> pictures; // of the fixture's prompt
+};
+
+inline SeeingModel qwen2_5_vl() {
+  return {"qwen2-5-vl",
+          {{310, "<|vision_start|>"}, {311, "<|vision_end|>"}, {319, "<|image_pad|>"}},
+          310,
+          "<|vision_start|><|image_pad|><|vision_end|>",
+          [](const PictureGrid&) {
+            return std::vector<uint32_t>{310, 319, 311};
+          },
+          {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+
+inline SeeingModel gemma3_vision() {
+  return {"gemma3-vision",
+          {{310, "<start_of_image>"}, {311, "<end_of_image>"}, {319, "<image_soft_token>"}},
+          310,
+          "<start_of_image>",
+          [](const PictureGrid&) {
+            return std::vector<uint32_t>{310, 319, 311};
+          },
+          {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+
+// There are words for 2 rows of 3 tiles.
+inline SeeingModel smolvlm() {
+  return {"smolvlm",
+          {{311, "<fake_token_around_image>"},
+           {312, "<global-img>"},
+           {313, "<row_1_col_1>"},
+           {314, "<row_1_col_2>"},
+           {315, "<row_1_col_3>"},
+           {316, "<row_2_col_1>"},
+           {317, "<row_2_col_2>"},
+           {318, "<row_2_col_3>"},
+           {319, "<image>"}},
+          311,
+          "<image>",
+          [](const PictureGrid& grid) {
+            std::vector<uint32_t> tokens;
+            for (uint32_t row = 0; row < grid.rows; ++row)
+              for (uint32_t column = 0; column < grid.columns; ++column)
+                tokens.insert(tokens.end(), {311, 313 + 3 * row + column, 319});
+            tokens.insert(tokens.end(), {311, 312, 319, 311});
+            return tokens;
+          },
+          {patterned_picture(29, 61)}};
+}
+
+// The text of the fixture's prompt as a template writes it.
+inline std::string text_of_prompt(const Answers& answers, const SeeingModel& model) {
+  std::string text;
+  bool in_picture = false;
+  for (const uint32_t id : answers.ids("input_ids", 0)) {
+    const bool shows = id >= model.first;
+    if (!shows) text += word(id) + " ";
+    if (shows && !in_picture) text += std::string(model.place) + " ";
+    in_picture = shows;
+  }
+  return text;
+}
+
+// The fixture with words for its tokens, and a template that shows a message's pictures before its words.
+inline void write_seeing_folder(const TemporaryFolder& folder, const SeeingModel& model) {
+  write_seeing_folder(folder, model.name, model.special);
+  folder.write("chat_template.jinja",
+               "{% for m in messages %}{{ 'w4 ' if m.role == 'user' else 'w6 ' }}"
+               "{% for p in m.content | selectattr('type', 'equalto', 'image') %}" +
+                   std::string(model.place) +
+                   " {% endfor %}"
+                   "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}"
+                   "{% endfor %}{% endfor %}{% if add_generation_prompt %}w6{% endif %}");
+}
+
+} // namespace picture_tests

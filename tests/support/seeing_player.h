@@ -1,0 +1,163 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "generate/prompt_picture.h"
+#include "generate/session.h"
+#include "support/embedding.h"
+#include "support/seeing_models.h"
+#include "support/session.h"
+
+namespace picture_tests {
+
+using ChatHandle = std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>>;
+
+inline pumice_picture pixels_of(const Image& image) {
+  pumice_picture picture = {sizeof picture};
+  picture.pixels = image.pixels.data();
+  picture.width = image.width;
+  picture.height = image.height;
+  return picture;
+}
+
+inline pumice_status add(pumice_chat* chat, const std::string& content, const std::vector<Image>& images,
+                         pumice_error& error) {
+  std::vector<pumice_picture> pictures;
+  for (const Image& image : images) pictures.push_back(pixels_of(image));
+  pumice_message message = {sizeof message};
+  message.role = "user";
+  message.content = content.c_str();
+  message.pictures = pictures.data();
+  message.picture_count = pictures.size();
+  return pumice_chat_add(chat, &message, &error);
+}
+
+// A question that shows pictures.
+inline void add(pumice_chat* chat, const std::string& content, const std::vector<Image>& images) {
+  pumice_error error;
+  require_ok(add(chat, content, images, error), error);
+}
+
+// A program with a model that sees.
+struct SeeingPlayer {
+  static constexpr uint32_t answer_tokens = 6;
+
+  SeeingModel fixture;
+  TemporaryFolder folder;
+  DeviceHandle device = make_device();
+  ModelHandle model;
+
+  explicit SeeingPlayer(SeeingModel of) : fixture(std::move(of)) {
+    write_seeing_folder(folder, fixture);
+    load();
+  }
+
+  // Again, after changes to the folder.
+  void load() {
+    pumice_load_options options = {sizeof options};
+    options.sees = 1;
+    model = load_with(options);
+  }
+  ModelHandle load_with(const pumice_load_options& options) const {
+    const std::string path = folder.path().string();
+    pumice_source source = {sizeof source};
+    source.path = path.c_str();
+    pumice_model* made = nullptr;
+    pumice_error error;
+    require_ok(pumice_model_load(device.get(), &source, &options, &made, &error), error);
+    return ModelHandle(made);
+  }
+
+  SessionHandle open_session(uint32_t pictures) const {
+    pumice_session_options options = {sizeof options};
+    options.chunk = 8;
+    options.cache = PUMICE_CACHE_F32;
+    options.pictures = pictures;
+    return make_session(model.get(), options);
+  }
+
+  ChatHandle make_chat(const char* template_text = nullptr) const {
+    pumice_chat_options options = {sizeof options};
+    options.template_text = template_text;
+    pumice_chat* chat = nullptr;
+    pumice_error error;
+    require_ok(pumice_chat_create(model.get(), &options, &chat, &error), error);
+    return ChatHandle(chat);
+  }
+
+  pumice_status begin(pumice_session* session, pumice_chat* chat, pumice_error& error,
+                      uint32_t count = answer_tokens) const {
+    pumice_request request = {sizeof request};
+    request.chat = chat;
+    request.max_tokens = count;
+    request.ignore_end = true;
+    return pumice_generate(session, &request, &error);
+  }
+
+  // With a budget, in slices.
+  std::vector<uint32_t> finish(pumice_session* session, float budget) const {
+    pumice_error error;
+    Story story;
+    pumice_slice slice = {sizeof slice};
+    slice.active = budget > 0;
+    while (slice.active) {
+      require_ok(pumice_advance(session, budget, nullptr, &slice, &error), error);
+      take_events(session, story);
+    }
+    if (budget == 0) require_ok(pumice_run(session, &error), error);
+    take_events(session, story);
+    return story.tokens;
+  }
+  std::vector<uint32_t> answer(pumice_session* session, pumice_chat* chat, float budget = 0,
+                               uint32_t count = answer_tokens) const {
+    pumice_error error;
+    require_ok(begin(session, chat, error, count), error);
+    return finish(session, budget);
+  }
+
+  // What the runtime makes of such a prompt: 0 stands for the next picture.
+  std::vector<uint32_t> expected(const std::vector<Image>& images, const std::vector<uint32_t>& words) const {
+    const auto loaded = load_model(folder.path());
+    const PictureTokens& shape = *loaded->shape().pictures;
+    const auto encoder = make_encoder(load_pictures(folder.path()), PictureTokens::features, 1);
+    const EncoderShape& tower = encoder->shape();
+    const ImagePreparation preparation =
+        require(tower.patch_groups
+                    ? read_patch_preparation(folder.path(), tower.cutting())
+                    : read_image_preparation(folder.path(), tower.input_shape[1], tower.input_shape[2]));
+    std::vector<std::vector<float>> rows;
+    std::vector<PatchGrid> grids;
+    std::vector<std::vector<uint32_t>> shown;
+    for (const Image& image : images) {
+      const PromptPicture picture = require(prepare_for_prompt(image, preparation, "a picture"));
+      for (const EncoderInput& input : picture.inputs) {
+        encode(*encoder, std::span(&input, 1));
+        rows.push_back(rows_of_picture(shape, tower, input.grid, read(*encoder, PictureTokens::features, 0),
+                                       encoder->columns(PictureTokens::features)));
+        grids.push_back(input.grid);
+      }
+      shown.push_back(fixture.shown(picture.grid));
+    }
+    std::vector<uint32_t> tokens;
+    size_t next = 0;
+    for (const uint32_t word : words) {
+      if (word > 0) {
+        tokens.push_back(word);
+      } else {
+        tokens.insert(tokens.end(), shown.at(next).begin(), shown.at(next).end());
+        ++next;
+      }
+    }
+    const PicturePrompt prompt = require(with_pictures(shape, tokens, rows, "the prompt", grids));
+    SessionOptions options;
+    options.size.cache = CacheType::f32;
+    options.size.chunk = 8;
+    const auto own = require(Session::create(loaded, options));
+    REQUIRE(own->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
+    return take(*own, answer_tokens);
+  }
+};
+
+} // namespace picture_tests
