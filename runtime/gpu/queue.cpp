@@ -99,18 +99,21 @@ Status Queue::wait(TimelinePoint point) {
   info.pValues = &point.value;
   constexpr double between_looks = 1; // seconds
   using Clock = std::chrono::steady_clock;
-  Clock::time_point moved = Clock::now();
+  double still = 0; // seconds without progress
   uint64_t reached = 0;
   VkResult result = VK_TIMEOUT;
   while (result == VK_TIMEOUT && !device_.hangs()) {
     const double seconds = std::min(between_looks, device_.patience());
+    const Clock::time_point begin = Clock::now();
     result = vk.vkWaitSemaphores(device_.handle(), &info, static_cast<uint64_t>(seconds * 1e9));
     if (result != VK_TIMEOUT) break;
+    // A process that was stopped, or a machine that slept, was away for longer than it looked.
+    still += std::min(seconds, std::chrono::duration<double>(Clock::now() - begin).count());
     uint64_t value = 0;
     (void)vk.vkGetSemaphoreCounterValue(device_.handle(), timeline_, &value);
-    if (value > reached) moved = Clock::now();
+    if (value > reached) still = 0;
     reached = std::max(reached, value);
-    if (std::chrono::duration<double>(Clock::now() - moved).count() >= device_.patience()) device_.give_up();
+    if (still >= device_.patience()) device_.give_up();
   }
   if (device_.hangs()) return device_.hang();
   if (result == VK_SUCCESS) return {};

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "gpu/buffer.h"
 #include "gpu/commands.h"
@@ -15,11 +16,12 @@ namespace {
 
 // What the fake device reports: how far its timeline is, and how many calls destroyed something.
 uint64_t reached = 0;
-uint64_t steps = 0; // the timeline goes on by one at so many looks
+uint64_t steps = 0;                    // the timeline goes on by one at so many looks
+std::chrono::duration<double> away(0); // how long the process is stopped during the next wait
 int destroyed = 0;
 
 VKAPI_ATTR VkResult VKAPI_CALL never(VkDevice, const VkSemaphoreWaitInfo* info, uint64_t timeout) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(timeout));
+  std::this_thread::sleep_for(std::chrono::nanoseconds(timeout) + std::exchange(away, {}));
   return reached >= *info->pValues ? VK_SUCCESS : VK_TIMEOUT;
 }
 VKAPI_ATTR VkResult VKAPI_CALL look(VkDevice, VkSemaphore, uint64_t* value) {
@@ -102,4 +104,13 @@ TEST_CASE("a device that is slow does not hang while it goes on") {
   CHECK(std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1000));
   CHECK_FALSE(device->hangs());
   CHECK_FALSE(device->wait({7}).ok()); // so that it can be left as it is
+}
+
+TEST_CASE("a device does not hang while its process is stopped") {
+  const std::shared_ptr<Device> device = hanging_device(1.5);
+  REQUIRE(device->submit({}).ok());
+  away = std::chrono::seconds(3);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_FALSE(device->wait({1}).ok());
+  CHECK(std::chrono::steady_clock::now() - start > std::chrono::milliseconds(4500)); // it looked once more
 }
