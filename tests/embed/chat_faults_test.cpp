@@ -1,10 +1,9 @@
 // Vulkan calls that fail while a chat is answered: the chat stays as it was, or the answer goes on.
+#include "support/chats.h"
 #include "support/fault_phase.h"
 #include "support/program.h"
 
 namespace {
-
-using ChatHandle = std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>>;
 
 // A program that has one chat, over all devices that are lost.
 struct Talk {
@@ -15,10 +14,8 @@ struct Talk {
   Talk() {
     program.model_path = (pretrained_folder() / "chat-2m.gguf").string();
     program.open_all();
-    pumice_chat* made = nullptr;
+    chat = make_chat(program.model.get());
     pumice_error error;
-    require_ok(pumice_chat_create(program.model.get(), nullptr, &made, &error), error);
-    chat.reset(made);
     pumice_message message = {sizeof message};
     message.role = "user";
     message.content = "What is 2 plus 3?";

@@ -27,16 +27,6 @@ const Image& second_picture() {
   return image;
 }
 
-std::string json_of(const pumice_chat* chat) {
-  pumice_error error;
-  size_t count = 0;
-  require_ok(pumice_chat_write(chat, nullptr, 0, &count, &error), error);
-  std::string text(count + 1, '\0');
-  require_ok(pumice_chat_write(chat, text.data(), text.size(), &count, &error), error);
-  text.resize(count);
-  return text;
-}
-
 } // namespace
 
 TEST_CASE("a chat's answer to a prompt with pictures is the reference's") {
@@ -135,13 +125,13 @@ TEST_CASE("a chat with each model's pictures is written, read again, forgotten a
     const SessionHandle session = player.open_session(1);
     const ChatHandle chat = player.make_chat();
     add(chat.get(), "w226 w28", {first, second});
-    const std::string saved = json_of(chat.get());
+    const std::string saved = text_of(pumice_chat_write, chat.get());
     const ChatHandle read = player.make_chat();
     pumice_error error;
     require_ok(pumice_chat_read(read.get(), saved.c_str(), &error), error);
     for (const Image* image : {&second, &first}) {
       CHECK(player.begin(session.get(), read.get(), error) == PUMICE_NOT_FOUND);
-      const pumice_picture picture = pixels_of(*image);
+      const pumice_picture picture = picture_of(*image);
       require_ok(pumice_chat_add_picture(read.get(), &picture, &error), error);
     }
     // Paused while it looks at what is not the first part of them.

@@ -7,43 +7,24 @@
 #include "media/preprocess.h"
 #include "step/encoder.h"
 #include "step/picture_rows.h"
-#include "support/embedding.h"
+#include "support/chats.h"
 #include "support/model.h"
+#include "support/picture_answers.h"
 #include "support/require.h"
 #include "support/seeing_folder.h"
-#include "support/session.h"
 
 using namespace pumice;
 using nlohmann::json;
 
 namespace {
 
-using ChatHandle = std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>>;
-
 constexpr uint32_t answer_tokens = 6;
-
-pumice_picture picture_of(const Image& image) {
-  pumice_picture picture = {sizeof picture};
-  picture.pixels = image.pixels.data();
-  picture.width = image.width;
-  picture.height = image.height;
-  return picture;
-}
 
 pumice_picture picture_of(const std::vector<std::byte>& file) {
   pumice_picture picture = {sizeof picture};
   picture.file = file.data();
   picture.file_bytes = file.size();
   return picture;
-}
-
-ChatHandle make_chat(pumice_model* model, const char* template_text = nullptr) {
-  pumice_chat_options options = {sizeof options};
-  options.template_text = template_text;
-  pumice_chat* chat = nullptr;
-  pumice_error error;
-  require_ok(pumice_chat_create(model, &options, &chat, &error), error);
-  return ChatHandle(chat);
 }
 
 pumice_status add(pumice_chat* chat, const char* content, const std::vector<pumice_picture>& pictures,
@@ -62,13 +43,7 @@ void add(pumice_chat* chat, const char* content, const std::vector<pumice_pictur
 }
 
 std::string written(const pumice_chat* chat) {
-  pumice_error error;
-  size_t count = 0;
-  require_ok(pumice_chat_write(chat, nullptr, 0, &count, &error), error);
-  std::string text(count + 1, '\0');
-  require_ok(pumice_chat_write(chat, text.data(), text.size(), &count, &error), error);
-  text.resize(count);
-  return text;
+  return text_of(pumice_chat_write, chat);
 }
 
 // A program with a model that sees.
@@ -164,13 +139,8 @@ struct Player {
     }
     tokens.insert(tokens.end(), question.begin(), question.end());
     tokens.push_back(6);
-    PicturePrompt prompt = require(with_pictures(shape, tokens, rows, "the prompt"));
-    SessionOptions session_options;
-    session_options.size.cache = CacheType::f32;
-    session_options.size.chunk = 8;
-    const auto own = require(Session::create(loaded, session_options));
-    REQUIRE(own->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
-    return take(*own, answer_tokens);
+    return picture_tests::answer_to(loaded, require(with_pictures(shape, tokens, rows, "the prompt")),
+                                    answer_tokens);
   }
 };
 

@@ -4,21 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/embedding.h"
+#include "support/chats.h"
 
 namespace {
 
 using nlohmann::json;
-using ChatHandle = std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>>;
 
 const std::string talk = (pretrained_folder() / "chat-2m.gguf").string();
-
-ChatHandle make_chat(pumice_model* model, pumice_chat_options options = {sizeof(pumice_chat_options)}) {
-  pumice_chat* chat = nullptr;
-  pumice_error error;
-  require_ok(pumice_chat_create(model, &options, &chat, &error), error);
-  return ChatHandle(chat);
-}
 
 void add(pumice_chat* chat, const char* role, const char* content) {
   pumice_message message = {sizeof message};
@@ -26,17 +18,6 @@ void add(pumice_chat* chat, const char* role, const char* content) {
   message.content = content;
   pumice_error error;
   require_ok(pumice_chat_add(chat, &message, &error), error);
-}
-
-template <class Function>
-std::string text_of(Function function, const pumice_chat* chat) {
-  pumice_error error;
-  size_t count = 0;
-  require_ok(function(chat, nullptr, 0, &count, &error), error);
-  std::string text(count + 1, '\0');
-  require_ok(function(chat, text.data(), text.size(), &count, &error), error);
-  text.resize(count);
-  return text;
 }
 
 json messages_of(const pumice_chat* chat) {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "support/answers.h"
+#include "support/chats.h"
 #include "support/device_stages.h"
 #include "support/faulty_vulkan.h"
 #include "support/fixtures.h"
@@ -205,10 +206,7 @@ TEST_CASE("chats in slices over stages") {
     options.context = 256;
     const SessionHandle session = make_session(model, options);
     pumice_error error;
-    pumice_chat* made = nullptr;
-    const pumice_chat_options chat_options = {sizeof chat_options};
-    require_ok(pumice_chat_create(model, &chat_options, &made, &error), error);
-    const std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>> chat(made);
+    const ChatHandle chat = make_chat(model);
     std::vector<Story> answers;
     for (const char* question : {"What does a cow say?", "And a dog?"}) {
       pumice_message message = {sizeof message};

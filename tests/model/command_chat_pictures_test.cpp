@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "support/chats.h"
 #include "support/command.h"
 #include "support/embedding.h"
 #include "support/paths.h"
@@ -88,9 +89,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   options.cache = PUMICE_CACHE_F32;
   options.pictures = 1;
   const SessionHandle session = make_session(model.get(), options);
-  pumice_chat* chat = nullptr;
-  require_ok(pumice_chat_create(model.get(), nullptr, &chat, &error), error);
-  const std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>> owner(chat);
+  const ChatHandle chat = make_chat(model.get());
   pumice_picture shown = {sizeof shown};
   shown.file = file.data();
   shown.file_bytes = file.size();
@@ -99,9 +98,9 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   message.content = "w20 w21";
   message.pictures = &shown;
   message.picture_count = 1;
-  require_ok(pumice_chat_add(chat, &message, &error), error);
+  require_ok(pumice_chat_add(chat.get(), &message, &error), error);
   pumice_request request = {sizeof request};
-  request.chat = chat;
+  request.chat = chat.get();
   request.max_tokens = 4;
   require_ok(pumice_generate(session.get(), &request, &error), error);
   require_ok(pumice_run(session.get(), &error), error);

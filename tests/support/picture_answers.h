@@ -13,6 +13,7 @@
 #include "support/gpu.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
+#include "support/session.h"
 #include "support/word_folder.h"
 
 // What tests of decoders that see have in common.
@@ -51,6 +52,17 @@ inline void write_seeing_folder(const TemporaryFolder& folder, const std::string
   folder.write("tokenizer.json", tokenizer.dump());
   std::filesystem::copy_file(fixtures().model(name) / "preprocessor_config.json",
                              folder.path() / "preprocessor_config.json");
+}
+
+// The first tokens after a prompt.
+inline std::vector<uint32_t> answer_to(const std::shared_ptr<const Model>& model, const PicturePrompt& prompt,
+                                       size_t count) {
+  SessionOptions options;
+  options.size.cache = CacheType::f32;
+  options.size.chunk = 8;
+  const auto session = require(Session::create(model, options));
+  REQUIRE(session->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
+  return take(*session, count);
 }
 
 // Logits of all tokens in steps of several sizes, and the text that follows.

@@ -5,27 +5,15 @@
 #include <vector>
 
 #include "generate/prompt_picture.h"
-#include "generate/session.h"
-#include "support/embedding.h"
+#include "support/chats.h"
 #include "support/seeing_models.h"
-#include "support/session.h"
 
 namespace picture_tests {
-
-using ChatHandle = std::unique_ptr<pumice_chat, Destroy<pumice_chat_destroy>>;
-
-inline pumice_picture pixels_of(const Image& image) {
-  pumice_picture picture = {sizeof picture};
-  picture.pixels = image.pixels.data();
-  picture.width = image.width;
-  picture.height = image.height;
-  return picture;
-}
 
 inline pumice_status add(pumice_chat* chat, const std::string& content, const std::vector<Image>& images,
                          pumice_error& error) {
   std::vector<pumice_picture> pictures;
-  for (const Image& image : images) pictures.push_back(pixels_of(image));
+  for (const Image& image : images) pictures.push_back(picture_of(image));
   pumice_message message = {sizeof message};
   message.role = "user";
   message.content = content.c_str();
@@ -79,12 +67,7 @@ struct SeeingPlayer {
   }
 
   ChatHandle make_chat(const char* template_text = nullptr) const {
-    pumice_chat_options options = {sizeof options};
-    options.template_text = template_text;
-    pumice_chat* chat = nullptr;
-    pumice_error error;
-    require_ok(pumice_chat_create(model.get(), &options, &chat, &error), error);
-    return ChatHandle(chat);
+    return ::make_chat(model.get(), template_text);
   }
 
   pumice_status begin(pumice_session* session, pumice_chat* chat, pumice_error& error,
@@ -150,13 +133,7 @@ struct SeeingPlayer {
         ++next;
       }
     }
-    const PicturePrompt prompt = require(with_pictures(shape, tokens, rows, "the prompt", grids));
-    SessionOptions options;
-    options.size.cache = CacheType::f32;
-    options.size.chunk = 8;
-    const auto own = require(Session::create(loaded, options));
-    REQUIRE(own->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
-    return take(*own, answer_tokens);
+    return answer_to(loaded, require(with_pictures(shape, tokens, rows, "the prompt", grids)), answer_tokens);
   }
 };
 

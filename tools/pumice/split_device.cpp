@@ -59,6 +59,10 @@ template <class Value>
 Result<Value> answer_from(Hop& hop) {
   PUMICE_TRY(const Message message, receive(hop));
   if (message.header.kind == MessageKind::failed) return error_from(message.bytes);
+  if (message.bytes.size() != sizeof(Value)) {
+    return Error{Code::internal, hop.sender() + ": its answer has another length: start all processes with "
+                                                "the same program"};
+  }
   return value_of<Value>(message, hop);
 }
 
