@@ -1,4 +1,5 @@
 // A model that is cut by layers over several devices, as a program has them.
+#include <algorithm>
 #include <map>
 #include <thread>
 
@@ -6,6 +7,7 @@
 #include "support/device_stages.h"
 #include "support/faulty_vulkan.h"
 #include "support/fixtures.h"
+#include "support/skip.h"
 #include "support/vulkan_program.h"
 
 namespace {
@@ -225,6 +227,86 @@ TEST_CASE(
       other.reset();
     }
   }
+}
+
+TEST_CASE("stages copy what they hand on where the host's memory cannot be imported, or say what failed") {
+  FaultyVulkan vulkan;
+  const pumice_sampling sampling = warm();
+  pumice_device_options options = {sizeof options};
+  options.get_instance_proc_addr = FaultyVulkan::get_instance_proc_addr;
+  vulkan.rest();
+  const DeviceHandle first = make_device(options), last = make_device(options);
+  Story expected;
+  {
+    const ModelHandle whole = load(last.get());
+    const SessionHandle alone = make_session(whole.get(), small_options());
+    expected = tell(alone.get(), prompt, 20, &sampling);
+  }
+  const auto taken = [&] {
+    uint64_t sum = 0;
+    for (pumice_device* device : {first.get(), last.get()}) {
+      pumice_memory_report report = {sizeof report};
+      pumice_error error;
+      require_ok(pumice_device_memory(device, &report, &error), error);
+      sum += report.allocated;
+    }
+    return sum;
+  };
+  const uint64_t before = taken();
+  const Layers layers = {2, 3};
+  ModelHandle model = load_stages({first.get(), last.get()}, layers);
+  // A session, whose creation meets what was made to fail, and what it says.
+  const auto attempt = [&] {
+    pumice_session_options small = small_options();
+    pumice_session* made = nullptr;
+    pumice_error error;
+    const pumice_status status = pumice_session_create(model.get(), &small, &made, &error);
+    vulkan.rest();
+    const SessionHandle session(made);
+    CAPTURE(error.message);
+    if (status == PUMICE_OK) {
+      CHECK(tell(session.get(), prompt, 20, &sampling) == expected);
+    } else {
+      CHECK(made == nullptr);
+      CHECK(error.message[0] != 0);
+    }
+    return status;
+  };
+  CHECK(attempt() == PUMICE_OK); // compiles
+  vulkan.count();
+  CHECK(attempt() == PUMICE_OK);
+  const std::vector<FaultyVulkan::Function> functions = vulkan.functions();
+  const auto asks = [](const FaultyVulkan::Function& function) {
+    return function.name == "vkGetMemoryHostPointerPropertiesEXT";
+  };
+  if (std::ranges::find_if(functions, asks)->calls == 0)
+    return skip("the device imports no memory of the host");
+  for (size_t i = 0; i < functions.size(); ++i) {
+    const FaultyVulkan::Function& function = functions[i];
+    if (!asks(function) && function.name != "vkAllocateMemory" && function.name != "vkBindBufferMemory")
+      continue;
+    CAPTURE(function.name);
+    int went_on = 0;
+    for (int call = 0; call < function.calls; ++call) {
+      CAPTURE(call);
+      const VkResult error = function.errors[static_cast<size_t>(call) % function.errors.size()];
+      vulkan.fail(i, call, error);
+      const pumice_status status = attempt();
+      if (!vulkan.failed()) continue; // what failed before makes fewer calls
+      went_on += status == PUMICE_OK;
+      if (asks(function)) CHECK(status == PUMICE_OK);
+      if (status == PUMICE_OK) continue;
+      model.reset();
+      CHECK(taken() == before);
+      model = load_stages({first.get(), last.get()}, layers);
+    }
+    CHECK(went_on > 0); // where it was for importing
+  }
+  vulkan.refuse_imports(true);
+  CHECK(attempt() == PUMICE_OK);
+  vulkan.refuse_imports(false);
+  model.reset();
+  CHECK(taken() == before);
 }
 
 TEST_CASE("stages that cannot be are errors with a name") {

@@ -3,7 +3,8 @@
  * bytes. PUMICE_TEST_COMPILER says how: "crash", "hang", "lose" or, like everything else, not at all. In
  * place of the shader whose code is that of the file PUMICE_TEST_SHADER, it compiles that of the file
  * PUMICE_TEST_WRONG_SHADER. With PUMICE_TEST_ADDRESSES, devices stay as they are. The driver's
- * version is that of PUMICE_TEST_DRIVER_VERSION, a number, if it is set. */
+ * version is that of PUMICE_TEST_DRIVER_VERSION, a number, if it is set. After PUMICE_TEST_SUBMISSIONS
+ * submissions, if it is set, the device is lost. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -22,6 +23,7 @@ static PFN_vkGetPhysicalDeviceProperties get_properties;
 static PFN_vkGetPhysicalDeviceProperties2 get_properties2;
 static PFN_vkCreateShaderModule create_module;
 static PFN_vkCreateComputePipelines create_pipelines;
+static PFN_vkQueueSubmit submit;
 
 static VkShaderModule
     dot_modules[1024]; /* never forgotten: a driver may use a handle again, which is then overwritten here */
@@ -134,6 +136,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL fail_with_dot_products(VkDevice device, Vk
   return create_pipelines(device, cache, count, infos, callbacks, pipelines);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL submit_until_lost(VkQueue queue, uint32_t count,
+                                                        const VkSubmitInfo* infos, VkFence fence) {
+  static int submissions = 0; /* from one thread at a time: a command has one that submits */
+  const char* most = getenv("PUMICE_TEST_SUBMISSIONS");
+  if (most && submissions++ >= atoi(most)) return VK_ERROR_DEVICE_LOST;
+  return submit(queue, count, infos, fence);
+}
+
 static PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real);
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_function(VkDevice device, const char* name) {
@@ -153,6 +163,7 @@ static PFN_vkVoidFunction replace(const char* name, PFN_vkVoidFunction real) {
   REPLACE(vkGetPhysicalDeviceProperties2, get_properties2, properties2_of_version)
   REPLACE(vkCreateShaderModule, create_module, remember_module)
   REPLACE(vkCreateComputePipelines, create_pipelines, fail_with_dot_products)
+  REPLACE(vkQueueSubmit, submit, submit_until_lost)
   return real;
 }
 

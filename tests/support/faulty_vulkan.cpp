@@ -50,6 +50,7 @@ struct State {
   VkResult error = VK_SUCCESS;
   bool failed = false;
   bool split_memory = false;
+  bool refuse_imports = false;
   std::map<VkQueue, VkDevice> devices;
   std::set<VkDevice> lost;
 } state;
@@ -150,6 +151,18 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate_first(VkDevice device, const VkMemoryAll
   return PUMICE_REAL(vkAllocateMemory)(device, &first, callbacks, memory);
 }
 
+VKAPI_ATTR VkResult VKAPI_CALL host_pointer_properties(VkDevice device,
+                                                       VkExternalMemoryHandleTypeFlagBits type,
+                                                       const void* pointer,
+                                                       VkMemoryHostPointerPropertiesEXT* properties) {
+  if (const VkResult error = count_call(id_vkGetMemoryHostPointerPropertiesEXT, device); error != VK_SUCCESS)
+    return error;
+  const VkResult result = PUMICE_REAL(vkGetMemoryHostPointerPropertiesEXT)(device, type, pointer, properties);
+  std::lock_guard lock(state.mutex);
+  if (state.refuse_imports) properties->memoryTypeBits = 0;
+  return result;
+}
+
 template <class Function>
 PFN_vkVoidFunction untyped(Function function) {
   return reinterpret_cast<PFN_vkVoidFunction>(function);
@@ -178,6 +191,8 @@ PFN_vkVoidFunction replacement(size_t id) {
     return split ? untyped(either_memory) : nullptr;
   case id_vkAllocateMemory:
     return split ? untyped(allocate_first) : wrapped[id]();
+  case id_vkGetMemoryHostPointerPropertiesEXT:
+    return untyped(host_pointer_properties);
   default:
     return wrapped[id]();
   }
@@ -343,4 +358,9 @@ void FaultyVulkan::rest() {
 void FaultyVulkan::split_memory(bool split) {
   std::lock_guard lock(state.mutex);
   state.split_memory = split;
+}
+
+void FaultyVulkan::refuse_imports(bool refuse) {
+  std::lock_guard lock(state.mutex);
+  state.refuse_imports = refuse;
 }

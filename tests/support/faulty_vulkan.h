@@ -37,4 +37,6 @@ public:
 
   // From here on the CPU cannot reach the devices' own memory, so that data is copied there.
   void split_memory(bool split);
+  // From here on no kind of the devices' memory can be the host's (VK_EXT_external_memory_host).
+  void refuse_imports(bool refuse);
 };

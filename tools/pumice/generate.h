@@ -9,6 +9,7 @@
 
 #include "beam_options.h"
 #include "json_output.h"
+#include "kept_text.h"
 #include "kernel/sampling/sampling.h"
 #include "open_device.h"
 #include "options.h"
@@ -77,6 +78,8 @@ struct Text {
   std::vector<std::string> stops;
   SamplingParams sampling = {};
   std::optional<uint64_t> seed = {}; // of its first sample, if the request has one
+  std::optional<KeptText> kept = {}; // of an earlier run, until it is begun
+  uint64_t made_with = 0;            // see KeptText; once it is begun
 
   std::vector<uint32_t> ids = {};
   std::string text = {}; // of `ids`, up to a stop string; only with a tokenizer
@@ -161,7 +164,7 @@ private:
 class TextQueue {
 public:
   TextQueue(const GenerateOptions& options, TextSource& source, TextPrinter& printer)
-      : source_(source), printer_(printer),
+      : source_(source), printer_(printer), resume_(options.resume),
         keeps_all_(!printer.as_they_come() || !options.outputs.empty() || options.session.given()) {}
 
   // Takes the texts that have arrived. With `wait`, at least one unless there are no more. An error of the
@@ -174,21 +177,28 @@ public:
   bool all_arrived() const { return source_.ended() && !failed_; }
   Text& add(Text text) { return texts_.emplace_back(std::move(text)); }
 
-  bool can_print() const {
-    return printer_.as_they_come() && printed_ < texts_.size() && texts_[printed_].finish_reason;
-  }
+  // With --resume, the texts of a request are printed together: a line is answered as a whole.
+  bool can_print() const;
   // Prints the texts that have ended and all before them.
   void print();
-  // The end of the work; after Ctrl-C, texts that have begun are printed as far as they came.
+  // The end of the work; after Ctrl-C, texts that have begun are printed as far as they came, unless they are
+  // kept for a later run.
   void finish(bool complete);
+  // Keeps what the texts have come to that were not printed, if there is --resume: now, or if it is time for
+  // that again.
+  Status keep();
+  Status keep_in_time();
   const std::deque<Text>& texts() const { return texts_; } // all of them if they are needed
 
 private:
   TextSource& source_;
   TextPrinter& printer_;
+  std::string resume_; // the file; empty: none
   bool keeps_all_;
   std::deque<Text> texts_;
   size_t begun_ = 0, printed_ = 0; // of texts_
+  Stopwatch since_kept_;
+  double keeping_seconds_ = 0; // how long it took
   std::optional<Error> failed_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "generate.h"
 #include "generate/picture_prompt.h"
+#include "io/checksum.h"
 #include "model/vocabulary.h"
 #include "model_inputs.h"
 #include "model_kind.h"
@@ -17,6 +18,7 @@
 #include "terminal.h"
 #include "text/continued_text.h"
 #include "text/stop_strings.h"
+#include "version.h"
 
 // `pumice generate` for models without an encoder.
 namespace pumice::command {
@@ -45,6 +47,19 @@ struct Writing {
                                                                           : "context";
     }
   }
+  void add(const KeptText& kept) {
+    const bool log_probabilities = !kept.log_probabilities.empty();
+    for (size_t i = 0; i < kept.ids.size(); ++i) {
+      BatchToken token;
+      token.token = kept.ids[i];
+      if (log_probabilities) token.log_probabilities = kept.log_probabilities[i];
+      add(token, log_probabilities);
+    }
+    text->end = kept.end;
+    for (const char* reason : {"stop string", "stop token", "count", "context"}) {
+      if (kept.finish_reason == reason) text->finish_reason = reason;
+    }
+  }
   // At the end of the text.
   void flush() {
     if (!decoder) return;
@@ -53,13 +68,55 @@ struct Writing {
   }
 };
 
+// Adds what the tokens of all texts of a command follow from, beside their own prompts and options.
+void add_command(Checksum& sum, const GenerateOptions& options, const OpenedDevice& device,
+                 const Model& model) {
+  const SessionSize size = session_size(options.size, model.shape());
+  sum.add(version_text());
+  for (const OpenedDevice& each : device.before) sum.add(each.name() + each.driver());
+  sum.add(device.name() + device.driver());
+  sum.add(options.device.kernel_variant);
+  sum.add(model.identity());
+  sum.add(uint64_t{size.context});
+  sum.add(static_cast<uint64_t>(size.cache));
+}
+
+// Adds what the tokens of a text follow from. A seed that nobody gave is a new one in each run, and a text
+// that goes on has that of the first.
+void add_text(Checksum& sum, const Text& text, bool seed_given) {
+  const auto add_ids = [&sum](const std::vector<uint32_t>& ids) {
+    sum.add(uint64_t{ids.size()});
+    sum.add(std::as_bytes(std::span(ids)));
+  };
+  add_ids(text.prompt);
+  sum.add(uint64_t{text.count});
+  sum.add(uint64_t{text.stops.size()});
+  for (const std::string& stop : text.stops) {
+    sum.add(uint64_t{stop.size()});
+    sum.add(stop);
+  }
+  const SamplingParams& sampling = text.sampling;
+#define OPTION(field, ...) sum.add(std::as_bytes(std::span(&sampling.field, 1)));
+#include "kernel/sampling_options.def"
+  sum.add(uint64_t{sampling.logit_biases.size()});
+  for (const LogitBias& each : sampling.logit_biases)
+    add_ids({each.token, std::bit_cast<uint32_t>(each.bias)});
+  add_ids(sampling.stop_tokens);
+  sum.add(uint64_t{sampling.log_probabilities});
+  sum.add(uint64_t{seed_given});
+  if (seed_given) sum.add(sampling.seed);
+}
+
 // Continues texts in the steps of a batch, as they arrive.
 class BatchGenerator {
 public:
-  BatchGenerator(const GenerateOptions& options, const MaybeTokenizer& tokenizer, TextQueue& queue,
-                 std::shared_ptr<const Model> model)
+  BatchGenerator(const GenerateOptions& options, const OpenedDevice& device, const MaybeTokenizer& tokenizer,
+                 TextQueue& queue, std::shared_ptr<const Model> model)
       : options_(options), tokenizer_(tokenizer), queue_(queue), model_(std::move(model)),
         size_(session_size(options.size, model_->shape())), stop_ids_(options.stop_ids) {
+    add_command(made_with_, options, device, *model_);
+    const auto is_cpu = [](const OpenedDevice& each) { return each.capabilities().is_cpu(); };
+    same_bits_ = is_cpu(device) && std::ranges::all_of(device.before, is_cpu);
     if (options.ignore_end) return;
     const auto ends = end_tokens(model_->file(), tokenizer.ok() ? tokenizer->get() : nullptr);
     stop_ids_.insert(stop_ids_.end(), ends.begin(), ends.end());
@@ -162,13 +219,60 @@ private:
         if (!writings_.empty()) return {};
         PUMICE_CHECK(make_batch());
       }
-      PUMICE_TRY(const uint32_t id, batch_->add({text.prompt, text.sampling, text.count, {}, text.given}));
       Writing writing{&text, {}, StopStrings(text.stops)};
       if (tokenizer_.ok()) writing.decoder.emplace(*tokenizer_, text.prompt);
+      go_on(writing);
+      if (text.finish_reason) { // in an earlier run
+        writing.flush();
+        continue;
+      }
+      const auto written = static_cast<uint32_t>(text.ids.size());
+      std::vector<uint32_t> tokens = text.prompt;
+      tokens.insert(tokens.end(), text.ids.begin(), text.ids.end());
+      PUMICE_TRY(const uint32_t id,
+                 batch_->add({std::move(tokens), text.sampling, text.count - written, {}, text.given}));
       writings_.emplace(id, std::move(writing));
       total_ += positions_of(text);
     }
     return {};
+  }
+
+  // Gives a text what it came to in an earlier run, if this one would have come to the same.
+  void go_on(Writing& writing) {
+    Text& text = *writing.text;
+    const std::optional<KeptText> kept = std::exchange(text.kept, {});
+    if (options_.resume.empty()) return;
+    Checksum sum = made_with_;
+    add_text(sum, text, seed_given(text));
+    text.made_with = sum.value();
+    if (!kept) return;
+    if (kept->made_with != text.made_with || !can_go_on(*kept, text)) {
+      tell_anew("it has texts that were begun with another model, device, version or other options");
+    } else if (kept->finish_reason.empty() && !same_bits_ && is_determined(text)) {
+      tell_anew("it has texts whose rest would not have the same bits on this device");
+    } else {
+      text.sampling.seed = kept->seed;
+      writing.add(*kept);
+    }
+  }
+
+  // Whether the request says which text it gets, rather than leaving it to chance.
+  bool is_determined(const Text& text) const { return text.sampling.temperature <= 0 || seed_given(text); }
+  bool seed_given(const Text& text) const { return text.seed || options_.sampling.seed; }
+
+  void tell_anew(const char* why) {
+    if (std::exchange(told_, true)) return;
+    bar_.erase();
+    print_note(fmt::format("{}: {}: they begin anew", options_.resume, why));
+  }
+
+  // What the program itself has kept always can.
+  bool can_go_on(const KeptText& kept, const Text& text) const {
+    const uint64_t room = positions_of(text) - text.prompt.size();
+    const size_t log_probabilities = text.sampling.log_probabilities ? kept.ids.size() : 0;
+    return kept.ids.size() + (kept.finish_reason.empty() ? 1 : 0) <= std::min<uint64_t>(text.count, room) &&
+           kept.log_probabilities.size() == log_probabilities &&
+           std::ranges::all_of(kept.ids, [&](uint32_t id) { return id < model_->shape().vocabulary; });
   }
 
   Status step() {
@@ -190,10 +294,11 @@ private:
       writings_.erase(found);
     }
     for (uint32_t id : stopped) PUMICE_CHECK(batch_->drop(id));
-    if (!queue_.can_print()) return {};
-    bar_.erase();
-    queue_.print();
-    return {};
+    if (queue_.can_print()) {
+      bar_.erase();
+      queue_.print();
+    }
+    return queue_.keep_in_time();
   }
 
   const GenerateOptions& options_;
@@ -202,6 +307,10 @@ private:
   std::shared_ptr<const Model> model_;
   SessionSize size_; // at most
   std::vector<uint32_t> stop_ids_;
+  Checksum made_with_; // of what is the same for all texts
+  bool told_ = false;  // that texts begin anew
+  // Whether tokens that were sampled one after the other give the same logits when they are read together.
+  bool same_bits_ = false;
   std::unique_ptr<BatchGroups> batch_;
   std::map<uint32_t, Writing> writings_; // by the id of the sequence
   ProgressBar bar_{"generating"};
@@ -315,11 +424,14 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
              load_model(std::move(file), device, options.size.load, &options.size));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
-  BatchGenerator generator(options, tokenizer, queue, model);
+  BatchGenerator generator(options, device, tokenizer, queue, model);
   const Status status = generator.run();
   if (!status.ok()) generator.stop();
   if (status.ok() || interrupted()) queue.finish(status.ok());
+  const Status kept = queue.keep();
+  if (!status.ok() && !kept.ok()) print_error(kept.error().text());
   PUMICE_CHECK(status);
+  PUMICE_CHECK(kept);
   PUMICE_CHECK(write_generated(options, queue.texts(), model->file()));
   return device.save_pipelines();
 }

@@ -39,6 +39,22 @@ std::string numbered(const char* option, size_t index, size_t count) {
 // At most so many lines are read ahead.
 constexpr size_t most_requests = 1024;
 
+// How often unfinished texts are kept: so much is lost if the process is killed. Of the time, it may take a
+// hundredth.
+constexpr double keeping_period = 2;
+constexpr double keeping_share = 0.01;
+
+std::optional<KeptText> kept_text_of(const Text& text) {
+  if (text.ids.empty() && !text.finish_reason) return text.kept;
+  return KeptText{text.sample,
+                  text.made_with,
+                  text.sampling.seed,
+                  text.ids,
+                  text.log_probabilities,
+                  text.end,
+                  text.finish_reason ? text.finish_reason : ""};
+}
+
 } // namespace
 
 TextSource::TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count,
@@ -120,7 +136,12 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   text.stops = request.stops.value_or(text.stops);
   text.sampling = request.sampling;
   text.seed = request.seed;
-  return add_samples(std::move(text), texts, line.place);
+  const size_t first = texts.size();
+  PUMICE_CHECK(add_samples(std::move(text), texts, line.place));
+  for (KeptText& each : read_kept_line(line.kept)) {
+    if (each.sample < texts.size() - first) texts[first + each.sample].kept = std::move(each);
+  }
+  return {};
 }
 
 // For the copy of the model that gets the request. Blank lines are none.
@@ -213,6 +234,14 @@ Status TextQueue::take(bool wait) {
   return {};
 }
 
+bool TextQueue::can_print() const {
+  if (!printer_.as_they_come() || printed_ == texts_.size() || !texts_[printed_].finish_reason) return false;
+  if (resume_.empty() || texts_[printed_].sample > 0) return true;
+  const auto first = texts_.begin() + static_cast<std::ptrdiff_t>(printed_);
+  return std::all_of(first, first + texts_[printed_].samples,
+                     [](const Text& text) { return text.finish_reason != nullptr; });
+}
+
 void TextQueue::print() {
   while (can_print()) {
     printer_.print(texts_[printed_]);
@@ -227,10 +256,33 @@ void TextQueue::print() {
 
 void TextQueue::finish(bool complete) {
   print();
-  for (size_t i = printed_; printer_.as_they_come() && i < begun_; ++i) {
+  for (size_t i = printed_; printer_.as_they_come() && resume_.empty() && i < begun_; ++i) {
     if (!texts_[i].ids.empty()) printer_.print(texts_[i]);
   }
   printer_.finish(texts_, complete);
+}
+
+Status TextQueue::keep() {
+  if (resume_.empty()) return {};
+  const Stopwatch watch;
+  UnfinishedLines lines;
+  for (size_t i = printed_; i < begun_;) {
+    const uint64_t line = texts_[i].line;
+    std::vector<KeptText> texts;
+    for (; i < texts_.size() && texts_[i].line == line; ++i) {
+      if (std::optional<KeptText> kept = kept_text_of(texts_[i])) texts.push_back(std::move(*kept));
+    }
+    if (!texts.empty()) lines[line] = kept_line(texts);
+  }
+  PUMICE_CHECK(keep_unfinished(lines));
+  keeping_seconds_ = watch.seconds();
+  since_kept_ = {};
+  return {};
+}
+
+Status TextQueue::keep_in_time() {
+  if (since_kept_.seconds() < std::max(keeping_period, keeping_seconds_ / keeping_share)) return {};
+  return keep();
 }
 
 } // namespace pumice::command

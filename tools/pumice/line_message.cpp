@@ -66,6 +66,7 @@ std::string packed(const LineMessage& message) {
     writer.number(line.place ? line.place->index : 0);
     writer.number(line.place ? line.place->seed : 0);
     writer.text(line.text);
+    writer.text(line.kept);
   }
   return writer.bytes();
 }
@@ -86,6 +87,7 @@ Result<LineMessage> unpacked(std::string_view bytes) {
     const RequestPlace place = {reader.number(), reader.number()};
     if (placed) line.place = place;
     line.text = reader.text();
+    line.kept = reader.text();
   }
   if (!reader.done() || kind > static_cast<uint64_t>(LineMessage::Kind::end))
     return Error{Code::internal, "a message between copies of the model is damaged"};

@@ -16,6 +16,7 @@ struct LineMessage {
     want,   // to process 0: at most so many lines; with `flag`, at least one unless there are no more
     lines,  // the answer; with `flag`, there will be no more
     result, // to process 0: of the line `number`: `text`
+    kept,   // to process 0: what `lines` have come to
     end,    // to process 0: the copy has ended; with `flag`, by an error: its code, and `text`
   };
   Kind kind = Kind::end;

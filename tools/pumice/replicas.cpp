@@ -66,6 +66,11 @@ public:
     }
   }
 
+  Status unfinished(const UnfinishedLines& lines) {
+    const std::lock_guard lock(mutex_);
+    return note_unfinished(lines);
+  }
+
   void ended(uint32_t replica, const Status& status) {
     const std::lock_guard lock(mutex_);
     if (!status.ok()) errors_[replica] = status.error();
@@ -174,6 +179,12 @@ Status serve_copy(Dealer& dealer, uint32_t replica, Link& link) {
     case Kind::result:
       dealer.result(message.number, std::move(message.text));
       break;
+    case Kind::kept: {
+      UnfinishedLines lines;
+      for (Line& line : message.lines) lines[line.number] = std::move(line.kept);
+      PUMICE_CHECK(dealer.unfinished(lines));
+      break;
+    }
     case Kind::end:
       return message.flag ? Status(error_of(message)) : Status();
     case Kind::lines:
@@ -240,6 +251,14 @@ Status end_line(uint64_t number) {
     return send_line_message(*replicas->first.to, {Kind::result, false, number, std::move(text), {}});
   replicas->dealer->result(number, std::move(text));
   return {};
+}
+
+Status keep_unfinished(const UnfinishedLines& lines) {
+  if (!replicas) return note_unfinished(lines);
+  if (replicas->dealer) return replicas->dealer->unfinished(lines);
+  LineMessage message{Kind::kept, false, 0, {}, {}};
+  for (const auto& [number, kept] : lines) message.lines.push_back({number, {}, {}, kept});
+  return send_line_message(*replicas->first.to, message);
 }
 
 Status end_replicas(const Status& status) {

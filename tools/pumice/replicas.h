@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "answered_lines.h"
 #include "stage/processes.h"
 #include "waiting_lines.h"
 
@@ -38,5 +39,7 @@ void stop_reading();
 // Tells that a line is answered (answered_lines.h). Of several copies: what was printed since the last call,
 // or since the beginning, is its answer.
 Status end_line(uint64_t number);
+// Keeps what lines without an answer have come to (answered_lines.h), in the file of process 0.
+Status keep_unfinished(const UnfinishedLines& lines);
 
 } // namespace pumice::command

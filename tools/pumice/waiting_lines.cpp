@@ -28,7 +28,8 @@ void add_text_options(CLI::App& app, TextOptions& options, const char* name, con
 void add_resume_option(CLI::App& app, std::string& resume) {
   app.add_option("--resume", resume,
                  "Keep in this file which lines are answered. If it exists, go on after them: what an "
-                 "earlier run has printed is not printed again")
+                 "earlier run has printed is not printed again. Of requests, it also keeps the texts that "
+                 "are not complete")
       ->type_name("FILE")
       ->group(more_of("Output"));
 }
@@ -116,7 +117,9 @@ Result<std::vector<Line>> WaitingLines::read_lines(size_t most, bool wait) {
       PUMICE_CHECK(note_read(line.number, line.text));
       const Result<bool> used = use(line);
       if (used.ok()) {
-        if (*used) lines.push_back(std::move(line));
+        if (!*used) continue;
+        line.kept = unfinished_before(line.number);
+        lines.push_back(std::move(line));
       } else if (Status status = reject(used.error()); !status.ok()) {
         if (lines.empty()) return std::move(status).error();
         failed_ = std::move(status).error();

@@ -23,6 +23,7 @@ struct Line {
   uint64_t number = 0; // counted from 1; lines that were left out count, too
   std::string text;
   std::optional<RequestPlace> place = {};
+  std::string kept = {}; // what it has come to in an earlier run (answered_lines.h); empty: nothing
 };
 
 // The texts that a subcommand is given.
