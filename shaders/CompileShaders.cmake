@@ -43,7 +43,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-set(PUMICE_TIERS cpu8 fp16 dot cm cm2)
+set(PUMICE_TIERS cpu8 half8 dot cm cm2)
 set(PUMICE_SHADER_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
 set(PUMICE_SHADERS_FROM "" CACHE PATH "A build folder whose compiled shaders are used instead of compiling them again")
 

@@ -339,6 +339,7 @@ uint32_t Capabilities::kernel_subgroup_size() const {
 std::vector<std::string> Capabilities::tiers() const {
   std::vector<std::string> tiers = {"portable"};
   if (uses_addresses()) tiers.push_back("cpu8");
+  if (uses_addresses() && float16 && storage_16bit) tiers.push_back("half8");
   // Kernels of these tiers load f16 matrices from shared memory. All devices with cooperative matrices have
   // at least 32 KiB of it.
   const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;

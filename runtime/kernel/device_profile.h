@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/matrix_shape.h"
+#include "io/tensor_type.h"
 #include "kernel/choices.h"
 #include "kernel/device_speed.h"
 #include "kernel/generation.h"
@@ -25,6 +26,9 @@ struct DeviceProfile {
   bool cpu8 = false;
   // True where loads from an address that all lanes share run at memory speed, and loads by lane are slower.
   bool uniform_loads = false;
+  // True where such loads of eight 16-bit floats side by side are faster than of dwords with two of a row
+  // each (tier half8).
+  bool half_loads = false;
   // Vectors of 8 floats that the processor's registers hold (cpu8). Sums beyond them go through memory.
   uint32_t vector_registers = 32;
   // Invocations of an ordinary workgroup.
@@ -61,8 +65,11 @@ struct DeviceProfile {
   // Variants that are not used on this device; null: none.
   std::shared_ptr<const Blocklist> blocklist;
 
-  // Consecutive dwords of one lane (one row) in a packed weight tile, see kernel/weight_packing.h.
-  uint32_t weight_lane_dwords() const { return cpu8 && uniform_loads ? 1 : 4; }
+  // Consecutive bytes of one lane (one row) in a packed weight tile, see kernel/weight_packing.h.
+  uint32_t weight_lane_bytes(TensorType type) const {
+    if (!cpu8 || !uniform_loads) return 16;
+    return half_loads && type == TensorType::f16 ? 2 : 4;
+  }
 };
 
 } // namespace pumice

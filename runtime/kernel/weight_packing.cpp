@@ -175,11 +175,12 @@ private:
 class PayloadWriter {
 public:
   PayloadWriter(const PackedFormat& format, uint32_t rows, std::span<std::byte> payload)
-      : lane_bytes_(format.lane_dwords * 4), rows_(rows), at_(payload.data()) {}
+      : lane_bytes_(format.lane_bytes), rows_(rows), at_(payload.data()) {}
 
   // As many bytes of each row as whole blocks have; `bytes` of one block.
   void write(const RowPointers& from, size_t count, size_t bytes) {
     if (rows_ == 8 && lane_bytes_ == 16 && bytes % 16 == 0) return write_groups<16>(from, count * bytes);
+    if (rows_ == 8 && lane_bytes_ == 2) return write_groups<2>(from, count * bytes);
     if (rows_ == 8 && lane_bytes_ == 4) return write_groups<4>(from, count * bytes);
     for (size_t block = 0; block < count; ++block) {
       for (size_t begin = 0; begin < bytes; begin += lane_bytes_) {
@@ -300,6 +301,10 @@ std::string kernel_variant(TensorType type) {
   std::string name(info(type).name);
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   return name;
+}
+
+std::string cpu8_kernel_variant(const PackedFormat& format) {
+  return kernel_variant(format.type) + (format.lane_bytes == 2 ? "_halves" : "");
 }
 
 void pack_tile(const PackedFormat& format, const TileSource& source, std::span<std::byte> payload,

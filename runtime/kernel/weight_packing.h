@@ -11,9 +11,9 @@
 namespace pumice {
 
 // Weight matrices are packed for the device in tiles of eight rows. A tile's payload is
-//     [block of 32 columns][dword / lane_dwords][8 rows][lane_dwords dwords]
-// Each lane loads one row, so neighbouring lanes load neighbouring memory. Where the dwords of a block are
-// not a multiple of lane_dwords, the last group is narrower. Scales are stored separately, as
+//     [block of 32 columns][byte of a row / lane_bytes][8 rows][lane_bytes bytes]
+// Each lane loads one row, so neighbouring lanes load neighbouring memory. Where the bytes of a row's block
+// are not a multiple of lane_bytes, the last group is narrower. Scales are stored separately, as
 //     [dword][8 rows]
 // The dwords of a row hold the scales of its blocks in order. Where the scales themselves have a scale, a
 // dword with it comes before those of every eight blocks. Columns are padded with zeros to whole blocks; the
@@ -37,7 +37,7 @@ constexpr uint32_t merged_columns = 64;
 struct PackedFormat {
   TensorType type = TensorType::f32;
   uint32_t columns = 0;
-  uint32_t lane_dwords = 4; // consecutive dwords of one row: DeviceProfile::weight_lane_dwords()
+  uint32_t lane_bytes = 16; // consecutive bytes of one row: DeviceProfile::weight_lane_bytes()
 
   uint32_t blocks() const { return (columns + 31) / 32; }
   uint32_t payload_dwords() const; // of one row's block of 32
@@ -49,6 +49,8 @@ struct PackedFormat {
 
 // The name that a kernel's variant for this type has: "q8_0".
 std::string kernel_variant(TensorType type);
+// That of a kernel for CPU drivers, which may have one for a way to lay tiles out.
+std::string cpu8_kernel_variant(const PackedFormat& format);
 
 // Writes one tile's payload and scales. The spans have tile_payload_bytes() and tile_scale_bytes(). If the
 // format's type differs from the weight's, the rows are quantised to it.

@@ -60,8 +60,8 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
 
   PackedWeight packed;
-  packed.format = {quantized_type(weights[0].type(), weights_), static_cast<uint32_t>(weights[0].columns),
-                   profile_.weight_lane_dwords()};
+  const TensorType type = quantized_type(weights[0].type(), weights_);
+  packed.format = {type, static_cast<uint32_t>(weights[0].columns), profile_.weight_lane_bytes(type)};
   std::vector<TileSource> tiles;
   if (alternating) {
     for (size_t i = 0; i + 1 < weights.size(); i += 2) {

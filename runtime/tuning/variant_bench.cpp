@@ -140,7 +140,7 @@ Result<double> VariantBench::run(DeviceWork& work, uint32_t repeats, double expe
 bool rounds(const std::string& kernel) {
   const KernelBinary* binary = find_kernel(kernel);
   const std::string_view tier = binary ? binary->tier : "";
-  return tier == "fp16" || tier == "dot" || tier == "cm" || tier == "cm2";
+  return tier == "dot" || tier == "cm" || tier == "cm2";
 }
 
 double tolerance(const std::string& kernel) {

@@ -22,17 +22,25 @@ uvec2 offset_address(uvec2 address, uint bytes) {
 
 // Lane i takes component i of eight that all lanes have. Where the eight come from a uniform address, recent
 // compilers make one vector load of it.
-uint lane_select(uvec4 low, uvec4 high) {
-  uint v = high.w;
-  v = LANE == 6u ? high.z : v;
-  v = LANE == 5u ? high.y : v;
-  v = LANE == 4u ? high.x : v;
-  v = LANE == 3u ? low.w : v;
-  v = LANE == 2u ? low.z : v;
-  v = LANE == 1u ? low.y : v;
-  v = LANE == 0u ? low.x : v;
-  return v;
-}
+#define LANE_SELECT(type, vec4) \
+  type lane_select(vec4 low, vec4 high) { \
+    type v = high.w; \
+    v = LANE == 6u ? high.z : v; \
+    v = LANE == 5u ? high.y : v; \
+    v = LANE == 4u ? high.x : v; \
+    v = LANE == 3u ? low.w : v; \
+    v = LANE == 2u ? low.z : v; \
+    v = LANE == 1u ? low.y : v; \
+    v = LANE == 0u ? low.x : v; \
+    return v; \
+  }
+LANE_SELECT(uint, uvec4)
+LANE_SELECT(float, vec4)
+#ifdef HALVES // of 16-bit floats, too, which not every device has
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#extension GL_EXT_shader_16bit_storage : require
+LANE_SELECT(float16_t, f16vec4)
+#endif
 
 // Reductions by shuffles: subgroupAdd ends the process on some drivers that advertise it.
 float lane_max(float a) {

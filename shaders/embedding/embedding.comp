@@ -7,7 +7,7 @@
 #include "embedding/embedding.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LANE_DWORDS = 4;
+layout(constant_id = 1) const uint LANE_BYTES = 16;
 layout(constant_id = 2) const uint INDEX = EMBEDDING_BY_TOKEN;
 layout(push_constant) uniform Push { EmbeddingParams p; };
 READ_BUFFER(uvec4, step_block, EMBEDDING_STEP);
@@ -15,11 +15,8 @@ READ_BUFFER(uint, table, EMBEDDING_TABLE);
 READ_BUFFER(uint, scales, EMBEDDING_SCALES);
 WRITE_BUFFER(vec4, result, EMBEDDING_RESULT);
 
-// Dword c of the payload of a block that starts at `block`.
-uint load_dword(uint block, uint lane, uint c) {
-  const uint width = min(LANE_DWORDS, PAYLOAD - c / LANE_DWORDS * LANE_DWORDS); // of its group of LANE_DWORDS
-  return table[block + c / LANE_DWORDS * LANE_DWORDS * 8u + lane * width + c % LANE_DWORDS];
-}
+#define PACKED_DWORD(i) table[i]
+#include "common/packed_row.glsl"
 
 // Columns 4j to 4j + 3 of a block, before their scale.
 vec4 decode_quad(uint block, uint lane, uint j) {
@@ -28,12 +25,12 @@ vec4 decode_quad(uint block, uint lane, uint j) {
 #ifdef BITS
   [[unroll]] for (uint plane = 8u, dword = 0u; plane != 0u; plane >>= 1u) {
     if ((BITS & plane) != 0u) {
-      w[dword] = load_dword(block, lane, dword + j % plane) >> (j / plane * plane);
+      w[dword] = packed_dword(block, lane, dword + j % plane, PAYLOAD) >> (j / plane * plane);
       dword += plane;
     }
   }
 #else
-  [[unroll]] for (uint c = 0; c < PAYLOAD / 8; ++c) w[c] = load_dword(block, lane, j * (PAYLOAD / 8) + c);
+  [[unroll]] for (uint c = 0; c < PAYLOAD / 8; ++c) w[c] = packed_dword(block, lane, j * (PAYLOAD / 8) + c, PAYLOAD);
 #endif
   return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
 }

@@ -13,8 +13,8 @@ CONSTANT EMBEDDING_SCALES = 2; // packed scales
 CONSTANT EMBEDDING_RESULT = 3; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
-CONSTANT EMBEDDING_LANE_DWORDS_ID = 1; // dwords of one row side by side in the payload
-CONSTANT EMBEDDING_INDEX_ID = 2;       // EMBEDDING_BY_*: what of a row says what to take
+CONSTANT EMBEDDING_LANE_BYTES_ID = 1; // of the packed table, see common/packed_row.glsl
+CONSTANT EMBEDDING_INDEX_ID = 2;      // EMBEDDING_BY_*: what of a row says what to take
 
 CONSTANT EMBEDDING_BY_TOKEN = 0;
 CONSTANT EMBEDDING_BY_POSITION = 1; // counted from where the row's text begins

@@ -3,6 +3,7 @@
 //   ROWS, TILES, LOAD: as in matmul/matmul.params.h
 //   SUMS_WEIGHTS, SUMS_SCALES, SUMS_X: the addresses of the first three, for LOAD_UNIFORM
 //   SUMS_BLOCKS: blocks of 32 along k
+//   HALVES: set for a weight whose tiles have the halves of a column side by side; LOAD is LOAD_UNIFORM then
 
 // Tiles that share each load of x. With many rows each multiplication reads its number of x from memory: if several tiles
 // shared it, it would need a register, or the stack.
@@ -18,6 +19,18 @@ struct RowBlock {
 };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer TileBlocks { TileBlock block[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer RowBlocks { RowBlock block[]; };
+
+#ifdef HALVES
+struct HalvesBlock {
+  f16vec4 d[64];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer HalvesBlocks { HalvesBlock block[]; };
+
+// Column i of a block. The driver makes one instruction of it, which loads eight halves and converts them.
+float load_half(uint block, uint i) {
+  return float(lane_select(HalvesBlocks(SUMS_WEIGHTS).block[block].d[2u * i], HalvesBlocks(SUMS_WEIGHTS).block[block].d[2u * i + 1u]));
+}
+#endif
 
 // Loads what columns 4j to 4j + 3 of a block are the first ones to need. Each dword is loaded where it is used: compilers
 // keep the order of loads, and those of a whole block do not fit into the registers.
@@ -93,14 +106,20 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
 #else
   float products[ROWS][ABREAST];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
+#ifndef HALVES
     [[unroll]] for (uint t = 0; t < ABREAST; ++t) load_weights((first_tile + t) * SUMS_BLOCKS + kb, j, w[t]);
+#endif
     const uint scale_index = j / (8 / SCALE_COUNT);
     if (j % (8 / SCALE_COUNT) == 0) {
       [[unroll]] for (uint m = 0; m < ROWS; ++m) [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = 0.0;
     }
     [[unroll]] for (uint i = 0; i < 4; ++i) {
       float decoded[ABREAST];
+#ifdef HALVES
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) decoded[t] = load_half((first_tile + t) * SUMS_BLOCKS + kb, 4 * j + i);
+#else
       [[unroll]] for (uint t = 0; t < ABREAST; ++t) decoded[t] = decode_weight(w[t], 4 * j + i);
+#endif
       [[unroll]] for (uint m = 0; m < ROWS; ++m) {
         const float number = x_number(at, row_block[m], own[m], j, i);
         [[unroll]] for (uint t = 0; t < ABREAST; ++t) products[m][t] = fma(decoded[t], number, products[m][t]);

@@ -1,6 +1,6 @@
 // Operands of a product as 16-bit floats in shared memory, for kernels that multiply f16 matrices: ROWS rows of x and the
 // rows of TILES tiles, DEPTH blocks of 32 columns each.
-const uint LOAD = LOAD_LANE;
+const uint LANE_BYTES = 16;
 #include "matmul/tile_row.glsl"
 
 const uint DEPTH = 2;

@@ -3,6 +3,7 @@
 // sums stay in registers. No shared memory, no barriers, no reductions. The sum over k runs in the same order
 // whatever ROWS is, so a token's result does not depend on its neighbours.
 // variant: {weight_type}
+// variant: f16_halves needs=half8 WEIGHT_TYPE WEIGHT_TYPE_F16 HALVES
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/cpu8.glsl"

@@ -26,7 +26,7 @@ CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
 CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
-CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; not cm
+CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; cpu8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
@@ -42,6 +42,7 @@ CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the wor
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
 CONSTANT MATMUL_ROW_BLOCKS_ID = 15;
+CONSTANT MATMUL_LANE_BYTES_ID = 16; // of a packed weight, see packed_row.glsl; portable only, else they are 16
 
 CONSTANT MATRIX_OF_WORKGROUP = 2; // SPIR-V's numbers
 CONSTANT MATRIX_OF_SUBGROUP = 3;

@@ -1,10 +1,12 @@
-// How an invocation that takes one row of a tile loads a block of it. LOAD: LOAD_LANE or LOAD_DWORD.
+// How an invocation that takes one row of a tile loads a block of it. LANE_BYTES: as common/packed_row.glsl has it.
+#define PACKED_DWORD(i) weight_dwords[i]
+#include "common/packed_row.glsl"
 
 // The payload of block kb of a tile's row.
 void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
   const uint at = (tile * p.blocks + kb) * (PAYLOAD * 2);
-  if (LOAD == LOAD_DWORD) {
-    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[c] = weight_dwords[at * 4u + c * 8u + row];
+  if (LANE_BYTES < 16u) {
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[c] = packed_dword(at * 4u, row, c, PAYLOAD);
     return;
   }
   [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
@@ -14,9 +16,7 @@ void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
     w[4 * c + 2] = quad.z;
     w[4 * c + 3] = quad.w;
   }
-  [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
-    w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + row * (PAYLOAD % 4) + c % 4u];
-  }
+  [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) w[c] = packed_dword(at * 4u, row, c, PAYLOAD);
 }
 
 // Its scales and minimums.

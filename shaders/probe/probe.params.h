@@ -10,7 +10,8 @@ CONSTANT PROBE_SOURCE = 0;
 CONSTANT PROBE_TARGET = 1;
 
 // Specialisation constants. 0 is the workgroup's size.
-CONSTANT PROBE_LOAD_ID = 1; // 0 by lane, 1 from a uniform address
+// 0 by lane, 1 from a uniform address. Halves: 0 two of a row in a dword, 1 those of a column side by side.
+CONSTANT PROBE_LOAD_ID = 1;
 
 struct ProbeParams {
   ADDRESS source;

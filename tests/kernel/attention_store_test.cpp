@@ -114,7 +114,7 @@ void project(const DeviceProfile& profile, const Projection& projection, Attenti
   };
   const uint32_t q = add_part(args.q), k = add_part(args.store->k), v = add_part(args.store->v);
   MatmulArgs product;
-  product.format = {projection.type, columns_of_x, profile.weight_lane_dwords()};
+  product.format = {projection.type, columns_of_x, profile.weight_lane_bytes(projection.type)};
   product.result = blank_rows(1, columns);
   product.step = args.step;
   std::vector<float> x = random_floats(columns_of_x, 21);

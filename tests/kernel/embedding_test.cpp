@@ -40,7 +40,7 @@ BufferRef step_block(const Case& c) {
 
 void run(const DeviceProfile& profile, const Case& c) {
   CAPTURE(profile.workgroup);
-  CAPTURE(profile.weight_lane_dwords());
+  CAPTURE(profile.uniform_loads);
   CAPTURE(info(c.type).name);
   CAPTURE(c.columns);
   TestGpu& gpu = TestGpu::get();
@@ -52,7 +52,7 @@ void run(const DeviceProfile& profile, const Case& c) {
   }
 
   EmbeddingArgs args;
-  args.format = {c.type, c.columns, profile.weight_lane_dwords()};
+  args.format = {c.type, c.columns, profile.weight_lane_bytes(c.type)};
   args.tiles = ((c.vocabulary + 7) / 8 + 3) / 4 * 4;
   args.scale = c.scale;
   args.index = c.index;
@@ -131,7 +131,7 @@ TEST_CASE("an entry past the table reads nothing past it") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     const TestWeight table(TensorType::q4_0, 30, 32, 1); // the last two rows of its tiles are zeros
     EmbeddingArgs args;
-    args.format = {TensorType::q4_0, 32, profile.weight_lane_dwords()};
+    args.format = {TensorType::q4_0, 32, profile.weight_lane_bytes(TensorType::q4_0)};
     args.tiles = 4;
     args.segment = upload_tiles(args.format, {table.tile(0), table.tile(1), table.tile(2), table.tile(3)});
     args.result = blank_rows(2, 32);

@@ -333,7 +333,7 @@ TEST_CASE("a mixture whose weights are in several parts") {
         c.bucket = c.count = rows;
         Layer(c).run(profile, 0, rows, rows, &whole);
         // Parts of less than an expert, of more, and of neither's multiple.
-        const uint64_t tile = PackedFormat{type, c.ff, profile.weight_lane_dwords()}.tile_payload_bytes();
+        const uint64_t tile = PackedFormat{type, c.ff, profile.weight_lane_bytes(type)}.tile_payload_bytes();
         for (uint32_t tiles : {8u, 24u, 88u}) {
           c.range_limit = tiles * tile;
           const Layer layer(c);

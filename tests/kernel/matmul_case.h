@@ -99,7 +99,8 @@ struct TestProduct {
     const uint32_t weight_tiles = (c.n + 7) / 8, multiple = c.gated ? 8 : 4;
     const uint32_t tiles = (weight_tiles * (c.gated ? 2 : 1) + multiple - 1) / multiple * multiple;
     MatmulArgs args;
-    args.format = {c.quantised.value_or(c.type), c.k, profile.weight_lane_dwords()};
+    const TensorType type = c.quantised.value_or(c.type);
+    args.format = {type, c.k, profile.weight_lane_bytes(type)};
     args.x = upload_x(first, bucket);
     args.result = blank_rows(bucket, c.n, c.next_norm ? 2 * tiles * 8 : 32, c.rows_kind);
     args.activation = c.activation;

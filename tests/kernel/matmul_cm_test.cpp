@@ -149,7 +149,7 @@ struct Product {
   ActivationRef run(const std::string& variant) const {
     TestGpu& gpu = TestGpu::get();
     MatmulArgs args;
-    args.format = {c.type, c.k, profile.weight_lane_dwords()};
+    args.format = {c.type, c.k, profile.weight_lane_bytes(c.type)};
     args.x = upload_x();
     args.result = blank_rows(c.rows, c.n, padded(c.n) + padded(padded(c.n) / 8));
     args.activation = c.activation;

@@ -32,9 +32,10 @@ TEST_CASE("products of every type and shape") {
 
 TEST_CASE("the plain kernel's products of weights that are packed for a CPU driver") {
   DeviceProfile profile = TestGpu::get().profile;
-  profile.cpu8 = profile.uniform_loads = true;
+  profile.cpu8 = profile.uniform_loads = profile.half_loads = true;
   profile.forced = "portable";
-  REQUIRE(profile.weight_lane_dwords() == 1);
+  REQUIRE(profile.weight_lane_bytes(TensorType::f32) == 4);
+  REQUIRE(profile.weight_lane_bytes(TensorType::f16) == 2);
   for (TensorType type : weight_types) {
     const uint32_t k = std::max(96u, info(type).block_size);
     check_product(profile, {.type = type, .k = k, .n = 33, .bucket = 5, .count = 5});

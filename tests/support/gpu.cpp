@@ -166,9 +166,11 @@ std::vector<DeviceProfile> profiles_to_test() {
     profiles.push_back(chosen);
     profiles.back().uniform_loads = !chosen.uniform_loads;
     profiles.back().vector_registers = 32;
+    profiles.back().half_loads = false;
     if (chosen.uniform_loads) {
       profiles.push_back(chosen);
       profiles.back().vector_registers = chosen.vector_registers == 16 ? 32 : 16;
+      profiles.back().half_loads = false;
     }
   }
   if (chosen.cpu) profiles.emplace_back();

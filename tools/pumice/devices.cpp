@@ -82,6 +82,7 @@ std::string kernels_of(const Capabilities& device) {
   static const std::map<std::string, std::string> meanings = {
       {"portable", "portable (any device)"},
       {"cpu8", "cpu8 (vectors of a processor)"},
+      {"half8", "half8 (vectors of a processor, from 16-bit floats)"},
       {"cm", "cm (cooperative matrices)"},
       {"cm2", "cm2 (cooperative matrices of whole workgroups)"}};
   std::string text;

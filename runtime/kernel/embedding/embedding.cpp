@@ -23,7 +23,7 @@ TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Emb
 Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "embedding." + kernel_variant(args.format.type);
-  dispatch.constants = {profile.workgroup, args.format.lane_dwords, static_cast<uint32_t>(args.index)};
+  dispatch.constants = {profile.workgroup, args.format.lane_bytes, static_cast<uint32_t>(args.index)};
   EmbeddingParams params = {};
   params.blocks = args.format.blocks();
   params.first_tile = args.segment.first_tile;

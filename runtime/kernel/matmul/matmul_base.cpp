@@ -23,10 +23,11 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.constants = {lowering.profile().workgroup,
                         rows,
                         tiles,
-                        args.format.lane_dwords == 1 ? LOAD_DWORD : LOAD_LANE,
+                        0, // LOAD_*, which this kernel does not have
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};
+  dispatch.set_constant(MATMUL_LANE_BYTES_ID, args.format.lane_bytes);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   dispatch.groups = {all.blocks * ((all.rows + rows - 1) / rows), all.tiles / tiles, 1};

@@ -55,7 +55,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   const Shape shape = workgroup_shape(profile, args);
   Dispatch dispatch;
-  dispatch.kernel = "matmul.cpu8." + kernel_variant(args.format.type);
+  dispatch.kernel = "matmul.cpu8." + cpu8_kernel_variant(args.format);
   dispatch.constants = {8,
                         shape.rows,
                         shape.tiles,

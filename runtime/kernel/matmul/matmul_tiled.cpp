@@ -37,7 +37,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 
 bool runs(const DeviceProfile&, const MatmulArgs& args) {
   // The smallest workgroup takes 16 rows, of which half are in use.
-  return !args.routing && args.format.lane_dwords == 4 && args.result.rows > 8;
+  return !args.routing && args.format.lane_bytes == 16 && args.result.rows > 8;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
@@ -50,7 +50,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.constants = {shape.rows / own_rows * (shape.tiles / pair),
                         shape.rows,
                         shape.tiles,
-                        LOAD_LANE,
+                        0, // LOAD_*, which this kernel does not have
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};

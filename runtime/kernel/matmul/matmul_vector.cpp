@@ -32,7 +32,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 } // namespace
 
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
-  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.lane_dwords == 4;
+  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.lane_bytes == 16;
 }
 
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
@@ -58,9 +58,12 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
                                   const SubgroupSlices& shape) {
   const MatmulExtent all = matmul_extent(args);
   Dispatch dispatch;
-  dispatch.constants = {shape.invocations,     shape.rows,
-                        shape.tiles,           LOAD_LANE,
-                        matmul_epilogue(args), static_cast<uint32_t>(args.activation),
+  dispatch.constants = {shape.invocations,
+                        shape.rows,
+                        shape.tiles,
+                        0, // LOAD_*, which these kernels do not have
+                        matmul_epilogue(args),
+                        static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};
   dispatch.set_constant(MATMUL_SUBGROUP_ID, profile.subgroup);
   dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};

@@ -108,35 +108,45 @@ Status run_alternately(std::span<ProbeRun> some, ProbeRun& other) {
   return {};
 }
 
-Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
-                                      const std::shared_ptr<Pipelines>& pipelines) {
+// A question about loads: a kernel that loads in two ways, by its constant PROBE_LOAD_ID.
+struct LoadQuestion {
+  const char* name; // of its answer among the tuning results
+  const char* kernel;
+  double most; // the second way is taken below so much of the first one's time
+};
+
+// Products gain more from uniform loads than their probe shows, since x comes that way too; where they are
+// slow, they are slower many times over. The margin keeps noise from choosing another profile on another day.
+constexpr LoadQuestion ask_uniform_loads = {"uniform loads", "load.cpu8", 1.5};
+// Halves that are loaded one by one take many times as long, too; otherwise a good half of the time.
+constexpr LoadQuestion ask_half_loads = {"half loads", "load_half.cpu8", 2};
+
+Result<bool> second_way_is_faster(const std::shared_ptr<Device>& device,
+                                  const std::shared_ptr<Pipelines>& pipelines, const LoadQuestion& question) {
   constexpr uint32_t groups = 16,
                      quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
   constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
   PUMICE_TRY(Buffer source,
              Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device, "probe source"));
   PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device, "probe target"));
-  ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
-  PUMICE_CHECK(by_lane.record({"load.cpu8", {8, 0}, quads, groups, 0, source.size()}, source, target));
-  PUMICE_CHECK(uniform.record({"load.cpu8", {8, 1}, quads, groups, 0, source.size()}, source, target));
+  ProbeRun first(device, pipelines), second(device, pipelines);
+  PUMICE_CHECK(first.record({question.kernel, {8, 0}, quads, groups, 0, source.size()}, source, target));
+  PUMICE_CHECK(second.record({question.kernel, {8, 1}, quads, groups, 0, source.size()}, source, target));
   for (int run = 0; run <= runs; ++run) {
-    PUMICE_CHECK(by_lane.run());
-    PUMICE_CHECK(uniform.run());
+    PUMICE_CHECK(first.run());
+    PUMICE_CHECK(second.run());
   }
-  // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
-  // they are slower many times over. The margin keeps noise from choosing another profile on another day.
-  return uniform.shortest() < 1.5 * by_lane.shortest();
+  return second.shortest() < question.most * first.shortest();
 }
 
 // The same, kept for the next start.
-Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
-                                 const std::shared_ptr<Pipelines>& pipelines) {
-  const std::string name = "uniform loads";
+Result<bool> known_answer(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines,
+                          const LoadQuestion& question) {
   const std::map<std::string, std::string> tuning_results = pipelines->tuning_results();
-  if (const auto value = tuning_results.find(name); value != tuning_results.end())
+  if (const auto value = tuning_results.find(question.name); value != tuning_results.end())
     return value->second == "fast";
-  PUMICE_TRY(bool fast, uniform_loads_are_faster(device, pipelines));
-  pipelines->set_tuning_result(name, fast ? "fast" : "slow");
+  PUMICE_TRY(bool fast, second_way_is_faster(device, pipelines, question));
+  pipelines->set_tuning_result(question.name, fast ? "fast" : "slow");
   return fast;
 }
 
@@ -175,8 +185,11 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (profile.cpu8) {
-    PUMICE_TRY(profile.uniform_loads, known_uniform_loads(device, pipelines));
+    PUMICE_TRY(profile.uniform_loads, known_answer(device, pipelines, ask_uniform_loads));
     profile.vector_registers = vector_registers();
+  }
+  if (has("half8") && profile.uniform_loads) {
+    PUMICE_TRY(profile.half_loads, known_answer(device, pipelines, ask_half_loads));
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
     profile.subgroup = capabilities.kernel_subgroup_size();
