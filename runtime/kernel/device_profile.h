@@ -25,6 +25,8 @@ struct DeviceProfile {
   bool cpu8 = false;
   // True where loads from an address that all lanes share run at memory speed, and loads by lane are slower.
   bool uniform_loads = false;
+  // True where lanes load texels much faster than they load from storage buffers, and uniform loads are slow.
+  bool texel_loads = false;
   // Vectors of 8 floats that the processor's registers hold (cpu8). Sums beyond them go through memory.
   uint32_t vector_registers = 32;
   // Invocations of an ordinary workgroup.

@@ -8,6 +8,7 @@ PUMICE_PARAMS_BEGIN
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
 CONSTANT LOAD_DWORD = 2;   // each lane loads its own dwords of what is laid out for LOAD_UNIFORM
+CONSTANT LOAD_TEXEL = 3;   // as LOAD_LANE, as texels
 
 PUMICE_PARAMS_END
 

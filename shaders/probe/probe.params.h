@@ -8,9 +8,10 @@ PUMICE_PARAMS_BEGIN
 // Buffers.
 CONSTANT PROBE_SOURCE = 0;
 CONSTANT PROBE_TARGET = 1;
+CONSTANT PROBE_TEXELS = 0; // of the source (common/texels.h)
 
 // Specialisation constants. 0 is the workgroup's size.
-CONSTANT PROBE_LOAD_ID = 1; // 0 by lane, 1 from a uniform address
+CONSTANT PROBE_LOAD_ID = 1; // LOAD_LANE, LOAD_UNIFORM or LOAD_TEXEL
 
 struct ProbeParams {
   ADDRESS source;

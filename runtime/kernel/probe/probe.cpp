@@ -16,6 +16,7 @@
 #include "gpu/commands.h"
 #include "kernel/launcher.h"
 #include "kernel/probe/vector_registers.h"
+#include "shaders/common/load.h"
 #include "shaders/probe/probe.params.h"
 
 namespace pumice {
@@ -29,6 +30,7 @@ struct Probe {
   uint32_t groups = 0;
   uint64_t offset = 0, bytes = 0; // of both buffers
   uint32_t repeats = 1;           // in one run
+  std::vector<Dispatch::Texels> texels = {};
 };
 
 // A probe made ready to run again and again.
@@ -49,6 +51,7 @@ public:
     dispatch.bind(PROBE_TARGET,
                   {Space::scratch, PROBE_TARGET, probe.offset, std::min(probe.bytes, target.size())},
                   Access::write);
+    dispatch.texels = probe.texels;
     if (device_->capabilities().buffer_device_address) {
       dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
     }
@@ -108,36 +111,58 @@ Status run_alternately(std::span<ProbeRun> some, ProbeRun& other) {
   return {};
 }
 
-Result<bool> uniform_loads_are_faster(const std::shared_ptr<Device>& device,
-                                      const std::shared_ptr<Pipelines>& pipelines) {
+// How lanes get what they multiply, as LOAD_* has it.
+struct Loads {
+  const char* name;
+  uint32_t load;
+};
+constexpr Loads by_lane{"lane", LOAD_LANE}, uniform{"uniform", LOAD_UNIFORM}, texel{"texel", LOAD_TEXEL};
+
+Result<Loads> fastest_loads(const std::shared_ptr<Device>& device,
+                            const std::shared_ptr<Pipelines>& pipelines) {
   constexpr uint32_t groups = 16,
                      quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
   constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
   PUMICE_TRY(Buffer source,
              Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device, "probe source"));
   PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device, "probe target"));
-  ProbeRun by_lane(device, pipelines), uniform(device, pipelines);
-  PUMICE_CHECK(by_lane.record({"load.cpu8", {8, 0}, quads, groups, 0, source.size()}, source, target));
-  PUMICE_CHECK(uniform.record({"load.cpu8", {8, 1}, quads, groups, 0, source.size()}, source, target));
+  const auto make = [&](const Loads& loads) -> Result<ProbeRun> {
+    ProbeRun run(device, pipelines);
+    Probe probe{"load.cpu8", {8, loads.load}, quads, groups, 0, source.size()};
+    if (loads.load == LOAD_TEXEL) probe.texels = {{PROBE_TEXELS, PROBE_SOURCE}};
+    PUMICE_CHECK(run.record(probe, source, target));
+    return run;
+  };
+  PUMICE_TRY(ProbeRun lane_run, make(by_lane));
+  PUMICE_TRY(ProbeRun uniform_run, make(uniform));
+  PUMICE_TRY(ProbeRun texel_run, make(texel));
   for (int run = 0; run <= runs; ++run) {
-    PUMICE_CHECK(by_lane.run());
-    PUMICE_CHECK(uniform.run());
+    PUMICE_CHECK(lane_run.run());
+    PUMICE_CHECK(uniform_run.run());
+    PUMICE_CHECK(texel_run.run());
   }
   // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
-  // they are slower many times over. The margin keeps noise from choosing another profile on another day.
-  return uniform.shortest() < 1.5 * by_lane.shortest();
+  // they are slower many times over. The margins keep noise from choosing another profile on another day.
+  if (uniform_run.shortest() < 1.5 * std::min(lane_run.shortest(), texel_run.shortest())) return uniform;
+  // A texel buffer may be shorter than a storage buffer.
+  const Capabilities& capabilities = device->capabilities();
+  const bool long_enough = uint64_t{capabilities.max_texels} * 4 >= capabilities.max_storage_range_bytes;
+  return long_enough && 2 * texel_run.shortest() < lane_run.shortest() ? texel : by_lane;
 }
 
 // The same, kept for the next start.
-Result<bool> known_uniform_loads(const std::shared_ptr<Device>& device,
-                                 const std::shared_ptr<Pipelines>& pipelines) {
-  const std::string name = "uniform loads";
+Result<Loads> known_loads(const std::shared_ptr<Device>& device,
+                          const std::shared_ptr<Pipelines>& pipelines) {
+  const std::string name = "loads";
   const std::map<std::string, std::string> tuning_results = pipelines->tuning_results();
-  if (const auto value = tuning_results.find(name); value != tuning_results.end())
-    return value->second == "fast";
-  PUMICE_TRY(bool fast, uniform_loads_are_faster(device, pipelines));
-  pipelines->set_tuning_result(name, fast ? "fast" : "slow");
-  return fast;
+  if (const auto value = tuning_results.find(name); value != tuning_results.end()) {
+    for (const Loads& loads : {by_lane, uniform, texel}) {
+      if (value->second == loads.name) return loads;
+    }
+  }
+  PUMICE_TRY(const Loads fastest, fastest_loads(device, pipelines));
+  pipelines->set_tuning_result(name, fastest.name);
+  return fastest;
 }
 
 // Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
@@ -175,7 +200,9 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (profile.cpu8) {
-    PUMICE_TRY(profile.uniform_loads, known_uniform_loads(device, pipelines));
+    PUMICE_TRY(const Loads loads, known_loads(device, pipelines));
+    profile.uniform_loads = loads.load == LOAD_UNIFORM;
+    profile.texel_loads = loads.load == LOAD_TEXEL;
     profile.vector_registers = vector_registers();
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
