@@ -132,7 +132,9 @@ Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes, const
     info.queueFamilyIndexCount = 2;
     info.pQueueFamilyIndices = families.data();
   }
-  if (capabilities.uses_addresses()) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  if (capabilities.uses_addresses()) {
+    info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT;
+  }
   VkBuffer handle = VK_NULL_HANDLE;
   if (VkResult result = device.table().vkCreateBuffer(device.handle(), &info, nullptr, &handle);
       result != VK_SUCCESS) {

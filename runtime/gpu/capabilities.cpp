@@ -76,6 +76,7 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
       std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers);
   device.max_storage_range_bytes = limits.maxStorageBufferRange;
   device.storage_offset_alignment = limits.minStorageBufferOffsetAlignment;
+  device.max_texels = limits.maxTexelBufferElements;
   device.max_push_constant_bytes = limits.maxPushConstantsSize;
   device.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
@@ -218,7 +219,9 @@ void read_host_import(const VulkanTable& vk, const std::set<std::string>& extens
   VkPhysicalDeviceExternalBufferInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO};
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (device.uses_addresses()) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  if (device.uses_addresses()) {
+    info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT;
+  }
   info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   VkExternalBufferProperties found{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
   vk.vkGetPhysicalDeviceExternalBufferProperties(device.handle, &info, &found);

@@ -51,6 +51,7 @@ struct Capabilities {
   uint64_t max_allocation_bytes = 0;    // largest size of one allocation or buffer
   uint64_t max_storage_range_bytes = 0; // largest range of one storage buffer binding
   uint64_t storage_offset_alignment = 1;
+  uint32_t max_texels = 0;          // of one texel buffer
   uint32_t max_storage_buffers = 0; // storage buffer bindings of one kernel
   uint32_t max_shared_bytes = 0;    // of one workgroup
   uint32_t max_push_constant_bytes = 0;
@@ -104,7 +105,8 @@ struct Capabilities {
   // no size can be relied on.
   uint32_t kernel_subgroup_size() const;
 
-  // Whether kernels use buffer addresses. They take registers and checks from drivers, so nothing else does.
+  // Whether kernels use buffer addresses, and buffers as texels. They take registers and checks from drivers,
+  // so nothing else does.
   bool uses_addresses() const;
 
   // Kernel tiers this device can run, best last. "portable" is always first; see runtime/gpu/kernel_table.h.

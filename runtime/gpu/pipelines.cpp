@@ -9,6 +9,7 @@
 #include "gpu/kernel_table.h"
 #include "gpu/spirv.h"
 #include "io/output_file.h"
+#include "shaders/common/texels.h"
 
 namespace pumice {
 
@@ -47,12 +48,17 @@ void Pipelines::read_notes() {
 
 Status Pipelines::make_layouts() {
   const VulkanTable& vk = device_->table();
-  std::array<VkDescriptorSetLayoutBinding, most_storage_buffers> slots = {};
+  static_assert(TEXELS_BINDING == most_storage_buffers);
+  std::array<VkDescriptorSetLayoutBinding, most_storage_buffers + TEXEL_SLOTS> slots = {};
   for (uint32_t slot = 0; slot < descriptor_slots(); ++slot) {
     slots[slot] = {slot, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   }
+  for (uint32_t slot = 0; slot < texel_slots(); ++slot) {
+    slots[descriptor_slots() + slot] = {TEXELS_BINDING + slot, VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 1,
+                                        VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  }
   VkDescriptorSetLayoutCreateInfo set{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  set.bindingCount = descriptor_slots();
+  set.bindingCount = descriptor_slots() + texel_slots();
   set.pBindings = slots.data();
   if (VkResult result = vk.vkCreateDescriptorSetLayout(device_->handle(), &set, nullptr, &set_layout_);
       result != VK_SUCCESS) {
@@ -75,6 +81,10 @@ Status Pipelines::make_layouts() {
 
 uint32_t Pipelines::descriptor_slots() const {
   return std::min(most_storage_buffers, device_->capabilities().max_storage_buffers);
+}
+
+uint32_t Pipelines::texel_slots() const {
+  return device_->capabilities().uses_addresses() ? TEXEL_SLOTS : 0;
 }
 
 Pipelines::~Pipelines() {

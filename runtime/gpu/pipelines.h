@@ -15,9 +15,9 @@
 namespace pumice {
 
 // The compute pipelines of one device: each kernel with each set of specialisation constants is made once.
-// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers, as many as
-// kernels have on this device. Safe to use from several threads, which make different pipelines at the same
-// time.
+// All share one layout: 128 bytes of push constants and one descriptor set of storage buffers and texels, as
+// many as kernels have on this device. Safe to use from several threads, which make different pipelines at
+// the same time.
 class Pipelines {
 public:
   static constexpr uint32_t push_constant_bytes = 128;
@@ -36,7 +36,8 @@ public:
   Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
-  uint32_t descriptor_slots() const; // of the set
+  uint32_t descriptor_slots() const; // storage buffers of the set
+  uint32_t texel_slots() const;      // and buffers that are read as texels (shaders/common/texels.h)
   size_t count() const;
   // Whether a kernel has run, so that every driver has compiled it. set_compiled() says that it has.
   bool compiled(const std::string& kernel, const std::vector<uint32_t>& constants) const;

@@ -49,6 +49,8 @@ namespace pumice {
   F(vkUnmapMemory)                                                                                           \
   F(vkCreateBuffer)                                                                                          \
   F(vkDestroyBuffer)                                                                                         \
+  F(vkCreateBufferView)                                                                                      \
+  F(vkDestroyBufferView)                                                                                     \
   F(vkGetBufferMemoryRequirements)                                                                           \
   F(vkBindBufferMemory)                                                                                      \
   F(vkGetBufferDeviceAddress)                                                                                \

@@ -29,6 +29,8 @@ struct DeviceProfile {
   // True where such loads of eight 16-bit floats side by side are faster than of dwords with two of a row
   // each (tier half8).
   bool half_loads = false;
+  // True where lanes load texels much faster than they load from storage buffers, and uniform loads are slow.
+  bool texel_loads = false;
   // Vectors of 8 floats that the processor's registers hold (cpu8). Sums beyond them go through memory.
   uint32_t vector_registers = 32;
   // Invocations of an ordinary workgroup.

@@ -48,11 +48,18 @@ struct Dispatch {
     BufferRef buffer;
   };
 
+  // A binding that the kernel reads as texels too (shaders/common/texels.h).
+  struct Texels {
+    uint32_t texel_slot = 0;
+    uint32_t slot = 0; // the binding's
+  };
+
   std::string kernel;              // name in the kernel table
   std::vector<uint32_t> constants; // specialisation constants by id; the kernel may lack some of them
   std::vector<std::byte> params;   // the kernel's parameter struct, its addresses still zero
   std::vector<Binding> bindings;
   std::vector<Address> addresses;
+  std::vector<Texels> texels;
   std::array<uint32_t, 3> groups = {1, 1, 1};
   // The number of the first workgroup on each axis: not 0 in a launch that is a part of a larger one.
   std::array<uint32_t, 3> first_group = {};
@@ -73,6 +80,7 @@ struct Dispatch {
   void bind(uint32_t slot, const BufferRef& buffer, Access access) {
     bindings.push_back({slot, buffer, access});
   }
+  void read_texels(uint32_t texel_slot, uint32_t slot) { texels.push_back({texel_slot, slot}); }
   void pass_address(size_t param_offset, const BufferRef& buffer) {
     addresses.push_back({static_cast<uint32_t>(param_offset), buffer});
   }

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "base/align.h"
+#include "shaders/common/texels.h"
+
 namespace pumice {
 
 namespace {
@@ -17,6 +20,7 @@ Launcher::~Launcher() {
   for (VkDescriptorPool pool : pools_) {
     device_->table().vkDestroyDescriptorPool(device_->handle(), pool, nullptr);
   }
+  for (VkBufferView view : views_) device_->table().vkDestroyBufferView(device_->handle(), view, nullptr);
 }
 
 Result<Launch> Launcher::prepare(const Dispatch& dispatch, const BufferLookup& lookup) {
@@ -81,16 +85,56 @@ Result<VkDescriptorSet> Launcher::descriptor_set(const Dispatch& dispatch, const
     writes[slot].pBufferInfo = &buffers[slot];
   }
   device_->table().vkUpdateDescriptorSets(device_->handle(), slots, writes.data(), 0, nullptr);
+  if (pipelines_->texel_slots() > 0) PUMICE_CHECK(set_texels(set, dispatch, buffers));
   return set;
 }
 
+Status Launcher::set_texels(VkDescriptorSet set, const Dispatch& dispatch,
+                            std::span<const VkDescriptorBufferInfo> buffers) {
+  std::array<VkBufferView, TEXEL_SLOTS> views = {};
+  std::array<VkWriteDescriptorSet, TEXEL_SLOTS> writes = {};
+  views_.reserve(views_.size() + TEXEL_SLOTS); // before there is a view to lose
+  for (uint32_t slot = 0; slot < TEXEL_SLOTS; ++slot) {
+    const bool quads = slot < TEXEL_QUAD_SLOTS;
+    const auto named = std::ranges::find(dispatch.texels, slot, &Dispatch::Texels::texel_slot);
+    VkBufferViewCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO};
+    info.format = quads ? VK_FORMAT_R32G32B32A32_UINT : VK_FORMAT_R32_UINT;
+    if (named == dispatch.texels.end()) {
+      // Here too a slot that goes unused has to hold something.
+      info.buffer = buffers[0].buffer;
+      info.offset = buffers[0].offset;
+      info.range = 16;
+    } else {
+      const VkDescriptorBufferInfo& bound = buffers[named->slot];
+      info.buffer = bound.buffer;
+      info.offset = bound.offset;
+      info.range = align(bound.range, 16); // a buffer has as much, see Buffer::allocated_bytes
+    }
+    if (VkResult result =
+            device_->table().vkCreateBufferView(device_->handle(), &info, nullptr, &views[slot]);
+        result != VK_SUCCESS) {
+      return vulkan_error("vkCreateBufferView", result);
+    }
+    views_.push_back(views[slot]);
+    writes[slot] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+    writes[slot].dstSet = set;
+    writes[slot].dstBinding = TEXELS_BINDING + slot;
+    writes[slot].descriptorCount = 1;
+    writes[slot].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+    writes[slot].pTexelBufferView = &views[slot];
+  }
+  device_->table().vkUpdateDescriptorSets(device_->handle(), TEXEL_SLOTS, writes.data(), 0, nullptr);
+  return {};
+}
+
 Status Launcher::add_pool() {
-  const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                  sets_per_pool * pipelines_->descriptor_slots()};
+  const std::array<VkDescriptorPoolSize, 2> sizes = {
+      {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, sets_per_pool * pipelines_->descriptor_slots()},
+       {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, sets_per_pool * pipelines_->texel_slots()}}};
   VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
   info.maxSets = sets_per_pool;
-  info.poolSizeCount = 1;
-  info.pPoolSizes = &size;
+  info.poolSizeCount = pipelines_->texel_slots() > 0 ? 2 : 1;
+  info.pPoolSizes = sizes.data();
   pools_.reserve(pools_.size() + 1); // before there is a pool to lose
   VkDescriptorPool pool = VK_NULL_HANDLE;
   if (VkResult result = device_->table().vkCreateDescriptorPool(device_->handle(), &info, nullptr, &pool);

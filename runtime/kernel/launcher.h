@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gpu/buffer.h"
@@ -23,8 +24,8 @@ struct Launch {
   std::array<uint32_t, 3> groups = {}, first_group = {};
 };
 
-// Records dispatches into command buffers. It owns their descriptor sets, so it must live as long as the
-// command buffers.
+// Records dispatches into command buffers. It owns their descriptor sets and the views in these, so it must
+// live as long as the command buffers.
 class Launcher {
 public:
   Launcher(std::shared_ptr<Device> device, std::shared_ptr<Pipelines> pipelines)
@@ -39,11 +40,15 @@ public:
 
 private:
   Result<VkDescriptorSet> descriptor_set(const Dispatch& dispatch, const BufferLookup& lookup);
+  // The buffers' ranges by storage slot, as texels.
+  Status set_texels(VkDescriptorSet set, const Dispatch& dispatch,
+                    std::span<const VkDescriptorBufferInfo> buffers);
   Status add_pool();
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<Pipelines> pipelines_;
   std::vector<VkDescriptorPool> pools_;
+  std::vector<VkBufferView> views_;
   uint32_t sets_left_ = 0; // in the last pool
 };
 

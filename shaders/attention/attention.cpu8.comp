@@ -70,7 +70,7 @@ uvec2 query_at[QUERIES];
 float query[QUERIES][DIM_PADDED / 8];
 
 float query_number(uint m, uint d) {
-  if (LOAD != LOAD_UNIFORM) return subgroupBroadcast(query[m][d / 8u], d % 8u);
+  if (LOAD != LOAD_UNIFORM) return FROM_LANE(query[m][d / 8u], d % 8u);
 #ifdef ROTARY
   const float number = rotated[m * DIM_PADDED + d];
 #else
@@ -95,11 +95,11 @@ const float UNSEEN = TOKENS == 1 ? 0.0 : -1.0;
 #if CACHE_TYPE == CACHE_Q8_0
 void add_keys(uint tile, uint step) {
   const uint at = tile + step * KEY_STEP_QUADS;
-  const float scale = unpackHalf2x16(key_words[at * 4u + LANE / 2u])[LANE % 2u];
+  const float scale = unpackHalf2x16(key_word(at * 4u + LANE / 2u))[LANE % 2u];
   vec2 product[QUERIES];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) product[m] = vec2(0.0);
   [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
-    const uvec4 quad = keys[at + 1u + half_step * 8u + LANE];
+    const uvec4 quad = key_quad(at + 1u + half_step * 8u + LANE);
     [[unroll]] for (uint i = 0; i < 16; ++i) {
       const float key = float(bitfieldExtract(int(quad[i / 4]), int(i % 4 * 8), 8));
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
@@ -142,7 +142,7 @@ void add_whole_tile(uint tile) {
 // Adds the values at position t of any tile.
 void add_values(uint own_tile, uint own_seen, uint t) {
   float w[QUERIES], value[OWN];
-  [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = subgroupBroadcast(weight[m], t);
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = FROM_LANE(weight[m], t);
   load_own_values(own_tile, own_seen, t, value);
   [[unroll]] for (uint i = 0; i < OWN; ++i) {
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {

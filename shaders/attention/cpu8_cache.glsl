@@ -7,6 +7,35 @@ CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
 CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 #endif
 
+#ifdef ROTARY
+// What a kernel writes itself it must not read as texels.
+uvec4 key_quad(uint at) { return keys[at]; }
+uvec4 value_quad(uint at) { return values[at]; }
+#if CACHE_TYPE == CACHE_Q8_0
+uint key_word(uint at) { return key_words[at]; }
+uint value_word(uint at) { return value_words[at]; }
+uvec2 value_chunk(uint at) { return value_chunks[at]; }
+#endif
+#else
+#include "common/texels.h"
+TEXELS(key_texels, ATTENTION_KEY_TEXELS);
+TEXELS(value_texels, ATTENTION_VALUE_TEXELS);
+const bool KEY_TEXELS = KEY_LOAD == LOAD_TEXEL, VALUE_TEXELS = VALUE_LOAD == LOAD_TEXEL;
+uvec4 key_quad(uint at) { return KEY_TEXELS ? texelFetch(key_texels, int(at)) : keys[at]; }
+uvec4 value_quad(uint at) { return VALUE_TEXELS ? texelFetch(value_texels, int(at)) : values[at]; }
+#if CACHE_TYPE == CACHE_Q8_0
+TEXELS(key_dword_texels, ATTENTION_KEY_DWORD_TEXELS);
+TEXELS(value_dword_texels, ATTENTION_VALUE_DWORD_TEXELS);
+uint key_word(uint at) { return KEY_TEXELS ? texelFetch(key_dword_texels, int(at)).x : key_words[at]; }
+uint value_word(uint at) { return VALUE_TEXELS ? texelFetch(value_dword_texels, int(at)).x : value_words[at]; }
+uvec2 value_chunk(uint at) {
+  if (!VALUE_TEXELS) return value_chunks[at];
+  const uvec4 quad = texelFetch(value_texels, int(at / 2u));
+  return at % 2u == 0u ? quad.xy : quad.zw;
+}
+#endif
+#endif
+
 #if CACHE_TYPE == CACHE_F32
 const uint PER_DWORD = 1;
 float element(uint word, uint) { return uintBitsToFloat(word); }
@@ -74,7 +103,7 @@ uvec4 load_key(uint tile, uint step) {
     return quad;
   }
 #endif
-  return keys[tile + step * 8u + LANE];
+  return key_quad(tile + step * 8u + LANE);
 }
 #endif
 
@@ -85,13 +114,13 @@ void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUN
 #if CACHE_TYPE == CACHE_Q8_0
   const bool keyed = VALUES_ARE_KEYS == 1u;
   const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
-  const vec2 scales = unpackHalf2x16(value_words[(keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u] & seen);
+  const vec2 scales = unpackHalf2x16(value_word((keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u) & seen);
   const float scale = t % 2u == 0u ? scales.x : scales.y;
   const uint keyed_at = (step_at + 1u + chunk % 4u / 2u * 8u + t) * 2u + chunk % 2u;
-  const uvec2 words = value_chunks[keyed ? keyed_at : (tile + KEY_STEPS) * 2u + t * CHUNKS + chunk];
+  const uvec2 words = value_chunk(keyed ? keyed_at : (tile + KEY_STEPS) * 2u + t * CHUNKS + chunk);
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
 #else
-  const uvec4 quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)] & seen;
+  const uvec4 quad = value_quad(tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)) & seen;
   [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) value[i] = element(quad[i / PER_DWORD], i % PER_DWORD);
 #endif
 }
@@ -99,8 +128,8 @@ void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUN
 // The lane's dimensions of the value at position t of a tile. `own_tile` is where the tile of the lane's position is, and
 // `own_seen` all ones if any row sees that position, otherwise zero.
 void load_own_values(uint own_tile, uint own_seen, uint t, out float value[OWN]) {
-  const uint tile = SHARED == 1u ? subgroupBroadcast(own_tile, t) : own_tile;
-  const uint seen = subgroupBroadcast(own_seen, t);
+  const uint tile = SHARED == 1u ? FROM_LANE(own_tile, t) : own_tile;
+  const uint seen = FROM_LANE(own_seen, t);
 #ifdef VALUE_VECTORS
   if (VALUE_LOAD == LOAD_UNIFORM) {
     ValueQuads from = ValueQuads(offset_address(by_address.values, tile * 16u));

@@ -42,6 +42,10 @@ LANE_SELECT(float, vec4)
 LANE_SELECT(float16_t, f16vec4)
 #endif
 
+// What lane i has, for all lanes; the including file has the constant LOAD. Compilers that load texels fast look for an
+// active lane in every broadcast, while a shuffle is one instruction there.
+#define FROM_LANE(value, i) (LOAD == LOAD_TEXEL ? subgroupShuffle(value, i) : subgroupBroadcast(value, i))
+
 // Reductions by shuffles: subgroupAdd ends the process on some drivers that advertise it.
 float lane_max(float a) {
   a = max(a, subgroupShuffleXor(a, 1u));

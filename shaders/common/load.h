@@ -7,6 +7,7 @@ PUMICE_PARAMS_BEGIN
 
 CONSTANT LOAD_LANE = 0;    // each lane loads its own 16 bytes
 CONSTANT LOAD_UNIFORM = 1; // all lanes load the same 32 bytes, by address, and take their dword
+CONSTANT LOAD_TEXEL = 2;   // as LOAD_LANE, as texels
 
 PUMICE_PARAMS_END
 

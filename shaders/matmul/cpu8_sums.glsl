@@ -4,6 +4,12 @@
 //   SUMS_WEIGHTS, SUMS_SCALES, SUMS_X: the addresses of the first three, for LOAD_UNIFORM
 //   SUMS_BLOCKS: blocks of 32 along k
 //   HALVES: set for a weight whose tiles have the halves of a column side by side; LOAD is LOAD_UNIFORM then
+#include "common/texels.h"
+
+TEXELS(weight_texels, MATMUL_WEIGHT_TEXELS);
+TEXELS(x_texels, MATMUL_X_TEXELS);
+TEXELS(weight_dword_texels, MATMUL_WEIGHT_DWORD_TEXELS);
+TEXELS(scale_texels, MATMUL_SCALE_TEXELS);
 
 // Tiles that share each load of x. With many rows each multiplication reads its number of x from memory: if several tiles
 // shared it, it would need a register, or the stack.
@@ -46,14 +52,16 @@ void load_weights(uint block, uint j, inout uint w[PAYLOAD]) {
   } else if (j == 0u) {
     const uint at = block * (PAYLOAD * 2);
     [[unroll]] for (uint c = 0; c < PAYLOAD / 4; ++c) {
-      const uvec4 quad = weights[at + c * 8u + LANE];
+      const uint quad_at = at + c * 8u + LANE;
+      const uvec4 quad = LOAD == LOAD_TEXEL ? texelFetch(weight_texels, int(quad_at)) : weights[quad_at];
       w[4 * c] = quad.x;
       w[4 * c + 1] = quad.y;
       w[4 * c + 2] = quad.z;
       w[4 * c + 3] = quad.w;
     }
     [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) {
-      w[c] = weight_dwords[at * 4u + PAYLOAD / 4 * 32u + LANE * (PAYLOAD % 4) + c % 4u];
+      const uint dword_at = at * 4u + PAYLOAD / 4 * 32u + LANE * (PAYLOAD % 4) + c % 4u;
+      w[c] = LOAD == LOAD_TEXEL ? texelFetch(weight_dword_texels, int(dword_at)).x : weight_dwords[dword_at];
     }
   }
 }
@@ -65,7 +73,7 @@ uint load_scale(uint tile, uint word) {
   if (LOAD == LOAD_UNIFORM) {
     return lane_select(AddressU32x4(SUMS_SCALES).d[at >> 2], AddressU32x4(SUMS_SCALES).d[(at >> 2) + 1u]);
   }
-  return scales[at + LANE];
+  return LOAD == LOAD_TEXEL ? texelFetch(scale_texels, int(at + LANE)).x : scales[at + LANE];
 }
 #endif
 
@@ -74,7 +82,7 @@ uvec2 x_address(uint block) { return offset_address(SUMS_X, block * 128u); }
 
 // Column 4j + i of a block of x: `block` counts from `at`, and the lanes hold a quad each in `own`.
 float x_number(uvec2 at, uint block, vec4 own, uint j, uint i) {
-  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j][i] : subgroupBroadcast(own[i], j);
+  return LOAD == LOAD_UNIFORM ? RowBlocks(at).block[block].d[j][i] : FROM_LANE(own[i], j);
 }
 
 // Adds block kb to the sums.
@@ -83,8 +91,11 @@ void add_block(uint kb, uint first_tile, uint first_row, uint row_block[ROWS], f
   uint w[ABREAST][PAYLOAD];
   const uvec2 at = x_address(first_row + kb);
   vec4 own[ROWS];
-  if (LOAD == LOAD_LANE) {
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) own[m] = x[(first_row + row_block[m] + kb) * 8u + LANE];
+  if (LOAD != LOAD_UNIFORM) {
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      const uint quad_at = (first_row + row_block[m] + kb) * 8u + LANE;
+      own[m] = LOAD == LOAD_TEXEL ? uintBitsToFloat(texelFetch(x_texels, int(quad_at))) : x[quad_at];
+    }
   }
 #ifdef MINIMUMS
   // Scale and minimum are applied to each weight before it is multiplied. Two sums for each result and the sums of x

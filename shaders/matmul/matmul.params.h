@@ -21,6 +21,11 @@ CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
 // slots as a workgroup takes rows. MATMUL_NOTHING stands for a missing slot or block.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
+// Texels, for LOAD_TEXEL (common/texels.h).
+CONSTANT MATMUL_WEIGHT_TEXELS = 0;
+CONSTANT MATMUL_X_TEXELS = 1;
+CONSTANT MATMUL_WEIGHT_DWORD_TEXELS = 2;
+CONSTANT MATMUL_SCALE_TEXELS = 3;
 CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
 
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.

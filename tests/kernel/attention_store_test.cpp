@@ -368,6 +368,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
   if (!profile.cpu8) return skip("only CPU drivers have it");
   profile.threads = 1; // groups for all of them
   profile.vector_registers = 32;
+  profile.texel_loads = false;
   const auto check = [&](StoringCase c, const Projection& projection) {
     c.projection = projection;
     INFO(c.attention.text(), " weights ", info(projection.type).name);
@@ -394,6 +395,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
 TEST_CASE("attention that projects: what it leaves to a product before it") {
   DeviceProfile profile = TestGpu::get().profile;
   if (!profile.cpu8) return skip("only CPU drivers have it");
+  profile.texel_loads = false;
   const auto dispatches = [&](const StoringCase& from, uint32_t threads, uint32_t registers = 32) {
     StoringCase c = from;
     c.projection = Projection{};

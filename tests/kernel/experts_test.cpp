@@ -161,6 +161,7 @@ struct Layer {
   void check(const DeviceProfile& profile) const {
     CAPTURE(profile.cpu8);
     CAPTURE(profile.uniform_loads);
+    CAPTURE(profile.texel_loads);
     CAPTURE(info(c.gate).name);
     CAPTURE(info(c.up).name);
     CAPTURE(info(c.down).name);
@@ -380,6 +381,7 @@ TEST_CASE("a row's mixture has the same bits whatever rows are beside it") {
     for (TensorType type : {TensorType::f32, TensorType::f16, TensorType::q8_0, TensorType::q4_0}) {
       CAPTURE(profile.cpu8);
       CAPTURE(profile.uniform_loads);
+      CAPTURE(profile.texel_loads);
       CAPTURE(info(type).name);
       Case c = shaped(type, type, 256, 160);
       c.bucket = 33;

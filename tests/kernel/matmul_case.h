@@ -160,6 +160,7 @@ private:
 inline void check_product(const pumice::DeviceProfile& profile, const MatmulCase& c) {
   CAPTURE(profile.cpu8);
   CAPTURE(profile.uniform_loads);
+  CAPTURE(profile.texel_loads);
   CAPTURE(profile.vector_registers);
   CAPTURE(profile.forced);
   CAPTURE(info(c.type).name);

@@ -173,6 +173,12 @@ std::vector<DeviceProfile> profiles_to_test() {
       profiles.back().half_loads = false;
     }
   }
+  // What texel loads replace is slow, to compile as well; other devices test it.
+  if (chosen.cpu8 && (!chosen.texel_loads || std::getenv("PUMICE_TEST_PROFILES"))) {
+    profiles.push_back(chosen);
+    profiles.back().uniform_loads = false;
+    profiles.back().texel_loads = !chosen.texel_loads;
+  }
   if (chosen.cpu) profiles.emplace_back();
   return profiles;
 }

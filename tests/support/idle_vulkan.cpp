@@ -290,6 +290,8 @@ std::map<std::string_view, PFN_vkVoidFunction> all_functions() {
       IDLE(vkUnmapMemory, ignore),
       IDLE(vkCreateBuffer, create_buffer),
       IDLE(vkDestroyBuffer, (destroy<VkBuffer, IdleBuffer>)),
+      IDLE(vkCreateBufferView, make),
+      IDLE(vkDestroyBufferView, destroy),
       IDLE(vkGetBufferMemoryRequirements, buffer_requirements),
       IDLE(vkBindBufferMemory, bind_memory),
       IDLE(vkGetBufferDeviceAddress, buffer_address),

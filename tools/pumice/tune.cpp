@@ -23,6 +23,7 @@ Json to_json(const Tuning& tuning, const OpenedDevice& device) {
   Json json;
   add_device(json, device);
   json["uniform_loads"] = device.context.profile.uniform_loads;
+  json["texel_loads"] = device.context.profile.texel_loads;
   json["complete"] = tuning.complete;
   json["classes"] = Json::array();
   for (const TunedClass& tuned : tuning.classes) {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernel/attention/attention_variants.h"
+#include "kernel/loads.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
 #include "shaders/matmul/matmul.params.h"
@@ -17,14 +18,15 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
                  const std::string& variant) {
   Dispatch dispatch = prepare_attention(args, 8);
   dispatch.kernel = "attention.cpu8." + variant + to_string(args.cache.layout.type);
-  // Where the compiler knows uniform loads (Mesa 26), unrolled loops are up to twice as fast as long as the
-  // code stays small. With older compilers they are slower, and compiling takes seconds.
-  const bool unroll = profile.uniform_loads && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
+  // Unrolled loops are up to twice as fast as long as the code stays small. Loads by lane from storage
+  // buffers are so much code that they are slower with it, and compiling takes seconds.
+  const bool unroll =
+      fastest_load(profile) != LOAD_LANE && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
   dispatch.set_constant(ATTENTION_UNROLL_ID, unroll ? 1 : 0);
-  dispatch.set_constant(ATTENTION_LOAD_ID, profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE);
+  dispatch.set_constant(ATTENTION_LOAD_ID, fastest_load(profile));
   finish_attention(dispatch, args, shape);
   return dispatch;
 }
@@ -79,6 +81,14 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
       dispatch.set_constant(ATTENTION_VALUE_LOAD_ID, LOAD_UNIFORM);
       dispatch.pass_address(addresses + offsetof(QueryParams, values), part.cache.values);
     }
+    if (fastest_load(profile) == LOAD_TEXEL) {
+      dispatch.set_constant(ATTENTION_KEY_LOAD_ID, LOAD_TEXEL);
+      dispatch.set_constant(ATTENTION_VALUE_LOAD_ID, LOAD_TEXEL);
+      dispatch.read_texels(ATTENTION_KEY_TEXELS, ATTENTION_KEYS);
+      dispatch.read_texels(ATTENTION_VALUE_TEXELS, ATTENTION_VALUES);
+      dispatch.read_texels(ATTENTION_KEY_DWORD_TEXELS, ATTENTION_KEYS);
+      dispatch.read_texels(ATTENTION_VALUE_DWORD_TEXELS, ATTENTION_VALUES);
+    }
     if (carries) {
       const bool last = i + 1 == layout.parts();
       dispatch.set_constant(ATTENTION_CARRY_ID,
@@ -91,10 +101,12 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
 }
 
 // Only for steps of one row: with several, a row could read a key before another workgroup has stored it.
+// What a kernel stores itself it must not read as texels, and where these are fast, the kernel that does is
+// faster.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
-  return profile.cpu8 && args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
-         !args.cache.layout.values_are_keys && args.cache.layout.split == CacheSplit::whole &&
-         args.q.buffer.offset % descriptor_alignment == 0;
+  return profile.cpu8 && fastest_load(profile) != LOAD_TEXEL && args.store && args.q.rows == 1 &&
+         args.mask == AttentionMask::causal && !args.cache.layout.values_are_keys &&
+         args.cache.layout.split == CacheSplit::whole && args.q.buffer.offset % descriptor_alignment == 0;
 }
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {

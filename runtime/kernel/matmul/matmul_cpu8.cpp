@@ -1,4 +1,5 @@
 #include "base/align.h"
+#include "kernel/loads.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
 #include "shaders/matmul/matmul.params.h"
@@ -59,7 +60,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.constants = {8,
                         shape.rows,
                         shape.tiles,
-                        profile.uniform_loads ? LOAD_UNIFORM : LOAD_LANE,
+                        fastest_load(profile),
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};
@@ -70,6 +71,11 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
     dispatch.pass_address(offsetof(MatmulParams, weights), args.weight.payload);
     dispatch.pass_address(offsetof(MatmulParams, x), args.x.buffer);
     if (args.format.scaled()) dispatch.pass_address(offsetof(MatmulParams, scales), args.weight.scales);
+  } else if (fastest_load(profile) == LOAD_TEXEL) {
+    dispatch.read_texels(MATMUL_WEIGHT_TEXELS, MATMUL_WEIGHTS);
+    dispatch.read_texels(MATMUL_WEIGHT_DWORD_TEXELS, MATMUL_WEIGHTS);
+    dispatch.read_texels(MATMUL_X_TEXELS, MATMUL_X);
+    if (args.format.scaled()) dispatch.read_texels(MATMUL_SCALE_TEXELS, MATMUL_SCALES);
   }
   const MatmulExtent all = matmul_extent(args);
   dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};

@@ -16,6 +16,7 @@
 #include "gpu/commands.h"
 #include "kernel/launcher.h"
 #include "kernel/probe/vector_registers.h"
+#include "shaders/common/load.h"
 #include "shaders/probe/probe.params.h"
 
 namespace pumice {
@@ -29,6 +30,7 @@ struct Probe {
   uint32_t groups = 0;
   uint64_t offset = 0, bytes = 0; // of both buffers
   uint32_t repeats = 1;           // in one run
+  std::vector<Dispatch::Texels> texels = {};
 };
 
 // A probe made ready to run again and again.
@@ -49,6 +51,7 @@ public:
     dispatch.bind(PROBE_TARGET,
                   {Space::scratch, PROBE_TARGET, probe.offset, std::min(probe.bytes, target.size())},
                   Access::write);
+    dispatch.texels = probe.texels;
     if (device_->capabilities().buffer_device_address) {
       dispatch.pass_address(offsetof(ProbeParams, source), source_ref);
     }
@@ -108,46 +111,73 @@ Status run_alternately(std::span<ProbeRun> some, ProbeRun& other) {
   return {};
 }
 
-// A question about loads: a kernel that loads in two ways, by its constant PROBE_LOAD_ID.
-struct LoadQuestion {
-  const char* name; // of its answer among the tuning results
+// A way in which the lanes of a probe get what they read.
+struct Way {
+  const char* name; // among the tuning results
   const char* kernel;
-  double most; // the second way is taken below so much of the first one's time
+  uint32_t load; // its constant PROBE_LOAD_ID
 };
+constexpr Way by_lane = {"lane", "load.cpu8", LOAD_LANE}, uniform = {"uniform", "load.cpu8", LOAD_UNIFORM},
+              texel = {"texel", "load.cpu8", LOAD_TEXEL};
+constexpr Way pairs = {"pairs", "load_half.cpu8", 0}, halves = {"halves", "load_half.cpu8", 1};
 
-// Products gain more from uniform loads than their probe shows, since x comes that way too; where they are
-// slow, they are slower many times over. The margin keeps noise from choosing another profile on another day.
-constexpr LoadQuestion ask_uniform_loads = {"uniform loads", "load.cpu8", 1.5};
-// Halves that are loaded one by one take many times as long, too; otherwise a good half of the time.
-constexpr LoadQuestion ask_half_loads = {"half loads", "load_half.cpu8", 2};
-
-Result<bool> second_way_is_faster(const std::shared_ptr<Device>& device,
-                                  const std::shared_ptr<Pipelines>& pipelines, const LoadQuestion& question) {
+// The shortest time of each way.
+Result<std::vector<double>> time_ways(const std::shared_ptr<Device>& device,
+                                      const std::shared_ptr<Pipelines>& pipelines,
+                                      std::initializer_list<Way> ways) {
   constexpr uint32_t groups = 16,
                      quads = 4096; // 1 MiB in all: long enough to time, short enough for a cold start
   constexpr int runs = 15;         // so many that each way has had a quiet moment on a busy machine
   PUMICE_TRY(Buffer source,
              Buffer::create(device, uint64_t{groups} * quads * 16, MemoryUse::device, "probe source"));
   PUMICE_TRY(Buffer target, Buffer::create(device, groups * 8 * 16, MemoryUse::device, "probe target"));
-  ProbeRun first(device, pipelines), second(device, pipelines);
-  PUMICE_CHECK(first.record({question.kernel, {8, 0}, quads, groups, 0, source.size()}, source, target));
-  PUMICE_CHECK(second.record({question.kernel, {8, 1}, quads, groups, 0, source.size()}, source, target));
-  for (int run = 0; run <= runs; ++run) {
-    PUMICE_CHECK(first.run());
-    PUMICE_CHECK(second.run());
+  std::vector<ProbeRun> probes;
+  for (const Way& way : ways) {
+    Probe probe{way.kernel, {8, way.load}, quads, groups, 0, source.size()};
+    if (way.load == LOAD_TEXEL) probe.texels = {{PROBE_TEXELS, PROBE_SOURCE}};
+    PUMICE_CHECK(probes.emplace_back(device, pipelines).record(probe, source, target));
   }
-  return second.shortest() < question.most * first.shortest();
+  for (int run = 0; run <= runs; ++run) {
+    for (ProbeRun& probe : probes) PUMICE_CHECK(probe.run());
+  }
+  std::vector<double> seconds;
+  for (const ProbeRun& probe : probes) seconds.push_back(probe.shortest());
+  return seconds;
 }
 
-// The same, kept for the next start.
-Result<bool> known_answer(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines,
-                          const LoadQuestion& question) {
+Result<Way> fastest_loads(const std::shared_ptr<Device>& device,
+                          const std::shared_ptr<Pipelines>& pipelines) {
+  PUMICE_TRY(const std::vector<double> seconds, time_ways(device, pipelines, {by_lane, uniform, texel}));
+  // Products gain more from uniform loads than this shows, since x comes that way too; where they are slow,
+  // they are slower many times over. The margins keep noise from choosing another profile on another day.
+  if (seconds[1] < 1.5 * std::min(seconds[0], seconds[2])) return Way(uniform);
+  // A texel buffer may be shorter than a storage buffer.
+  const Capabilities& capabilities = device->capabilities();
+  const bool long_enough = uint64_t{capabilities.max_texels} * 4 >= capabilities.max_storage_range_bytes;
+  return long_enough && 2 * seconds[2] < seconds[0] ? texel : by_lane;
+}
+
+Result<Way> fastest_halves(const std::shared_ptr<Device>& device,
+                           const std::shared_ptr<Pipelines>& pipelines) {
+  PUMICE_TRY(const std::vector<double> seconds, time_ways(device, pipelines, {pairs, halves}));
+  // Halves that are loaded one by one take many times as long; otherwise they are faster.
+  return seconds[1] < 2 * seconds[0] ? halves : pairs;
+}
+
+// The answer that an earlier start has kept, or else that of a probe, which is kept.
+Result<Way> known_way(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines,
+                      const std::string& question, std::initializer_list<Way> ways,
+                      Result<Way> (*probe)(const std::shared_ptr<Device>&,
+                                           const std::shared_ptr<Pipelines>&)) {
   const std::map<std::string, std::string> tuning_results = pipelines->tuning_results();
-  if (const auto value = tuning_results.find(question.name); value != tuning_results.end())
-    return value->second == "fast";
-  PUMICE_TRY(bool fast, second_way_is_faster(device, pipelines, question));
-  pipelines->set_tuning_result(question.name, fast ? "fast" : "slow");
-  return fast;
+  if (const auto value = tuning_results.find(question); value != tuning_results.end()) {
+    for (const Way& way : ways) {
+      if (value->second == way.name) return Way(way);
+    }
+  }
+  PUMICE_TRY(const Way fastest, probe(device, pipelines));
+  pipelines->set_tuning_result(question, fastest.name);
+  return fastest;
 }
 
 // Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
@@ -185,11 +215,15 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.threads = std::max(1u, std::thread::hardware_concurrency());
   }
   if (profile.cpu8) {
-    PUMICE_TRY(profile.uniform_loads, known_answer(device, pipelines, ask_uniform_loads));
+    PUMICE_TRY(const Way loads,
+               known_way(device, pipelines, "loads", {by_lane, uniform, texel}, fastest_loads));
+    profile.uniform_loads = loads.load == LOAD_UNIFORM;
+    profile.texel_loads = loads.load == LOAD_TEXEL;
     profile.vector_registers = vector_registers();
   }
   if (has("half8") && profile.uniform_loads) {
-    PUMICE_TRY(profile.half_loads, known_answer(device, pipelines, ask_half_loads));
+    PUMICE_TRY(const Way loads, known_way(device, pipelines, "halves", {pairs, halves}, fastest_halves));
+    profile.half_loads = loads.load == halves.load;
   }
   if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
     profile.subgroup = capabilities.kernel_subgroup_size();
