@@ -162,9 +162,9 @@ typedef struct pumice_vulkan {
   /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
    * no feature that is not enabled there. timelineSemaphore is required. For each other feature that would
    * make kernels faster on this device, a warning in the log says what its absence costs: CPUs need
-   * bufferDeviceAddress, and storageBuffer16BitAccess with shaderFloat16; GPUs subgroupSizeControl with
-   * computeFullSubgroups, shaderIntegerDotProduct, and cooperative matrices with vulkanMemoryModel and
-   * shaderFloat16. pumice_features_create makes such a chain. */
+   * bufferDeviceAddress; GPUs subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
+   * cooperative matrices with vulkanMemoryModel and shaderFloat16. Without a warning, newer CPU drivers use
+   * storageBuffer16BitAccess with shaderFloat16. pumice_features_create makes such a chain. */
   const void* features;
   const char* const* extensions;
   uint32_t extension_count;

@@ -100,13 +100,7 @@ std::vector<std::string> what_is_lost(const Capabilities& physical, const Capabi
     say("bufferDeviceAddress is", "the kernels for CPUs need it, and without them texts take several times "
                                   "as long, 3 to 6 times where it was measured");
   }
-  if (loses("half8")) {
-    say("storageBuffer16BitAccess and shaderFloat16 are",
-        "the kernels for CPUs read 16-bit weights and caches more slowly without them, by a tenth or two "
-        "where "
-        "it was measured");
-  }
-  // CPUs do without the others.
+  // CPUs do without the others; not every driver is faster with half8.
   if (std::ranges::find(could, "cpu8") != could.end()) return lost;
   if (physical.kernel_subgroup_size() && !enabled.kernel_subgroup_size()) {
     say("subgroupSizeControl and computeFullSubgroups are",

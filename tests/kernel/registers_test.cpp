@@ -39,7 +39,7 @@ Dispatch product(const Capabilities& device, const std::string& variant, uint32_
   DeviceProfile profile = profile_of(device, variant);
   profile.busy_groups = 16; // soon busy: it takes as many tiles as there are registers for
   MatmulArgs args;
-  args.format = {type, 2048, 4};
+  args.format = {type, 2048, 16};
   args.x = args.result = {{}, rows, 0, 2048, 2048};
   args.weight.tiles = 256;
   if (routed) {

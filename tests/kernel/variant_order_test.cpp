@@ -48,7 +48,7 @@ DeviceProfile profile_of(Generation generation) {
 
 MatmulArgs product(uint32_t rows) {
   MatmulArgs args;
-  args.format = {TensorType::q4_0, 2048, 4};
+  args.format = {TensorType::q4_0, 2048, 16};
   args.x = args.result = {{}, rows, 0, 2048, 2048};
   args.weight.tiles = 256;
   return args;

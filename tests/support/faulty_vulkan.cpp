@@ -229,6 +229,7 @@ std::vector<VkResult> errors_of(size_t id) {
   case id_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR:
   case id_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV:
   case id_vkCreateBuffer:
+  case id_vkCreateBufferView:
   case id_vkBindBufferMemory:
   case id_vkCreateSemaphore:
   case id_vkCreateEvent:

@@ -2,6 +2,7 @@
 
 #include "io/tensor_type.h"
 
+#include <array>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -26,12 +27,15 @@ TEST_CASE("weights of every type are read from wherever they lie") {
 
     std::vector<std::byte> expected_payload, expected_scales;
     std::vector<float> expected_row;
-    for (size_t offset : {0u, 1u, 2u, 3u, 5u}) {
+    for (size_t turn = 0; turn < 15; ++turn) {
+      const uint32_t lane_bytes = std::array{16u, 4u, 2u}[turn / 5];
+      const size_t offset = std::array{0u, 1u, 2u, 3u, 5u}[turn % 5];
+      CAPTURE(lane_bytes);
       CAPTURE(offset);
       std::memcpy(memory.data() + offset, values.data(), bytes);
       const TensorView tensor{"weight", type, {rows, columns}, memory.subspan(offset, bytes)};
       const WeightView view = WeightView::whole(tensor);
-      const PackedFormat format{type, static_cast<uint32_t>(columns), 4};
+      const PackedFormat format{type, static_cast<uint32_t>(columns), lane_bytes};
       std::vector<std::byte> payload(format.tile_payload_bytes()), scales(format.tile_scale_bytes());
       pack_tile(format, {&view, 0, 8}, payload, scales);
       std::vector<float> row(columns);
@@ -47,10 +51,10 @@ TEST_CASE("weights of every type are read from wherever they lie") {
       if (info(type).block_size > 1) continue;
       // Read column by column, and quantised while it is packed.
       const WeightView turned = WeightView::transpose(tensor);
-      const PackedFormat narrow{type, static_cast<uint32_t>(rows), 4};
+      const PackedFormat narrow{type, static_cast<uint32_t>(rows), lane_bytes};
       payload.resize(narrow.tile_payload_bytes());
       pack_tile(narrow, {&turned, 0, 8}, payload, {});
-      const PackedFormat quantised{TensorType::q8_0, static_cast<uint32_t>(columns), 4};
+      const PackedFormat quantised{TensorType::q8_0, static_cast<uint32_t>(columns), lane_bytes};
       payload.resize(quantised.tile_payload_bytes());
       scales.resize(quantised.tile_scale_bytes());
       pack_tile(quantised, {&view, 0, 8}, payload, scales);
