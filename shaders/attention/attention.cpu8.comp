@@ -6,7 +6,6 @@
 // the value in the cache. The projected kernels also compute the query, key and value; their names end in the weights' type.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
-// variant: f16_halves needs=half8 CACHE_TYPE=1 HALVES
 // variant: q8_0 CACHE_TYPE=2
 // variant: rotary.f32 CACHE_TYPE=0 ROTARY
 // variant: rotary.f16 CACHE_TYPE=1 ROTARY
@@ -29,8 +28,7 @@ layout(constant_id = 7) const uint TOKENS = 1;
 layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
 layout(constant_id = 10) const uint LOAD = LOAD_LANE;
-layout(constant_id = 39) const uint KEY_LOAD = LOAD_LANE;
-layout(constant_id = 44) const uint VALUE_LOAD = LOAD_LANE;
+layout(constant_id = 39) const uint CACHE_LOAD = LOAD_LANE;
 #ifdef WEIGHT_TYPE
 layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
 #elif defined(ROTARY)
@@ -121,25 +119,7 @@ void add_keys(uint tile, uint step) {
 }
 #endif
 
-// Adds the values of a tile that all rows see, by weight, to the sums. Eight dimensions at a time: their sums stay in
-// registers for all positions.
-void add_whole_tile(uint tile) {
-#ifdef VALUE_VECTORS
-  float w[QUERIES][8];
-  [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-    [[unroll]] for (uint t = 0; t < 8; ++t) w[m][t] = subgroupBroadcast(weight[m], t);
-  }
-  ValueQuads from = ValueQuads(offset_address(by_address.values, tile * 16u));
-  [[unroll]] for (uint i = 0; i < OWN; ++i) {
-    [[unroll]] for (uint t = 0; t < 8; ++t) {
-      const float value = value_vector(from, t, i);
-      [[unroll]] for (uint m = 0; m < QUERIES; ++m) new_sum[m][i] = fma(w[m][t], value, new_sum[m][i]);
-    }
-  }
-#endif
-}
-
-// Adds the values at position t of any tile.
+// Adds the values at position t, by weight, to the sums.
 void add_values(uint own_tile, uint own_seen, uint t) {
   float w[QUERIES], value[OWN];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = FROM_LANE(weight[m], t);
@@ -245,7 +225,6 @@ void main() {
       }
 
       uint seen_by_any = 0u;
-      float rescale_factor[QUERIES];
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
         const bool seen = sees(own, range, position);
@@ -253,23 +232,14 @@ void main() {
         const float product = (dot_product[m].x + dot_product[m].y) * score_scale();
         const float score = seen ? final_score(product, m, own, position) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
-        rescale_factor[m] = correction(maximum[m], new_maximum);
+        const float rescale_factor = correction(maximum[m], new_maximum);
         maximum[m] = new_maximum;
         weight[m] = seen ? exp2(score - new_maximum) : UNSEEN;
-        total[m] = fma(total[m], rescale_factor[m], max(weight[m], 0.0));
-        [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * rescale_factor[m];
+        total[m] = fma(total[m], rescale_factor, max(weight[m], 0.0));
+        [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * rescale_factor;
       }
 
-      if (VALUE_LOAD == LOAD_UNIFORM) {
-        // Not in a branch, which would mask each sum. Other tiles begin again.
-        add_whole_tile(at);
-        if (!sees_tile(row, range, tile)) {
-          [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-            [[unroll]] for (uint i = 0; i < OWN; ++i) new_sum[m][i] = sum[m][i] * rescale_factor[m];
-          }
-          [[dont_unroll]] for (uint t = 0; t < 8; ++t) add_values(at, seen_by_any, t);
-        }
-      } else if (UNROLL == 1u) {
+      if (UNROLL == 1u) {
         [[unroll]] for (uint t = 0; t < 8; ++t) add_values(at, seen_by_any, t);
       } else {
         [[dont_unroll]] for (uint t = 0; t < 8; ++t) add_values(at, seen_by_any, t);

@@ -96,14 +96,13 @@ CONSTANT ATTENTION_CARRY_LEAVES = 2;
 CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances; by place: the places of an input
 CONSTANT ATTENTION_BIAS_STRIDE_ID = 37; // in floats
 CONSTANT ATTENTION_PICTURES_ID = 38;   // 1: a row with GIVEN_ROW sees up to the end in its detail of the step
-CONSTANT ATTENTION_KEY_LOAD_ID = 39;   // LOAD_*, of keys; cpu8 only
+CONSTANT ATTENTION_CACHE_LOAD_ID = 39; // LOAD_*, of keys and values; cpu8 only
 // Where the kernel rotates too: as in position/rotary_store.params.h.
 CONSTANT ATTENTION_PLACES_ID = 40;
 CONSTANT ATTENTION_TEXT_PAIRS_ID = 41;
 CONSTANT ATTENTION_DOWN_PAIRS_ID = 42;
 CONSTANT ATTENTION_PATCH_WINDOWS_ID =
     43; // 1: a row is a patch, which sees those of its window (common/step.h)
-CONSTANT ATTENTION_VALUE_LOAD_ID = 44; // LOAD_*, of values; cpu8 only
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

@@ -133,15 +133,6 @@ bool sees(Row row, SourceRange range, int position) {
   return row.source == range.source && position >= row.first && position <= row.last;
 }
 
-// Whether all rows see all eight positions of a tile.
-bool sees_tile(Row row[TOKENS], SourceRange range, int tile) {
-  bool all = true;
-  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
-    all = all && sees(row[t], range, tile * 8) && sees(row[t], range, tile * 8 + 7);
-  }
-  return all;
-}
-
 // The position that column 0 of the weights stands for.
 int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.source); }
 

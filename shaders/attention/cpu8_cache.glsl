@@ -20,16 +20,16 @@ uvec2 value_chunk(uint at) { return value_chunks[at]; }
 #include "common/texels.h"
 TEXELS(key_texels, ATTENTION_KEY_TEXELS);
 TEXELS(value_texels, ATTENTION_VALUE_TEXELS);
-const bool KEY_TEXELS = KEY_LOAD == LOAD_TEXEL, VALUE_TEXELS = VALUE_LOAD == LOAD_TEXEL;
-uvec4 key_quad(uint at) { return KEY_TEXELS ? texelFetch(key_texels, int(at)) : keys[at]; }
-uvec4 value_quad(uint at) { return VALUE_TEXELS ? texelFetch(value_texels, int(at)) : values[at]; }
+const bool TEXEL_CACHE = CACHE_LOAD == LOAD_TEXEL;
+uvec4 key_quad(uint at) { return TEXEL_CACHE ? texelFetch(key_texels, int(at)) : keys[at]; }
+uvec4 value_quad(uint at) { return TEXEL_CACHE ? texelFetch(value_texels, int(at)) : values[at]; }
 #if CACHE_TYPE == CACHE_Q8_0
 TEXELS(key_dword_texels, ATTENTION_KEY_DWORD_TEXELS);
 TEXELS(value_dword_texels, ATTENTION_VALUE_DWORD_TEXELS);
-uint key_word(uint at) { return KEY_TEXELS ? texelFetch(key_dword_texels, int(at)).x : key_words[at]; }
-uint value_word(uint at) { return VALUE_TEXELS ? texelFetch(value_dword_texels, int(at)).x : value_words[at]; }
+uint key_word(uint at) { return TEXEL_CACHE ? texelFetch(key_dword_texels, int(at)).x : key_words[at]; }
+uint value_word(uint at) { return TEXEL_CACHE ? texelFetch(value_dword_texels, int(at)).x : value_words[at]; }
 uvec2 value_chunk(uint at) {
-  if (!VALUE_TEXELS) return value_chunks[at];
+  if (!TEXEL_CACHE) return value_chunks[at];
   const uvec4 quad = texelFetch(value_texels, int(at / 2u));
   return at % 2u == 0u ? quad.xy : quad.zw;
 }
@@ -53,47 +53,32 @@ const uint VALUE_CHUNK = 4 * PER_DWORD;
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
 const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
 #if CACHE_TYPE == CACHE_Q8_0 || defined(ROTARY)
+const bool UNIFORM_CACHE = false;
 const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
 
 uint own_dimension(uint i) { return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK; }
 #else
+// With uniform loads of the cache, a lane has every eighth dword instead.
+const bool UNIFORM_CACHE = CACHE_LOAD == LOAD_UNIFORM;
+const uint OWN = UNIFORM_CACHE ? DIM_PADDED / 8 : OWN_CHUNKS * VALUE_CHUNK;
+
+uint own_dimension(uint i) {
+  if (UNIFORM_CACHE) return (i / PER_DWORD * 8u + LANE) * PER_DWORD + i % PER_DWORD;
+  return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK;
+}
+
 // A step of eight keys, as a uniform load sees it.
 struct KeyStep {
   uvec4 d[8];
 };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KeySteps { KeyStep step[]; };
-
-#if CACHE_TYPE == CACHE_F32 || defined(HALVES)
-// Values of which a uniform load makes a vector of neighbouring dimensions.
-#define VALUE_VECTORS
-#ifdef HALVES
-#define VALUE_QUAD f16vec4
-#else
-#define VALUE_QUAD vec4
-#endif
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer ValueQuads { VALUE_QUAD d[]; };
-
-// Dimensions 8i to 8i + 7, one to a lane, of the value at position t of a tile.
-float value_vector(ValueQuads tile, uint t, uint i) {
-  const uint at = t * (DIM_PADDED / 4u) + 2u * i;
-  return float(lane_select(tile.d[at], tile.d[at + 1u]));
-}
-#endif
-
-// With uniform loads of values, a lane has every eighth dimension instead.
-const uint OWN = VALUE_LOAD == LOAD_UNIFORM ? DIM_PADDED / 8 : OWN_CHUNKS * VALUE_CHUNK;
-
-uint own_dimension(uint i) {
-  if (VALUE_LOAD == LOAD_UNIFORM) return i * 8u + LANE;
-  return (i / VALUE_CHUNK * 8u + LANE) * VALUE_CHUNK + i % VALUE_CHUNK;
-}
 #endif
 
 #if CACHE_TYPE != CACHE_Q8_0
 // The lane's key in a step of the tile.
 uvec4 load_key(uint tile, uint step) {
 #ifndef ROTARY
-  if (KEY_LOAD == LOAD_UNIFORM) {
+  if (UNIFORM_CACHE) {
     uvec4 quad;
     [[unroll]] for (uint j = 0; j < 4; ++j) {
       uint of[8];
@@ -130,11 +115,12 @@ void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUN
 void load_own_values(uint own_tile, uint own_seen, uint t, out float value[OWN]) {
   const uint tile = SHARED == 1u ? FROM_LANE(own_tile, t) : own_tile;
   const uint seen = FROM_LANE(own_seen, t);
-#ifdef VALUE_VECTORS
-  if (VALUE_LOAD == LOAD_UNIFORM) {
-    ValueQuads from = ValueQuads(offset_address(by_address.values, tile * 16u));
-    [[unroll]] for (uint i = 0; i < OWN; ++i) {
-      value[i] = uintBitsToFloat(seen & floatBitsToUint(value_vector(from, t, i)));
+#if CACHE_TYPE != CACHE_Q8_0 && !defined(ROTARY)
+  if (UNIFORM_CACHE) {
+    [[unroll]] for (uint c = 0; c < OWN / PER_DWORD; ++c) {
+      const uint at = tile + t * CHUNKS + 2u * c;
+      const uint word = seen & lane_select(AddressU32x4(by_address.values).d[at], AddressU32x4(by_address.values).d[at + 1u]);
+      [[unroll]] for (uint i = 0; i < PER_DWORD; ++i) value[c * PER_DWORD + i] = element(word, i);
     }
     return;
   }

@@ -35,7 +35,6 @@ uvec2 offset_address(uvec2 address, uint bytes) {
     return v; \
   }
 LANE_SELECT(uint, uvec4)
-LANE_SELECT(float, vec4)
 #ifdef HALVES // of 16-bit floats, too, which not every device has
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -31,26 +31,16 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   return dispatch;
 }
 
-// Whether keys and values can come from addresses that all lanes share, which a cache that beams share does
-// not have. Such loads are made even where no lane is active, so every address must be in the cache: a part
-// of one may lack a row's sequence.
-bool has_uniform_addresses(const DeviceProfile& profile, const AttentionArgs& args) {
+// Compilers take loads by lane apart for processors without AVX-512. There, keys and values come from
+// addresses that all lanes share, which a cache that beams share does not have. Such loads are made even
+// where no lane is active, so every address must be in the cache: a part of one may lack a row's sequence.
+bool uniform_cache(const DeviceProfile& profile, const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
+  const uint32_t dimensions = layout.type == CacheType::f16 ? 16 : 8; // in eight dwords
   const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
-  return profile.uniform_loads && layout.type != CacheType::q8_0 && layout.split == CacheSplit::whole &&
-         layout.head_dim % 8 == 0 && !layout.values_are_keys && !shared;
-}
-
-// A vector of keys is of eight positions, whose numbers do not lie side by side. Only for processors without
-// AVX-512 is it better to load them one by one: compilers take loads by lane apart there.
-bool uniform_keys(const DeviceProfile& profile, const AttentionArgs& args) {
-  return has_uniform_addresses(profile, args) && profile.vector_registers < 32;
-}
-
-// A vector of values is of eight dimensions, which do.
-bool uniform_values(const DeviceProfile& profile, const AttentionArgs& args) {
-  return has_uniform_addresses(profile, args) &&
-         (args.cache.layout.type == CacheType::f32 || profile.half_loads);
+  return profile.uniform_loads && profile.vector_registers < 32 && layout.type != CacheType::q8_0 &&
+         layout.split == CacheSplit::whole && layout.head_dim % dimensions == 0 && !layout.values_are_keys &&
+         !shared;
 }
 
 bool runs(const DeviceProfile& profile, const AttentionArgs&) {
@@ -72,18 +62,13 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
     dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
     constexpr size_t addresses = sizeof(AttentionParams);
     if (profile.uniform_loads) dispatch.pass_address(addresses + offsetof(QueryParams, q), stored.q.buffer);
-    if (uniform_keys(profile, stored)) {
-      dispatch.set_constant(ATTENTION_KEY_LOAD_ID, LOAD_UNIFORM);
+    if (uniform_cache(profile, stored)) {
+      dispatch.set_constant(ATTENTION_CACHE_LOAD_ID, LOAD_UNIFORM);
       dispatch.pass_address(addresses + offsetof(QueryParams, keys), part.cache.keys);
-    }
-    if (uniform_values(profile, stored)) {
-      if (layout.type == CacheType::f16) dispatch.kernel += "_halves";
-      dispatch.set_constant(ATTENTION_VALUE_LOAD_ID, LOAD_UNIFORM);
       dispatch.pass_address(addresses + offsetof(QueryParams, values), part.cache.values);
     }
     if (fastest_load(profile) == LOAD_TEXEL) {
-      dispatch.set_constant(ATTENTION_KEY_LOAD_ID, LOAD_TEXEL);
-      dispatch.set_constant(ATTENTION_VALUE_LOAD_ID, LOAD_TEXEL);
+      dispatch.set_constant(ATTENTION_CACHE_LOAD_ID, LOAD_TEXEL);
       dispatch.read_texels(ATTENTION_KEY_TEXELS, ATTENTION_KEYS);
       dispatch.read_texels(ATTENTION_VALUE_TEXELS, ATTENTION_VALUES);
       dispatch.read_texels(ATTENTION_KEY_DWORD_TEXELS, ATTENTION_KEYS);
