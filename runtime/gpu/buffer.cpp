@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "gpu/buffer_usage.h"
+
 namespace pumice {
 
 namespace {
@@ -122,8 +124,7 @@ Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes, const
   }
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, next};
   info.size = allocated_bytes(std::max(bytes, least_bytes));
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = buffer_usage(capabilities);
   // Buffers are not compressed, so that it costs nothing that both queues may use them at any time.
   const std::array<uint32_t, 2> families = {static_cast<uint32_t>(capabilities.compute_queue_family),
                                             static_cast<uint32_t>(capabilities.copy_queue_family)};
@@ -131,9 +132,6 @@ Result<VkBuffer> Buffer::make_handle(const Device& device, uint64_t bytes, const
     info.sharingMode = VK_SHARING_MODE_CONCURRENT;
     info.queueFamilyIndexCount = 2;
     info.pQueueFamilyIndices = families.data();
-  }
-  if (capabilities.uses_addresses()) {
-    info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT;
   }
   VkBuffer handle = VK_NULL_HANDLE;
   if (VkResult result = device.table().vkCreateBuffer(device.handle(), &info, nullptr, &handle);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "gpu/buffer_usage.h"
+
 namespace pumice {
 
 namespace {
@@ -217,11 +219,7 @@ void read_host_import(const VulkanTable& vk, const std::set<std::string>& extens
     return;
   }
   VkPhysicalDeviceExternalBufferInfo info{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO};
-  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-               VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-  if (device.uses_addresses()) {
-    info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT;
-  }
+  info.usage = buffer_usage(device);
   info.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
   VkExternalBufferProperties found{VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES};
   vk.vkGetPhysicalDeviceExternalBufferProperties(device.handle, &info, &found);
