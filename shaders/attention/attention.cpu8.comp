@@ -29,6 +29,7 @@ layout(constant_id = 8) const uint KEEP = 0;
 layout(constant_id = 9) const uint UNROLL = 0;
 layout(constant_id = 10) const uint LOAD = LOAD_LANE;
 layout(constant_id = 39) const uint CACHE_LOAD = LOAD_LANE;
+layout(constant_id = 44) const uint DOT_SUMS = 2;
 #ifdef WEIGHT_TYPE
 layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
 #elif defined(ROTARY)
@@ -77,8 +78,9 @@ float query_number(uint m, uint d) {
   return HEAD_DIM == DIM_PADDED || d < HEAD_DIM ? number : 0.0;
 }
 
-// Each dot product has two sums, because every addition in one long chain waits for the one before.
-vec2 dot_product[QUERIES];
+// Each dot product has two sums, because every addition in one long chain waits for the one before; or eight, as in
+// attention.half8.comp.
+float dot_product[QUERIES][DOT_SUMS];
 float weight[QUERIES]; // of the lane's position
 float sum[QUERIES][OWN];
 // The sums with the current tile added. They are variables of their own because CPU drivers mask each assignment to a
@@ -105,7 +107,9 @@ void add_keys(uint tile, uint step) {
       }
     }
   }
-  [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = fma(vec2(scale), product[m], dot_product[m]);
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+    [[unroll]] for (uint i = 0; i < 2; ++i) dot_product[m][i] = fma(scale, product[m][i], dot_product[m][i]);
+  }
 }
 #else
 void add_keys(uint tile, uint step) {
@@ -113,11 +117,20 @@ void add_keys(uint tile, uint step) {
   [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
     const float key = element(quad[i / PER_DWORD], i % PER_DWORD);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      dot_product[m][i % 2] = fma(key, query_number(m, step * KEY_STEP + i), dot_product[m][i % 2]);
+      const uint n = i % DOT_SUMS;
+      dot_product[m][n] = fma(key, query_number(m, step * KEY_STEP + i), dot_product[m][n]);
     }
   }
 }
 #endif
+
+// The sum of a dot product's sums, neighbours first.
+float whole_dot_product(uint m) {
+  [[unroll]] for (uint step = 1; step < DOT_SUMS; step *= 2) {
+    [[unroll]] for (uint i = 0; i < DOT_SUMS; i += 2 * step) dot_product[m][i] += dot_product[m][i + step];
+  }
+  return dot_product[m][0];
+}
 
 // Adds the values at position t, by weight, to the sums.
 void add_values(uint own_tile, uint own_seen, uint t) {
@@ -217,7 +230,9 @@ void main() {
       const int position = tile * 8 + int(LANE);
       const uint at = position_base(base, range.source, uint(position)) + slot * TILE_QUADS;
       slot = slot + 1u == tiles ? 0u : slot + 1u;
-      [[unroll]] for (uint m = 0; m < QUERIES; ++m) dot_product[m] = vec2(0.0);
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        [[unroll]] for (uint i = 0; i < DOT_SUMS; ++i) dot_product[m][i] = 0.0;
+      }
       if (UNROLL == 1u) {
         [[unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
       } else {
@@ -229,7 +244,7 @@ void main() {
         const Row own = row[m / HEADS];
         const bool seen = sees(own, range, position);
         seen_by_any = seen ? ~0u : seen_by_any;
-        const float product = (dot_product[m].x + dot_product[m].y) * score_scale();
+        const float product = whole_dot_product(m) * score_scale();
         const float score = seen ? final_score(product, m, own, position) : NO_SCORE;
         const float new_maximum = max(maximum[m], lane_max(score));
         const float rescale_factor = correction(maximum[m], new_maximum);

@@ -104,6 +104,8 @@ CONSTANT ATTENTION_DOWN_PAIRS_ID = 42;
 CONSTANT ATTENTION_PATCH_WINDOWS_ID =
     43; // 1: a row is a patch, which sees those of its window (common/step.h)
 
+CONSTANT ATTENTION_DOT_SUMS_ID = 44; // 2 or 8: sums of each dot product, added up at the end; cpu8 only
+
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.

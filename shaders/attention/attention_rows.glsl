@@ -133,6 +133,19 @@ bool sees(Row row, SourceRange range, int position) {
   return row.source == range.source && position >= row.first && position <= row.last;
 }
 
+// The tiles of eight positions that all rows see whole: from x to before y, within the range's tiles.
+ivec2 whole_tiles(Row row[TOKENS], SourceRange range) {
+  const int begin = range.first >> 3, end = max((range.last >> 3) + 1, begin);
+  ivec2 whole = ivec2(begin, end);
+  [[unroll]] for (uint t = 0; t < TOKENS; ++t) {
+    const bool sees_none = row[t].source != range.source || row[t].first > row[t].last;
+    whole.x = max(whole.x, sees_none ? end : (row[t].first + 7) >> 3);
+    whole.y = min(whole.y, sees_none ? begin : (row[t].last + 1) >> 3);
+  }
+  whole.x = min(whole.x, end);
+  return ivec2(whole.x, max(whole.x, whole.y));
+}
+
 // The position that column 0 of the weights stands for.
 int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.source); }
 

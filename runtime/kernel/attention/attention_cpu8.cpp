@@ -27,20 +27,38 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
   dispatch.set_constant(ATTENTION_UNROLL_ID, unroll ? 1 : 0);
   dispatch.set_constant(ATTENTION_LOAD_ID, fastest_load(profile));
+  if (profile.half_loads && args.cache.layout.type == CacheType::f16)
+    dispatch.set_constant(ATTENTION_DOT_SUMS_ID, 8);
   finish_attention(dispatch, args, shape);
   return dispatch;
 }
 
-// Compilers take loads by lane apart for processors without AVX-512. There, keys and values come from
-// addresses that all lanes share, which a cache that beams share does not have. Such loads are made even
-// where no lane is active, so every address must be in the cache: a part of one may lack a row's sequence.
+// Whether keys and values can come from addresses that all lanes share, which those of a cache that beams
+// share cannot. Such loads are made even where no lane is active, so every address must be in the cache: a
+// part of one may lack a row's sequence.
+bool has_uniform_addresses(const DeviceProfile& profile, const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
+  return profile.uniform_loads && layout.split == CacheSplit::whole && !layout.values_are_keys && !shared;
+}
+
+bool half_vectors(const DeviceProfile& profile, const AttentionArgs& args) {
+  const CacheLayout& layout = args.cache.layout;
+  return profile.half_loads && layout.type == CacheType::f16 && layout.head_dim % 8 == 0 &&
+         has_uniform_addresses(profile, args);
+}
+
+// Compilers take loads by lane apart for processors without AVX-512.
 bool uniform_cache(const DeviceProfile& profile, const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   const uint32_t dimensions = layout.type == CacheType::f16 ? 16 : 8; // in eight dwords
-  const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
-  return profile.uniform_loads && profile.vector_registers < 32 && layout.type != CacheType::q8_0 &&
-         layout.split == CacheSplit::whole && layout.head_dim % dimensions == 0 && !layout.values_are_keys &&
-         !shared;
+  return profile.vector_registers < 32 && layout.type != CacheType::q8_0 &&
+         layout.head_dim % dimensions == 0 && has_uniform_addresses(profile, args);
+}
+
+void pass_cache(Dispatch& dispatch, const CacheRef& cache) {
+  dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, keys), cache.keys);
+  dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, values), cache.values);
 }
 
 bool runs(const DeviceProfile& profile, const AttentionArgs&) {
@@ -60,12 +78,14 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
     part.cache = {layout.part(i), stored.cache.place(i).keys, stored.cache.place(i).values};
     Dispatch dispatch = prepare(profile, part, shape, "");
     dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
-    constexpr size_t addresses = sizeof(AttentionParams);
-    if (profile.uniform_loads) dispatch.pass_address(addresses + offsetof(QueryParams, q), stored.q.buffer);
-    if (uniform_cache(profile, stored)) {
+    if (profile.uniform_loads)
+      dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, q), stored.q.buffer);
+    if (half_vectors(profile, stored)) {
+      dispatch.kernel = "attention.half8";
+      pass_cache(dispatch, part.cache);
+    } else if (uniform_cache(profile, stored)) {
       dispatch.set_constant(ATTENTION_CACHE_LOAD_ID, LOAD_UNIFORM);
-      dispatch.pass_address(addresses + offsetof(QueryParams, keys), part.cache.keys);
-      dispatch.pass_address(addresses + offsetof(QueryParams, values), part.cache.values);
+      pass_cache(dispatch, part.cache);
     }
     if (fastest_load(profile) == LOAD_TEXEL) {
       dispatch.set_constant(ATTENTION_CACHE_LOAD_ID, LOAD_TEXEL);
@@ -126,7 +146,13 @@ Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args)
 }
 
 Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
-  lowering.emit(prepare_rotary(lowering.profile(), args));
+  Dispatch dispatch = prepare_rotary(lowering.profile(), args);
+  if (half_vectors(lowering.profile(), args)) {
+    dispatch.kernel = "attention.half8.rotary";
+    dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
+    pass_cache(dispatch, args.cache);
+  }
+  lowering.emit(std::move(dispatch));
   return {};
 }
 

@@ -14,6 +14,11 @@ struct Shape {
   uint32_t tiles;
 };
 
+// Whether a load gives a vector of whole numbers, of which no others have to be kept.
+bool loads_numbers(const PackedFormat& format) {
+  return format.type == TensorType::f32 ? format.lane_bytes == 4 : format.lane_bytes == 2;
+}
+
 Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const uint32_t pair = args.gated ? 2 : 1;
   const MatmulExtent all = matmul_extent(args);
@@ -24,10 +29,13 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
     return {1, tiles};
   }
   if (profile.uniform_loads && all.rows == 2) return {2, 4};
-  // Sixteen registers hold eight sums and what is multiplied. Where they hold more, a converted weight serves
-  // more rows.
+  // Sixteen registers hold eight sums and what is multiplied, or twelve sums where nothing of a weight is
+  // kept: two tiles share each number of x then. Where they hold more, a converted weight serves more rows.
   if (profile.uniform_loads && profile.vector_registers < 32) {
-    return all.rows <= 4 ? Shape{4, 2} : Shape{8, pair};
+    if (all.rows <= 4) return {4, 2};
+    if (args.routing || !loads_numbers(args.format)) return {8, pair};
+    // Six rows are a sixteenth faster than four, unless more of them are past the last one.
+    return {align(all.rows, 6u) * 16 <= align(all.rows, 4u) * 17 ? 6u : 4u, 2};
   }
   // Sixteen sums fill the registers. Where each lane loads its own x, broadcasting it costs: fewer rows and
   // more tiles are faster there.
@@ -41,7 +49,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 // The distance between a workgroup's rows, in blocks of 32, where it can be a constant; otherwise 0. With a
 // constant, rows past the step's last are read too: the memory must have them.
 uint32_t row_blocks(const DeviceProfile& profile, const MatmulArgs& args, const Shape& shape) {
-  const uint32_t fewest = profile.vector_registers < 32 ? 8 : 16;
+  const uint32_t fewest = profile.vector_registers < 32 ? 4 : 16;
   if (!profile.uniform_loads || shape.rows < fewest || matmul_rows_from(args) != MATMUL_ROWS_OWN) return 0;
   const ActivationRef& x = args.x;
   const uint64_t read = ((align(x.rows, shape.rows) - 1) * x.stride + x.padded_columns()) * 4;
