@@ -40,10 +40,9 @@ Result<ModelFile> open_pair(const std::string& model, const fs::path& mmproj) {
 } // namespace
 
 void add_mmproj_option(CLI::App& sub, std::string& mmproj, const std::string& group) {
-  sub.add_option(
-         "--mmproj", mmproj,
-         "The file with the encoder of a GGUF model's pictures (llama.cpp's mmproj). Without it, the only "
-         "mmproj*.gguf beside MODEL that fits it")
+  sub.add_option("--mmproj", mmproj,
+                 "File with the encoder of a GGUF model's pictures. Without it, the only "
+                 "mmproj*.gguf beside MODEL that fits it")
       ->type_name("FILE")
       ->group(group);
 }
