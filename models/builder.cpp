@@ -107,16 +107,28 @@ bool ModelBuilder::has(const TensorName& name, std::string_view suffix) const {
 WeightView ModelBuilder::transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                            std::string_view component, std::string_view suffix) {
   if (gguf_) return tensor(name, suffix, rows, columns, component);
-  const TensorView* stored = find(full_name(name, suffix, false), {columns, rows}, component);
+  const WeightView view = stored_transposed(full_name(name, suffix, false), rows, columns, component);
+  add_gguf_tensor(name, suffix, {rows, columns}, {view});
+  return view;
+}
+
+WeightView ModelBuilder::transposed_in_both(const TensorName& name, uint64_t rows, uint64_t columns,
+                                            std::string_view component) {
+  const WeightView view = stored_transposed(full_name(name, "", gguf_), rows, columns, component);
+  add_gguf_tensor(name, "", {columns, rows}, {WeightView::whole(*view.tensor)});
+  return view;
+}
+
+WeightView ModelBuilder::stored_transposed(const std::string& name, uint64_t rows, uint64_t columns,
+                                           std::string_view component) {
+  const TensorView* stored = find(name, {columns, rows}, component);
   if (info(stored->type).block_size > 1 && status_.ok()) {
     status_ =
         Error{Code::unsupported, fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, because it is "
                                              "stored transposed; found {}",
                                              file_->path(), stored->name, info(stored->type).name)};
   }
-  const WeightView view = WeightView::transpose(*stored);
-  add_gguf_tensor(name, suffix, {rows, columns}, {view});
-  return view;
+  return WeightView::transpose(*stored);
 }
 
 WeightView ModelBuilder::row_tensor(const TensorName& name, uint64_t columns, std::string_view component) {

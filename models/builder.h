@@ -73,6 +73,9 @@ public:
   // A tensor that Hugging Face's files store transposed, as [columns, rows].
   WeightView transposed_tensor(const TensorName& name, uint64_t rows, uint64_t columns,
                                std::string_view component, std::string_view suffix = ".weight");
+  // A tensor without a suffix that both formats store transposed.
+  WeightView transposed_in_both(const TensorName& name, uint64_t rows, uint64_t columns,
+                                std::string_view component);
   // A vector, which GGUF has in the given shape.
   WeightView vector_tensor(const TensorName& name, std::string_view suffix, uint64_t size,
                            std::vector<uint64_t> gguf_shape, std::string_view component,
@@ -143,6 +146,8 @@ public:
 private:
   const TensorView* find(const std::string& name, const std::vector<uint64_t>& shape,
                          std::string_view component);
+  WeightView stored_transposed(const std::string& name, uint64_t rows, uint64_t columns,
+                               std::string_view component);
   // A matrix for each expert of GGUF's tensor [experts, rows, columns].
   std::vector<WeightView> gguf_expert_tensors(const TensorName& name, uint32_t experts, uint64_t rows,
                                               uint64_t columns);

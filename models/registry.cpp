@@ -103,7 +103,7 @@ std::span<const Architecture> architectures() {
       {"gemma", {"gemma"}, {"gemma"}, open_gemma},
       {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
       {"gemma3", {"gemma3_text"}, {"gemma3", "gemma-embedding"}, open_gemma3},
-      {"gemma3_vision", {"gemma3"}, {}, open_gemma3_vision, open_gemma3_pictures},
+      {"gemma3_vision", {"gemma3"}, {}, open_gemma3_vision, open_gemma3_pictures, {"gemma3"}},
       {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
       {"glm4", {"glm4", "glm4v_text"}, {"glm4"}, open_glm4},
       {"glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"}, open_glm4_moe},
@@ -116,7 +116,7 @@ std::span<const Architecture> architectures() {
       {"lfm2", {"lfm2"}, {"lfm2"}, open_lfm2},
       {"llama", {"llama"}, {"llama"}, open_llama},
       {"llama4", {"llama4_text", "llama4"}, {"llama4"}, open_llama4},
-      {"llava", {"llava"}, {}, open_llava, open_llava_pictures},
+      {"llava", {"llava"}, {}, open_llava, open_llava_pictures, {"mlp"}},
       {"m2m100", {"m2m_100"}, {}, open_m2m100},
       {"mamba2", {"mamba2"}, {"mamba2"}, open_mamba2},
       {"marian", {"marian"}, {}, open_marian},
@@ -135,7 +135,7 @@ std::span<const Architecture> architectures() {
       {"phi", {"phi"}, {"phi2"}, open_phi},
       {"phi3", {"phi3"}, {"phi3"}, open_phi3},
       {"qwen2", {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"}, {"qwen2", "qwen2vl"}, open_qwen2},
-      {"qwen2_5_vl", {"qwen2_5_vl"}, {}, open_qwen2_5_vl, open_qwen2_5_vl_pictures},
+      {"qwen2_5_vl", {"qwen2_5_vl"}, {}, open_qwen2_5_vl, open_qwen2_5_vl_pictures, {"qwen2.5vl_merger"}},
       {"qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, open_qwen2_moe},
       {"qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, open_qwen3},
       {"qwen3_next",
@@ -149,7 +149,7 @@ std::span<const Architecture> architectures() {
       {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
       {"siglip", {"siglip"}, {}, open_siglip, open_siglip_pictures},
       {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
-      {"smolvlm", {"smolvlm", "idefics3"}, {}, open_smolvlm, open_smolvlm_pictures},
+      {"smolvlm", {"smolvlm", "idefics3"}, {}, open_smolvlm, open_smolvlm_pictures, {"idefics3"}},
       {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
       {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
       {"t5", {"t5"}, {"t5", "t5encoder"}, open_t5},
@@ -197,43 +197,81 @@ Result<GgufModel> ModelDefinition::gguf(const ModelFile& file) const {
 
 namespace {
 
-// Null if no architecture has that name, with the names that there are in `known`.
-const Architecture* find_architecture(const ModelFile& file, std::string& known) {
-  const bool gguf = file.format() == ModelFile::Format::gguf;
-  const std::string wanted = file.architecture();
+// What a file says about its architecture, and where.
+struct Named {
+  const ModelFile& file;
+  std::string field;
+  std::vector<std::string> names; // the first that is known counts
+  std::vector<std::string_view> Architecture::*known;
+};
+
+// llama.cpp's names of the projector, the older one first. The first files of LLaVA have neither.
+Named named_projector(const ModelFile& mmproj) {
+  Named named{mmproj, "clip.projector_type", {}, &Architecture::gguf_projectors};
+  for (const char* field : {"clip.vision.projector_type", "clip.projector_type"}) {
+    const Result<std::string> name = mmproj.fields().string_or(field, "");
+    if (!name.ok() || name->empty()) continue;
+    named.field = field;
+    named.names = {*name};
+  }
+  const Result<bool> llava = mmproj.fields().boolean_or("clip.has_llava_projector", false);
+  if (named.names.empty()) named.names = {llava.ok() && *llava ? "mlp" : ""};
+  return named;
+}
+
+Named named_architecture(const ModelFile& file) {
+  if (file.mmproj()) return named_projector(*file.mmproj());
+  if (file.is_mmproj()) return named_projector(file);
+  if (file.format() == ModelFile::Format::gguf)
+    return {file, "general.architecture", {file.architecture()}, &Architecture::gguf_architectures};
   // The text model's architecture says how to read a model that also sees, unless the whole has one.
-  for (const std::string& name : {wanted, file.text_architecture()}) {
+  return {file,
+          "model_type",
+          {file.architecture(), file.text_architecture()},
+          &Architecture::hugging_face_model_types};
+}
+
+// Null if no architecture has that name.
+const Architecture* find_architecture(const Named& named) {
+  for (const std::string& name : named.names) {
     for (const Architecture& architecture : architectures()) {
-      const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
-      if (std::find(names.begin(), names.end(), name) != names.end()) return &architecture;
+      const auto& known = architecture.*named.known;
+      if (std::find(known.begin(), known.end(), name) != known.end()) return &architecture;
     }
   }
-  for (const Architecture& architecture : architectures()) {
-    const auto& names = gguf ? architecture.gguf_architectures : architecture.hugging_face_model_types;
-    for (std::string_view name : names) known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-  }
   return nullptr;
+}
+
+Error unknown_architecture(const Named& named) {
+  std::string known;
+  for (const Architecture& architecture : architectures()) {
+    for (std::string_view name : architecture.*named.known)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+  }
+  return {Code::unsupported, fmt::format("{}: field '{}': expected one of {}; found '{}'", named.file.path(),
+                                         named.field, known, named.names.front())};
 }
 
 } // namespace
 
 bool has_picture_tower(const ModelFile& file) {
-  std::string known;
-  const Architecture* architecture = find_architecture(file, known);
+  const Architecture* architecture = find_architecture(named_architecture(file));
   return architecture && architecture->open_pictures;
 }
 
 Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file, Tower tower) {
-  std::string known;
-  const Architecture* architecture = find_architecture(file, known);
-  if (!architecture) {
-    const bool gguf = file.format() == ModelFile::Format::gguf;
+  if (tower == Tower::main && file.is_mmproj()) {
     return Error{Code::unsupported,
-                 fmt::format("{}: field '{}': expected one of {}; found '{}'", file.path(),
-                             gguf ? "general.architecture" : "model_type", known, file.architecture())};
+                 fmt::format("{}: field 'general.architecture': expected a text model's; found 'clip': this "
+                             "file has the encoder of a model's pictures, and is given beside that model, "
+                             "with --mmproj",
+                             file.path())};
   }
+  const Named named = named_architecture(file);
+  const Architecture* architecture = find_architecture(named);
+  if (!architecture) return unknown_architecture(named);
   if (tower == Tower::main) return architecture->open(file);
-  if (architecture->open_pictures) return architecture->open_pictures(file);
+  if (architecture->open_pictures) return architecture->open_pictures(file.mmproj() ? *file.mmproj() : file);
   return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' reads no pictures",
                                               file.path(), file.architecture())};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernel/embedding/embedding.h"
+#include "models/vision_language/picture_tower.h"
 
 namespace pumice {
 
@@ -17,6 +18,28 @@ StackConfigNames stack_names(float norm_eps) {
   names.default_norm_eps = norm_eps;
   names.default_activation = Activation::quick_gelu;
   return names;
+}
+
+void set_tower_names(StackConfigNames& names) {
+  names.hidden.gguf = tower_keys::hidden;
+  names.layers.gguf = tower_keys::layers;
+  names.heads.gguf = tower_keys::heads;
+  names.feed_forward.gguf = tower_keys::feed_forward;
+  names.norm_eps.gguf = tower_keys::norm_eps;
+}
+
+// What a GGUF file has says which form of the encoder it is.
+Status read_gguf_form(const Settings& settings, ClipVisionConfig& config) {
+  const ModelFile& file = settings.file();
+  config.class_token = file.find("v.class_embd");
+  config.norm_before = file.find("v.pre_ln.weight");
+  config.patch_bias = file.find("v.patch_embd.bias");
+  PUMICE_TRY(config.encoder.activation, read_tower_activation(settings));
+  const EncoderConfig& encoder = config.encoder;
+  const TensorView* down = file.find("v.blk.0.ffn_down.weight");
+  config.names_exchanged = encoder.hidden != encoder.feed_forward && down &&
+                           down->shape == std::vector<uint64_t>{encoder.feed_forward, encoder.hidden};
+  return {};
 }
 
 } // namespace
@@ -40,22 +63,30 @@ Result<float> read_number(const ModelFile& file, std::string_view name, float fa
 Result<ClipVisionConfig> read_clip_vision_config(const Settings& settings, const ClipVisionFamily& family) {
   ClipVisionConfig config;
   PatchShape& shape = config.patches;
-  PUMICE_TRY(shape.height, settings.u32_or({"image_size", ""}, 1, max_edge, 224));
-  PUMICE_TRY(shape.patch_height, settings.u32_or({"patch_size", ""}, 1, max_edge, family.siglip ? 16 : 32));
+  const SettingName image_size = {"image_size", tower_keys::image_size};
+  const SettingName patch_size = {"patch_size", tower_keys::patch_size};
+  if (settings.gguf()) { // has no defaults
+    PUMICE_CHECK(settings.u32(image_size, 1, max_edge));
+    PUMICE_CHECK(settings.u32(patch_size, 1, max_edge));
+  }
+  PUMICE_TRY(shape.height, settings.u32_or(image_size, 1, max_edge, 224));
+  PUMICE_TRY(shape.patch_height, settings.u32_or(patch_size, 1, max_edge, family.siglip ? 16 : 32));
   PUMICE_TRY(shape.channels, settings.u32_or({"num_channels", ""}, 1, 16, 3));
   shape.width = shape.height;
   shape.patch_width = shape.patch_height;
   // A convolution without padding: what is left at the edges is not read.
   if (shape.height < shape.patch_height) {
-    return settings.error({"patch_size", ""}, fmt::format("expected at most the picture's {}; found {}",
-                                                          shape.height, shape.patch_height));
+    return settings.error(patch_size, fmt::format("expected at most the picture's {}; found {}", shape.height,
+                                                  shape.patch_height));
   }
   StackConfigNames names = stack_names(family.siglip ? 1e-6f : 1e-5f);
   names.vocabulary = {};
   names.context = {};
+  set_tower_names(names);
   PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
   config.class_token = config.norm_before = !family.siglip;
   config.patch_bias = family.siglip;
+  if (settings.gguf()) PUMICE_CHECK(read_gguf_form(settings, config));
   config.encoder.kind = InputKind::pixels;
   config.encoder.context = shape.count() + config.class_token;
   config.encoder.input_shape = {shape.channels, shape.height, shape.width};
@@ -65,15 +96,16 @@ Result<ClipVisionConfig> read_clip_vision_config(const Settings& settings, const
 LayerNames clip_layer_names(const std::string& prefix) {
   LayerNames names;
   names.hugging_face = prefix + "encoder.layers.{}.";
+  names.gguf = "v.blk.{}.";
   names.norm_first = true;
-  names.attention.query = {"self_attn.q_proj", ""};
-  names.attention.key = {"self_attn.k_proj", ""};
-  names.attention.value = {"self_attn.v_proj", ""};
-  names.attention.output = {"self_attn.out_proj", ""};
-  names.attention_norm = {"layer_norm1", ""};
-  names.up = {"mlp.fc1", ""};
-  names.down = {"mlp.fc2", ""};
-  names.feed_forward_norm = {"layer_norm2", ""};
+  names.attention.query = {"self_attn.q_proj", "attn_q"};
+  names.attention.key = {"self_attn.k_proj", "attn_k"};
+  names.attention.value = {"self_attn.v_proj", "attn_v"};
+  names.attention.output = {"self_attn.out_proj", "attn_out"};
+  names.attention_norm = {"layer_norm1", "ln1"};
+  names.up = {"mlp.fc1", "ffn_up"};
+  names.down = {"mlp.fc2", "ffn_down"};
+  names.feed_forward_norm = {"layer_norm2", "ln2"};
   return names;
 }
 
@@ -82,24 +114,26 @@ TensorId build_clip_vision(EncoderBuilder& builder, const ClipVisionConfig& conf
   Graph& graph = builder.graph();
   const uint32_t hidden = config.encoder.hidden;
   const PatchShape& shape = config.patches;
-  builder.prefix(prefix + "embeddings.", "");
+  builder.prefix(prefix + "embeddings.", "v.");
   const TensorId pixels =
       graph.input("pixel_values", RowKind::outputs, config.encoder.shape().input_values());
   TensorId x = patches(graph, "patches", pixels, shape, config.class_token ? 1 : 0);
-  const TensorName name = {"patch_embedding", ""};
+  const TensorName name = {"patch_embedding", "patch_embd"};
   const WeightView matrix = builder.flat_tensor(
       name, ".weight", {hidden, shape.channels, shape.patch_height, shape.patch_width}, "embedding");
   std::optional<WeightView> bias;
   if (config.patch_bias) bias = builder.tensor(name, ".bias", hidden, 0, "embedding");
   x = builder.project(x, builder.node_name(name), matrix, bias ? &*bias : nullptr, "embedding");
   if (config.class_token) {
-    const WeightView lead = builder.tensor({"class_embedding", ""}, "", hidden, 0, "embedding");
+    const WeightView lead = builder.tensor({"class_embedding", "class_embd"}, "", hidden, 0, "embedding");
     x = lead_token(graph, "with_class_token", x, builder.weight(lead, "embedding"));
   }
-  x = builder.learned_positions(x, {"position_embedding", ""});
-  builder.prefix(prefix, "");
-  if (config.norm_before) x = builder.layer_norm(x, {"pre_layrnorm", ""}); // so the file has it
-  return builder.run_layers(x, clip_layer_names(prefix));
+  x = builder.learned_positions(x, {"position_embedding", "position_embd"});
+  builder.prefix(prefix, "v.");
+  if (config.norm_before) x = builder.layer_norm(x, {"pre_layrnorm", "pre_ln"}); // so the file has it
+  LayerNames names = clip_layer_names(prefix);
+  if (config.names_exchanged) std::swap(names.up.gguf, names.down.gguf);
+  return builder.run_layers(x, names);
 }
 
 Result<EncoderConfig> read_clip_text_config(const Settings& settings, float norm_eps) {

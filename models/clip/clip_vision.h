@@ -12,6 +12,8 @@ struct ClipVisionConfig {
   bool class_token = true; // before the patches
   bool patch_bias = false;
   bool norm_before = true; // of the embeddings
+  // The names of the feed-forward's two matrices are exchanged, as in GGUF files of the first LLaVA.
+  bool names_exchanged = false;
 };
 
 // What of a config is CLIP's: SigLIP has neither a class token nor a norm before.
@@ -21,11 +23,11 @@ struct ClipVisionFamily {
 
 Result<ClipVisionConfig> read_clip_vision_config(const Settings& settings, const ClipVisionFamily& family);
 
-// CLIP's names of the layers of both towers.
+// CLIP's names of the layers of both towers. GGUF has them of pictures.
 LayerNames clip_layer_names(const std::string& prefix);
 
 // From the pixels to the last layer's result, without a norm after it. `prefix` is that of Hugging Face's
-// tensor names.
+// tensor names; GGUF's is "v.".
 TensorId build_clip_vision(EncoderBuilder& builder, const ClipVisionConfig& config,
                            const std::string& prefix);
 

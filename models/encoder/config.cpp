@@ -18,6 +18,7 @@ EncoderShape EncoderConfig::shape() const {
   shape.input_shape = input_shape;
   shape.convolutions = convolutions;
   shape.patch_groups = patch_groups;
+  shape.preparation = preparation;
   shape.padding = padding;
   shape.hidden = hidden;
   shape.layers = layers;

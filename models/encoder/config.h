@@ -14,9 +14,10 @@ struct EncoderConfig : StackConfig {
   InputKind kind = InputKind::tokens;
   uint32_t token_types = 1;
   bool any_length = false;
-  std::vector<uint32_t> input_shape;          // for a picture or a sound
-  std::vector<FrameConvolution> convolutions; // over samples
-  std::optional<PatchGroups> patch_groups;    // of patches
+  std::vector<uint32_t> input_shape;           // for a picture or a sound
+  std::vector<FrameConvolution> convolutions;  // over samples
+  std::optional<PatchGroups> patch_groups;     // of patches
+  std::optional<ImagePreparation> preparation; // see EncoderShape
   std::vector<bool> patch_windows; // by layer: a patch sees those of its window; empty: all see all
   std::optional<uint32_t> padding; // see EncoderShape
   bool causal = false;             // a position attends to those before it

@@ -28,6 +28,18 @@ private:
   Biases biases_;
 };
 
+Result<std::unique_ptr<ModelDefinition>> open_with_pictures(const Settings& settings,
+                                                            std::optional<PictureTokens> pictures) {
+  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
+  config.set_neighbouring_in_gguf(settings.gguf());
+  PUMICE_TRY(Biases biases, read_biases(settings));
+  // Mistral is "llama" in GGUF too.
+  PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, limits::context, 0));
+  config.windows.assign(config.layers, window);
+  config.pictures = std::move(pictures);
+  return make_llama(std::move(config), settings.gguf(), biases);
+}
+
 } // namespace
 
 std::unique_ptr<ModelDefinition> make_llama(DecoderConfig config, bool gguf, const Biases& biases) {
@@ -41,13 +53,11 @@ Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
     PUMICE_TRY(uint32_t experts, settings.fields().u32("llama.expert_count"));
     if (experts > 0) return open_mixtral(file);
   }
-  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
-  config.set_neighbouring_in_gguf(settings.gguf());
-  PUMICE_TRY(Biases biases, read_biases(settings));
-  // Mistral is "llama" in GGUF too.
-  PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, limits::context, 0));
-  config.windows.assign(config.layers, window);
-  return make_llama(std::move(config), settings.gguf(), biases);
+  return open_with_pictures(settings, {});
+}
+
+Result<std::unique_ptr<ModelDefinition>> open_llama_that_sees(const ModelFile& file, PictureTokens pictures) {
+  return open_with_pictures(Settings(file), std::move(pictures));
 }
 
 } // namespace pumice

@@ -5,7 +5,9 @@
 #include "kernel/elementwise/elementwise.h"
 #include "models/clip/clip_vision.h"
 #include "models/decoder/model.h"
-#include "models/encoder/model.h"
+#include "models/llama/llama.h"
+#include "models/vision_language/gguf_pair.h"
+#include "models/vision_language/picture_tower.h"
 #include "models/vision_language/vision_language.h"
 
 namespace pumice {
@@ -19,19 +21,23 @@ public:
   LlavaText(DecoderConfig config, const Biases& biases, DecoderNames names)
       : DecoderModel(std::move(config), false), biases_(biases), names_(names) {}
 
-  Result<GgufModel> gguf(const ModelFile& file) const override { return ModelDefinition::gguf(file); }
-
 protected:
   void build(DecoderBuilder& builder) const override {
     builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, biases_); },
                    names_);
   }
   std::string_view gguf_architecture() const override { return "llama"; }
+  nlohmann::json gguf_metadata() const override {
+    if (config().windows[0] == 0) return nlohmann::json::object();
+    return {{"attention.sliding_window", config().windows[0]}};
+  }
 
 private:
   Biases biases_;
   DecoderNames names_;
 };
+
+constexpr std::string_view feature_layer_key = "vision.feature_layer";
 
 struct LlavaVision {
   ClipVisionConfig clip;
@@ -40,22 +46,40 @@ struct LlavaVision {
   Activation activation = Activation::gelu;
   uint32_t size = 0; // columns of the decoder's embeddings
   bool bias = true;
+  bool norm_after = false; // of the encoder, which some GGUF files have
+  bool gguf = false;       // the format of its file
 };
 
-class LlavaPictures : public EncoderModel {
+class LlavaPictures : public PictureTower {
 public:
   explicit LlavaPictures(LlavaVision vision)
-      : EncoderModel(vision.clip.encoder, false), vision_(std::move(vision)) {}
+      : PictureTower(vision.clip.encoder, vision.gguf), vision_(std::move(vision)) {}
 
 protected:
   void build(EncoderBuilder& builder) const override {
-    const TensorId x = build_clip_vision(builder, vision_.clip, vision_.prefix);
+    TensorId x = build_clip_vision(builder, vision_.clip, vision_.prefix);
+    if (vision_.norm_after) x = builder.layer_norm(x, {"", "post_ln"});
     builder.finish(x);
-    builder.prefix(vision_.projector_prefix, "");
-    TensorId y = builder.project(x, {"linear_1", ""}, vision_.size, vision_.bias, "head");
+    builder.prefix(vision_.projector_prefix, "mm.");
+    TensorId y = builder.project(x, {"linear_1", "0"}, vision_.size, vision_.bias, "head");
     y = activate(builder.graph(), "projector_activated", y, vision_.activation);
-    y = builder.project(y, {"linear_2", ""}, vision_.size, vision_.bias, "head");
+    y = builder.project(y, {"linear_2", "2"}, vision_.size, vision_.bias, "head");
     builder.readable().add(PictureTokens::features, y);
+  }
+
+  std::string_view gguf_projector() const override { return "mlp"; }
+  uint32_t columns() const override { return vision_.size; }
+  // Without feature_layer, llama.cpp leaves out the last of the layers.
+  Result<nlohmann::json> tower_metadata(const ModelFile& file, const ImagePreparation&) const override {
+    if (vision_.activation != Activation::gelu) {
+      return file.fields().error(
+          "projector_hidden_act",
+          fmt::format("expected gelu, which GGUF's models have; found {}", to_string(vision_.activation)));
+    }
+    const PatchShape& patches = vision_.clip.patches;
+    return nlohmann::json{{tower_keys::image_size, patches.height},
+                          {tower_keys::patch_size, patches.patch_height},
+                          {feature_layer_key, {vision_.clip.encoder.layers}}};
   }
 
 private:
@@ -126,9 +150,75 @@ Result<PictureTokens> read_picture_tokens(const ModelFile& file, uint32_t vocabu
   return tokens;
 }
 
+// How many of a GGUF file's layers run. Files have those that run and no others.
+Result<uint32_t> gguf_layers_to_run(const Settings& settings, uint32_t layers) {
+  const SettingName name = {"", feature_layer_key};
+  if (!settings.has(name)) return layers;
+  PUMICE_TRY(const std::vector<uint32_t> chosen, settings.fields().u32_array(settings.name(name), 1, layers));
+  if (chosen.size() == 1) return chosen[0];
+  return settings.error(name, fmt::format("expected one layer; found {}", chosen.size()));
+}
+
+// Pictures are cut to a square as CLIP's processor does; llama.cpp fills them up to one.
+Result<ImagePreparation> read_gguf_llava_preparation(const Settings& settings, uint32_t edge) {
+  for (const std::string_view tiles : {"vision.image_grid_pinpoints", "vision.mm_patch_merge_type"}) {
+    if (!settings.has({"", tiles})) continue;
+    Error error = settings.error({"", tiles}, "expected none, because pictures in tiles (LLaVA 1.6) are not "
+                                              "supported for this projector");
+    error.code = Code::unsupported;
+    return error;
+  }
+  PUMICE_TRY(ImagePreparation preparation, read_tower_preparation(settings));
+  preparation.shortest_edge = edge;
+  preparation.resampling = Resampling::bicubic;
+  preparation.crops = true;
+  preparation.crop_height = preparation.crop_width = edge;
+  return preparation;
+}
+
+// The decoder's columns are not a setting of all files: in the first ones projection_dim is CLIP's.
+Result<uint32_t> gguf_llava_columns(const ModelFile& mmproj) {
+  const TensorView* last = mmproj.find("mm.2.weight");
+  if (last && last->shape.size() == 2 && last->shape[0] >= 1 && last->shape[0] <= limits::columns)
+    return static_cast<uint32_t>(last->shape[0]);
+  return mmproj.fields().u32("clip.vision.projection_dim", 1, limits::columns);
+}
+
+Result<LlavaVision> read_gguf_llava(const ModelFile& mmproj) {
+  const Settings settings(mmproj);
+  LlavaVision vision;
+  vision.gguf = true;
+  PUMICE_TRY(vision.size, gguf_llava_columns(mmproj));
+  PUMICE_TRY(vision.clip, read_clip_vision_config(settings, {}));
+  EncoderConfig& encoder = vision.clip.encoder;
+  PUMICE_TRY(encoder.preparation, read_gguf_llava_preparation(settings, vision.clip.patches.height));
+  PUMICE_TRY(encoder.layers, gguf_layers_to_run(settings, encoder.layers));
+  vision.bias = mmproj.find("mm.0.bias");
+  vision.norm_after = mmproj.find("v.post_ln.weight");
+  return vision;
+}
+
+// A GGUF text model and its mmproj file. The class token's row is left out, as llama.cpp does.
+Result<std::unique_ptr<ModelDefinition>> open_llava_pair(const ModelFile& file) {
+  PUMICE_TRY(const LlavaVision vision, read_gguf_llava(*file.mmproj()));
+  PUMICE_CHECK(check_pair(file, "llama", vision.size, "mm.2.weight"));
+  constexpr const char* mark = "<image>";
+  PUMICE_TRY(const VocabularyToken picture, picture_vocabulary_token(file, mark));
+  PictureTokens tokens;
+  tokens.token = picture.id;
+  tokens.skipped = vision.clip.class_token ? 1 : 0;
+  tokens.rows = vision.clip.encoder.context - tokens.skipped;
+  if (picture.spelling != mark) {
+    tokens.markup.place = mark;
+    tokens.markup.picture = picture.spelling;
+  }
+  return open_llama_that_sees(file, std::move(tokens));
+}
+
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
+  if (file.mmproj()) return open_llava_pair(file);
   const nlohmann::json text = text_settings(file);
   const Fields fields(text, file.path() + "/config.json", "text_config.");
   PUMICE_TRY(const std::string type, fields.string("model_type"));
@@ -139,13 +229,14 @@ Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
   PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
   PUMICE_TRY(const uint32_t window, settings.u32_or({"sliding_window", ""}, 1, limits::context, 0));
   config.windows.assign(config.layers, window);
+  config.set_neighbouring_in_gguf(false);
   PUMICE_TRY(const Biases biases, read_biases(settings));
   PUMICE_TRY(config.pictures, read_picture_tokens(file, config.vocabulary));
   DecoderNames names;
   if (file.find("model.language_model.embed_tokens.weight")) { // as transformers 4.52 and later may write it
-    names.embedding = {"model.language_model.embed_tokens", ""};
+    names.embedding.hugging_face = "model.language_model.embed_tokens";
     names.layers = "model.language_model.layers.{}.";
-    names.norm = {"model.language_model.norm", ""};
+    names.norm.hugging_face = "model.language_model.norm";
   } else {
     config.root = "language_model.";
   }
@@ -153,6 +244,10 @@ Result<std::unique_ptr<ModelDefinition>> open_llava(const ModelFile& file) {
 }
 
 Result<std::unique_ptr<ModelDefinition>> open_llava_pictures(const ModelFile& file) {
+  if (file.is_mmproj()) {
+    PUMICE_TRY(LlavaVision vision, read_gguf_llava(file));
+    return std::unique_ptr<ModelDefinition>(std::make_unique<LlavaPictures>(std::move(vision)));
+  }
   const nlohmann::json text = text_settings(file);
   LlavaVision vision;
   PUMICE_TRY(

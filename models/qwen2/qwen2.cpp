@@ -9,6 +9,8 @@ namespace pumice {
 
 namespace {
 
+constexpr const char* sections_key = "rope.dimension_sections";
+
 // Qwen 2 (Yang et al. 2024): LLaMA's blocks with biases only for queries, keys and values.
 class Qwen2 : public DecoderModel {
 public:
@@ -21,7 +23,13 @@ protected:
     builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, biases); });
   }
 
-  std::string_view gguf_architecture() const override { return "qwen2"; }
+  std::string_view gguf_architecture() const override { return config().pictures ? "qwen2vl" : "qwen2"; }
+  nlohmann::json gguf_metadata() const override {
+    if (!config().pictures) return nlohmann::json::object();
+    const RotaryConfig& rotary = config().rotary;
+    const uint32_t across = rotary.dim / 2 - rotary.text_pairs - rotary.down_pairs;
+    return {{sections_key, {rotary.text_pairs, rotary.down_pairs, across, 0u}}};
+  }
 };
 
 Result<DecoderConfig> read_config(const Settings& settings) {
@@ -30,8 +38,30 @@ Result<DecoderConfig> read_config(const Settings& settings) {
   return config;
 }
 
+Status set_places(const Fields& fields, std::string_view name, const std::vector<uint32_t>& sections,
+                  RotaryConfig& rotary) {
+  if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != rotary.dim / 2) {
+    return fields.error(name, fmt::format("expected three numbers that add up to the {} pairs of a head; "
+                                          "found [{}]",
+                                          rotary.dim / 2, fmt::join(sections, ", ")));
+  }
+  rotary.places = PlaceKind::text;
+  rotary.text_pairs = sections[0];
+  rotary.down_pairs = sections[1];
+  return {};
+}
+
+// GGUF's list has four numbers, the last of which is for models that divide places further.
+Status read_gguf_places(const Settings& settings, RotaryConfig& rotary) {
+  const std::string name = settings.name({"", sections_key});
+  PUMICE_TRY(std::vector<uint32_t> sections, settings.fields().u32_array(name, 0, rotary.dim));
+  if (sections.size() == 4 && sections[3] == 0) sections.pop_back();
+  return set_places(settings.fields(), name, sections, rotary);
+}
+
 // How many pairs of a head turn with the place in the text, down and across: "mrope_section".
 Status read_places(const Settings& settings, RotaryConfig& rotary) {
+  if (settings.gguf()) return read_gguf_places(settings, rotary);
   std::vector<uint32_t> sections = {16, 24, 24};
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     PUMICE_TRY(const Fields fields, settings.fields().object_or_empty(name));
@@ -40,17 +70,9 @@ Status read_places(const Settings& settings, RotaryConfig& rotary) {
     } else if (!settings.fields().has(name)) {
       continue;
     }
-    if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != rotary.dim / 2) {
-      return fields.error(
-          "mrope_section",
-          fmt::format("expected three numbers that add up to the {} pairs of a head; found [{}]",
-                      rotary.dim / 2, fmt::join(sections, ", ")));
-    }
+    PUMICE_CHECK(set_places(fields, "mrope_section", sections, rotary));
   }
-  rotary.places = PlaceKind::text;
-  rotary.text_pairs = sections[0];
-  rotary.down_pairs = sections[1];
-  return {};
+  return set_places(settings.fields(), "mrope_section", sections, rotary);
 }
 
 } // namespace

@@ -4,11 +4,15 @@
 
 #include "models/decoder/config.h"
 #include "models/llama/llama.h"
+#include "models/vision_language/gguf_pair.h"
+#include "models/vision_language/picture_tower.h"
 #include "models/vision_language/vision_language.h"
 
 namespace pumice {
 
 namespace {
+
+constexpr uint32_t most_tiled_edge = 16384; // of a picture
 
 // Idefics3 (Laurencon et al., Building and better understanding vision-language models, 2024) and SmolVLM
 // (Marafioti et al. 2025): a picture is cut into tiles. Of each, SigLIP's encoder makes rows, and windows of
@@ -17,7 +21,20 @@ namespace {
 // 2023), which for pictures of the full size comes to the same.
 TensorId connect_smolvlm(EncoderBuilder& builder, TensorId x, const SiglipWindows& vision) {
   x = patch_windows(builder.graph(), "pixel_shuffle", x, vision.windows);
-  return builder.project(x, {"modality_projection.proj", ""}, vision.size, false, "head");
+  return builder.project(x, {"modality_projection.proj", "model.fc"}, vision.size, false, "head");
+}
+
+// Older files do not say how large a picture is made before it is cut: then it is as the processor's class
+// has it.
+Status read_gguf_tiling(const Settings& settings, SiglipWindows& vision) {
+  ImagePreparation& preparation = *vision.siglip.encoder.preparation;
+  Tiling tiling;
+  tiling.edge = preparation.height = preparation.width = vision.siglip.patches.height;
+  PUMICE_TRY(tiling.longest_edge,
+             settings.u32_or({"", tower_keys::longest_edge}, 1, most_tiled_edge, 4 * tiling.edge));
+  preparation.resampling = Resampling::lanczos;
+  preparation.tiling = tiling;
+  return {};
 }
 
 Result<SiglipWindows> read_smolvlm_vision(const ModelFile& file) {
@@ -27,12 +44,26 @@ Result<SiglipWindows> read_smolvlm_vision(const ModelFile& file) {
                                                               {"num_attention_heads", 16},
                                                               {"patch_size", 32},
                                                               {"hidden_act", "gelu_pytorch_tanh"}}));
-  PUMICE_TRY(vision.windows.window, file.fields().u32_or("scale_factor", 1, vision.windows.height, 2));
+  vision.projector = "idefics3";
+  const Settings settings(file);
+  const SettingName factor = {"scale_factor", tower_keys::scale_factor};
+  PUMICE_TRY(vision.windows.window, settings.u32_or(factor, 1, vision.windows.height, 2));
+  if (vision.gguf) PUMICE_CHECK(read_gguf_tiling(settings, vision));
   if (vision.windows.height % vision.windows.window == 0) return vision;
-  return file.fields().error("scale_factor",
-                             fmt::format("expected a divisor of the {} patches on each side of a picture; "
-                                         "found {}",
-                                         vision.windows.height, vision.windows.window));
+  return settings.error(factor, fmt::format("expected a divisor of the {} patches on each side of a picture; "
+                                            "found {}",
+                                            vision.windows.height, vision.windows.window));
+}
+
+PictureMarkup smolvlm_markup(const std::string& picture, const std::string& around,
+                             const std::string& whole) {
+  PictureMarkup markup;
+  markup.place = markup.picture = picture;
+  markup.begin = around + whole;
+  markup.end = around;
+  markup.tile = around + "<row_{row}_col_{column}>";
+  markup.row_end = markup.tiles_end = "\n";
+  return markup;
 }
 
 Result<PictureTokens> read_smolvlm_tokens(const ModelFile& file, uint32_t vocabulary) {
@@ -40,21 +71,28 @@ Result<PictureTokens> read_smolvlm_tokens(const ModelFile& file, uint32_t vocabu
   PictureTokens tokens;
   PUMICE_TRY(tokens.token, file.fields().u32("image_token_id", 0, vocabulary - 1));
   tokens.rows = vision.windows.count();
-  PictureMarkup& markup = tokens.markup;
-  PUMICE_TRY(markup.picture, picture_token(file, "image_token", "<image>"));
+  PUMICE_TRY(const std::string picture, picture_token(file, "image_token", "<image>"));
   PUMICE_TRY(const std::string around, picture_token(file, "fake_image_token", "<fake_token_around_image>"));
   PUMICE_TRY(const std::string whole, picture_token(file, "global_image_token", "<global-img>"));
-  markup.place = markup.picture;
-  markup.begin = around + whole;
-  markup.end = around;
-  markup.tile = around + "<row_{row}_col_{column}>";
-  markup.row_end = markup.tiles_end = "\n";
+  tokens.markup = smolvlm_markup(picture, around, whole);
   return tokens;
+}
+
+// The same of a text model in GGUF, which names tokens by their spelling alone.
+Result<std::unique_ptr<ModelDefinition>> open_smolvlm_pair(const ModelFile& file) {
+  PUMICE_TRY(const SiglipWindows vision, read_smolvlm_vision(*file.mmproj()));
+  PUMICE_CHECK(check_pair(file, "llama", vision.size, "clip.vision.projection_dim"));
+  PictureTokens tokens;
+  PUMICE_TRY(tokens.token, vocabulary_token(file, "<image>"));
+  tokens.rows = vision.windows.count();
+  tokens.markup = smolvlm_markup("<image>", "<fake_token_around_image>", "<global-img>");
+  return open_llama_that_sees(file, std::move(tokens));
 }
 
 } // namespace
 
 Result<std::unique_ptr<ModelDefinition>> open_smolvlm(const ModelFile& file) {
+  if (file.mmproj()) return open_smolvlm_pair(file);
   const nlohmann::json text = llama_text_settings(file);
   const Fields fields(text, file.path() + "/config.json", "text_config.");
   PUMICE_TRY(const std::string type, fields.string("model_type"));
@@ -69,8 +107,9 @@ Result<std::unique_ptr<ModelDefinition>> open_smolvlm(const ModelFile& file) {
 }
 
 Result<std::unique_ptr<ModelDefinition>> open_smolvlm_pictures(const ModelFile& file) {
-  const nlohmann::json text = llama_text_settings(file);
   PUMICE_TRY(SiglipWindows vision, read_smolvlm_vision(file));
+  if (vision.gguf) return make_siglip_windows(std::move(vision), connect_smolvlm);
+  const nlohmann::json text = llama_text_settings(file);
   PUMICE_TRY(
       vision.size,
       Fields(text, file.path() + "/config.json", "text_config.").u32("hidden_size", 1, limits::columns));

@@ -43,18 +43,23 @@ TensorId StackBuilder::learned_positions(TensorId x, const TensorName& name, uin
 TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Projection which,
                                      uint32_t rows) {
   const std::string_view component = "attention";
-  if (names.fused.hugging_face.empty()) {
-    const std::array all = {names.query, names.key, names.value};
+  const std::array all = {names.query, names.key, names.value};
+  const TensorName& own = all[static_cast<uint32_t>(which)];
+  if (names.fused.hugging_face.empty() || (gguf() && names.fused.gguf.empty())) {
     const bool bias = names.input_bias && (which != Projection::key || names.key_bias);
-    return project(x, all[static_cast<uint32_t>(which)], rows, bias, component);
+    return project(x, own, rows, bias, component);
   }
   const std::array<uint64_t, 3> counts = {rows, rows, rows};
   const std::array suffixes = {"_query", "_key", "_value"};
   const uint32_t part = static_cast<uint32_t>(which);
   const WeightView matrix =
       fused_tensor(names.fused, names.fused_weight, counts, graph().tensor(x).columns, 1, component)[part];
+  add_gguf_tensor(own, ".weight", {rows, matrix.columns}, {matrix});
   std::optional<WeightView> bias;
-  if (names.input_bias) bias = fused_tensor(names.fused, names.fused_bias, counts, 0, 1, component)[part];
+  if (names.input_bias) {
+    bias = fused_tensor(names.fused, names.fused_bias, counts, 0, 1, component)[part];
+    add_gguf_tensor(own, ".bias", {rows}, {*bias});
+  }
   return project(x, node_name(names.fused) + suffixes[part], matrix, bias ? &*bias : nullptr, component);
 }
 

@@ -52,7 +52,8 @@ struct AttentionStyle {
 struct AttentionNames {
   TensorName query, key, value;
   TensorName output;
-  // If query, key and value are one tensor: its name without the suffix of its weight or bias.
+  // If query, key and value are one tensor: its name without the suffix of its weight or bias. Where only
+  // Hugging Face's file has it, they have their own names in GGUF.
   TensorName fused = {};
   std::string_view fused_weight = ".weight", fused_bias = ".bias";
   bool input_bias = true; // of query, key and value

@@ -5,26 +5,37 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/vocabulary.h"
-#include "models/encoder/model.h"
+#include "models/vision_language/picture_tower.h"
 
 namespace pumice {
 
 namespace {
 
-class SiglipPictures : public EncoderModel {
+class SiglipPictures : public PictureTower {
 public:
   SiglipPictures(SiglipWindows vision, ConnectWindows connect)
-      : EncoderModel(vision.siglip.encoder, false), vision_(std::move(vision)), connect_(std::move(connect)) {
-  }
+      : PictureTower(vision.siglip.encoder, vision.gguf), vision_(std::move(vision)),
+        connect_(std::move(connect)) {}
 
 protected:
   void build(EncoderBuilder& builder) const override {
     TensorId x = build_clip_vision(builder, vision_.siglip, vision_.prefix);
-    builder.prefix(vision_.prefix, "");
-    x = builder.layer_norm(x, {"post_layernorm", ""});
+    builder.prefix(vision_.prefix, "v.");
+    x = builder.layer_norm(x, {"post_layernorm", "post_ln"});
     builder.finish(x);
-    builder.prefix(vision_.connector, "");
+    builder.prefix(vision_.connector, "mm.");
     builder.readable().add(PictureTokens::features, connect_(builder, x, vision_));
+  }
+
+  std::string_view gguf_projector() const override { return vision_.projector; }
+  uint32_t columns() const override { return vision_.size; }
+  Result<nlohmann::json> tower_metadata(const ModelFile&,
+                                        const ImagePreparation& preparation) const override {
+    nlohmann::json keys = {{tower_keys::image_size, vision_.siglip.patches.height},
+                           {tower_keys::patch_size, vision_.siglip.patches.patch_height},
+                           {tower_keys::scale_factor, vision_.windows.window}};
+    if (preparation.tiling) keys[tower_keys::longest_edge] = preparation.tiling->longest_edge;
+    return keys;
   }
 
 private:
@@ -77,11 +88,18 @@ Result<std::string> picture_token(const ModelFile& file, std::string_view name, 
 }
 
 Result<SiglipWindows> read_siglip_windows(const ModelFile& file, nlohmann::json defaults) {
-  const nlohmann::json all = with_defaults(file, "vision_config", std::move(defaults));
   SiglipWindows vision;
-  PUMICE_TRY(vision.siglip, read_clip_vision_config(
-                                Settings(file, Fields(all, file.path() + "/config.json", "vision_config.")),
-                                {.siglip = true}));
+  vision.gguf = file.format() == ModelFile::Format::gguf;
+  if (vision.gguf) {
+    const Settings settings(file);
+    PUMICE_TRY(vision.siglip, read_clip_vision_config(settings, {.siglip = true}));
+    PUMICE_TRY(vision.siglip.encoder.preparation, read_tower_preparation(settings));
+    PUMICE_TRY(vision.size, settings.u32({"", tower_keys::columns}, 1, limits::columns));
+  } else {
+    const nlohmann::json all = with_defaults(file, "vision_config", std::move(defaults));
+    const Fields fields(all, file.path() + "/config.json", "vision_config.");
+    PUMICE_TRY(vision.siglip, read_clip_vision_config(Settings(file, fields), {.siglip = true}));
+  }
   const PatchShape& patches = vision.siglip.patches;
   vision.windows.height = vision.windows.width = patches.height / patches.patch_height;
   return vision;

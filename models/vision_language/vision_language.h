@@ -32,11 +32,14 @@ Result<std::string> picture_token(const ModelFile& file, std::string_view name, 
 struct SiglipWindows {
   ClipVisionConfig siglip;
   PatchWindows windows;
-  std::string prefix, connector; // of tensor names
-  uint32_t size = 0;             // columns of the decoder's embeddings
+  std::string prefix, connector;   // of tensor names
+  uint32_t size = 0;               // columns of the decoder's embeddings; of GGUF's files read with the rest
+  bool gguf = false;               // the format of its file
+  std::string_view projector = {}; // its name in GGUF
 };
 
-// Reads "vision_config" with its class's defaults. The windows are left to the caller, all but their grid.
+// Reads "vision_config" with its class's defaults, or GGUF's keys. The windows are left to the caller, all
+// but their grid.
 Result<SiglipWindows> read_siglip_windows(const ModelFile& file, nlohmann::json defaults);
 
 // From SigLIP's last hidden state to the decoder's embeddings. The builder has the prefix of the connector.

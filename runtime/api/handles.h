@@ -55,12 +55,20 @@ Status require_tokenizer(const Tokenizer* tokenizer, const Model& model);
 void save_pipelines(const DeviceContext& context, const Log& log);
 
 // Opens a source: reads the header of a model, or everything if it comes from a callback.
-Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only);
+Result<ModelFile> open_source(const pumice_source* source, const Progress& progress, bool header_only,
+                              const char* name = "source");
+// A model's file, with that of its pictures' encoder if there is one; of the tower of pictures, that one.
+struct ModelSource {
+  const pumice_source* source = nullptr;
+  const pumice_source* mmproj = nullptr; // may be null
+
+  Result<ModelFile> open(Tower tower, const Progress& progress, bool header_only) const;
+};
 Result<LoadOptions> read_load_options(const pumice_load_options& options);
 // The options for the encoder of a model's pictures, of those for what reads texts.
 LoadOptions tower_options(LoadOptions options);
 // That encoder as of Model::plan(). unsupported for a model that does not see.
-Result<std::shared_ptr<const Model>> plan_tower(const pumice_source* source, const LoadOptions& options,
+Result<std::shared_ptr<const Model>> plan_tower(const ModelSource& source, const LoadOptions& options,
                                                 const DeviceContext& context);
 Result<CacheType> read_cache_type(const pumice_cache_type& given);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);

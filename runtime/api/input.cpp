@@ -5,7 +5,7 @@
 #include "api/call.h"
 #include "api/handles.h"
 #include "api/pictures.h"
-#include "model/vocabulary.h"
+#include "model/picture_preparation.h"
 
 namespace pumice::api {
 
@@ -31,7 +31,7 @@ Status check_input(const pumice_input& given, const InputReader& reader, const s
                fmt::format("{} has {} tokens: expected at most {}", name, given.token_count, reader.longest)};
 }
 
-// A picture, prepared as the model's folder says.
+// A picture, prepared as the model's folder or file says.
 Result<std::vector<float>> read_picture(const pumice_input& given, const Model& model,
                                         const std::string& name) {
   const EncoderShape& shape = *model.shape().encoder;
@@ -40,8 +40,7 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
                  fmt::format("{} has pixels, and the model reads no coloured pictures", name)};
   }
   PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
-  PUMICE_TRY(const ImagePreparation preparation,
-             read_image_preparation(folder_of(model.file()), shape.input_shape[1], shape.input_shape[2]));
+  PUMICE_TRY(const ImagePreparation preparation, picture_preparation(model.file(), shape));
   if (preparation.tiling) {
     return Error{Code::unsupported,
                  fmt::format("{} has pixels, and the model reads a picture in tiles: show it "

@@ -96,7 +96,8 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
   PUMICE_TRY(const LoadOptions load_options, read_load_options(load_given));
   PUMICE_TRY(const StageList stage_list, read_stages(load_given, *device));
-  PUMICE_TRY(ModelFile file, open_source(source, {}, true));
+  const ModelSource all = {source, load_given.mmproj};
+  PUMICE_TRY(ModelFile file, all.open(load_options.tower, {}, true));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device->context, load_options));
   PUMICE_TRY(const SessionOptions options, read_options(model->shape()));
@@ -114,7 +115,7 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
   uint64_t beside = slices;
   if (load_given.sees) {
-    PUMICE_TRY(const std::shared_ptr<const Model> tower, plan_tower(source, load_options, device->context));
+    PUMICE_TRY(const std::shared_ptr<const Model> tower, plan_tower(all, load_options, device->context));
     PUMICE_TRY(const MemoryNeeds sight, sight_needs(*tower, pictures, slices));
     beside += sight.weights + sight.session();
     add(sight, needs);

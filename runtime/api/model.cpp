@@ -16,7 +16,7 @@ namespace {
 
 struct Loading {
   const pumice_device& device;
-  const pumice_source* source;
+  ModelSource source;
   double tune_seconds;
 };
 
@@ -43,7 +43,7 @@ Result<std::shared_ptr<const Model>> load_part(const Loading& loading, LoadOptio
       return tune_loaded(checked, loading.tune_seconds, log, asked);
     };
   }
-  PUMICE_TRY(ModelFile file, open_source(loading.source, reading, false));
+  PUMICE_TRY(ModelFile file, loading.source.open(options.tower, reading, false));
   DeviceContext context = loading.device.context;
   context.profile = with_tuning_results(context.profile, *context.pipelines);
   return Model::load(std::move(file), context, uploading, options);
@@ -74,18 +74,18 @@ LoadOptions pumice::api::tower_options(LoadOptions options) {
   return options;
 }
 
-Result<std::shared_ptr<const Model>> pumice::api::plan_tower(const pumice_source* source,
-                                                             const LoadOptions& options,
-                                                             const DeviceContext& context) {
-  PUMICE_TRY(ModelFile file, open_source(source, {}, true));
+Result<std::shared_ptr<const Model>>
+pumice::api::plan_tower(const ModelSource& source, const LoadOptions& options, const DeviceContext& context) {
+  PUMICE_TRY(const ModelFile file, source.open(Tower::main, {}, true));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(file));
   if (!main->shape().pictures) {
     return Error{Code::unsupported,
                  fmt::format("{}: options.sees is set, and the model reads text only: choose one that sees, "
-                             "such as LLaVA",
+                             "such as LLaVA, or set options.mmproj",
                              file.path())};
   }
-  return Model::plan(std::move(file), context, tower_options(options));
+  PUMICE_TRY(ModelFile tower, source.open(Tower::pictures, {}, true));
+  return Model::plan(std::move(tower), context, tower_options(options));
 }
 
 Result<std::unique_ptr<pumice_model>>
@@ -93,7 +93,7 @@ pumice::api::load_model(const pumice_device& device, const pumice_source* source
                         const pumice_load_options& given, const StageList& stages, const Progress& progress) {
   PUMICE_TRY(const LoadOptions options, read_load_options(given));
   PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
-  const Loading loading{device, source, tune_seconds};
+  const Loading loading{device, {source, given.mmproj}, tune_seconds};
   auto handle = std::make_unique<pumice_model>();
   if (!stages.devices.empty()) {
     PUMICE_TRY(handle->model, load_stages(stages, source, options, progress));

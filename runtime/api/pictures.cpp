@@ -9,7 +9,7 @@
 #include "api/sight.h"
 #include "generate/prompt_picture.h"
 #include "io/checksum.h"
-#include "model/vocabulary.h"
+#include "model/picture_preparation.h"
 #include "text/message_pictures.h"
 
 namespace pumice::api {
@@ -83,16 +83,10 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
   if (!shape.pictures) return result;
   result.markup_ = shape.pictures->markup;
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
-  const ModelShape of_tower = tower->shape();
-  const std::vector<uint32_t>& size = of_tower.encoder->input_shape; // [channels, height, width]
-  if (size[0] != 3) return result;
-  if (of_tower.encoder->patch_groups) {
-    PatchCutting cutting = of_tower.encoder->cutting();
-    cutting.max_pixels = uint64_t{patches_in_session(*of_tower.encoder)} * cutting.patch * cutting.patch;
-    PUMICE_TRY(result.preparation_, read_patch_preparation(folder_of(file), cutting));
-    return result;
-  }
-  PUMICE_TRY(result.preparation_, read_image_preparation(folder_of(file), size[1], size[2]));
+  const EncoderShape encoder = *tower->shape().encoder;
+  if (encoder.input_shape[0] != 3) return result; // channels
+  const uint32_t most = encoder.patch_groups ? patches_in_session(encoder) : 0;
+  PUMICE_TRY(result.preparation_, picture_preparation(file, encoder, most));
   return result;
 }
 

@@ -346,6 +346,10 @@ typedef struct pumice_load_options {
    * one stage, such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that
    * names the stage: load the model again, and call pumice_session_resume. */
   const pumice_stage* stages;
+  /* Of a GGUF model that sees: llama.cpp's file with the encoder of its pictures (mmproj), which `pictures`
+   * and `sees` load. NULL: they are in one folder, or the model reads text only. What it points to must stay
+   * valid as long as the source. */
+  const pumice_source* mmproj;
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */

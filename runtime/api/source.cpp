@@ -20,26 +20,37 @@ Result<ModelFile> read_through(const pumice_source& source, const std::string& n
 
 } // namespace
 
-Result<ModelFile> open_source(const pumice_source* given, const Progress& progress, bool header_only) {
-  if (!given) return null_argument("source");
-  PUMICE_TRY(const pumice_source source, read(given, "source"));
+Result<ModelFile> open_source(const pumice_source* given, const Progress& progress, bool header_only,
+                              const char* argument) {
+  if (!given) return null_argument(argument);
+  PUMICE_TRY(const pumice_source source, read(given, argument));
   const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr);
   if (kinds != 1) {
-    return Error{Code::invalid_argument,
-                 fmt::format("source has {} of path, memory and read: set one of them",
-                             kinds == 0 ? "none" : "several")};
+    return Error{Code::invalid_argument, fmt::format("{} has {} of path, memory and read: set one of them",
+                                                     argument, kinds == 0 ? "none" : "several")};
   }
   if (source.path) {
     if (source.offset == 0 && source.bytes == 0) return ModelFile::open(path_of(source.path));
     return ModelFile::open(path_of(source.path), FileRange{source.offset, source.bytes});
   }
   if (source.bytes == 0) {
-    return Error{Code::invalid_argument, "source.bytes is 0: set it to the size of the model"};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}.bytes is 0: set it to the size of the model", argument)};
   }
   const std::string name = source.name ? source.name : "model";
   if (source.read) return read_through(source, name, progress, header_only);
-  PUMICE_CHECK(check_array(source.memory, source.bytes, 1, "source.memory"));
+  PUMICE_CHECK(check_array(source.memory, source.bytes, 1, std::string(argument) + ".memory"));
   return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
+}
+
+Result<ModelFile> ModelSource::open(Tower tower, const Progress& progress, bool header_only) const {
+  constexpr const char* beside = "options.mmproj";
+  if (mmproj && tower == Tower::pictures) return open_source(mmproj, progress, header_only, beside);
+  PUMICE_TRY(ModelFile file, open_source(source, progress, header_only));
+  if (!mmproj) return file;
+  PUMICE_TRY(ModelFile pictures, open_source(mmproj, {}, true, beside));
+  PUMICE_CHECK(file.attach_mmproj(std::move(pictures)));
+  return file;
 }
 
 Result<LoadOptions> read_load_options(const pumice_load_options& given) {

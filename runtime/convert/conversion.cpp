@@ -98,9 +98,9 @@ uint32_t vocabulary_of(const ModelDefinition& definition) {
 
 Status add_settings(const GgufModel& model, const ModelFile& file, const ModelDefinition& definition,
                     TensorType type, GgufWriter& writer) {
-  json settings = {{"general.type", "model"},
-                   {"general.name", folder_name(file.path())},
-                   {model.architecture + ".vocab_size", vocabulary_of(definition)}};
+  json settings = {{"general.type", "model"}, {"general.name", folder_name(file.path())}};
+  if (const uint32_t rows = vocabulary_of(definition); rows > 0)
+    settings[model.architecture + ".vocab_size"] = rows;
   if (model.metadata.is_object()) settings.update(model.metadata);
   writer.add("general.architecture", model.architecture); // first, as readers expect
   for (const auto& [key, value] : settings.items()) PUMICE_CHECK(add_setting(writer, key, value));
@@ -123,6 +123,11 @@ struct ChosenType {
 
 ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
+  // llama.cpp convolves with these two types only, and uses the other matrix transposed.
+  if (ends_with("patch_embd.weight") || ends_with("patch_embd.weight.1"))
+    return {requested == TensorType::f16 ? TensorType::f16 : TensorType::f32};
+  if (ends_with("mm.input_projection.weight"))
+    return {requested == TensorType::f32 ? TensorType::f32 : TensorType::f16};
   // These are small, and small errors in them have a large effect.
   if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||
       ends_with("ssm_a") || ends_with("ssm_d") || ends_with("conv1d.weight") || ends_with("conv.weight") ||
@@ -162,7 +167,8 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
   Conversion conversion;
   GgufWriter writer;
   PUMICE_CHECK(add_settings(model, file, definition, options.type, writer));
-  PUMICE_CHECK(add_vocabulary(file, vocabulary_of(definition), options.vocabulary, writer, conversion.notes));
+  if (const uint32_t rows = vocabulary_of(definition); rows > 0)
+    PUMICE_CHECK(add_vocabulary(file, rows, options.vocabulary, writer, conversion.notes));
   std::vector<TensorType> types;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {

@@ -35,6 +35,13 @@ void read_view_row(const WeightView& view, uint64_t row, float* out) {
   }
 }
 
+// Whether the last dimensions have so many elements.
+bool ends_shape(const std::vector<uint64_t>& shape, uint64_t elements) {
+  uint64_t last = 1;
+  for (size_t i = shape.size(); i-- > 0 && last < elements;) last *= shape[i];
+  return last == elements;
+}
+
 // Calls work(first, count) from several threads, each with rows of its own.
 Status share(Workers& workers, uint64_t rows, const auto& work) {
   const uint64_t each = (rows + workers.threads() - 1) / workers.threads();
@@ -60,9 +67,10 @@ Result<TensorRows> TensorRows::of(const GgufTensor& tensor) {
     rows.rows_ += part.rows;
     found += part.rows * part.columns;
   }
-  // Rows of one element can be written as rows of any size.
+  // Rows of one element can be written as rows of any size, and so can several of the last dimensions at
+  // once.
   if (tensor.shape.size() > 1 && tensor.values.empty() && rows.columns_ != 1)
-    fits = fits && rows.columns_ == tensor.shape.back();
+    fits = fits && ends_shape(tensor.shape, rows.columns_);
   if (tensor.rotary_heads > 0) {
     const uint64_t head = rows.rows_ / tensor.rotary_heads;
     fits = fits && rows.rows_ % tensor.rotary_heads == 0 && tensor.rotary_dim <= head &&

@@ -351,6 +351,33 @@ std::string ModelFile::architecture() const {
   return found != config_->end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+bool ModelFile::is_mmproj() const {
+  return format_ == Format::gguf && architecture() == "clip";
+}
+
+Status ModelFile::attach_mmproj(ModelFile mmproj) {
+  if (format_ != Format::gguf || is_mmproj()) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: expected a GGUF file with a text model, to read the pictures of {} with it",
+                             path_, mmproj.path_)};
+  }
+  if (mmproj.format_ != Format::gguf) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: expected a GGUF file of the encoder of a model's pictures (mmproj)", mmproj.path_)};
+  }
+  if (!mmproj.is_mmproj()) {
+    Error error = mmproj.fields().error(
+        "general.architecture", fmt::format("expected 'clip', the encoder of a model's pictures (mmproj); "
+                                            "found '{}'",
+                                            mmproj.architecture()));
+    error.code = Code::unsupported;
+    return error;
+  }
+  mmproj_ = std::make_unique<ModelFile>(std::move(mmproj));
+  return {};
+}
+
 const TensorView* ModelFile::find(std::string_view name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];

@@ -55,6 +55,12 @@ public:
   // Uses a GGUF file, or the text of a config.json, in the caller's memory, which must outlive the ModelFile.
   static Result<ModelFile> from_memory(std::span<const std::byte> bytes, std::string name);
 
+  // Takes llama.cpp's GGUF file of the encoder of a GGUF decoder's pictures, its "mmproj" file. Errors:
+  // unsupported, unless the two files are such.
+  Status attach_mmproj(ModelFile mmproj);
+  const ModelFile* mmproj() const { return mmproj_.get(); } // null if there is none
+  bool is_mmproj() const;                                   // whether this is such a file itself
+
   Format format() const { return format_; }
   const std::string& path() const { return path_; } // the path that was opened, in UTF-8
   std::string architecture() const; // general.architecture or model_type; empty if the file has none
@@ -133,6 +139,7 @@ private:
   std::map<std::string, GgufArray, std::less<>> arrays_;
   std::filesystem::path tokenizer_path_;
   std::shared_ptr<Derived> derived_;
+  std::unique_ptr<ModelFile> mmproj_;
 };
 
 } // namespace pumice

@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "graph/readable_tensors.h"
 #include "io/model_file.h"
-#include "media/patch_grid.h"
+#include "media/preprocess.h"
 #include "text/picture_markup.h"
 
 namespace pumice {
@@ -82,6 +82,8 @@ struct EncoderShape {
   std::vector<LayerCache> caches;
 
   std::optional<PatchGroups> patch_groups; // of patches
+  // How pictures are prepared, where the model's file says it and not its folder: picture_preparation().
+  std::optional<ImagePreparation> preparation;
 
   // Whether every input has as many positions as the context, or about as many: a picture or a sound of one
   // size.
@@ -206,11 +208,14 @@ struct Architecture {
   Result<std::unique_ptr<ModelDefinition>> (*open)(const ModelFile& file);
   // The tower of pictures, if there is one.
   Result<std::unique_ptr<ModelDefinition>> (*open_pictures)(const ModelFile& file) = nullptr;
+  // Of that tower in a GGUF file of its own (mmproj): clip.projector_type.
+  std::vector<std::string_view> gguf_projectors = {};
 };
 
 std::span<const Architecture> architectures();
 
-// Reads the config of a file with the architecture that it names.
+// Reads the config of a file with the architecture that it names, or its mmproj file. The tower of pictures
+// is read from a file's mmproj file, or an mmproj file alone; its tensors are found in that file.
 Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file,
                                                                Tower tower = Tower::main);
 // The same of a model that turns texts into vectors or scores: an encoder as it is; of a decoder, what

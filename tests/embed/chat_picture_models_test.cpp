@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/picture_pair.h"
 #include "support/seeing_folder.h"
 #include "support/seeing_player.h"
 
@@ -216,4 +217,74 @@ TEST_CASE("a picture that is too thin for patches is refused") {
   CHECK(add(chat.get(), "w20", {patterned_picture(1, 300)}, error) == PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("200 times") != std::string::npos);
   CHECK(pumice_chat_count(chat.get()) == 0);
+}
+
+TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their folder does") {
+  const PicturePair pair(smolvlm());
+  const DeviceHandle device = make_device();
+  const auto load = [&](const std::string& path, const std::string& mmproj, pumice_error& error) {
+    pumice_source source = {sizeof source}, beside = {sizeof beside};
+    source.path = path.c_str();
+    beside.path = mmproj.c_str();
+    pumice_load_options options = {sizeof options};
+    options.sees = 1;
+    if (!mmproj.empty()) options.mmproj = &beside;
+    pumice_model* made = nullptr;
+    (void)pumice_model_load(device.get(), &source, &options, &made, &error);
+    return ModelHandle(made);
+  };
+  const auto answer = [&](const std::string& path, const std::string& mmproj) {
+    pumice_error error;
+    const ModelHandle model = load(path, mmproj, error);
+    REQUIRE_MESSAGE(model, error.message);
+    pumice_model_info info = {sizeof info};
+    require_ok(pumice_model_get_info(model.get(), &info, &error), error);
+    CHECK(info.has_pictures);
+    pumice_session_options options = {sizeof options};
+    options.cache = PUMICE_CACHE_F32;
+    options.pictures = 2;
+    const SessionHandle session = make_session(model.get(), options);
+    const ChatHandle chat = make_chat(model.get(), nullptr);
+    add(chat.get(), "what?", {first_picture(), second_picture()});
+    pumice_request request = {sizeof request};
+    request.chat = chat.get();
+    request.max_tokens = 12;
+    request.ignore_end = true;
+    require_ok(pumice_generate(session.get(), &request, &error), error);
+    require_ok(pumice_run(session.get(), &error), error);
+    Story story;
+    take_events(session.get(), story);
+    return story.tokens;
+  };
+  const std::vector<uint32_t> expected = answer(pair.folder.path().string(), "");
+  CHECK(expected.size() == 12);
+  CHECK(answer(pair.text, pair.mmproj) == expected);
+  const auto refused = [&](const std::string& path, const std::string& mmproj) {
+    pumice_error error;
+    CHECK(!load(path, mmproj, error));
+    return std::string(error.message);
+  };
+  CHECK(refused(pair.text, "").find("options.mmproj") != std::string::npos);
+  CHECK(refused(pair.text, pair.text).find("expected 'clip'") != std::string::npos);
+  CHECK(refused(pair.folder.path().string(), pair.mmproj).find("expected a GGUF file") != std::string::npos);
+
+  // The memory of both.
+  pumice_source source = {sizeof source}, beside = {sizeof beside};
+  source.path = pair.text.c_str();
+  beside.path = pair.mmproj.c_str();
+  pumice_load_options options = {sizeof options};
+  options.sees = 1;
+  options.mmproj = &beside;
+  pumice_session_options session = {sizeof session};
+  session.pictures = 1;
+  const auto weights = [&] {
+    pumice_memory_estimate estimate = {sizeof estimate};
+    pumice_error error;
+    require_ok(pumice_estimate_memory(device.get(), &source, &options, &session, &estimate, &error), error);
+    return estimate.weights;
+  };
+  const uint64_t together = weights();
+  options.sees = 0;
+  session.pictures = 0;
+  CHECK(weights() < together);
 }

@@ -24,7 +24,7 @@ ENDS_WITH(pumice_vulkan, unlock_queue);
 ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
-ENDS_WITH(pumice_load_options, stages);
+ENDS_WITH(pumice_load_options, mmproj);
 ENDS_WITH(pumice_session_options, reserved);
 ENDS_WITH(pumice_sampling, log_probabilities);
 ENDS_WITH(pumice_request, chat);

@@ -6,6 +6,7 @@
 #include "base/lines.h"
 #include "chosen_template.h"
 #include "generate/picture_prompt.h"
+#include "mmproj.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "open_device.h"
@@ -23,6 +24,7 @@ namespace {
 
 struct CaptionOptions {
   std::string model;
+  std::string mmproj;
   std::vector<std::string> pictures;
   std::string prompt = "USER: <image>\nDescribe this picture. ASSISTANT:";
   CLI::Option* prompt_option = nullptr;
@@ -107,7 +109,7 @@ public:
              const PictureInput& reader) {
     PUMICE_CHECK(choose_prompt(file, *shape.pictures));
     PUMICE_TRY(PictureRows encoder,
-               PictureRows::create(options_.model, *shape.pictures, device, options_.writing.load));
+               PictureRows::create(tower_path(file), *shape.pictures, device, options_.writing.load));
     PUMICE_TRY(const std::shared_ptr<const Model> model,
                load_model(std::move(file), device, options_.writing.load));
     std::unique_ptr<Batch> batch;
@@ -209,7 +211,7 @@ Status caption_by_prompt(const CaptionOptions& options, ModelFile file, const Mo
 }
 
 Status caption(const CaptionOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (shape.pictures) return caption_by_prompt(options, std::move(file), shape);
@@ -246,14 +248,15 @@ Subcommand add_caption(CLI::App& app) {
   auto options = std::make_shared<CaptionOptions>();
   sub->add_option("MODEL", options->model,
                   "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3 or Qwen "
-                  "2.5-VL. The model has an "
-                  "encoder of pictures and a decoder")
+                  "2.5-VL. The model has an encoder of pictures and a decoder. Of the last four, a GGUF file "
+                  "with --mmproj")
       ->required()
       ->type_name("");
   sub->add_option("IMAGE", options->pictures,
                   "PNG or JPEG files. With several, each line begins with the file's name and a tab")
       ->required()
       ->type_name("");
+  add_mmproj_option(*sub, options->mmproj, "Text");
   options->prompt_option =
       sub->add_option("--prompt", options->prompt,
                       "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
@@ -273,7 +276,7 @@ Subcommand add_caption(CLI::App& app) {
   sub->footer(example("pumice caption vit-gpt2-image-captioning photo.jpg --beams 4"));
   return {sub,
           [options] { return caption(*options); },
-          {{"MODEL", "IMAGE"}, {"--attention"}},
+          {{"MODEL", "IMAGE", "--mmproj"}, {"--attention"}},
           [options] { return serve_stage(options->model, options->writing.device, options->writing.load); },
           &options->writing.device.timeout};
 }

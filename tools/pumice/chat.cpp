@@ -9,6 +9,7 @@
 #include "conversation.h"
 #include "input_stream.h"
 #include "line_editor.h"
+#include "mmproj.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "prompt.h"
@@ -26,6 +27,7 @@ struct ChatOptions {
   std::string system;
   std::string chosen; // template
   std::vector<std::string> pictures;
+  std::string mmproj;
   ChatSettings settings;
   DeviceOptions device;
   SizeOptions size;
@@ -135,13 +137,14 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path_of(options.chosen), ignored))
     files.push_back({"--template", path_of(options.chosen)});
+  if (!options.mmproj.empty()) files.push_back({"--mmproj", path_of(options.mmproj)});
   for (const std::string& picture : options.pictures) files.push_back({"--image", path_of(picture)});
   return files;
 }
 
 Status chat(const ChatOptions& options) {
   PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
   PUMICE_CHECK(check_biases(options.settings.sampling, definition->shape().vocabulary));
@@ -199,6 +202,7 @@ Subcommand add_chat(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FILE")
       ->group("Text");
+  add_mmproj_option(*sub, options->mmproj, "Text");
   sub->add_option("--template", options->chosen,
                   "Use this file as the chat template, or the model's template of this name")
       ->type_name("FILE|NAME")
@@ -217,7 +221,7 @@ Subcommand add_chat(CLI::App& app) {
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
-  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image"}, {}}};
+  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image", "--mmproj"}, {}}};
 }
 
 } // namespace pumice::command

@@ -7,6 +7,7 @@
 
 #include "io/checksum.h"
 #include "io/mapped_file.h"
+#include "mmproj.h"
 #include "terminal.h"
 #include "text/message_pictures.h"
 
@@ -37,6 +38,7 @@ std::string absolute_path(const std::string& file) {
 Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape& shape) {
   ChatPictures result;
   result.model_ = model.path();
+  result.tower_path_ = tower_path(model);
   result.shape_ = shape.pictures;
   if (!shape.pictures) return result;
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(model, Tower::pictures));
@@ -47,7 +49,9 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& model, const ModelShape
 Result<ordered_json> ChatPictures::show(const std::string& file) {
   if (!shape_) {
     return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
-                                                "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
+                                                "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL; of "
+                                                "a GGUF model that does, --mmproj names the file that reads "
+                                                "pictures",
                                                 model_)};
   }
   PUMICE_TRY(std::string checksum, checksum_of(path_of(file)));
@@ -122,7 +126,7 @@ Result<size_t> ChatPictures::length(const ChatPrompt& prompt, const ordered_json
 
 Status ChatPictures::load_tower(const OpenedDevice& device, const LoadOptions& load) {
   if (!shape_ || tower_) return {};
-  PUMICE_TRY(tower_, PictureRows::create(model_, *shape_, device, load));
+  PUMICE_TRY(tower_, PictureRows::create(tower_path_, *shape_, device, load));
   return {};
 }
 

@@ -50,7 +50,7 @@ private:
   std::vector<PictureGrid> grids(const nlohmann::ordered_json& messages) const;
   std::vector<PatchGrid> patch_grids(const nlohmann::ordered_json& messages) const;
 
-  std::string model_;
+  std::string model_, tower_path_;
   std::optional<PictureTokens> shape_; // of a model that sees
   std::optional<PictureInput> reader_;
   std::optional<PictureRows> tower_;

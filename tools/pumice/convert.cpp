@@ -16,6 +16,7 @@ struct ConvertOptions {
   std::string out;
   std::string type = "F16";
   bool no_vocabulary = false;
+  bool mmproj = false; // in place of the text model
   bool json = false;
 };
 
@@ -35,7 +36,8 @@ Status convert(const ConvertOptions& options) {
         Code::unsupported,
         fmt::format("{}: this is a GGUF file already; convert reads Hugging Face folders", file.path())};
   }
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition,
+             open_model_definition(file, options.mmproj ? Tower::pictures : Tower::main));
   if (!file.has_weights()) {
     return no_weights(file);
   }
@@ -49,6 +51,10 @@ Status convert(const ConvertOptions& options) {
         error.message.starts_with(path_text(file.tokenizer_path())) && conversion_options.vocabulary)
       error.reasons.push_back("--no-vocabulary converts the model without its vocabulary");
     return error;
+  }
+  if (!options.mmproj && definition->shape().pictures) {
+    conversion->notes.push_back(
+        fmt::format("{} has the text model alone: --mmproj writes the encoder of its pictures", options.out));
   }
   if (options.json) {
     print_json({{"model", options.model},
@@ -81,6 +87,10 @@ Subcommand add_convert(CLI::App& app) {
       ->group("Output");
   sub->add_flag("--no-vocabulary", options->no_vocabulary,
                 "Leave the vocabulary out. The result then works with token ids only")
+      ->group("Output");
+  sub->add_flag("--mmproj", options->mmproj,
+                "Write the encoder of pictures (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL) in place of the text "
+                "model. llama.cpp has it in a file of its own, mmproj*.gguf")
       ->group("Output");
   sub->add_flag("--json", options->json,
                 "Print one JSON object. Its fields: model, path, type, tensors, bytes, notes")

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "mmproj.h"
 #include "model/vocabulary.h"
 #include "model_kind.h"
 #include "processes.h"
@@ -23,7 +24,10 @@ Status generate(const GenerateOptions& options) {
         "--replicas divides the lines of --requests, and their answers are printed: give the prompts "
         "with --requests, and leave --outputs out"};
   }
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  // Without inputs, it is not looked for: there are no pictures.
+  const bool may_see = !options.inputs.empty() || !options.mmproj.empty();
+  PUMICE_TRY(ModelFile file, may_see ? open_with_mmproj(options.model, options.mmproj)
+                                     : ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));
@@ -89,6 +93,7 @@ Subcommand add_generate(CLI::App& app) {
       ->excludes(prompt)
       ->excludes(files)
       ->excludes(requests);
+  add_mmproj_option(*sub, options->mmproj, more_of("Prompt"));
   sub->add_option(
          "--samples", options->samples,
          "Number of texts for each prompt. The first has the seed of --seed, each other one the next")

@@ -34,6 +34,7 @@ struct GenerateOptions {
   bool skip_bad = false; // requests
   std::string resume;
   std::string inputs;
+  std::string mmproj;
   std::string outputs;
   uint32_t count = 12;
   CLI::Option* count_option = nullptr;

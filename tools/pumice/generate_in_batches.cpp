@@ -7,6 +7,7 @@
 #include "generate.h"
 #include "generate/picture_prompt.h"
 #include "io/checksum.h"
+#include "mmproj.h"
 #include "model/vocabulary.h"
 #include "model_inputs.h"
 #include "model_kind.h"
@@ -416,7 +417,7 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   if (pictures) {
     PUMICE_TRY(PictureRows encoder,
-               PictureRows::create(options.model, *shape.pictures, device, options.size.load));
+               PictureRows::create(tower_path(file), *shape.pictures, device, options.size.load));
     PUMICE_CHECK(pictures->add_to(source, encoder));
     PUMICE_CHECK(check_prompts(options, source));
   }

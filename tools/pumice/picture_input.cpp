@@ -1,8 +1,6 @@
 #include "picture_input.h"
 
-#include <fmt/format.h>
-
-#include "model/vocabulary.h"
+#include "model/picture_preparation.h"
 
 namespace pumice::command {
 
@@ -13,18 +11,7 @@ std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs) {
 }
 
 Result<PictureInput> PictureInput::open(const ModelFile& file, const EncoderShape& shape) {
-  const std::vector<uint32_t>& size = shape.input_shape; // [channels, height, width]
-  if (size[0] != 3) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: the model reads pictures of {} channels; only those of 3 (red, green and "
-                             "blue) can be made from a file",
-                             file.path(), size[0])};
-  }
-  if (shape.patch_groups) {
-    PUMICE_TRY(const ImagePreparation patches, read_patch_preparation(folder_of(file), shape.cutting()));
-    return PictureInput(patches);
-  }
-  PUMICE_TRY(const ImagePreparation preparation, read_image_preparation(folder_of(file), size[1], size[2]));
+  PUMICE_TRY(const ImagePreparation preparation, picture_preparation(file, shape));
   return PictureInput(preparation);
 }
 

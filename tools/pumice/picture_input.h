@@ -12,7 +12,7 @@ namespace pumice::command {
 // Of the inputs' patches, which pictures of one size do not have.
 std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs);
 
-// Reads pictures and prepares them as the model's folder says.
+// Reads pictures and prepares them as the model's folder or file says.
 class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);

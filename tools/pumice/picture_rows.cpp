@@ -6,9 +6,9 @@
 
 namespace pumice::command {
 
-Result<PictureRows> PictureRows::create(const std::string& model, const PictureTokens& shape,
+Result<PictureRows> PictureRows::create(const std::string& tower, const PictureTokens& shape,
                                         const OpenedDevice& device, const LoadOptions& load) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(model)));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(tower)));
   LoadOptions of_tower = load;
   of_tower.tower = Tower::pictures;
   PUMICE_TRY(std::shared_ptr<const Model> loaded, load_model(std::move(file), device, of_tower));

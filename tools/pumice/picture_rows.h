@@ -12,7 +12,8 @@ namespace pumice::command {
 // Makes the rows that stand for pictures in a decoder's prompt, by the model's tower of pictures.
 class PictureRows {
 public:
-  static Result<PictureRows> create(const std::string& model, const PictureTokens& shape,
+  // `tower`: the file or folder that has it, see tower_path().
+  static Result<PictureRows> create(const std::string& tower, const PictureTokens& shape,
                                     const OpenedDevice& device, const LoadOptions& load);
 
   // Of each picture's pixels, as the tower reads them.
