@@ -25,10 +25,8 @@ using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 // A JSON file beside a model's weights; an empty object if there is none that can be read.
 nlohmann::json read_beside(const ModelFile& file, const char* name) {
-  const Result<MappedFile> mapped = MappedFile::open(folder_of(file) / name);
-  if (!mapped.ok()) return nlohmann::json::object();
-  Result<nlohmann::json> object = parse_json_object(mapped->bytes(), mapped->path());
-  return object.ok() ? *std::move(object) : nlohmann::json::object();
+  Result<std::optional<nlohmann::json>> object = folder_of(file).object(name);
+  return object.ok() && *object ? **std::move(object) : nlohmann::json::object();
 }
 
 // The types of the tensors, those that take the most room first.
@@ -73,8 +71,7 @@ std::string tokenizer_kind(const ModelFile& file) {
                                    {"merges.txt", "byte-level BPE"},
                                    {"spiece.model", "SentencePiece"},
                                    {"source.spm", "SentencePiece"}}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(folder_of(file) / name, ignored)) return kind;
+    if (folder_of(file).has(name)) return kind;
   }
   return "unknown";
 }
@@ -87,7 +84,7 @@ bool has_chat_template(const ModelFile& file) {
 // The fields of a model card: the lines "NAME: VALUE" between two lines of hyphens at the start of README.md.
 std::map<std::string, std::string> read_card(const ModelFile& file) {
   std::map<std::string, std::string> fields;
-  const Result<MappedFile> mapped = MappedFile::open(folder_of(file) / "README.md");
+  const Result<MappedFile> mapped = folder_of(file).open("README.md");
   if (!mapped.ok()) return fields;
   const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size());
   if (!text.starts_with("---")) return fields;
@@ -139,9 +136,7 @@ Metadata hugging_face_metadata(const ModelFile& file) {
     return false;
   };
   add("name", {"model_name", "pretty_name"});
-  std::error_code ignored;
-  if (!add("licence", {"license_name", "license"}) &&
-      std::filesystem::exists(folder_of(file) / "LICENSE", ignored)) {
+  if (!add("licence", {"license_name", "license"}) && folder_of(file).has("LICENSE")) {
     metadata.emplace_back("licence", "see LICENSE in the folder");
   }
   const Result<std::string> own = file.fields().string_or("_name_or_path", "");
