@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/lines.h"
+#include "convert/folder_conversion.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/gguf_model.h"
@@ -179,7 +180,8 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
   add("tokenize", tokenizer);
   add("perplexity", decoder && !shape.encoder && tokenizer);
   for (const char* name : {"eval", "tune", "bench"}) add(name, true);
-  add("convert", file.format() == ModelFile::Format::hugging_face && definition.gguf(file).ok());
+  add("convert", file.format() == ModelFile::Format::hugging_face &&
+                     (definition.gguf(file).ok() || fits_as_folder(file, definition)));
   return commands;
 }
 
