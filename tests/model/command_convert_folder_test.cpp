@@ -95,7 +95,7 @@ TEST_CASE("a speech model in one file: transcribe, with the times of words") {
 
 TEST_CASE("vectors of texts from one file: pooling, prompts and dense layers are in it") {
   const TemporaryFolder folder;
-  write_word_folder(folder, "roberta");
+  write_word_folder(folder, "mpnet");
   folder.write("config_sentence_transformers.json", R"({"prompts": {"query": "w7 w8"}})");
   folder.write("modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
                                    {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
