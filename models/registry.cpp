@@ -259,6 +259,12 @@ bool has_picture_tower(const ModelFile& file) {
   return architecture && architecture->open_pictures;
 }
 
+bool has_gguf_name(const ModelFile& file) {
+  std::string known;
+  const Architecture* architecture = find_architecture(file, known);
+  return architecture && !architecture->gguf_architectures.empty();
+}
+
 Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file, Tower tower) {
   if (tower == Tower::main && file.is_mmproj()) {
     return Error{Code::unsupported,

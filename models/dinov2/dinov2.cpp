@@ -55,7 +55,7 @@ Result<std::unique_ptr<ModelDefinition>> open_dinov2(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(VitConfig config, read_vit_config(settings));
   // The published models were trained with larger pictures than they are used with.
-  PUMICE_TRY(const std::optional<PictureSize> size, read_picture_size(path_of(file.path())));
+  PUMICE_TRY(const std::optional<PictureSize> size, read_picture_size(file.folder()));
   if (size) PUMICE_CHECK(set_picture_size(settings, config, size->height, size->width));
   Dinov2Settings own;
   own.prefix = file.find("dinov2.embeddings.cls_token") ? "dinov2." : "";

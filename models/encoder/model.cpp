@@ -41,12 +41,10 @@ namespace {
 Result<uint32_t> pooling_type(const ModelFile& file) {
   constexpr std::pair<const char*, uint32_t> modes[] = {
       {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
-  const std::filesystem::path path = path_of(file.path()) / "1_Pooling" / "config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return 0u;
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(const nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
-  const Fields fields(json, mapped.path());
+  constexpr const char* name = "1_Pooling/config.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> json, file.folder().object(name));
+  if (!json) return 0u;
+  const Fields fields(*json, file.folder().path(name));
   for (const auto& [name, number] : modes) {
     PUMICE_TRY(const bool chosen, fields.boolean_or(name, false));
     if (chosen) return number;

@@ -197,7 +197,7 @@ Result<ResnetConfig> read_resnet_config(const Settings& settings) {
   encoder.hidden = config.hidden_sizes.back();
   for (uint32_t depth : config.depths) encoder.layers += depth;
   // Any size will do: this is the usual one.
-  PUMICE_TRY(const std::optional<PictureSize> size, read_picture_size(path_of(settings.file().path())));
+  PUMICE_TRY(const std::optional<PictureSize> size, read_picture_size(settings.file().folder()));
   encoder.input_shape = {channels, size ? size->height : 224, size ? size->width : 224};
   return config;
 }

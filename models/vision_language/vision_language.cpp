@@ -70,10 +70,9 @@ std::string prefix_of(const ModelFile& file, std::string_view tensor,
 }
 
 Result<std::string> picture_token(const ModelFile& file, std::string_view name, std::string_view fallback) {
-  const auto mapped = MappedFile::open(folder_of(file) / "tokenizer_config.json");
-  if (!mapped && mapped.error().code == Code::not_found) return std::string(fallback);
-  if (!mapped) return mapped.error();
-  PUMICE_TRY(const nlohmann::json config, parse_json_object(mapped->bytes(), mapped->path()));
+  PUMICE_TRY(const std::optional<nlohmann::json> found, folder_of(file).object("tokenizer_config.json"));
+  if (!found) return std::string(fallback);
+  const nlohmann::json& config = *found;
   const auto named = [&](const nlohmann::json& fields) -> std::string {
     const auto found = fields.find(name);
     if (found == fields.end()) return {};

@@ -4,9 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "convert/folder_conversion.h"
 #include "convert/tensor_rows.h"
 #include "convert/vocabulary_keys.h"
-#include "io/quantize.h"
+#include "convert/written_type.h"
 #include "model/gguf_model.h"
 
 namespace pumice {
@@ -15,25 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// The types that can be written, and llama.cpp's numbers (general.file_type) for files that are mostly of
-// that type.
-struct FileType {
-  std::string_view name;
-  uint32_t number;
-};
-constexpr FileType file_types[] = {{"F32", 0},  {"F16", 1},   {"BF16", 32}, {"Q8_0", 7},
-                                   {"Q4_0", 2}, {"Q4_K", 14}, {"Q6_K", 18}};
-
 constexpr uint32_t quantization_version = 2; // the version of the block layouts
-
-const TensorTypeInfo* type_of(const FileType& file_type) {
-  const TensorTypeInfo* type = find_type_named(file_type.name);
-  return type && can_quantize(type->type) ? type : nullptr;
-}
-
-uint32_t file_type_number(TensorType type) {
-  return std::ranges::find(file_types, info(type).name, &FileType::name)->number;
-}
 
 Status add_value(GgufWriter& writer, const std::string& key, const json& value) {
   if (value.is_boolean()) {
@@ -115,13 +98,7 @@ bool is_head(const GgufModel& model, const GgufTensor& tensor) {
          std::ranges::find(model.tensors, "output.weight", &GgufTensor::name) == model.tensors.end();
 }
 
-// The type in which a tensor is written, and whether the requested type did not fit.
-struct ChosenType {
-  TensorType type;
-  bool fell_back = false;
-};
-
-ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
+WrittenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
   // llama.cpp convolves with these two types only, and uses the other matrix transposed.
   if (ends_with("patch_embd.weight") || ends_with("patch_embd.weight.1"))
@@ -132,38 +109,21 @@ ChosenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorT
   if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||
       ends_with("ssm_a") || ends_with("ssm_d") || ends_with("conv1d.weight") || ends_with("conv.weight") ||
       ends_with("norm.weight") || ends_with("position_embd.weight") || ends_with("token_types.weight"))
-    return {TensorType::f32};
-  if (info(requested).name == "Q4_K" && is_head(model, tensor)) {
-    if (const TensorTypeInfo* better = find_type_named("Q6_K"); better && can_quantize(better->type))
-      requested = better->type;
-  }
-  const auto fits = [&](TensorType type) { return tensor.shape.back() % info(type).block_size == 0; };
-  if (fits(requested)) return {requested};
-  return {fits(TensorType::q8_0) ? TensorType::q8_0 : TensorType::f16, true};
+    return {};
+  return written_matrix_type(requested, is_head(model, tensor), tensor.shape.back());
 }
 
 } // namespace
 
-std::string conversion_types() {
-  std::string names;
-  for (const FileType& file_type : file_types) {
-    if (type_of(file_type)) names.append(names.empty() ? "" : ", ").append(file_type.name);
-  }
-  return names;
-}
-
-Result<TensorType> conversion_type(std::string_view name) {
-  for (const FileType& file_type : file_types) {
-    const TensorTypeInfo* type = type_of(file_type);
-    if (type && type == find_type_named(name)) return type->type;
-  }
-  return Error{Code::not_found, fmt::format("expected one of {}, found '{}'", conversion_types(), name)};
-}
-
 Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition& definition,
                                    const std::filesystem::path& path, const ConversionOptions& options,
                                    const Progress& progress) {
-  PUMICE_TRY(const GgufModel model, definition.gguf(file));
+  const Result<GgufModel> made = definition.gguf(file);
+  if (!made.ok()) {
+    if (made.error().code != Code::unsupported || !fits_as_folder(file, definition)) return made.error();
+    return convert_folder(file, definition, path, options, progress);
+  }
+  const GgufModel& model = *made;
   Conversion conversion;
   GgufWriter writer;
   PUMICE_CHECK(add_settings(model, file, definition, options.type, writer));
@@ -172,23 +132,19 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
   std::vector<TensorType> types;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {
-    const ChosenType chosen = choose_type(model, tensor, options.type);
+    const WrittenType chosen = choose_type(model, tensor, options.type);
     types.push_back(chosen.type);
     fallen_back += chosen.fell_back;
     writer.add_tensor(tensor.name, tensor.shape, chosen.type);
   }
-  if (fallen_back > 0) {
-    conversion.notes.push_back(
-        fmt::format("{}: {} of {} tensors have rows that are not a whole number of {}'s blocks of "
-                    "{}: they are Q8_0 or F16",
-                    file.path(), fallen_back, model.tensors.size(), info(options.type).name,
-                    info(options.type).block_size));
-  }
+  if (fallen_back > 0)
+    conversion.notes.push_back(fallback_note(file.path(), fallen_back, model.tensors.size(), options.type));
   PUMICE_CHECK(writer.open(path));
   uint64_t done = 0;
+  const WriteBytes write = [&](std::span<const std::byte> bytes) { return writer.write(bytes); };
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     PUMICE_TRY(const TensorRows rows, TensorRows::of(model.tensors[i]));
-    PUMICE_CHECK(write_rows(rows, types[i], writer, progress, done, writer.tensor_bytes()));
+    PUMICE_CHECK(write_rows(rows, types[i], write, progress, done, writer.tensor_bytes()));
   }
   PUMICE_CHECK(writer.finish());
   conversion.bytes = writer.file_bytes();

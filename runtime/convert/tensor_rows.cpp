@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/workers.h"
+#include "io/bytes.h"
 #include "io/quantize.h"
 
 namespace pumice {
@@ -129,7 +130,7 @@ void TensorRows::read(uint64_t first, uint64_t count, float* out) const {
   for (uint64_t i = 0; i < count * columns_; ++i) out[i] = (out[i] + tensor_->offset) * tensor_->scale;
 }
 
-Status write_rows(const TensorRows& rows, TensorType type, GgufWriter& writer, const Progress& progress,
+Status write_rows(const TensorRows& rows, TensorType type, const WriteBytes& write, const Progress& progress,
                   uint64_t& done, uint64_t total) {
   const uint64_t columns = rows.columns();
   const uint64_t bytes_of_row = row_bytes(type, columns);
@@ -147,7 +148,7 @@ Status write_rows(const TensorRows& rows, TensorType type, GgufWriter& writer, c
         quantize_row(type, {floats.data(), some * columns}, bytes.data() + (begin + row) * bytes_of_row);
       }
     }));
-    PUMICE_CHECK(writer.write(std::span(bytes).first(count * bytes_of_row)));
+    PUMICE_CHECK(write(std::span(bytes).first(count * bytes_of_row)));
     done += count * bytes_of_row;
     if (progress && !progress(done, total)) return Error{Code::cancelled, "stopped"};
   }

@@ -1,7 +1,12 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <span>
+
 #include "base/progress.h"
-#include "io/gguf_writer.h"
+#include "base/result.h"
+#include "io/tensor_type.h"
 #include "model/gguf_tensor.h"
 
 namespace pumice {
@@ -28,10 +33,12 @@ private:
   uint64_t columns_ = 0;
 };
 
+using WriteBytes = std::function<Status(std::span<const std::byte>)>;
+
 // Quantises a tensor's rows to a type on all cores and writes them, a few megabytes at a time. `done` is
 // increased by the bytes written; `progress` is called with `done` and `total`. Error: cancelled if it
 // returns false.
-Status write_rows(const TensorRows& rows, TensorType type, GgufWriter& writer, const Progress& progress,
+Status write_rows(const TensorRows& rows, TensorType type, const WriteBytes& write, const Progress& progress,
                   uint64_t& done, uint64_t total);
 
 } // namespace pumice

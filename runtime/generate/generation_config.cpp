@@ -114,13 +114,10 @@ Result<GenerationConfig> read_gguf(const ModelFile& file, uint32_t vocabulary) {
 
 Result<GenerationConfig> read_generation_config(const ModelFile& file, uint32_t vocabulary) {
   if (file.format() == ModelFile::Format::gguf) return read_gguf(file, vocabulary);
-  const std::filesystem::path path = path_of(file.path()) / "generation_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored))
-    return read(Reader(nullptr, file, vocabulary), vocabulary);
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
-  const Fields own(json, mapped.path());
+  constexpr const char* name = "generation_config.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> json, file.folder().object(name));
+  if (!json) return read(Reader(nullptr, file, vocabulary), vocabulary);
+  const Fields own(*json, file.folder().path(name));
   return read(Reader(&own, file, vocabulary), vocabulary);
 }
 

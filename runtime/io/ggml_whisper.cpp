@@ -106,6 +106,11 @@ std::string hugging_face_name(std::string_view name) {
   return inner.empty() ? "" : fmt::format("model.{}.layers.{}.{}", side, rest.substr(0, number_end), inner);
 }
 
+// Special tokens that are no languages.
+uint64_t other_tokens(uint64_t positions) {
+  return 2 + std::size(instructions) + positions + 1;
+}
+
 class GgmlReader {
 public:
   GgmlReader(std::span<const std::byte> bytes, const std::string& file) : bytes_(bytes), file_(file) {}
@@ -201,13 +206,13 @@ private:
   // one more, and as many languages as fit.
   Status name_special_tokens() {
     const uint64_t words = model_.tokens.words.size();
-    const uint64_t others = 2 + std::size(instructions) + sizes_.audio_context + 1;
-    const uint64_t most = words + others + std::size(languages);
-    if (sizes_.vocabulary <= words + others || sizes_.vocabulary > most)
+    const uint64_t others = other_tokens(sizes_.audio_context);
+    const auto [least, most] = ggml_whisper_tokens(words, sizes_.audio_context);
+    if (sizes_.vocabulary < least || sizes_.vocabulary > most)
       return unsupported(
           fmt::format("n_vocab: expected {} to {} with {} words and {} times, found {}: it is not one of "
                       "Whisper's vocabularies",
-                      words + others + 1, most, words, sizes_.audio_context + 1, sizes_.vocabulary));
+                      least, most, words, sizes_.audio_context + 1, sizes_.vocabulary));
     std::vector<std::string>& special = model_.tokens.special;
     special = {"<|endoftext|>", "<|startoftranscript|>"};
     for (const std::string_view code : std::span(languages).first(sizes_.vocabulary - words - others))
@@ -333,6 +338,35 @@ private:
 
 bool is_ggml(std::span<const std::byte> bytes) {
   return as_text(bytes).starts_with("lmgg");
+}
+
+std::pair<uint64_t, uint64_t> ggml_whisper_tokens(uint64_t words, uint64_t positions) {
+  const uint64_t without_languages = words + other_tokens(positions);
+  return {without_languages + 1, without_languages + std::size(languages)};
+}
+
+std::vector<std::pair<std::string, std::string>> ggml_whisper_names(uint64_t encoder_layers,
+                                                                    uint64_t decoder_layers) {
+  std::vector<std::pair<std::string, std::string>> names;
+  const auto add = [&](const std::string& own) {
+    const bool whole = !own.ends_with('.'); // otherwise the beginning of a weight's and a bias's name
+    for (const char* end : {"weight", "bias"}) {
+      std::string name = whole ? own : own + end;
+      names.emplace_back(name, hugging_face_name(name));
+      if (whole) break;
+    }
+  };
+  for (const auto& [side, layers] : {std::pair{"encoder", encoder_layers}, {"decoder", decoder_layers}}) {
+    // The last norm has a name for each side.
+    const std::string_view others = std::string_view(side) == "encoder" ? "ln." : "ln_post.";
+    for (const auto& [own, other] : outer_names) {
+      if (own != others) add(fmt::format("{}.{}", side, own));
+    }
+    for (uint64_t layer = 0; layer < layers; ++layer) {
+      for (const auto& [own, other] : block_names) add(fmt::format("{}.blocks.{}.{}", side, layer, own));
+    }
+  }
+  return names;
 }
 
 Result<GgmlWhisper> read_ggml_whisper(std::span<const std::byte> bytes, const std::string& file) {

@@ -13,7 +13,6 @@ namespace pumice {
 namespace {
 
 constexpr uint64_t most_alignment = 1u << 20; // larger ones only pad
-constexpr size_t longest_name = 1024;         // ggml itself allows 63
 
 // The smallest possible entries: a one-letter key, a type and one byte; a one-letter name and one dimension.
 // A file cannot have more entries than fit its size.
@@ -109,9 +108,9 @@ Result<TensorType> read_tensor_type(GgufReader& reader, const std::string& what)
 Result<TensorEntry> read_tensor(GgufReader& reader, uint64_t index, uint64_t alignment) {
   std::string what = fmt::format("name of tensor {}", index);
   PUMICE_TRY(const std::string_view name, reader.string(what));
-  if (name.empty() || name.size() > longest_name)
-    return reader.invalid(
-        fmt::format("{}: expected a length from 1 to {}, found {}", what, longest_name, name.size()));
+  if (name.empty() || name.size() > longest_gguf_tensor_name)
+    return reader.invalid(fmt::format("{}: expected a length from 1 to {}, found {}", what,
+                                      longest_gguf_tensor_name, name.size()));
   what = "tensor " + in_quotes(name);
 
   TensorEntry tensor;

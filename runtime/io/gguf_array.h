@@ -8,7 +8,8 @@
 
 namespace pumice {
 
-constexpr uint32_t most_gguf_dimensions = 4; // of a tensor
+constexpr uint32_t most_gguf_dimensions = 4;      // of a tensor
+constexpr size_t longest_gguf_tensor_name = 1024; // that is read; ggml itself allows 63
 
 // The types of metadata values, with the numbers that the file has for them.
 enum class GgufType : uint32_t {

@@ -10,7 +10,6 @@ namespace pumice {
 namespace {
 
 constexpr uint64_t alignment = 32;
-constexpr size_t longest_tensor_name = 63; // ggml's own limit
 
 uint64_t padding(uint64_t position) {
   return (alignment - position % alignment) % alignment;
@@ -48,9 +47,18 @@ void GgufWriter::add_array(std::string_view key, std::span<const std::string> va
   for (const std::string& value : values) put_text(pairs_, value);
 }
 
+void GgufWriter::add_bytes(std::string_view key, std::span<const std::byte> bytes) {
+  begin_array(key, GgufType::u8, bytes.size());
+  pairs_.insert(pairs_.end(), bytes.begin(), bytes.end());
+}
+
 void GgufWriter::add_flags(std::string_view key, std::span<const uint8_t> flags) {
   begin_array(key, GgufType::boolean, flags.size());
   for (const uint8_t flag : flags) put(pairs_, static_cast<uint8_t>(flag != 0));
+}
+
+void GgufWriter::allow_long_names() {
+  longest_name_ = longest_gguf_tensor_name;
 }
 
 void GgufWriter::add_tensor(std::string_view name, std::span<const uint64_t> shape, TensorType type) {
@@ -59,8 +67,8 @@ void GgufWriter::add_tensor(std::string_view name, std::span<const uint64_t> sha
     if (problem_.empty()) problem_ = fmt::format("tensor {}: {}", in_quotes(name), what);
   };
   if (!names_.insert(fmt::format(" {}", name)).second) problem("it cannot be written twice");
-  if (name.empty() || name.size() > longest_tensor_name)
-    problem(fmt::format("expected a name of 1 to {} bytes", longest_tensor_name));
+  if (name.empty() || name.size() > longest_name_)
+    problem(fmt::format("expected a name of 1 to {} bytes", longest_name_));
   if (shape.empty() || shape.size() > most_gguf_dimensions || !bytes || *bytes == 0)
     problem(fmt::format("shape {} does not make a tensor of {}", shape_text(shape), info(type).name));
   put_text(tensors_, name);

@@ -43,8 +43,11 @@ public:
     for (const T value : values) put(pairs_, value);
   }
   void add_array(std::string_view key, std::span<const std::string> values);
-  void add_flags(std::string_view key, std::span<const uint8_t> flags); // an array of booleans
+  void add_bytes(std::string_view key, std::span<const std::byte> bytes); // an array of u8
+  void add_flags(std::string_view key, std::span<const uint8_t> flags);   // an array of booleans
 
+  // Tensors' names may be longer than ggml allows, for files that it does not read. Before the first tensor.
+  void allow_long_names();
   // `shape` is outermost first. Its last dimension must be a multiple of the type's block size.
   void add_tensor(std::string_view name, std::span<const uint64_t> shape, TensorType type);
 
@@ -78,6 +81,7 @@ private:
   std::vector<uint64_t> sizes_; // of each tensor
   uint64_t next_offset_ = 0;    // of the next tensor, from the start of the data
   uint64_t tensor_bytes_ = 0;
+  size_t longest_name_ = 63;                 // of a tensor; ggml's own limit
   std::set<std::string, std::less<>> names_; // keys, and tensors' names after a space, which no key has
   std::string problem_;                      // why an addition is invalid; the first such problem
 

@@ -197,6 +197,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
+    model.folder_ = ModelFolder(path);
     if (is_ctranslate2_folder(path)) {
       PUMICE_TRY(Ctranslate2Model converted, read_ctranslate2(path, *model.config_));
       model.config_ = std::make_shared<const nlohmann::json>(std::move(converted.config));
@@ -215,7 +216,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   if (!gguf && path.extension() != ".json")
     return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
   PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file)) : from_config(file));
-  model.find_tokenizer(path.parent_path());
+  if (!model.folder_.in_gguf()) model.find_tokenizer(path.parent_path());
   return model;
 }
 
@@ -223,20 +224,43 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file) {
   PUMICE_TRY(GgufFile gguf, GgufFile::parse(file.bytes(), file.path()));
   ModelFile model;
   model.format_ = Format::gguf;
-  model.path_ = model.config_path_ = file.path();
+  model.set_path(file.path());
   model.config_ = std::make_shared<const nlohmann::json>(std::move(gguf.metadata));
   model.tensors_ = std::move(gguf.tensors);
   model.arrays_ = std::move(gguf.arrays);
   model.files_.push_back(std::move(file));
+  if (model.config_->contains(ModelFolder::gguf_version)) PUMICE_CHECK(model.become_folder());
   model.index_names();
   return model;
+}
+
+// A GGUF file that holds a Hugging Face folder: its tensors have the folder's names already.
+Status ModelFile::become_folder() {
+  constexpr uint32_t version = 1;
+  PUMICE_TRY(const uint32_t found, fields().u32(ModelFolder::gguf_version));
+  if (found != version)
+    return Error{Code::unsupported, fmt::format("{}: field '{}': expected {}, found {}: a later version of "
+                                                "Pumice wrote the file",
+                                                path_, ModelFolder::gguf_version, version, found)};
+  PUMICE_TRY(folder_, ModelFolder::of_gguf(arrays_, path_));
+  PUMICE_TRY(const MappedFile config, folder_.open("config.json"));
+  PUMICE_TRY(nlohmann::json settings, parse_json_object(config.bytes(), config.path()));
+  format_ = Format::hugging_face;
+  config_path_ = config.path();
+  config_ = std::make_shared<const nlohmann::json>(std::move(settings));
+  return {};
+}
+
+void ModelFile::set_path(const std::string& path) {
+  path_ = config_path_ = path;
+  folder_ = ModelFolder(path_of(path));
 }
 
 Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
   PUMICE_TRY(nlohmann::json config, parse_json_object(file.bytes(), file.path()));
   ModelFile model;
   model.format_ = Format::hugging_face;
-  model.path_ = model.config_path_ = file.path();
+  model.set_path(file.path());
   model.config_ = std::make_shared<const nlohmann::json>(std::move(config));
   return model;
 }
@@ -435,13 +459,13 @@ struct ModelFile::Derived {
   std::optional<RankedTokens> ranked_tokens;
 };
 
-ModelFile::ModelFile() : derived_(std::make_shared<Derived>()) {}
+ModelFile::ModelFile() : folder_(std::filesystem::path()), derived_(std::make_shared<Derived>()) {}
 
 Result<ModelFile> ModelFile::from_ggml(MappedFile file) {
   PUMICE_TRY(GgmlWhisper whisper, read_ggml_whisper(file.bytes(), file.path()));
   ModelFile model;
   model.format_ = Format::hugging_face;
-  model.path_ = model.config_path_ = file.path();
+  model.set_path(file.path());
   model.config_ = std::make_shared<const nlohmann::json>(std::move(whisper.config));
   model.tensors_ = std::move(whisper.tensors);
   model.derived_->ranked_tokens = std::move(whisper.tokens);

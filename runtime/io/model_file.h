@@ -4,6 +4,7 @@
 #include "io/fields.h"
 #include "io/gguf_array.h"
 #include "io/mapped_file.h"
+#include "io/model_folder.h"
 #include "io/ranked_tokens.h"
 #include "io/tensor_view.h"
 
@@ -32,6 +33,8 @@ public:
 
   // Opens one of:
   //   - a .gguf file (by its name or its first four bytes);
+  //   - a .gguf file that holds a Hugging Face folder, as `pumice convert` writes it: as if it were the
+  //   folder;
   //   - a ggml-*.bin file of whisper.cpp (by its first four bytes), as if it were a Hugging Face folder;
   //   - a Hugging Face folder: config.json, and either model.safetensors or model.safetensors.index.json with
   //     its shards; with neither, it opens and has no weights;
@@ -99,6 +102,9 @@ public:
 
   // The vocabulary of a file of whisper.cpp; null for all others.
   const RankedTokens* ranked_tokens() const;
+  // The model's own small files: those of the folder that was opened, or those in its GGUF file. Any other
+  // file has none.
+  const ModelFolder& folder() const { return folder_; }
   // The path of tokenizer.json in the model's folder; empty if there is none.
   std::filesystem::path tokenizer_path() const { return tokenizer_path_; }
 
@@ -116,6 +122,8 @@ private:
   static Result<ModelFile> open_path(const std::filesystem::path& path);
   static Result<ModelFile> from_bytes(MappedFile file);
   static Result<ModelFile> from_gguf(MappedFile file);
+  Status become_folder();
+  void set_path(const std::string& path);
   static Result<ModelFile> from_ggml(MappedFile file);
   static Result<ModelFile> from_config(const MappedFile& file);
   Status add_shards(const std::filesystem::path& folder);
@@ -137,6 +145,7 @@ private:
   std::deque<std::string> text_names_;                 // more names in index_
   std::map<std::string, Unreadable, std::less<>> unreadable_;
   std::map<std::string, GgufArray, std::less<>> arrays_;
+  ModelFolder folder_;
   std::filesystem::path tokenizer_path_;
   std::shared_ptr<Derived> derived_;
   std::unique_ptr<ModelFile> mmproj_;

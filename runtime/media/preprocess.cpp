@@ -225,8 +225,8 @@ struct ProcessorSettings {
 };
 
 // Of a file that may be missing.
-Result<std::optional<ProcessorSettings>> read_settings_file(const std::filesystem::path& path) {
-  const auto file = MappedFile::open(path);
+Result<std::optional<ProcessorSettings>> read_settings_file(const ModelFolder& folder, const char* name) {
+  const auto file = folder.open(name);
   if (!file && file.error().code == Code::not_found) return std::optional<ProcessorSettings>();
   if (!file) return file.error();
   PUMICE_TRY(nlohmann::json object, parse_json_object(file->bytes(), file->path()));
@@ -235,10 +235,10 @@ Result<std::optional<ProcessorSettings>> read_settings_file(const std::filesyste
 
 // Since transformers 5 the settings of all of a model's processors are in one file. It reads them first:
 // where the older file lies beside it, that is left from before.
-Result<std::optional<ProcessorSettings>> read_processor_settings(const std::filesystem::path& folder) {
-  PUMICE_TRY(std::optional<ProcessorSettings> all, read_settings_file(folder / "processor_config.json"));
+Result<std::optional<ProcessorSettings>> read_processor_settings(const ModelFolder& folder) {
+  PUMICE_TRY(std::optional<ProcessorSettings> all, read_settings_file(folder, "processor_config.json"));
   if (!all || !all->fields().has("image_processor"))
-    return read_settings_file(folder / "preprocessor_config.json");
+    return read_settings_file(folder, "preprocessor_config.json");
   PUMICE_CHECK(all->fields().object("image_processor"));
   nlohmann::json own = std::move(all->object["image_processor"]);
   return std::optional(ProcessorSettings{std::move(own), std::move(all->file), "image_processor."});
@@ -250,7 +250,7 @@ int64_t floor_half(int64_t value) {
 
 } // namespace
 
-Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder) {
+Result<std::optional<PictureSize>> read_picture_size(const ModelFolder& folder) {
   PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (!settings) return std::optional<PictureSize>();
   const Fields fields = settings->fields();
@@ -261,8 +261,7 @@ Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path
   return std::optional(PictureSize{size.height, size.width});
 }
 
-Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
-                                                uint32_t width) {
+Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint32_t height, uint32_t width) {
   PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (settings) return read_preparation(settings->fields(), height, width);
   ImagePreparation plain;
@@ -271,12 +270,11 @@ Result<ImagePreparation> read_image_preparation(const std::filesystem::path& fol
   return plain;
 }
 
-Result<ImagePreparation> read_patch_preparation(const std::filesystem::path& folder,
-                                                const PatchCutting& model) {
+Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model) {
   PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (settings) return read_patches(settings->fields(), model);
   const nlohmann::json of_class = {{"image_processor_type", "Qwen2VLImageProcessor"}};
-  return read_patches(Fields(of_class, (folder / "preprocessor_config.json").string()), model);
+  return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
 }
 
 std::vector<float> normalised(const Image& image, const ImagePreparation& preparation) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "io/model_folder.h"
 #include "media/image.h"
 #include "media/patch_grid.h"
 #include "media/resize.h"
@@ -37,18 +38,16 @@ struct PictureSize {
 };
 
 // The size of what these steps make of pictures; nothing if there is no such file or it does not say.
-Result<std::optional<PictureSize>> read_picture_size(const std::filesystem::path& folder);
+Result<std::optional<PictureSize>> read_picture_size(const ModelFolder& folder);
 
 // Reads the steps for a model whose input has this size. Without a file, pictures are resized to the size
 // (bilinear) and normalised to -1 ... 1, as for ViT. Errors: a field of the wrong type, an unsupported step,
 // or a result of another size than the model's.
-Result<ImagePreparation> read_image_preparation(const std::filesystem::path& folder, uint32_t height,
-                                                uint32_t width);
+Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint32_t height, uint32_t width);
 
 // The same for a model that reads patches of pictures of any size. `model`: their sizes, and the most pixels
 // that it reads (0: any number); the file may say fewer. An error if the file cuts other patches.
-Result<ImagePreparation> read_patch_preparation(const std::filesystem::path& folder,
-                                                const PatchCutting& model);
+Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model);
 
 // Applies the steps. The result is the model's pixel_values, [3, height, width]: a plane each for red, green
 // and blue. `name` names the picture in errors, such as for a picture of another size than the model's where

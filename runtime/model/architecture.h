@@ -222,5 +222,7 @@ Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& 
 // reading_shape() and reading_graph() say of it. A model with both is an error.
 Result<std::unique_ptr<ModelDefinition>> open_text_reader(const ModelFile& file);
 bool has_picture_tower(const ModelFile& file);
+// Whether GGUF files of llama.cpp have a name for the file's architecture.
+bool has_gguf_name(const ModelFile& file);
 
 } // namespace pumice

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "io/json_text.h"
-#include "io/mapped_file.h"
+#include <nlohmann/json.hpp>
 
 namespace pumice {
 
@@ -124,15 +123,15 @@ Status check_same_tokens(const ModelFile& file, const Tokenizer& tokenizer, cons
 
 // For a GGUF file whose own vocabulary cannot be used.
 Result<std::shared_ptr<const Tokenizer>> from_json_beside(const ModelFile& file, Error reason) {
-  const std::filesystem::path path = folder_of(file) / "tokenizer.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
+  const ModelFolder folder = folder_of(file);
+  if (!folder.has("tokenizer.json")) {
     reason.message +=
         "; a tokenizer.json beside the file is used instead, and there is none: put the model's there";
     return reason;
   }
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, Tokenizer::load(path));
-  PUMICE_CHECK(check_same_tokens(file, *tokenizer, path_text(path)));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer,
+             Tokenizer::load(folder.on_disk() / "tokenizer.json"));
+  PUMICE_CHECK(check_same_tokens(file, *tokenizer, folder.path("tokenizer.json")));
   return tokenizer;
 }
 
@@ -140,23 +139,21 @@ Result<std::shared_ptr<const Tokenizer>> from_json_beside(const ModelFile& file,
 // cannot be read names none.
 std::vector<uint32_t> ends_in_generation_config(const ModelFile& file) {
   if (file.format() != ModelFile::Format::hugging_face) return {};
-  const std::filesystem::path path = folder_of(file) / "generation_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return {};
-  const Result<MappedFile> mapped = MappedFile::open(path);
-  if (!mapped.ok()) return {};
-  const Result<nlohmann::json> json = parse_json_object(mapped->bytes(), mapped->path());
-  if (!json.ok()) return {};
-  Result<std::vector<uint32_t>> ids = Fields(*json, mapped->path()).u32_array_or_empty("eos_token_id");
+  const ModelFolder folder = folder_of(file);
+  const Result<std::optional<nlohmann::json>> json = folder.object("generation_config.json");
+  if (!json.ok() || !*json) return {};
+  const Fields fields(**json, folder.path("generation_config.json"));
+  Result<std::vector<uint32_t>> ids = fields.u32_array_or_empty("eos_token_id");
   return ids.ok() ? *std::move(ids) : std::vector<uint32_t>();
 }
 
 } // namespace
 
-std::filesystem::path folder_of(const ModelFile& file) {
-  std::filesystem::path folder = path_of(file.path());
+ModelFolder folder_of(const ModelFile& file) {
+  const ModelFolder& own = file.folder();
   std::error_code ignored;
-  return std::filesystem::is_directory(folder, ignored) ? folder : folder.parent_path();
+  if (own.in_gguf() || std::filesystem::is_directory(own.on_disk(), ignored)) return own;
+  return own.on_disk().parent_path();
 }
 
 Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {

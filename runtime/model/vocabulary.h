@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -9,8 +8,9 @@
 
 namespace pumice {
 
-// Where the other files of a model lie: the folder that was opened, or that of the file.
-std::filesystem::path folder_of(const ModelFile& file);
+// Where the other files of a model are: the folder that was opened, the GGUF file if it has them, or the
+// folder in which the file lies.
+ModelFolder folder_of(const ModelFile& file);
 
 // The tokenizer that comes with a model: a GGUF file's own vocabulary, or the tokenizer.json beside the
 // weights. It is also used where a GGUF file's vocabulary is of a kind that is not known. not_found where the

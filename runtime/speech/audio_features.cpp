@@ -56,15 +56,12 @@ Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& 
     PUMICE_TRY(const Fields own, file.fields().object("preprocessor_config"));
     return read(own, *shape.encoder);
   }
-  const std::filesystem::path path = path_of(file.path()) / "preprocessor_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    const nlohmann::json nothing = nlohmann::json::object();
-    return read(Fields(nothing, path_text(path) + " (which is not there)"), *shape.encoder);
-  }
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(nlohmann::json json, parse_json_object(mapped.bytes(), mapped.path()));
-  return read(Fields(json, mapped.path()), *shape.encoder);
+  constexpr const char* name = "preprocessor_config.json";
+  const std::string path = file.folder().path(name);
+  PUMICE_TRY(const std::optional<nlohmann::json> json, file.folder().object(name));
+  if (json) return read(Fields(*json, path), *shape.encoder);
+  const nlohmann::json nothing = nlohmann::json::object();
+  return read(Fields(nothing, path + " (which is not there)"), *shape.encoder);
 }
 
 Result<std::unique_ptr<AudioFeatures>> AudioFeatures::create(const Model& model) {

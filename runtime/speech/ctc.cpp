@@ -155,30 +155,28 @@ std::string CtcVocabulary::text_of(uint32_t token) const {
 
 namespace {
 
-// Reads an object of a file in the model's folder; empty if there is no such file.
-Result<nlohmann::json> read_folder_object(const ModelFile& file, const char* name) {
-  const std::filesystem::path path = folder_of(file) / name;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return nlohmann::json::object();
-  PUMICE_TRY(const MappedFile mapped, MappedFile::open(path));
-  return parse_json_object(mapped.bytes(), mapped.path());
+// An object of a file in the model's folder; empty if there is no such file.
+Result<nlohmann::json> read_folder_object(const ModelFolder& folder, const char* name) {
+  PUMICE_TRY(std::optional<nlohmann::json> object, folder.object(name));
+  return object ? *std::move(object) : nlohmann::json::object();
 }
 
 } // namespace
 
 Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
   CtcVocabulary result;
+  const ModelFolder folder = folder_of(file);
   PUMICE_TRY(const uint32_t size, file.fields().u32_or("vocab_size", 1, 1 << 24, 32));
   PUMICE_TRY(result.blank, file.fields().u32_or("pad_token_id", 0, size - 1, 0));
-  PUMICE_TRY(const nlohmann::json sound, read_folder_object(file, "preprocessor_config.json"));
-  const Fields of_sound(sound, path_text(folder_of(file) / "preprocessor_config.json"));
+  PUMICE_TRY(const nlohmann::json sound, read_folder_object(folder, "preprocessor_config.json"));
+  const Fields of_sound(sound, folder.path("preprocessor_config.json"));
   PUMICE_TRY(result.sample_rate, of_sound.u32_or("sampling_rate", 1000, 1 << 20, 16000));
   PUMICE_TRY(result.normalises, of_sound.boolean_or("do_normalize", true));
-  PUMICE_TRY(const nlohmann::json text, read_folder_object(file, "tokenizer_config.json"));
-  const Fields of_text(text, path_text(folder_of(file) / "tokenizer_config.json"));
+  PUMICE_TRY(const nlohmann::json text, read_folder_object(folder, "tokenizer_config.json"));
+  const Fields of_text(text, folder.path("tokenizer_config.json"));
   PUMICE_TRY(result.delimiter, of_text.string_or("word_delimiter_token", "|"));
-  PUMICE_TRY(const nlohmann::json letters, read_folder_object(file, "vocab.json"));
-  const Fields of_letters(letters, path_text(folder_of(file) / "vocab.json"));
+  PUMICE_TRY(const nlohmann::json letters, read_folder_object(folder, "vocab.json"));
+  const Fields of_letters(letters, folder.path("vocab.json"));
   if (letters.empty()) return result;
   result.letters.resize(size);
   for (const auto& [letter, number] : letters.items()) {

@@ -85,14 +85,13 @@ std::vector<WordTokens> with_marks(std::vector<WordTokens> words) {
 
 Result<std::vector<AlignmentHead>> read_alignment_heads(const ModelFile& file) {
   std::vector<AlignmentHead> heads;
-  const std::filesystem::path path = path_of(file.path()) / "generation_config.json";
+  constexpr const char* name = "generation_config.json";
   nlohmann::json settings;
   std::string source = file.path();
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(path, ignored)) {
-    PUMICE_TRY(const MappedFile mapped, MappedFile::open(path));
-    PUMICE_TRY(settings, parse_json_object(mapped.bytes(), mapped.path()));
-    source = mapped.path();
+  PUMICE_TRY(std::optional<nlohmann::json> given, file.folder().object(name));
+  if (given) {
+    settings = *std::move(given);
+    source = file.folder().path(name);
   } else if (const nlohmann::json* own = file.fields().find("alignment_heads")) { // CTranslate2's config.json
     settings["alignment_heads"] = *own;
   }

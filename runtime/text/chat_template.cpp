@@ -20,11 +20,6 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view plain_name = "default";
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
-
 bool is_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
@@ -94,7 +89,7 @@ Result<ChatTemplates> ChatTemplates::open(const std::filesystem::path& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path));
   if (holds_gguf(path, file)) {
     PUMICE_TRY(const ModelFile model, ModelFile::open(path));
-    return of_gguf(model);
+    return of(model);
   }
   ChatTemplates templates;
   templates.path_ = path_text(path);
@@ -104,29 +99,35 @@ Result<ChatTemplates> ChatTemplates::open(const std::filesystem::path& path) {
 
 Result<ChatTemplates> ChatTemplates::of(const ModelFile& model) {
   if (model.format() == ModelFile::Format::gguf) return of_gguf(model);
+  if (model.folder().in_gguf()) return of_folder(model.folder());
   const std::filesystem::path path = model.path();
   return of_folder(is_folder(path) ? path : path.parent_path());
 }
 
-Result<ChatTemplates> ChatTemplates::of_folder(const std::filesystem::path& folder) {
+Result<ChatTemplates> ChatTemplates::of_folder(const ModelFolder& folder) {
   ChatTemplates templates;
-  templates.path_ = path_text(folder);
-  PUMICE_CHECK(templates.add_config(folder / "tokenizer_config.json"));
-  PUMICE_CHECK(templates.add_config(folder / "chat_template.json")); // of a model that sees
-  std::vector<std::filesystem::path> files = templates_in(folder / "chat_templates");
+  templates.path_ = folder.path();
+  PUMICE_CHECK(templates.add_config(folder, "tokenizer_config.json"));
+  PUMICE_CHECK(templates.add_config(folder, "chat_template.json")); // of a model that sees
+  if (!folder.in_gguf()) {
+    for (const std::filesystem::path& file : templates_in(folder.on_disk() / "chat_templates")) {
+      PUMICE_TRY(std::string text, read_file(file));
+      const std::string stem = path_text(file.stem());
+      templates.add(stem == "chat_template" ? std::string(plain_name) : stem, std::move(text),
+                    path_text(file));
+    }
+  }
   // The newer place goes before the older one.
-  if (is_there(folder / "chat_template.jinja")) files.push_back(folder / "chat_template.jinja");
-  for (const std::filesystem::path& file : files) {
-    const std::string stem = path_text(file.stem());
-    PUMICE_TRY(std::string text, read_file(file));
-    templates.add(stem == "chat_template" ? std::string(plain_name) : stem, std::move(text), path_text(file));
+  if (constexpr const char* newer = "chat_template.jinja"; folder.has(newer)) {
+    PUMICE_TRY(const MappedFile file, folder.open(newer));
+    templates.add(std::string(plain_name), std::string(as_text(file.bytes())), file.path());
   }
   return templates;
 }
 
-Status ChatTemplates::add_config(const std::filesystem::path& path) {
-  if (!is_there(path)) return {};
-  PUMICE_TRY(const MappedFile file, MappedFile::open(path));
+Status ChatTemplates::add_config(const ModelFolder& folder, std::string_view name) {
+  if (!folder.has(name)) return {};
+  PUMICE_TRY(const MappedFile file, folder.open(name));
   PUMICE_TRY(const json config, parse_json_object(file.bytes(), file.path()));
   for (const char* name : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
     const auto found = config.find(name);

@@ -14,6 +14,7 @@
 namespace pumice {
 
 class ModelFile;
+class ModelFolder;
 
 // Whether a template's variables have a conversation: "messages", a list of objects that each have a "role".
 // invalid_argument with what is wrong. render() checks it too.
@@ -71,9 +72,9 @@ private:
     std::string from; // the file, and the field if it has fields
   };
 
-  static Result<ChatTemplates> of_folder(const std::filesystem::path& folder);
+  static Result<ChatTemplates> of_folder(const ModelFolder& folder);
   static Result<ChatTemplates> of_gguf(const ModelFile& model);
-  Status add_config(const std::filesystem::path& file);
+  Status add_config(const ModelFolder& folder, std::string_view name);
   void add(std::string name, std::string text, std::string from); // in the place of one of this name
   Result<ChatTemplate> parse(const Source& source) const;
 

@@ -13,6 +13,7 @@
 
 namespace pumice {
 
+class ModelFolder;     // io/model_folder.h
 struct TokenizerParts; // text/tokenizer_parts.h
 class DecoderStream;   // text/decoder.h
 
@@ -54,6 +55,7 @@ public:
   // older files (vocab.txt; vocab.json and merges.txt; spiece.model; source.spm, target.spm and vocab.json,
   // where the source language's rules cut text and the target's join it).
   static Result<std::shared_ptr<const Tokenizer>> load(const std::filesystem::path& at);
+  static Result<std::shared_ptr<const Tokenizer>> load(const ModelFolder& folder);
 
   // The same from memory; `file` is only for error messages.
   static Result<std::shared_ptr<const Tokenizer>> parse_json(std::string_view json, std::string file);

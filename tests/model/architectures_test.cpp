@@ -28,8 +28,8 @@ constexpr const char* folders[] = {
     "gpt-oss",   "llama4",        "lfm2",       "mamba2",      "falcon-h1",   "granite-hybrid", "qwen3-next",
     "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe",  "deepseek-v2", "deepseek-v3"};
 
-// GGUF has no name for OPT, and no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
-constexpr std::string_view not_in_gguf[] = {"opt", "smollm3", "llama4"};
+// GGUF has no key for which layers of SmolLM3 are not rotated and for Llama 4's chunks.
+constexpr std::string_view not_in_gguf[] = {"smollm3", "llama4"};
 
 struct Expected {
   std::vector<uint32_t> input_ids, prompt_ids, generated_ids;

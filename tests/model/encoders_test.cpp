@@ -7,6 +7,7 @@
 #include "generate/encoder_decoder.h"
 #include "support/answers.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
@@ -190,6 +191,40 @@ void check_folder(const std::string& folder) {
   if (model->shape().has_decoder()) check_generated(model, answers, home);
 }
 
+// The same from the GGUF file that is made of the folder. Those in llama.cpp's form have tests of their own.
+void check_converted(const std::string& folder) {
+  if (folder.ends_with(".gguf")) return;
+  CAPTURE(folder);
+  const std::filesystem::path path = fixtures().model(folder);
+  const TemporaryFolder temporary;
+  const std::filesystem::path out = temporary.path() / "model.gguf";
+  const Conversion conversion = convert_to(out, path, TensorType::f32);
+  if (ModelFile::open(out)->format() == ModelFile::Format::gguf) return;
+  CHECK(conversion.notes.back().find("only Pumice reads the file") != std::string::npos);
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(out);
+  check_forward(model, answers, folder);
+  if (model->shape().has_decoder()) check_generated(model, answers, out);
+  // Quantised, every kind of weight is still one that the kernels take.
+  (void)convert_to(out, path, TensorType::q8_0);
+  const auto quantised = load_model(out);
+  const std::vector<ForcedInput> inputs = answers.inputs();
+  const std::vector<std::string> names = wanted(answers, folder);
+  const auto pass = make_pass(quantised, names, static_cast<uint32_t>(inputs.size()), 128);
+  if (const Status status = pass->run(inputs); !status.ok()) FAIL(status.error().text());
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (name != "logits" && !name.ends_with("last_hidden_state")) continue;
+      const std::vector<float> values = *pass->read(name, i);
+      std::vector<float> expected(answers.row(name, i).begin(), answers.row(name, i).end());
+      if (name != "logits") expected.resize(values.size());
+      REQUIRE(values.size() == expected.size());
+      CHECK(relative_rms(values, expected) <= 0.1);
+    }
+  }
+}
+
 } // namespace
 
 FIXTURE_TEST_CASE("encoders and encoder-decoders give the reference's answers, alone and beside others") {
@@ -198,6 +233,14 @@ FIXTURE_TEST_CASE("encoders and encoder-decoders give the reference's answers, a
 
 TEST_CASE("BEiT, DeiT and TrOCR give the reference's answers, alone and beside others") {
   for (const char* folder : own_folders) check_folder(folder);
+}
+
+FIXTURE_TEST_CASE("encoders and encoder-decoders give the same from the GGUF file that convert writes") {
+  for (const char* folder : folders) check_converted(folder);
+}
+
+TEST_CASE("BEiT, DeiT and TrOCR give the same from the GGUF file that convert writes") {
+  for (const char* folder : own_folders) check_converted(folder);
 }
 
 // A GGUF file does not say from which distance on keys are all the same to T5. By itself it is taken to be

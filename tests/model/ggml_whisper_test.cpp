@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "convert/whisper_cpp.h"
 #include "generate/encoder_decoder.h"
 #include "generate/forced_pass.h"
 #include "generate/generation_config.h"
@@ -14,6 +15,7 @@
 #include "support/gpu.h"
 #include "support/messages.h"
 #include "support/model.h"
+#include "support/require.h"
 #include "support/whisper_folder.h"
 
 using namespace pumice;
@@ -41,10 +43,8 @@ std::vector<uint32_t> greedy(const std::shared_ptr<const Model>& model, const En
   return texts->at(0).at(0).tokens;
 }
 
-void check(TensorType type, double most) {
+void check(const std::filesystem::path& path, TensorType type, double most) {
   CAPTURE(info(type).name);
-  const TemporaryFolder folder;
-  const auto path = folder.write("ggml-test.bin", whisper_file(type));
   const auto model = load_model(path);
   CHECK(model->file().architecture() == "whisper");
   const Answers answers(fixtures().model("whisper") / "expected.safetensors");
@@ -73,10 +73,38 @@ void check(TensorType type, double most) {
 } // namespace
 
 FIXTURE_TEST_CASE("files of whisper.cpp give what the original gives, in each type of weights") {
-  check(TensorType::f32, 1e-4);
-  check(TensorType::f16, 5e-3);
-  check(TensorType::q8_0, 5e-2);
-  check(TensorType::q5_1, 0.2);
+  const TemporaryFolder folder;
+  for (const auto& [type, most] : {std::pair{TensorType::f32, 1e-4},
+                                   {TensorType::f16, 5e-3},
+                                   {TensorType::q8_0, 5e-2},
+                                   {TensorType::q5_1, 0.2}})
+    check(folder.write("ggml-test.bin", whisper_file(type)), type, most);
+}
+
+FIXTURE_TEST_CASE("convert writes files of whisper.cpp, of a folder and of such a file") {
+  const WhisperFolder whisper;
+  const TemporaryFolder folder;
+  const auto convert = [&](const std::filesystem::path& from, const char* name, TensorType type) {
+    const std::filesystem::path out = folder.path() / name;
+    const ModelFile file = require(ModelFile::open(from));
+    const auto definition = require(open_model_definition(file));
+    const Conversion conversion = require(convert_to_whisper_cpp(file, *definition, out, {.type = type}, {}));
+    CHECK(conversion.bytes == std::filesystem::file_size(out));
+    CHECK(conversion.tensors == require(ModelFile::open(out)).tensors().size());
+    return out;
+  };
+  const auto exact = convert(whisper.path(), "f32.bin", TensorType::f32);
+  check(exact, TensorType::f32, 1e-4);
+  check(convert(whisper.path(), "f16.bin", TensorType::f16), TensorType::f16, 5e-3);
+  check(convert(exact, "q8_0.bin", TensorType::q8_0), TensorType::q8_0, 5e-2);
+  const ModelFile quantised = require(ModelFile::open(folder.path() / "q8_0.bin"));
+  const auto type = [&](const char* name) { return quantised.find(name)->type; };
+  CHECK(type("model.decoder.embed_tokens.weight") == TensorType::q8_0);
+  CHECK(type("model.encoder.conv1.weight") == TensorType::f16);
+  CHECK(type("model.encoder.embed_positions.weight") == TensorType::f32);
+  CHECK(quantised.ranked_tokens()->words.size() == 256);
+  CHECK(quantised.ranked_tokens()->words[' '] == " ");
+  CHECK(quantised.config() == require(ModelFile::open(exact)).config());
 }
 
 FIXTURE_TEST_CASE("a file of whisper.cpp names its tokens, its settings and its sound") {

@@ -7,6 +7,7 @@
 #include "speech/ctc.h"
 #include "support/answers.h"
 #include "support/command.h"
+#include "support/converted.h"
 #include "support/fixtures.h"
 #include "support/gpu.h"
 #include "support/model.h"
@@ -22,7 +23,8 @@ namespace {
 
 // Each input's values of a tensor, which are the reference's, together and alone the same bits.
 std::vector<float> check_encoder(const std::shared_ptr<const Model>& model, const std::string& name,
-                                 const std::vector<EncoderInput>& inputs, const Answers& answers) {
+                                 const std::vector<EncoderInput>& inputs, const Answers& answers,
+                                 double most = 1e-4) {
   CAPTURE(name);
   const auto together = make_encoder(model, name, static_cast<uint32_t>(inputs.size()));
   const auto alone = make_encoder(model, name, 1);
@@ -31,7 +33,7 @@ std::vector<float> check_encoder(const std::shared_ptr<const Model>& model, cons
   for (size_t i = 0; i < inputs.size(); ++i) {
     CAPTURE(i);
     const std::vector<float> values = read(*together, name, i);
-    CHECK(relative_rms(values, answers.row(name, i)) <= 1e-4);
+    CHECK(relative_rms(values, answers.row(name, i)) <= most);
     encode(*alone, std::span(inputs).subspan(i, 1));
     CHECK(read(*alone, name, 0) == values);
     all.insert(all.end(), values.begin(), values.end());
@@ -45,6 +47,26 @@ std::vector<EncoderInput> texts_of(const Answers& answers) {
   return inputs;
 }
 
+void check_space(const std::filesystem::path& path, const Answers& answers, double most) {
+  const auto model = load_model(path);
+  REQUIRE(model->shape().shared_space);
+  const SharedSpace space = *model->shape().shared_space;
+  const std::vector<float> texts = check_encoder(model, SharedSpace::text, texts_of(answers), answers, most);
+  const std::vector<float> pictures = check_encoder(load_pictures(path), SharedSpace::picture,
+                                                    values_of(answers, "pixel_values"), answers, most);
+  const size_t columns = answers.shapes.at(SharedSpace::text)[1];
+  std::vector<float> logits;
+  for (size_t picture = 0; picture < pictures.size(); picture += columns) {
+    for (size_t text = 0; text < texts.size(); text += columns) {
+      const auto first = pictures.begin() + static_cast<ptrdiff_t>(picture);
+      const double cosine = std::inner_product(first, first + static_cast<ptrdiff_t>(columns),
+                                               texts.begin() + static_cast<ptrdiff_t>(text), 0.0);
+      logits.push_back(static_cast<float>(space.scale * cosine + space.bias));
+    }
+  }
+  CHECK(relative_rms(logits, answers.floats.at("logits_per_image")) <= most);
+}
+
 } // namespace
 
 FIXTURE_TEST_CASE("texts and pictures in one space are the reference's, alone and beside others") {
@@ -52,23 +74,23 @@ FIXTURE_TEST_CASE("texts and pictures in one space are the reference's, alone an
     CAPTURE(folder);
     const std::filesystem::path path = fixtures().model(folder);
     const Answers answers(path / "expected.safetensors");
-    const auto model = load_model(path);
-    REQUIRE(model->shape().shared_space);
-    const SharedSpace space = *model->shape().shared_space;
-    const std::vector<float> texts = check_encoder(model, SharedSpace::text, texts_of(answers), answers);
-    const std::vector<float> pictures =
-        check_encoder(load_pictures(path), SharedSpace::picture, values_of(answers, "pixel_values"), answers);
-    const size_t columns = answers.shapes.at(SharedSpace::text)[1];
-    std::vector<float> logits;
-    for (size_t picture = 0; picture < pictures.size(); picture += columns) {
-      for (size_t text = 0; text < texts.size(); text += columns) {
-        const auto first = pictures.begin() + static_cast<ptrdiff_t>(picture);
-        const double cosine = std::inner_product(first, first + static_cast<ptrdiff_t>(columns),
-                                                 texts.begin() + static_cast<ptrdiff_t>(text), 0.0);
-        logits.push_back(static_cast<float>(space.scale * cosine + space.bias));
-      }
-    }
-    CHECK(relative_rms(logits, answers.floats.at("logits_per_image")) <= 1e-4);
+    check_space(path, answers, 1e-4);
+    const TemporaryFolder temporary;
+    const std::filesystem::path out = temporary.path() / "model.gguf";
+    (void)convert_to(out, path, TensorType::f32);
+    check_space(out, answers, 1e-4);
+    (void)convert_to(out, path, TensorType::q8_0);
+    check_space(out, answers, 0.05);
+    const ModelFile quantised = require(ModelFile::open(out));
+    const auto type = [&](const char* name) {
+      const TensorView* tensor = quantised.find(name);
+      REQUIRE(tensor);
+      return tensor->type;
+    };
+    CHECK(type("text_model.encoder.layers.0.self_attn.q_proj.weight") == TensorType::q8_0);
+    CHECK(type("vision_model.encoder.layers.1.mlp.fc1.weight") == TensorType::q8_0);
+    CHECK(type("text_model.embeddings.token_embedding.weight") == TensorType::q8_0);
+    CHECK(type("text_model.embeddings.position_embedding.weight") == TensorType::f32);
   }
 }
 
@@ -78,7 +100,17 @@ FIXTURE_TEST_CASE("convolutions over pictures of a size that the inputs have") {
   LoadOptions options;
   options.picture_height = static_cast<uint32_t>(answers.shapes.at("pixel_values")[2]);
   options.picture_width = static_cast<uint32_t>(answers.shapes.at("pixel_values")[3]);
-  (void)check_encoder(load_model(path, options), "logits", values_of(answers, "pixel_values"), answers);
+  const auto check = [&](const std::filesystem::path& model, double most) {
+    (void)check_encoder(load_model(model, options), "logits", values_of(answers, "pixel_values"), answers,
+                        most);
+  };
+  check(path, 1e-4);
+  const TemporaryFolder temporary;
+  const std::filesystem::path out = temporary.path() / "model.gguf";
+  (void)convert_to(out, path, TensorType::f32);
+  check(out, 1e-4);
+  (void)convert_to(out, path, TensorType::q8_0); // convolutions are F16
+  check(out, 2e-2);
 }
 
 FIXTURE_TEST_CASE("a picture in a decoder's prompt gives the reference's logits and text") {

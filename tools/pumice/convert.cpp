@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "convert/conversion.h"
+#include "convert/whisper_cpp.h"
 #include "io/no_weights.h"
 #include "json_output.h"
 #include "options.h"
@@ -42,8 +43,9 @@ Status convert(const ConvertOptions& options) {
     return no_weights(file);
   }
   ProgressBar bar("converting");
-  Result<Conversion> conversion =
-      convert_to_gguf(file, *definition, options.out, conversion_options, bar.callback());
+  const std::filesystem::path out = path_of(options.out);
+  const auto convert_to = out.extension() == ".bin" ? convert_to_whisper_cpp : convert_to_gguf;
+  Result<Conversion> conversion = convert_to(file, *definition, out, conversion_options, bar.callback());
   bar.erase();
   if (!conversion.ok()) {
     Error error = std::move(conversion).error();
@@ -74,12 +76,15 @@ Status convert(const ConvertOptions& options) {
 } // namespace
 
 Subcommand add_convert(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("convert", "Convert a Hugging Face model to a GGUF file.");
+  CLI::App* sub =
+      app.add_subcommand("convert", "Convert a Hugging Face model to one file: GGUF, or whisper.cpp's.");
   auto options = std::make_shared<ConvertOptions>();
-  sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer.json")
+  sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer")
       ->required()
       ->type_name("");
-  sub->add_option("OUT", options->out, "The GGUF file to write")->required()->type_name("");
+  sub->add_option("OUT", options->out, "The file to write: GGUF, or whisper.cpp's if it ends in .bin")
+      ->required()
+      ->type_name("");
   sub->add_option("--type", options->type, fmt::format("Type of the weight matrices: {}", conversion_types()))
       ->type_name("TYPE")
       ->transform(weight_type(names_in(conversion_types())))
@@ -95,9 +100,10 @@ Subcommand add_convert(CLI::App& app) {
   sub->add_flag("--json", options->json,
                 "Print one JSON object. Its fields: model, path, type, tensors, bytes, notes")
       ->group("Output");
-  sub->footer("llama.cpp reads the file too. Norms, biases, position tables and routers are F32. A matrix "
-              "whose rows do not fill whole blocks of the type becomes Q8_0, or F16 if Q8_0 does not fit "
-              "either. With Q4_K, the output head is Q6_K.\n\n" +
+  sub->footer("llama.cpp reads the GGUF file too, if it knows the architecture; otherwise only Pumice does. "
+              "Norms, biases, position tables and routers are F32. A matrix whose rows do not fill whole "
+              "blocks of the type becomes Q8_0, or F16 if Q8_0 does not fit either. With Q4_K, the output "
+              "head is Q6_K. A file of whisper.cpp (ggml-*.bin) can be made of a Whisper only.\n\n" +
               example("pumice convert path/to/huggingface/folder model.gguf --type Q8_0"));
   return {sub, [options] { return convert(*options); }, {{"MODEL_DIR"}, {"OUT"}}};
 }

@@ -66,6 +66,7 @@ Status inspect(const InspectOptions& options) {
   Inspection inspection;
   inspection.model = file.path();
   inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF"
+                      : file.folder().in_gguf()                ? "GGUF of Pumice's own"
                       : file.ranked_tokens()                   ? "ggml (whisper.cpp)"
                                                                : "Hugging Face";
   inspection.architecture = file.architecture();

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/lines.h"
+#include "convert/folder_conversion.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/gguf_model.h"
@@ -25,10 +26,8 @@ using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 // A JSON file beside a model's weights; an empty object if there is none that can be read.
 nlohmann::json read_beside(const ModelFile& file, const char* name) {
-  const Result<MappedFile> mapped = MappedFile::open(folder_of(file) / name);
-  if (!mapped.ok()) return nlohmann::json::object();
-  Result<nlohmann::json> object = parse_json_object(mapped->bytes(), mapped->path());
-  return object.ok() ? *std::move(object) : nlohmann::json::object();
+  Result<std::optional<nlohmann::json>> object = folder_of(file).object(name);
+  return object.ok() && *object ? **std::move(object) : nlohmann::json::object();
 }
 
 // The types of the tensors, those that take the most room first.
@@ -73,8 +72,7 @@ std::string tokenizer_kind(const ModelFile& file) {
                                    {"merges.txt", "byte-level BPE"},
                                    {"spiece.model", "SentencePiece"},
                                    {"source.spm", "SentencePiece"}}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(folder_of(file) / name, ignored)) return kind;
+    if (folder_of(file).has(name)) return kind;
   }
   return "unknown";
 }
@@ -87,7 +85,7 @@ bool has_chat_template(const ModelFile& file) {
 // The fields of a model card: the lines "NAME: VALUE" between two lines of hyphens at the start of README.md.
 std::map<std::string, std::string> read_card(const ModelFile& file) {
   std::map<std::string, std::string> fields;
-  const Result<MappedFile> mapped = MappedFile::open(folder_of(file) / "README.md");
+  const Result<MappedFile> mapped = folder_of(file).open("README.md");
   if (!mapped.ok()) return fields;
   const std::string_view text(reinterpret_cast<const char*>(mapped->bytes().data()), mapped->bytes().size());
   if (!text.starts_with("---")) return fields;
@@ -139,9 +137,7 @@ Metadata hugging_face_metadata(const ModelFile& file) {
     return false;
   };
   add("name", {"model_name", "pretty_name"});
-  std::error_code ignored;
-  if (!add("licence", {"license_name", "license"}) &&
-      std::filesystem::exists(folder_of(file) / "LICENSE", ignored)) {
+  if (!add("licence", {"license_name", "license"}) && folder_of(file).has("LICENSE")) {
     metadata.emplace_back("licence", "see LICENSE in the folder");
   }
   const Result<std::string> own = file.fields().string_or("_name_or_path", "");
@@ -184,7 +180,8 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
   add("tokenize", tokenizer);
   add("perplexity", decoder && !shape.encoder && tokenizer);
   for (const char* name : {"eval", "tune", "bench"}) add(name, true);
-  add("convert", file.format() == ModelFile::Format::hugging_face && definition.gguf(file).ok());
+  add("convert", file.format() == ModelFile::Format::hugging_face &&
+                     (definition.gguf(file).ok() || fits_as_folder(file, definition)));
   return commands;
 }
 

@@ -15,20 +15,22 @@ namespace pumice::command {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 // A file's JSON; nothing if there is no such file.
-Result<std::optional<nlohmann::json>> read_json(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::optional<nlohmann::json>();
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  PUMICE_TRY(nlohmann::json json, parse_json(mapped.bytes(), mapped.path()));
+Result<std::optional<nlohmann::json>> read_json(const ModelFolder& folder, const std::string& name) {
+  if (!folder.has(name)) return std::optional<nlohmann::json>();
+  PUMICE_TRY(const MappedFile file, folder.open(name));
+  PUMICE_TRY(nlohmann::json json, parse_json(file.bytes(), file.path()));
   return std::optional<nlohmann::json>(std::move(json));
 }
 
-Result<nlohmann::json> require_object(const fs::path& path) {
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(path));
-  return parse_json_object(mapped.bytes(), mapped.path());
+Result<nlohmann::json> require_object(const ModelFolder& folder, const std::string& name) {
+  PUMICE_TRY(const MappedFile file, folder.open(name));
+  return parse_json_object(file.bytes(), file.path());
+}
+
+// A file of a module, which has a folder of its own or is in the model's.
+std::string file_of(const std::string& module, const char* name) {
+  return module.empty() ? name : fmt::format("{}/{}", module, name);
 }
 
 constexpr std::pair<const char*, const char*> pooling_modes[] = {
@@ -37,9 +39,9 @@ constexpr std::pair<const char*, const char*> pooling_modes[] = {
     {"pooling_mode_lasttoken", "last"},
 };
 
-Result<std::string> read_pooling(const fs::path& path) {
-  PUMICE_TRY(const nlohmann::json json, require_object(path));
-  const Fields fields(json, path_text(path));
+Result<std::string> read_pooling(const ModelFolder& folder, const std::string& file) {
+  PUMICE_TRY(const nlohmann::json json, require_object(folder, file));
+  const Fields fields(json, folder.path(file));
   PUMICE_TRY(const bool with_prompt, fields.boolean_or("include_prompt", true));
   if (!with_prompt) {
     return fields.error("include_prompt", "expected true: leaving a prompt's tokens out is not supported");
@@ -54,23 +56,23 @@ Result<std::string> read_pooling(const fs::path& path) {
           Code::unsupported,
           fmt::format("{}: the model combines the vectors of its tokens by '{}', which Pumice cannot "
                       "do: choose --pooling mean, --pooling cls or --pooling last",
-                      path_text(path), name)};
+                      fields.file(), name)};
     }
     if (!pooling.empty()) {
       return Error{Code::unsupported,
                    fmt::format("{}: the settings name two ways to combine the vectors of the tokens: choose "
                                "--pooling mean, --pooling cls or --pooling last",
-                               path_text(path))};
+                               fields.file())};
     }
     pooling = known->second;
   }
   return pooling.empty() ? std::string("mean") : pooling;
 }
 
-Result<DenseLayer> read_dense(const fs::path& folder) {
-  const fs::path path = folder / "config.json", weights = folder / "model.safetensors";
-  PUMICE_TRY(const nlohmann::json json, require_object(path));
-  const Fields fields(json, path_text(path));
+Result<DenseLayer> read_dense(const ModelFolder& folder, const std::string& module) {
+  const std::string settings = file_of(module, "config.json");
+  PUMICE_TRY(const nlohmann::json json, require_object(folder, settings));
+  const Fields fields(json, folder.path(settings));
   DenseLayer layer;
   PUMICE_TRY(layer.inputs, fields.u32("in_features", 1, 1 << 20));
   PUMICE_TRY(layer.outputs, fields.u32("out_features", 1, 1 << 20));
@@ -82,12 +84,13 @@ Result<DenseLayer> read_dense(const fs::path& folder) {
     return fields.error("activation_function",
                         fmt::format("expected one of Identity, Tanh; found '{}'", activation));
   }
-  PUMICE_TRY(const SafetensorsFile file, SafetensorsFile::open(weights));
+  PUMICE_TRY(const MappedFile weights, folder.open(file_of(module, "model.safetensors")));
+  PUMICE_TRY(const SafetensorsFile file, SafetensorsFile::parse(weights.bytes(), weights.path()));
   const auto read = [&](const char* name, std::vector<uint64_t> shape) -> Result<std::vector<float>> {
     const SafetensorsFile::Entry* entry = file.find(name);
     if (entry && entry->shape == shape) return SafetensorsFile::floats(*entry);
     return Error{Code::invalid_file,
-                 fmt::format("{}: tensor '{}': expected the shape [{}]; {}", path_text(weights), name,
+                 fmt::format("{}: tensor '{}': expected the shape [{}]; {}", weights.path(), name,
                              fmt::join(shape, ", "),
                              entry ? fmt::format("found [{}]", fmt::join(entry->shape, ", "))
                                    : std::string("it is missing"))};
@@ -100,9 +103,9 @@ Result<DenseLayer> read_dense(const fs::path& folder) {
 }
 
 // The modules that follow the transformer, in order.
-Status read_modules(const fs::path& folder, const nlohmann::json& modules, const std::string& pooling,
+Status read_modules(const ModelFolder& folder, const nlohmann::json& modules, const std::string& pooling,
                     SentenceSettings& settings) {
-  const std::string file = path_text(folder / "modules.json");
+  const std::string file = folder.path("modules.json");
   settings.normalized = false;
   if (!modules.is_array()) return Error{Code::invalid_file, file + ": expected a list of modules"};
   for (const nlohmann::json& each : modules) {
@@ -114,9 +117,9 @@ Status read_modules(const fs::path& folder, const nlohmann::json& modules, const
     if (type.ends_with(".Pooling")) {
       settings.pooling = pooling;
       if (!pooling.empty()) continue;
-      PUMICE_TRY(settings.pooling, read_pooling(folder / path_of(path) / "config.json"));
+      PUMICE_TRY(settings.pooling, read_pooling(folder, file_of(path, "config.json")));
     } else if (type.ends_with(".Dense") && !settings.normalized) {
-      PUMICE_TRY(DenseLayer layer, read_dense(folder / path_of(path)));
+      PUMICE_TRY(DenseLayer layer, read_dense(folder, path));
       settings.dense.push_back(std::move(layer));
     } else if (type.ends_with(".Normalize")) {
       settings.normalized = true;
@@ -129,10 +132,11 @@ Status read_modules(const fs::path& folder, const nlohmann::json& modules, const
   return {};
 }
 
-Status read_prompts(const fs::path& path, SentenceSettings& settings) {
-  PUMICE_TRY(const std::optional<nlohmann::json> json, read_json(path));
+Status read_prompts(const ModelFolder& folder, SentenceSettings& settings) {
+  constexpr const char* file = "config_sentence_transformers.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> json, read_json(folder, file));
   if (!json) return {};
-  const Fields fields(*json, path_text(path));
+  const Fields fields(*json, folder.path(file));
   if (const nlohmann::json* prompts = fields.find("prompts")) {
     if (!prompts->is_object()) return fields.error("prompts", "expected an object of texts");
     for (const auto& [name, text] : prompts->items()) {
@@ -146,10 +150,11 @@ Status read_prompts(const fs::path& path, SentenceSettings& settings) {
                       fmt::format("expected the name of a prompt; found '{}'", settings.default_prompt));
 }
 
-Status read_length(const fs::path& path, SentenceSettings& settings) {
-  PUMICE_TRY(const std::optional<nlohmann::json> json, read_json(path));
+Status read_length(const ModelFolder& folder, SentenceSettings& settings) {
+  constexpr const char* file = "sentence_bert_config.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> json, read_json(folder, file));
   if (!json) return {};
-  const Fields fields(*json, path_text(path));
+  const Fields fields(*json, folder.path(file));
   PUMICE_TRY(settings.max_tokens, fields.u32_or("max_seq_length", 0));
   PUMICE_TRY(const bool lower, fields.boolean_or("do_lower_case", false));
   if (!lower) return {};
@@ -157,19 +162,18 @@ Status read_length(const fs::path& path, SentenceSettings& settings) {
                       "expected false: the tokenizer's own settings say what becomes of case");
 }
 
-Result<SentenceSettings> read_folder(const fs::path& folder, const std::string& pooling) {
+Result<SentenceSettings> read_folder(const ModelFolder& folder, const std::string& pooling) {
   SentenceSettings settings;
   settings.pooling = pooling;
-  PUMICE_TRY(const std::optional<nlohmann::json> modules, read_json(folder / "modules.json"));
-  std::error_code ignored;
-  const fs::path pooling_file = folder / "1_Pooling" / "config.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> modules, read_json(folder, "modules.json"));
+  constexpr const char* pooling_file = "1_Pooling/config.json";
   if (modules) {
     PUMICE_CHECK(read_modules(folder, *modules, pooling, settings));
-  } else if (pooling.empty() && fs::is_regular_file(pooling_file, ignored)) {
-    PUMICE_TRY(settings.pooling, read_pooling(pooling_file));
+  } else if (pooling.empty() && folder.has(pooling_file)) {
+    PUMICE_TRY(settings.pooling, read_pooling(folder, pooling_file));
   }
-  PUMICE_CHECK(read_prompts(folder / "config_sentence_transformers.json", settings));
-  PUMICE_CHECK(read_length(folder / "sentence_bert_config.json", settings));
+  PUMICE_CHECK(read_prompts(folder, settings));
+  PUMICE_CHECK(read_length(folder, settings));
   return settings;
 }
 
@@ -209,7 +213,7 @@ std::vector<float> apply_layer(const DenseLayer& layer, const std::vector<float>
 
 Result<SentenceSettings> read_sentence_settings(const ModelFile& file, const std::string& pooling) {
   return file.format() == ModelFile::Format::gguf ? read_gguf(file, pooling)
-                                                  : read_folder(path_of(file.path()), pooling);
+                                                  : read_folder(file.folder(), pooling);
 }
 
 std::string pooled_tensor(const SentenceSettings& settings, const EncoderShape& shape) {

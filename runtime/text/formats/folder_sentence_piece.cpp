@@ -19,7 +19,7 @@ using Type = SentencePieceFile::Type;
 constexpr uint32_t kMaxExtraIds = 1u << 16;
 
 Result<FilePtr> open(const FolderSettings& settings, const char* name) {
-  PUMICE_TRY(std::string bytes, read_whole_file(settings.folder / name));
+  PUMICE_TRY(std::string bytes, settings.contents(name));
   return parse_sentence_piece(std::move(bytes), settings.path(name));
 }
 
@@ -176,7 +176,7 @@ Result<PartsPtr> read_marian_folder(const FolderSettings& settings) {
   PUMICE_TRY(FilePtr source, open(settings, "source.spm"));
   PUMICE_TRY(FilePtr read, open(settings, "target.spm"));
   const std::shared_ptr<const SentencePieceFile> target = std::move(read);
-  PUMICE_TRY(std::string text, read_whole_file(settings.folder / "vocab.json"));
+  PUMICE_TRY(std::string text, settings.contents("vocab.json"));
   auto parts = std::make_unique<TokenizerParts>();
   PUMICE_TRY(parts->vocabulary, parse_vocabulary(text, settings.path("vocab.json")));
   std::vector<AddedToken> added;

@@ -35,7 +35,7 @@ Result<PartsPtr> read_m2m100(const FolderSettings& settings, const SentencePiece
     return Error{Code::unsupported, fmt::format("{}: language_codes: expected \"m2m100\", found {}",
                                                 settings.path("tokenizer_config.json"), set)};
   }
-  PUMICE_TRY(const std::string text, read_whole_file(settings.folder / "vocab.json"));
+  PUMICE_TRY(const std::string text, settings.contents("vocab.json"));
   const std::string path = settings.path("vocab.json");
   auto parts = std::make_unique<TokenizerParts>();
   PUMICE_TRY(parts->vocabulary, parse_vocabulary(text, path));
@@ -120,7 +120,7 @@ bool is_translator_family(const std::string& family) {
 
 Result<PartsPtr> read_translator_folder(const FolderSettings& settings, const char* model_file,
                                         const std::string& family) {
-  PUMICE_TRY(std::string bytes, read_whole_file(settings.folder / model_file));
+  PUMICE_TRY(std::string bytes, settings.contents(model_file));
   PUMICE_TRY(const std::unique_ptr<const SentencePieceFile> file,
              parse_sentence_piece(std::move(bytes), settings.path(model_file)));
   if (family == "m2m100") return read_m2m100(settings, *file);

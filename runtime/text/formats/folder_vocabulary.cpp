@@ -42,7 +42,7 @@ Status add_tokens(const json& tokens, const std::string& file, Vocabulary::Build
 }
 
 Status fill_merges(const FolderSettings& settings, JsonDocument& document) {
-  PUMICE_TRY(std::string text, read_whole_file(settings.folder / "merges.txt"));
+  PUMICE_TRY(std::string text, settings.contents("merges.txt"));
   Status status;
   size_t number = 0;
   each_line(text, [&](std::string_view line) {
@@ -93,7 +93,7 @@ Result<Vocabulary> parse_vocabulary(std::string_view text, const std::string& fi
 }
 
 Result<std::unique_ptr<TokenizerParts>> read_vocabulary_text(const FolderSettings& settings) {
-  PUMICE_TRY(std::string text, read_whole_file(settings.folder / "vocab.txt"));
+  PUMICE_TRY(std::string text, settings.contents("vocab.txt"));
   JsonDocument document;
   document.vocabulary_shape = JsonDocument::Shape::map;
   std::map<std::string, uint32_t, std::less<>> ids;
@@ -139,7 +139,7 @@ Result<std::unique_ptr<TokenizerParts>> read_vocabulary_text(const FolderSetting
 }
 
 Result<std::unique_ptr<TokenizerParts>> read_vocabulary_and_merges(const FolderSettings& settings) {
-  PUMICE_TRY(std::string text, read_whole_file(settings.folder / "vocab.json"));
+  PUMICE_TRY(std::string text, settings.contents("vocab.json"));
   PUMICE_TRY(const json tokens, parse_tokens(text, settings.path("vocab.json")));
   JsonDocument document;
   document.vocabulary_shape = JsonDocument::Shape::map;

@@ -17,6 +17,13 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::filesystem::
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", path_text(at))};
 }
 
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const ModelFolder& folder) try {
+  PUMICE_TRY(auto parts, text::read_tokenizer(folder));
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory for the tokenizer", folder.path())};
+}
+
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse_json(std::string_view json, std::string file) try {
   PUMICE_TRY(auto parts, text::read_huggingface(json, file));
   return std::shared_ptr<const Tokenizer>(new Tokenizer(std::move(parts)));

@@ -1,10 +1,10 @@
 #include "text/formats/tokenizer_folder.h"
 
-#include <fstream>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "io/bytes.h"
 #include "io/mapped_file.h"
 #include "text/formats/huggingface_parts.h"
 
@@ -16,21 +16,26 @@ using nlohmann::json;
 
 constexpr uint64_t kMaxFile = uint64_t{1} << 30;
 
-Status check_size(const std::filesystem::path& path, uint64_t size) {
+Status check_size(const MappedFile& file) {
+  const size_t size = file.bytes().size();
   if (size <= kMaxFile) return {};
   return Error{Code::invalid_file,
-               fmt::format("{}: expected at most {} bytes, found {}", path_text(path), kMaxFile, size)};
+               fmt::format("{}: expected at most {} bytes, found {}", file.path(), kMaxFile, size)};
 }
 
-Result<json> read_object(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return json::object();
-  PUMICE_TRY(std::string text, read_whole_file(path));
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+Result<json> read_object(const ModelFolder& folder, const char* name) {
+  if (!folder.has(name)) return json::object();
+  PUMICE_TRY(const MappedFile file, folder.open(name));
+  PUMICE_CHECK(check_size(file));
+  json value = json::parse(as_text(file.bytes()), nullptr, /*allow_exceptions=*/false);
   if (value.is_object()) return value;
-  return Error{
-      Code::invalid_file,
-      fmt::format("{}: expected a JSON object, found another value or damaged JSON", path_text(path))};
+  return Error{Code::invalid_file,
+               fmt::format("{}: expected a JSON object, found another value or damaged JSON", file.path())};
+}
+
+Result<std::unique_ptr<TokenizerParts>> read_json_file(const MappedFile& file) {
+  PUMICE_CHECK(check_size(file));
+  return read_huggingface(as_text(file.bytes()), file.path());
 }
 
 // A token is written as a string, or as {"content": ..., "lstrip": ...}.
@@ -74,32 +79,19 @@ std::optional<uint32_t> id_of(const std::string& digits) {
 
 } // namespace
 
-Result<std::string> read_whole_file(const std::filesystem::path& path) {
-  std::error_code code;
-  const uint64_t size = std::filesystem::file_size(path, code);
-  if (code) return Error{Code::not_found, fmt::format("{}: {}", path_text(path), code.message())};
-  PUMICE_CHECK(check_size(path, size));
-  std::ifstream in(path, std::ios::binary);
-  std::string text(size, '\0');
-  if (!in.read(text.data(), static_cast<std::streamsize>(size))) {
-    return Error{Code::io, fmt::format("{}: cannot be read", path_text(path))};
-  }
-  return text;
+Result<std::string> FolderSettings::contents(const char* name) const {
+  PUMICE_TRY(const MappedFile file, folder.open(name));
+  PUMICE_CHECK(check_size(file));
+  return std::string(as_text(file.bytes()));
 }
 
-Result<FolderSettings> FolderSettings::read(const std::filesystem::path& folder) {
-  FolderSettings settings;
-  settings.folder = folder;
-  PUMICE_TRY(settings.config, read_object(folder / "config.json"));
-  PUMICE_TRY(settings.tokenizer, read_object(folder / "tokenizer_config.json"));
-  PUMICE_TRY(settings.special_tokens, read_object(folder / "special_tokens_map.json"));
-  PUMICE_TRY(settings.added_tokens, read_object(folder / "added_tokens.json"));
+Result<FolderSettings> FolderSettings::read(const ModelFolder& folder) {
+  FolderSettings settings{folder, {}, {}, {}, {}};
+  PUMICE_TRY(settings.config, read_object(folder, "config.json"));
+  PUMICE_TRY(settings.tokenizer, read_object(folder, "tokenizer_config.json"));
+  PUMICE_TRY(settings.special_tokens, read_object(folder, "special_tokens_map.json"));
+  PUMICE_TRY(settings.added_tokens, read_object(folder, "added_tokens.json"));
   return settings;
-}
-
-bool FolderSettings::has_file(const char* name) const {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(folder / name, ignored);
 }
 
 std::string FolderSettings::family() const {
@@ -160,27 +152,26 @@ json FolderSettings::added(std::initializer_list<std::pair<const char*, const ch
 
 Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const std::filesystem::path& at) {
   std::error_code ignored;
-  std::filesystem::path file = at;
-  if (std::filesystem::is_directory(at, ignored)) {
-    PUMICE_TRY(FolderSettings settings, FolderSettings::read(at));
-    if (!settings.has_file("tokenizer.json")) {
-      if (settings.has_file("source.spm")) return read_marian_folder(settings);
-      for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "spm.model"})
-        if (settings.has_file(name)) return read_sentence_piece_folder(settings, name);
-      if (settings.has_file("merges.txt")) return read_vocabulary_and_merges(settings);
-      if (settings.has_file("vocab.txt")) return read_vocabulary_text(settings);
-      return Error{
-          Code::not_found,
-          fmt::format("{}: expected tokenizer.json, source.spm, spiece.model, sentencepiece.bpe.model, "
-                      "spm.model, vocab.json with merges.txt, or vocab.txt, found none of them",
-                      path_text(at))};
-    }
-    file = at / "tokenizer.json";
+  if (std::filesystem::is_directory(at, ignored)) return read_tokenizer(ModelFolder(at));
+  PUMICE_TRY(const MappedFile file, MappedFile::open(at));
+  return read_json_file(file);
+}
+
+Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const ModelFolder& folder) {
+  PUMICE_TRY(const FolderSettings settings, FolderSettings::read(folder));
+  if (settings.has_file("tokenizer.json")) {
+    PUMICE_TRY(const MappedFile file, folder.open("tokenizer.json"));
+    return read_json_file(file);
   }
-  PUMICE_TRY(MappedFile mapped, MappedFile::open(file));
-  PUMICE_CHECK(check_size(file, mapped.bytes().size()));
-  const auto* text = reinterpret_cast<const char*>(mapped.bytes().data());
-  return read_huggingface({text, mapped.bytes().size()}, path_text(file));
+  if (settings.has_file("source.spm")) return read_marian_folder(settings);
+  for (const char* name : {"spiece.model", "sentencepiece.bpe.model", "spm.model"})
+    if (settings.has_file(name)) return read_sentence_piece_folder(settings, name);
+  if (settings.has_file("merges.txt")) return read_vocabulary_and_merges(settings);
+  if (settings.has_file("vocab.txt")) return read_vocabulary_text(settings);
+  return Error{Code::not_found,
+               fmt::format("{}: expected tokenizer.json, source.spm, spiece.model, sentencepiece.bpe.model, "
+                           "spm.model, vocab.json with merges.txt, or vocab.txt, found none of them",
+                           folder.path())};
 }
 
 } // namespace pumice::text

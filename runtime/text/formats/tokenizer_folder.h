@@ -1,13 +1,12 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
-#include "base/path.h"
+#include "io/model_folder.h"
 #include "text/tokenizer_parts.h"
 
 // Reads the tokenizer of a model's folder. Without a tokenizer.json, the files that are there tell its kind.
@@ -15,21 +14,21 @@ namespace pumice::text {
 
 // `at` is a folder or a tokenizer.json.
 Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const std::filesystem::path& at);
-
-Result<std::string> read_whole_file(const std::filesystem::path& path);
+Result<std::unique_ptr<TokenizerParts>> read_tokenizer(const ModelFolder& folder);
 
 // The settings files beside the vocabulary. A missing file is an empty object.
 struct FolderSettings {
-  std::filesystem::path folder;
+  ModelFolder folder;
   nlohmann::json config;         // config.json
   nlohmann::json tokenizer;      // tokenizer_config.json
   nlohmann::json special_tokens; // special_tokens_map.json
   nlohmann::json added_tokens;   // added_tokens.json
 
-  static Result<FolderSettings> read(const std::filesystem::path& folder);
+  static Result<FolderSettings> read(const ModelFolder& folder);
 
-  bool has_file(const char* name) const;
-  std::string path(const char* name) const { return path_text(folder / name); }
+  bool has_file(const char* name) const { return folder.has(name); }
+  Result<std::string> contents(const char* name) const; // of a file
+  std::string path(const char* name) const { return folder.path(name); }
 
   // "bert", "roberta", ...: from the tokenizer's class or else the model's config; empty if neither names
   // one.

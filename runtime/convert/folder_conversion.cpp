@@ -1,0 +1,152 @@
+#include "convert/folder_conversion.h"
+
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "convert/tensor_rows.h"
+#include "convert/tensor_use.h"
+#include "convert/written_type.h"
+#include "io/bytes.h"
+#include "io/gguf_writer.h"
+#include "model/vocabulary.h"
+
+namespace pumice {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr uint32_t files_version = 1;
+constexpr uint64_t small_tensor = 4096; // elements that are not worth a smaller type
+
+// The files that readers of a folder open, beside config.json.
+constexpr const char* settings_files[] = {"generation_config.json",
+                                          "preprocessor_config.json",
+                                          "processor_config.json",
+                                          "config_sentence_transformers.json",
+                                          "sentence_bert_config.json",
+                                          "modules.json",
+                                          "README.md"};
+constexpr const char* vocabulary_files[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "vocab.json",     "chat_template.json",    "chat_template.jinja"};
+// Those that are read where there is no tokenizer.json.
+constexpr const char* older_vocabulary_files[] = {
+    "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
+    "spm.model", "source.spm", "target.spm"};
+
+// The files of the modules that follow a model of sentence-transformers.
+std::vector<std::string> module_files(const ModelFolder& folder) {
+  std::vector<std::string> modules = {"1_Pooling"};
+  if (const Result<MappedFile> file = folder.open("modules.json"); file.ok()) {
+    const json listed = json::parse(as_text(file->bytes()), nullptr, /*allow_exceptions=*/false);
+    if (listed.is_array()) modules.clear();
+    for (const json& each : listed) {
+      const json path = each.is_object() ? each.value("path", json()) : json();
+      if (path.is_string()) modules.push_back(path.get<std::string>());
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::string& module : modules) {
+    for (const char* name : {"config.json", "model.safetensors"}) {
+      if (std::string file = fmt::format("{}/{}", module, name); is_file_of_model(file))
+        names.push_back(std::move(file));
+    }
+  }
+  return names;
+}
+
+Status add_files(const ModelFile& file, bool vocabulary, GgufWriter& writer) {
+  const ModelFolder folder = folder_of(file);
+  writer.add(ModelFolder::gguf_version, files_version);
+  const auto key = [](std::string_view name) { return fmt::format("{}{}", ModelFolder::gguf_prefix, name); };
+  // Not the folder's own file: that of CTranslate2 says less.
+  const std::string config = file.config().dump();
+  writer.add_bytes(key("config.json"), std::as_bytes(std::span(config)));
+  std::vector<std::string> names(std::begin(settings_files), std::end(settings_files));
+  if (vocabulary) names.insert(names.end(), std::begin(vocabulary_files), std::end(vocabulary_files));
+  if (vocabulary && !folder.has("tokenizer.json"))
+    names.insert(names.end(), std::begin(older_vocabulary_files), std::end(older_vocabulary_files));
+  for (std::string& name : module_files(folder)) names.push_back(std::move(name));
+  for (const std::string& name : names) {
+    if (!folder.has(name)) continue;
+    PUMICE_TRY(const MappedFile small, folder.open(name));
+    writer.add_bytes(key(name), small.bytes());
+  }
+  return {};
+}
+
+uint64_t elements_of(const TensorView& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(), uint64_t{1}, std::multiplies<>());
+}
+
+WrittenType choose_type(const TensorView& tensor, const TensorUse* use, TensorType requested) {
+  const uint64_t elements = elements_of(tensor);
+  if (tensor.shape.size() < 2 || tensor.shape.back() == elements) return {}; // a vector
+  if (use && use->matrix && !use->other && tensor.shape.size() == 2 && tensor.shape.back() > 1)
+    return written_matrix_type(requested, use->head, tensor.shape.back());
+  if (requested == TensorType::f32 || (use && use->other) || elements < small_tensor) return {};
+  return {TensorType::f16};
+}
+
+// The tensor as it is, which a folder's reader finds.
+GgufTensor as_it_is(const TensorView& tensor) {
+  GgufTensor same;
+  same.name = tensor.name;
+  same.shape = tensor.shape.empty() ? std::vector<uint64_t>{1} : tensor.shape;
+  same.parts = {WeightView::whole(tensor)};
+  return same;
+}
+
+} // namespace
+
+bool fits_as_folder(const ModelFile& file, const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
+  const bool reads_pictures_in_prompts = shape.pictures.has_value();
+  return !file.ranked_tokens() && !reads_pictures_in_prompts && (shape.encoder || !has_gguf_name(file));
+}
+
+Result<Conversion> convert_folder(const ModelFile& file, const ModelDefinition& definition,
+                                  const std::filesystem::path& path, const ConversionOptions& options,
+                                  const Progress& progress) {
+  PUMICE_TRY(const auto uses, tensor_uses(file, definition));
+  Conversion conversion;
+  GgufWriter writer;
+  writer.allow_long_names();
+  writer.add("general.architecture", file.architecture());
+  writer.add("general.type", "model");
+  writer.add("general.file_type", file_type_number(options.type));
+  PUMICE_CHECK(add_files(file, options.vocabulary, writer));
+  std::vector<std::pair<GgufTensor, TensorType>> tensors;
+  size_t fallen_back = 0;
+  for (const TensorView& tensor : file.tensors()) {
+    if (elements_of(tensor) == 0) continue;
+    const auto use = uses.find(tensor.name);
+    const WrittenType chosen = choose_type(tensor, use == uses.end() ? nullptr : &use->second, options.type);
+    fallen_back += chosen.fell_back;
+    tensors.emplace_back(as_it_is(tensor), chosen.type);
+    writer.add_tensor(tensors.back().first.name, tensors.back().first.shape, chosen.type);
+  }
+  if (fallen_back > 0)
+    conversion.notes.push_back(fallback_note(file.path(), fallen_back, tensors.size(), options.type));
+  conversion.notes.push_back(
+      fmt::format("{}: llama.cpp has no form for models of the architecture '{}': only "
+                  "Pumice reads the file",
+                  file.path(), file.architecture()));
+  PUMICE_CHECK(writer.open(path));
+  const WriteBytes write = [&](std::span<const std::byte> bytes) { return writer.write(bytes); };
+  uint64_t done = 0;
+  for (const auto& [tensor, type] : tensors) {
+    PUMICE_TRY(const TensorRows rows, TensorRows::of(tensor));
+    PUMICE_CHECK(write_rows(rows, type, write, progress, done, writer.tensor_bytes()));
+  }
+  PUMICE_CHECK(writer.finish());
+  conversion.bytes = writer.file_bytes();
+  conversion.tensors = tensors.size();
+  return conversion;
+}
+
+} // namespace pumice
