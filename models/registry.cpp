@@ -260,8 +260,7 @@ bool has_picture_tower(const ModelFile& file) {
 }
 
 bool has_gguf_name(const ModelFile& file) {
-  std::string known;
-  const Architecture* architecture = find_architecture(file, known);
+  const Architecture* architecture = find_architecture(named_architecture(file));
   return architecture && !architecture->gguf_architectures.empty();
 }
 
