@@ -4,11 +4,18 @@
 
 #include <fmt/format.h>
 
+#include "step/rotary_places.h"
+
 namespace pumice {
 
 namespace {
 
 constexpr std::string_view encoder_prefix = "encoder_";
+
+// Whether a picture has to be in one step.
+bool sees_whole(const ModelShape& shape) {
+  return shape.pictures && shape.pictures->see_whole;
+}
 
 } // namespace
 
@@ -43,7 +50,7 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   if (shape.has_decoder()) {
     runner.size.context = own.tokens;
     runner.size.sequences = own.inputs;
-    runner.size.chunk = own.chunk;
+    runner.size.chunk = sees_whole(shape) ? std::max(own.chunk, own.tokens) : own.chunk;
     runner.size.cache = own.cache;
     if (shape.encoder) {
       runner.size.input_positions = Encoder::cache_positions(*model, own.cache, encoder.tokens, own.inputs);
@@ -89,27 +96,64 @@ Status ForcedPass::run(std::span<const ForcedInput> inputs) {
   return decoder_ ? run_decoder(inputs) : Status();
 }
 
+Result<std::vector<StepToken>> ForcedPass::rows_of(const ForcedInput& input, uint32_t sequence) {
+  const bool placed = shape_.pictures && shape_.pictures->of_any_size();
+  RotaryPlaces places;
+  if (placed && input.given) places = RotaryPlaces(input.tokens, input.given->grids);
+  if (placed) PUMICE_CHECK(decoder_->set_place_lag(sequence, places.lag()));
+  std::vector<StepToken> rows;
+  for (uint32_t at = 0; at < input.tokens.size(); ++at) {
+    StepToken& row = rows.emplace_back(StepToken{input.tokens[at], at, sequence, 0, options_.logits});
+    const RotaryPlaces::Place place = places.at(at);
+    row.less_lag = places.lag() - place.lag;
+    row.down = place.down;
+    row.across = place.across;
+  }
+  for (size_t at = rows.size(); sees_whole(shape_) && at-- > 0;) {
+    if (!is_given(rows[at].token)) continue;
+    const bool more = at + 1 < rows.size() && is_given(rows[at + 1].token);
+    rows[at].end = more ? rows[at + 1].end : rows[at].position + 1;
+  }
+  return rows;
+}
+
 Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
   std::vector<StepToken> rows;
   first_rows_.clear();
   tensors_.clear();
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     first_rows_.push_back(rows.size());
-    for (uint32_t at = 0; at < inputs[i].tokens.size(); ++at) {
-      rows.push_back({inputs[i].tokens[at], at, i, 0, options_.logits});
-    }
+    PUMICE_TRY(const std::vector<StepToken> own, rows_of(inputs[i], i));
+    rows.insert(rows.end(), own.begin(), own.end());
   }
   first_rows_.push_back(rows.size());
-  for (size_t first = 0; first < rows.size(); first += decoder_->size().chunk) {
-    const auto count = static_cast<uint32_t>(std::min<size_t>(decoder_->size().chunk, rows.size() - first));
-    PUMICE_CHECK(decoder_->write_step(std::span(rows).subspan(first, count)));
-    PUMICE_CHECK(decoder_->submit(count));
-    for (const std::string& name : options_.readable) {
-      if (of_encoder(name)) continue;
-      PUMICE_TRY(const std::vector<float> values, decoder_->read(name, count));
-      std::vector<float>& all = tensors_[name];
-      all.insert(all.end(), values.begin(), values.end());
-    }
+  for (size_t first = 0, count = 0; first < rows.size(); first += count) {
+    count = std::min<size_t>(decoder_->size().chunk, rows.size() - first);
+    if (sees_whole(shape_)) count = std::min(count, first_rows_[rows[first].sequence + 1] - first);
+    PUMICE_CHECK(run_step(inputs, std::span(rows).subspan(first, count)));
+  }
+  return {};
+}
+
+Status ForcedPass::run_step(std::span<const ForcedInput> inputs, std::span<const StepToken> rows) {
+  const auto count = static_cast<uint32_t>(rows.size());
+  PUMICE_CHECK(decoder_->write_step(rows));
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!is_given(rows[i].token)) continue;
+    const ForcedInput& input = inputs[rows[i].sequence];
+    const auto number = static_cast<size_t>(
+        std::count_if(input.tokens.begin(), input.tokens.begin() + rows[i].position, is_given));
+    const size_t columns =
+        input.given->values.size() / static_cast<size_t>(std::ranges::count_if(input.tokens, is_given));
+    PUMICE_CHECK(
+        decoder_->write_input(count, i, std::span(input.given->values).subspan(number * columns, columns)));
+  }
+  PUMICE_CHECK(decoder_->submit(count));
+  for (const std::string& name : options_.readable) {
+    if (of_encoder(name)) continue;
+    PUMICE_TRY(const std::vector<float> values, decoder_->read(name, count));
+    std::vector<float>& all = tensors_[name];
+    all.insert(all.end(), values.begin(), values.end());
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "step/encoder.h"
+#include "step/given_embeddings.h"
 
 namespace pumice {
 
@@ -8,6 +9,7 @@ namespace pumice {
 struct ForcedInput {
   EncoderInput input;
   std::vector<uint32_t> tokens;
+  SharedEmbeddings given = {}; // of those tokens that are rows of pictures
 };
 
 struct ForcedPassOptions {
@@ -49,7 +51,10 @@ private:
   ForcedPass() = default;
   bool of_encoder(const std::string& name) const;
   std::string encoder_name(const std::string& name) const; // as the encoder knows it, of one of its own
+  // The decoder's rows of an input.
+  Result<std::vector<StepToken>> rows_of(const ForcedInput& input, uint32_t sequence);
   Status run_decoder(std::span<const ForcedInput> inputs);
+  Status run_step(std::span<const ForcedInput> inputs, std::span<const StepToken> rows);
 
   ForcedPassOptions options_;
   ModelShape shape_;

@@ -9,6 +9,7 @@
 #include "io/checksum.h"
 #include "io/no_weights.h"
 #include "io/quantize.h"
+#include "kernel/elementwise/elementwise.h"
 #include "kernel/sampling/sampling.h"
 #include "model/session_memory.h"
 #include "plan/fusion.h"
@@ -28,7 +29,10 @@ Status make_readable(Graph& graph, const ReadableTensors& readable, const ModelF
       return Error{Code::invalid_argument, fmt::format("{}: there is no output named '{}'; there are {}",
                                                        file.path(), name, readable.names())};
     }
-    graph.make_readable(*tensor, name);
+    // The second of two names for a tensor is that of a copy.
+    const auto known = std::ranges::find(request.readable, graph.tensor(*tensor).name);
+    const bool has_name = graph.tensor(*tensor).readable && known < std::ranges::find(request.readable, name);
+    graph.make_readable(has_name ? scale(graph, name, *tensor, 1) : *tensor, name);
   }
   return {};
 }

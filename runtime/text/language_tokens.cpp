@@ -117,6 +117,14 @@ void LanguageTokens::set_source(std::vector<uint32_t>& tokens, uint32_t language
   }
 }
 
+std::string_view language_code(std::string_view name) {
+  const std::string wanted = lower_case(name);
+  for (const KnownLanguage& known : known_languages) {
+    if (lower_case(known.name) == wanted) return known.codes[0];
+  }
+  return {};
+}
+
 std::vector<std::string_view> m2m100_language_codes() {
   std::vector<std::string_view> codes;
   for (const KnownLanguage& each : known_languages) {

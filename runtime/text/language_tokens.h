@@ -38,6 +38,10 @@ private:
   bool in_source_ = false; // ">>deu<<"
 };
 
+// M2M-100's code of a language by its name in English, in any case; empty if it has none. Its codes are those
+// of ISO 639-1 where there is one.
+std::string_view language_code(std::string_view name);
+
 // The codes of M2M-100 and of mBART, and of NLLB-200, in the order of their tokens' ids.
 std::vector<std::string_view> m2m100_language_codes();
 std::vector<std::string_view> mbart_language_codes(bool fifty);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "text/language_tokens.h"
 
 namespace pumice {
 
@@ -22,8 +25,27 @@ Result<uint32_t> task(std::optional<uint32_t> id, std::string_view name) {
                fmt::format("the tokenizer has no token \"{}\": the model has one task only", name)};
 }
 
+// The languages of Whisper that M2M-100 lacks, or has another code for.
+constexpr std::pair<std::string_view, std::string_view> own_languages[] = {
+    {"assamese", "as"}, {"basque", "eu"},  {"cantonese", "yue"}, {"faroese", "fo"}, {"hawaiian", "haw"},
+    {"javanese", "jw"}, {"latin", "la"},   {"maltese", "mt"},    {"maori", "mi"},   {"nynorsk", "nn"},
+    {"sanskrit", "sa"}, {"shona", "sn"},   {"tajik", "tg"},      {"tatar", "tt"},   {"telugu", "te"},
+    {"tibetan", "bo"},  {"turkmen", "tk"},
+};
+
+// Whisper's code of a language by its name in English, in any case.
+std::string code_of(std::string_view name) {
+  std::string lower(name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (const auto& [own, code] : own_languages) {
+    if (own == lower) return std::string(code);
+  }
+  const std::string_view code = language_code(lower);
+  return code.empty() ? lower : std::string(code);
+}
+
 // "en" of "<|en|>". Codes have two or three letters.
-std::optional<std::string_view> language_code(std::string_view piece) {
+std::optional<std::string_view> code_in(std::string_view piece) {
   if (!piece.starts_with("<|") || !piece.ends_with("|>") || piece.size() < 6 || piece.size() > 7)
     return std::nullopt;
   const std::string_view code = piece.substr(2, piece.size() - 4);
@@ -43,7 +65,7 @@ Result<WhisperTokens> WhisperTokens::find(const Tokenizer& tokenizer) {
   made.transcribe_ = tokenizer.find("<|transcribe|>");
   made.translate_ = tokenizer.find("<|translate|>");
   for (uint32_t id = 0; id < tokenizer.vocabulary_size(); ++id) {
-    if (auto code = language_code(tokenizer.piece(id))) made.languages_.push_back({std::string(*code), id});
+    if (auto code = code_in(tokenizer.piece(id))) made.languages_.push_back({std::string(*code), id});
   }
   return made;
 }
@@ -55,7 +77,8 @@ Result<uint32_t> WhisperTokens::translate() const {
   return task(translate_, "<|translate|>");
 }
 
-Result<uint32_t> WhisperTokens::language(std::string_view code) const {
+Result<uint32_t> WhisperTokens::language(std::string_view name) const {
+  const std::string code = code_of(name);
   for (const Language& language : languages_) {
     if (language.code == code) return language.id;
   }
@@ -63,7 +86,7 @@ Result<uint32_t> WhisperTokens::language(std::string_view code) const {
   for (const Language& language : languages_) codes.push_back(language.code);
   return Error{
       Code::invalid_argument,
-      fmt::format("language \"{}\": the model knows {}", code,
+      fmt::format("language \"{}\": the model knows {}", name,
                   codes.empty() ? "no tokens for languages" : fmt::format("{}", fmt::join(codes, ", ")))};
 }
 

@@ -31,7 +31,8 @@ public:
   Result<uint32_t> translate() const; // into English
 
   const std::vector<Language>& languages() const { return languages_; } // in the order of their ids
-  Result<uint32_t> language(std::string_view code) const;
+  // By its code or its name in English: "de", "German".
+  Result<uint32_t> language(std::string_view name) const;
 
   // A timestamp is a multiple of 0.02 s; the tokens begin with <|0.00|>. If the vocabulary does not list
   // them, their ids follow <|notimestamps|>.

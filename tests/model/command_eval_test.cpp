@@ -46,8 +46,10 @@ SafetensorsFile eval(const std::filesystem::path& model, const std::vector<std::
   return std::move(*file);
 }
 
+// Or what a decoder reads of its pictures, which is no output of its own.
 bool is_input(const std::string& name) {
-  return name == "pixel_values" || name == "input_features" || name == "audio_16khz";
+  return name == "pixel_values" || name == "input_features" || name == "audio_16khz" ||
+         name == "image_features";
 }
 
 // The reference has weights of queries that are padding too.
@@ -95,6 +97,34 @@ TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
   for (const char* name :
        {"bert", "roberta", "distilbert", "vit", "transformer-postnorm", "transformer-prenorm", "marian",
         "marian-relu", "bart", "t5", "flan-t5", "whisper", "vit-gpt2", "beit", "deit-trocr"}) {
+    CAPTURE(name);
+    const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
+    REQUIRE(expected.ok());
+    check_all(fixtures().model(name), *expected);
+  }
+}
+
+TEST_CASE("eval gives two names of one tensor: the last layer's output is the model's") {
+  for (const char* name : {"bert", "vit", "whisper"}) {
+    CAPTURE(name);
+    const std::string prefix = std::string(name) == "whisper" ? "encoder_" : "";
+    const std::filesystem::path model = fixtures().model(name);
+    const TemporaryFolder folder;
+    const std::string out = (folder.path() / "out.safetensors").string();
+    const CommandResult result = pumice_command(
+        {"eval", model.string(), "--inputs", (model / "expected.safetensors").string(), "--outputs", out,
+         "--output", prefix + "hidden_states.2", "--output", prefix + "last_hidden_state"});
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    const auto file = SafetensorsFile::open(out);
+    REQUIRE(file.ok());
+    CHECK(floats(*file, (prefix + "hidden_states.2").c_str()) ==
+          floats(*file, (prefix + "last_hidden_state").c_str()));
+  }
+}
+
+TEST_CASE("eval shows a decoder the pictures of its prompts") {
+  for (const char* name : {"llava", "smolvlm", "gemma3-vision", "qwen2-5-vl"}) {
     CAPTURE(name);
     const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
     REQUIRE(expected.ok());

@@ -32,6 +32,7 @@ TEST_CASE("tune measures variants and keeps the results for later runs") {
   };
   const json tuned = json::parse(with_cache({"tune", model, "-o", "json", "--seconds", "2"}).out);
   CHECK(tuned["device"] != "");
+  for (const char* loads : {"uniform_loads", "texel_loads", "half_loads"}) CHECK(tuned[loads].is_boolean());
   REQUIRE(tuned["classes"].size() > 0);
   for (const json& each : tuned["classes"]) {
     REQUIRE(each["variants"].size() > 1);

@@ -147,6 +147,8 @@ TEST_CASE("transcribe --live prints what raw samples say") {
   CHECK(fails_saying(pumice_command({"transcribe", folder.path().string(), "a.wav", "--live", "--no-cache"}),
                      {"--live", "'-'"}) == "");
   CHECK(fails_saying(run(whole, {"--live", "--srt"}), {"--live", "--srt"}) == "");
+  for (const std::vector<std::string>& none : {std::vector<std::string>{"--live"}, {"--raw", "s16"}})
+    CHECK(fails_saying(run("", none), {"standard input", "expected sound, found none"}) == "");
   const float infinite = INFINITY;
   CHECK(fails_saying(run(std::string(reinterpret_cast<const char*>(&infinite), 4), {"--raw", "f32"}),
                      {"standard input", "finite"}) == "");

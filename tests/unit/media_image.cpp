@@ -198,6 +198,24 @@ TEST_CASE("the error for a file that is not a picture says what was found") {
   const TemporaryFolder folder;
   CHECK(says(read_image(folder.write("notes.png", "Dear diary, today")),
              {"notes.png", "PNG or JPEG", "Dear diary"}) == "");
+  using namespace std::string_view_literals;
+  for (const auto& [begin, format] : {std::pair{"GIF89a\x01\0\x01\0"sv, "a GIF"sv},
+                                      {"RIFF\x20\0\0\0WEBPVP8 "sv, "a WebP"sv},
+                                      {"BM\x46\x01\0\0\0\0\0\0"sv, "a BMP"sv},
+                                      {"II*\0\x08\0\0\0"sv, "a TIFF"sv},
+                                      {"MM\0*\0\0\0\x08"sv, "a TIFF"sv},
+                                      {"\0\0\0\x1C"
+                                       "ftypavif"sv,
+                                       "an AVIF"sv},
+                                      {"\0\0\0\x18"
+                                       "ftypheic"sv,
+                                       "a HEIC"sv},
+                                      {"<svg xmlns="sv, "an SVG"sv}}) {
+    CAPTURE(format);
+    CHECK(says(read_image(folder.write("other.png", begin)),
+               {"other.png", "PNG or JPEG", format, "convert IN OUT.png"}) == "");
+  }
+  CHECK(says(read_image(folder.write("note.png", "BM is what I call it")), {"begins with"}) == "");
   CHECK(says(read_image(folder.write("empty.jpg", "")), {"empty.jpg", "PNG or JPEG", "empty"}) == "");
   CHECK(says(read_image(folder.path() / "missing.png"), {"missing.png"}) == "");
   CHECK(read_image(folder.path() / "missing.png").error().code == Code::not_found);

@@ -271,6 +271,9 @@ TEST_CASE("text: Whisper's tokens are found by name") {
   CHECK(whisper.start() == 3);
   CHECK(whisper.end() == 2);
   CHECK(*whisper.language("yue") == 5);
+  CHECK(*whisper.language("Cantonese") == 5);
+  CHECK(*whisper.language("english") == *whisper.language("en"));
+  CHECK(says(whisper.language("German"), {"\"German\"", "en, yue"}) == "");
   CHECK(whisper.languages().size() == 2);
   CHECK(*whisper.transcribe() == 7);
   CHECK(*whisper.translate() == 6);

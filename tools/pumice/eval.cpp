@@ -7,6 +7,7 @@
 #include "json_output.h"
 #include "open_device.h"
 #include "options.h"
+#include "picture_prompts.h"
 #include "processes.h"
 #include "subcommand.h"
 #include "terminal.h"
@@ -145,6 +146,23 @@ Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
   return {};
 }
 
+// Puts the pictures of pixel_values into the places that input_ids has for their rows.
+Status show_pictures(const EvalOptions& options, const OpenedDevice& device, const SafetensorsFile& inputs,
+                     const ModelFile& file, const ModelShape& shape, EvalBatch& batch) {
+  if (!shape.pictures || !inputs.find("pixel_values")) return {};
+  PUMICE_TRY(const PicturePrompts prompts, PicturePrompts::read(inputs, options.inputs, file, shape));
+  PUMICE_TRY(PictureRows encoder,
+             PictureRows::create(options.model, *shape.pictures, device, options.size.load));
+  PUMICE_TRY(batch.prompts, prompts.encode(encoder));
+  for (size_t i = 0; i < batch.rows(); ++i) {
+    if (batch.prompts[i].tokens.size() == batch.decoder->ids[i].size()) continue;
+    return Error{Code::invalid_file,
+                 fmt::format("{}: row {} has one token {} for a picture: expected one for each of its rows",
+                             batch.decoder->source, i, shape.pictures->token)};
+  }
+  return {};
+}
+
 // Whether the features that the encoder reads are to be written. They are none of the model's outputs.
 Result<bool> take_features(std::vector<std::string>& names, const ModelShape& shape) {
   if (std::erase(names, InputFeatures::name) == 0) return false;
@@ -241,6 +259,7 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(std::vector<std::string> names, output_names(options, *definition, file));
   PUMICE_TRY(const bool write_features, take_features(names, shape));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_CHECK(show_pictures(options, device, inputs, file, shape, batch));
   PUMICE_TRY(const std::unique_ptr<Evaluated> result,
              evaluate(options, device, std::move(file), load, std::move(batch), std::move(names)));
   std::vector<SafetensorsFile::Entry> entries;
@@ -264,10 +283,9 @@ Subcommand add_eval(CLI::App& app) {
          "needed 'attention_mask' (0 is padding) and 'token_type_ids'. Pictures are 'pixel_values' "
          "[batch, channels, height, width]. Sound is 'input_features' [batch, mels, frames] or "
          "'audio_16khz' [batch, samples]; for a model of samples it is 'input_values' [batch, samples]. A "
-         "model "
-         "of texts and pictures in one space takes text, pictures or both. A model with an encoder and a "
-         "decoder also needs "
-         "'decoder_input_ids'")
+         "model of texts and pictures in one space takes text, pictures or both; a decoder that sees takes "
+         "pictures too, and 'input_ids' have a token for each of their rows. A model with an encoder and a "
+         "decoder also needs 'decoder_input_ids'")
       ->type_name("FILE")
       ->required()
       ->group("Tensors");

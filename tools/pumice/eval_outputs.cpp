@@ -19,7 +19,8 @@ uint32_t most_keys(const Runner& runner, bool of_input) {
 ForcedInput EvalBatch::input(size_t row) const {
   ForcedInput input;
   if (encoder) input.input = encoder->inputs[row];
-  if (decoder) input.tokens = decoder->ids[row];
+  if (decoder) input.tokens = prompts.empty() ? decoder->ids[row] : prompts[row].tokens;
+  if (!prompts.empty()) input.given = prompts[row].given;
   return input;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generate/forced_pass.h"
+#include "generate/picture_prompt.h"
 #include "model_inputs.h"
 
 namespace pumice::command {
@@ -13,6 +14,7 @@ namespace pumice::command {
 struct EvalBatch {
   std::optional<EncoderBatch> encoder;
   std::optional<TokenBatch> decoder;
+  std::vector<PicturePrompt> prompts; // the decoder's, where pictures are in them
 
   size_t rows() const { return encoder ? encoder->inputs.size() : decoder->ids.size(); }
   ForcedInput input(size_t row) const;

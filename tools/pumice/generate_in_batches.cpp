@@ -5,14 +5,12 @@
 #include <fmt/format.h>
 
 #include "generate.h"
-#include "generate/picture_prompt.h"
 #include "io/checksum.h"
 #include "mmproj.h"
 #include "model/vocabulary.h"
 #include "model_inputs.h"
 #include "model_kind.h"
-#include "picture_input.h"
-#include "picture_rows.h"
+#include "picture_prompts.h"
 #include "prompt.h"
 #include "step/batch_groups.h"
 #include "step/given_embeddings.h"
@@ -318,54 +316,17 @@ private:
   uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended
 };
 
-// Prompts with pictures: input_ids, whose rows have as many pictures of pixel_values as the tokens that stand
-// for them say, one picture after the other.
-class PicturePrompts {
-public:
-  static Result<PicturePrompts> read(const GenerateOptions& options, const ModelFile& file,
-                                     const ModelShape& shape) {
-    PUMICE_TRY(const SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
-    PicturePrompts result;
-    result.shape_ = *shape.pictures;
-    PUMICE_TRY(result.prompts_,
-               read_tokens(tensors, options.inputs, "input_ids", "attention_mask", shape.vocabulary));
-    PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
-    if (tensors.find("pixel_values")) {
-      PUMICE_TRY(result.pictures_, read_prompt_pictures(tensors, options.inputs, *tower->shape().encoder));
-    }
-    return result;
+Status add_to(TextSource& source, const PicturePrompts& prompts, PictureRows& encoder) {
+  PUMICE_TRY(std::vector<PicturePrompt> all, prompts.encode(encoder));
+  for (PicturePrompt& prompt : all) {
+    Text text;
+    text.source = prompts.prompts().source;
+    text.prompt = std::move(prompt.tokens);
+    text.given = std::move(prompt.given);
+    PUMICE_CHECK(source.add(std::move(text)));
   }
-
-  Status add_to(TextSource& source, PictureRows& encoder) const {
-    size_t next = 0;
-    for (const std::vector<uint32_t>& ids : prompts_.ids) {
-      const std::span own = std::span(pictures_.inputs).subspan(next, pictures_in(ids, next));
-      next += own.size();
-      PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(own));
-      PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids_of(own)));
-      Text text;
-      text.source = prompts_.source;
-      text.prompt = std::move(prompt.tokens);
-      text.given = std::move(prompt.given);
-      PUMICE_CHECK(source.add(std::move(text)));
-    }
-    return {};
-  }
-
-private:
-  // How many pictures, from one on, a prompt has places for: for the rows of each, or one for each.
-  size_t pictures_in(std::span<const uint32_t> ids, size_t first) const {
-    const auto places = static_cast<size_t>(std::ranges::count(ids, shape_.token));
-    size_t rows = 0, count = 0;
-    for (size_t i = first; i < pictures_.inputs.size() && rows < places; ++i, ++count)
-      rows += shape_.rows_of(pictures_.inputs[i].grid);
-    return rows == places ? count : std::min(places, pictures_.inputs.size() - first);
-  }
-
-  PictureTokens shape_;
-  TokenBatch prompts_;
-  EncoderBatch pictures_;
-};
+  return {};
+}
 
 // Whether --inputs has prompts for a model that reads pictures.
 Result<bool> has_picture_prompts(const GenerateOptions& options, const ModelShape& shape) {
@@ -409,7 +370,8 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   PUMICE_TRY(const bool with_pictures, has_picture_prompts(options, shape));
   std::optional<PicturePrompts> pictures;
   if (with_pictures) {
-    PUMICE_TRY(pictures, PicturePrompts::read(options, file, shape));
+    PUMICE_TRY(const SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
+    PUMICE_TRY(pictures, PicturePrompts::read(tensors, options.inputs, file, shape));
   } else {
     PUMICE_CHECK(source.open());
     PUMICE_CHECK(check_prompts(options, source));
@@ -418,7 +380,7 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   if (pictures) {
     PUMICE_TRY(PictureRows encoder,
                PictureRows::create(tower_path(file), *shape.pictures, device, options.size.load));
-    PUMICE_CHECK(pictures->add_to(source, encoder));
+    PUMICE_CHECK(add_to(source, *pictures, encoder));
     PUMICE_CHECK(check_prompts(options, source));
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,

@@ -51,7 +51,9 @@ Result<ModelFile> open_with_mmproj(const std::string& model, const std::string& 
   if (!mmproj.empty()) return open_pair(model, path_of(mmproj));
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(model)));
   if (file.format() != ModelFile::Format::gguf || file.is_mmproj()) return file;
-  const std::vector<fs::path> beside = mmproj_files_in(folder_of(file));
+  const ModelFolder folder = folder_of(file);
+  if (folder.in_gguf()) return file;
+  const std::vector<fs::path> beside = mmproj_files_in(folder.on_disk());
   if (beside.size() != 1) return file;
   Result<ModelFile> pair = open_pair(model, beside.front());
   if (!pair.ok()) return file; // it is another model's

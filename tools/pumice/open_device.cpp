@@ -7,6 +7,7 @@
 #include <random>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/guarded.h"
 #include "counted.h"
@@ -25,6 +26,24 @@ namespace {
 
 std::atomic<uint64_t> messages_seen = 0;
 CompiledKernels compiled_so_far;
+
+// Names the variants that are blocked, and the file that says so. Of those that are newly_blocked() more was
+// said.
+void say_blocked(const OpenedDevice& opened) {
+  const Pipelines& pipelines = *opened.context.pipelines;
+  std::vector<std::string> keys;
+  for (const auto& [key, blocked] : stored_blocklist(pipelines)) {
+    if (std::ranges::count(pipelines.noted(), dangerous_result(key)) > 0) continue;
+    keys.push_back("'" + key + "'");
+    print_detail(blocked_text(key, blocked));
+  }
+  if (keys.empty()) return;
+  print_note(
+      fmt::format("{} ({}): not used, which may make it slow: the kernel variant{} {} (blocked by {}); "
+                  "'pumice doctor' tries all kernels again",
+                  opened.name(), opened.driver(), keys.size() == 1 ? "" : "s", fmt::join(keys, ", "),
+                  path_text(pipelines.file())));
+}
 
 // Checks that a folder exists or can be created, and that a file can be written to it.
 Status check_writable(const std::filesystem::path& folder) {
@@ -165,6 +184,7 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
     print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
   }
+  say_blocked(opened);
   PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
   opened.context.compiling = compile_progress();
@@ -273,7 +293,6 @@ Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>&
     if (check.cases > 0)
       print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), watch.seconds(),
                                check.complete ? "" : ", and others later"));
-    if (!check.known.empty()) print_detail(check.known);
     if (!check.warning.empty()) print_note(check.warning);
   });
 }

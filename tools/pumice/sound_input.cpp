@@ -81,6 +81,8 @@ Status SoundInput::read_raw(bool wait, std::vector<float>& to) {
   count_ += count;
   resampler_->push(samples, to);
   ended_ = input_.ended();
+  if (ended_ && count_ == 0)
+    return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", input_.name())};
   if (ended_) resampler_->finish(to);
   return {};
 }

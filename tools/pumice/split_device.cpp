@@ -17,7 +17,7 @@ namespace {
 enum class Ask : uint32_t { echo, measure, bytes, end };
 
 // What process 0 asks another one; with `echo`, the bytes that come back follow.
-struct Request {
+struct Question {
   Ask ask = Ask::end;
   uint32_t stages = 0;
   uint32_t first = 0, end = 0; // of a stage's layers
@@ -27,7 +27,7 @@ static_assert(std::is_trivially_copyable_v<DeviceCosts>);
 constexpr size_t long_echo = size_t{60} << 10;
 constexpr int echoes = 20;
 
-Status send(Hop& hop, const Request& request, std::span<const std::byte> more = {}) {
+Status send(Hop& hop, const Question& request, std::span<const std::byte> more = {}) {
   return send_message(hop, {MessageKind::ask}, std::as_bytes(std::span(&request, 1)), more);
 }
 
@@ -157,7 +157,7 @@ Status serve_split(const std::function<Result<std::unique_ptr<SplitDevice>>()>& 
   std::optional<Result<std::unique_ptr<SplitDevice>>> device; // opened when it is first asked for
   for (;;) {
     PUMICE_TRY(const Message message, receive(*from));
-    PUMICE_TRY(const Request request, value_of<Request>(message, *from));
+    PUMICE_TRY(const Question request, value_of<Question>(message, *from));
     if (request.ask == Ask::end) return {};
     if (request.ask == Ask::echo) {
       PUMICE_CHECK(send_message(*to, {MessageKind::answer}, message.bytes.subspan(sizeof request)));

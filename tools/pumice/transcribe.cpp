@@ -395,9 +395,9 @@ Subcommand add_transcribe(CLI::App& app) {
                   "begins with the file's name and a tab")
       ->required()
       ->type_name("");
-  sub->add_option(
-         "--language", transcription.language,
-         "Spoken language, such as 'en' (default: detected). It is detected in the first window with sound")
+  sub->add_option("--language", transcription.language,
+                  "Spoken language, such as en or English (default: detected). It is detected in the first "
+                  "window with sound")
       ->type_name("CODE")
       ->group("Speech");
   sub->add_flag("--translate", options->translate, "Translate into English, as --task translate")

@@ -24,6 +24,7 @@ Json to_json(const Tuning& tuning, const OpenedDevice& device) {
   add_device(json, device);
   json["uniform_loads"] = device.context.profile.uniform_loads;
   json["texel_loads"] = device.context.profile.texel_loads;
+  json["half_loads"] = device.context.profile.half_loads;
   json["complete"] = tuning.complete;
   json["classes"] = Json::array();
   for (const TunedClass& tuned : tuning.classes) {

@@ -70,9 +70,11 @@ Status check_tests(const BenchOptions& options, const ModelShape& shape) {
                                                                          : "-p 0")};
 }
 
-// A ceiling is at least what the fastest test reached.
-void raise_to_results(const OpenedDevice& device, BenchReport& report) {
+// Adds what is known of the device after the tests. A ceiling is at least what the fastest test reached.
+void finish(const OpenedDevice& device, BenchReport& report) {
   Pipelines& pipelines = *device.context.pipelines;
+  report.blocked = stored_blocklist(pipelines);
+  report.blocked_file = path_text(pipelines.file());
   report.ceilings = raise_ceilings(pipelines, {});
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
@@ -84,7 +86,7 @@ Status print_measured(const BenchOptions& options, const OpenedDevice& device, B
   set_last_words({});
   if (report.results.empty()) return {};
   PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
-  raise_to_results(device, report);
+  finish(device, report);
   print_report(report, options.format);
   return {};
 }
@@ -95,7 +97,7 @@ Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& devic
   return [&options, &device, model = std::move(model)](BenchReport so_far) {
     if (so_far.results.empty() && options.format != "json") return;
     if (so_far.results.empty()) so_far.cold_start.reset(); // without a test there is no first result
-    raise_to_results(device, so_far);
+    finish(device, so_far);
     set_last_words([&options, model, report = std::move(so_far)]() mutable {
       if (model) report.model = describe(*model, options);
       return report_text(report, options.format);

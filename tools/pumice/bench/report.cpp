@@ -10,6 +10,13 @@
 
 namespace pumice::command {
 
+std::string blocked_lines(const BenchReport& report) {
+  std::string text;
+  for (const auto& [key, blocked] : report.blocked) text += blocked_text(key, blocked) + "\n";
+  if (text.empty()) return text;
+  return text + fmt::format("{} says so; 'pumice doctor' tries all kernels again\n", report.blocked_file);
+}
+
 std::string Measurement::why_unstable() const {
   if (std::string reason = command::why_unstable(seconds()); !reason.empty()) return reason;
   if (settled || warm_up.empty()) return "";

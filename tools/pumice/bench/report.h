@@ -79,7 +79,9 @@ struct BenchReport {
   std::optional<MeasuredModel> model; // none if operations were measured
   std::optional<ColdStart> cold_start;
   std::vector<Measurement> results;
-  bool partial = false; // Ctrl-C came before everything was measured
+  Blocklist blocked;        // what the device does not use, because it was found to be wrong or dangerous
+  std::string blocked_file; // that says so
+  bool partial = false;     // Ctrl-C came before everything was measured
 };
 
 // What else the machine did, and its clock, in one line: "the machine was busy: other programs used 42 % of
@@ -87,6 +89,9 @@ struct BenchReport {
 std::string machine_line(const BenchReport& report);
 // "11.80 GB/s copying (reached on 2026-11-22), 61.20 GFLOP/s (reached on 2026-11-23)".
 std::string ceilings_text(const Ceilings& ceilings);
+
+// A line about each variant that is not used, and one about the file that says so; empty if there is none.
+std::string blocked_lines(const BenchReport& report);
 
 // In ISO 8601, UTC; empty for 0.
 std::string date_text(int64_t seconds_since_1970);

@@ -161,6 +161,7 @@ std::string description_list(const BenchReport& report) {
   item("Driver", environment.driver + " " + environment.driver_version);
   item("Limits", ceilings_text(report.ceilings));
   if (const std::string line = machine_line(report); !line.empty()) item("Machine", line);
+  if (!report.blocked.empty()) item("Not used", blocked_lines(report));
   if (const auto& start = report.cold_start) {
     item("Cold start",
          fmt::format("device open after {:.2f} s, model loaded after {:.2f} s, session ready after {:.2f} s, "

@@ -117,6 +117,9 @@ std::string report_json(const BenchReport& report) {
                           {"compile_seconds", start->compiling},
                           {"first_seconds", start->first}};
   }
+  json["blocked"] = Json::object();
+  for (const auto& [variant, blocked] : report.blocked) json["blocked"][variant] = blocked.reason;
+  json["blocked_file"] = report.blocked.empty() ? Json(nullptr) : Json(report.blocked_file);
   json["partial"] = report.partial;
   json["results"] = Json::array();
   for (const Measurement& result : report.results) {

@@ -116,6 +116,7 @@ std::string notes(const BenchReport& report) {
     const std::string reason = result.why_unstable();
     if (!reason.empty()) text += fmt::format("{}: not stable: {}\n", result.test, reason);
   }
+  text += blocked_lines(report);
   if (report.partial) text += "stopped: not everything was measured\n";
   return text;
 }
