@@ -124,10 +124,14 @@ void add_keys(uint tile, uint step) {
 }
 #endif
 
-// The sum of a dot product's sums, neighbours first.
+// The sum of a dot product's sums, neighbours first. It is precise because the driver would take a scale out of both in some
+// kernels and not in others.
 float whole_dot_product(uint m) {
   [[unroll]] for (uint step = 1; step < DOT_SUMS; step *= 2) {
-    [[unroll]] for (uint i = 0; i < DOT_SUMS; i += 2 * step) dot_product[m][i] += dot_product[m][i + step];
+    [[unroll]] for (uint i = 0; i < DOT_SUMS; i += 2 * step) {
+      precise const float both = dot_product[m][i] + dot_product[m][i + step];
+      dot_product[m][i] = both;
+    }
   }
   return dot_product[m][0];
 }
