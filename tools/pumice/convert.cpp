@@ -37,8 +37,16 @@ Status convert(const ConvertOptions& options) {
         Code::unsupported,
         fmt::format("{}: this is a GGUF file already; convert reads Hugging Face folders", file.path())};
   }
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition,
-             open_model_definition(file, options.mmproj ? Tower::pictures : Tower::main));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if (options.mmproj) {
+    if (!definition->shape().pictures) {
+      return Error{
+          Code::unsupported,
+          fmt::format("{}: --mmproj: a model of the architecture '{}' reads no pictures in its prompts",
+                      file.path(), file.architecture())};
+    }
+    PUMICE_TRY(definition, open_model_definition(file, Tower::pictures));
+  }
   if (!file.has_weights()) {
     return no_weights(file);
   }
