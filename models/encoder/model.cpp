@@ -5,6 +5,7 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "model/gguf_model.h"
+#include "models/decoder/config.h"
 #include "models/decoder/rotary.h"
 
 namespace pumice {
