@@ -379,7 +379,7 @@ TEST_CASE("a picture that is none, and a model that does not see, are errors wit
   picture = {sizeof picture};
   picture.file = "GIF89a and more";
   picture.file_bytes = 15;
-  refused(picture, PUMICE_INVALID_FILE, "PNG or JPEG");
+  refused(picture, PUMICE_UNSUPPORTED, "PNG or JPEG");
   picture = picture_of(image);
   picture.struct_size = 1;
   CHECK(add(chat.get(), "w20", {picture}, error) == PUMICE_INVALID_ARGUMENT);

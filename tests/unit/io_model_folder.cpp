@@ -156,7 +156,8 @@ TEST_CASE("tokenizers of every kind of folder are read from a GGUF file") {
        {{"sentencepiece.bpe.model", spm.build()},
         {"tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer"})"}}}};
   for (const auto& [kind, files] : folders) {
-    CAPTURE(kind);
+    const std::string tokenizer = kind;
+    CAPTURE(tokenizer);
     const TemporaryFolder on_disk;
     GgufBuilder builder = small_file();
     add_file(builder, "config.json", "{}");

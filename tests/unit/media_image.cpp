@@ -211,9 +211,10 @@ TEST_CASE("the error for a file that is not a picture says what was found") {
                                        "ftypheic"sv,
                                        "a HEIC"sv},
                                       {"<svg xmlns="sv, "an SVG"sv}}) {
-    CAPTURE(format);
+    const std::string_view found = format;
+    CAPTURE(found);
     CHECK(says(read_image(folder.write("other.png", begin)),
-               {"other.png", "PNG or JPEG", format, "convert IN OUT.png"}) == "");
+               {"other.png", "PNG or JPEG", found, "convert IN OUT.png"}) == "");
   }
   CHECK(says(read_image(folder.write("note.png", "BM is what I call it")), {"begins with"}) == "");
   CHECK(says(read_image(folder.write("empty.jpg", "")), {"empty.jpg", "PNG or JPEG", "empty"}) == "");
