@@ -51,8 +51,8 @@ Status add_setting(GgufWriter& writer, const std::string& key, const json& value
     for (const json& each : value) flags.push_back(each.get<bool>());
     writer.add_flags(key, flags);
   } else if (all([](const json& each) { return each.is_number_integer(); })) {
-    add_values<int32_t>(writer, key,
-                        value); // as llama.cpp's converter does: parts of llama.cpp read no other
+    // As llama.cpp's converter does: parts of llama.cpp read no others.
+    add_values<int32_t>(writer, key, value);
   } else if (all([](const json& each) { return each.is_number(); })) {
     add_values<float>(writer, key, value);
   } else if (all([](const json& each) { return each.is_string(); })) {

@@ -19,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t files_version = 1;
 constexpr uint64_t small_tensor = 4096; // elements that are not worth a smaller type
 
 // The files that readers of a folder open, beside config.json.
@@ -61,7 +60,7 @@ std::vector<std::string> module_files(const ModelFolder& folder) {
 
 Status add_files(const ModelFile& file, bool vocabulary, GgufWriter& writer) {
   const ModelFolder folder = folder_of(file);
-  writer.add(ModelFolder::gguf_version, files_version);
+  writer.add(ModelFolder::gguf_version, ModelFolder::version);
   const auto key = [](std::string_view name) { return fmt::format("{}{}", ModelFolder::gguf_prefix, name); };
   // Not the folder's own file: that of CTranslate2 says less.
   const std::string config = file.config().dump();

@@ -236,12 +236,12 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file) {
 
 // A GGUF file that holds a Hugging Face folder: its tensors have the folder's names already.
 Status ModelFile::become_folder() {
-  constexpr uint32_t version = 1;
   PUMICE_TRY(const uint32_t found, fields().u32(ModelFolder::gguf_version));
-  if (found != version)
-    return Error{Code::unsupported, fmt::format("{}: field '{}': expected {}, found {}: a later version of "
-                                                "Pumice wrote the file",
-                                                path_, ModelFolder::gguf_version, version, found)};
+  if (found != ModelFolder::version)
+    return Error{Code::unsupported,
+                 fmt::format("{}: field '{}': expected {}, found {}: a later version of "
+                             "Pumice wrote the file",
+                             path_, ModelFolder::gguf_version, ModelFolder::version, found)};
   PUMICE_TRY(folder_, ModelFolder::of_gguf(arrays_, path_));
   PUMICE_TRY(const MappedFile config, folder_.open("config.json"));
   PUMICE_TRY(nlohmann::json settings, parse_json_object(config.bytes(), config.path()));

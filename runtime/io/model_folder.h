@@ -5,6 +5,7 @@
 #include "io/mapped_file.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -24,6 +25,7 @@ public:
   static constexpr std::string_view gguf_prefix = "pumice.file."; // of the key with a file's bytes
   // Whether a GGUF file's metadata holds a model's small files. It has then the version of their form, too.
   static constexpr const char* gguf_version = "pumice.files";
+  static constexpr uint32_t version = 1; // that is written and read
 
   // A folder need not exist: it has no files then.
   ModelFolder(std::filesystem::path folder); // not explicit: a path is a folder wherever one is expected
