@@ -19,6 +19,7 @@ COHERENT_BUFFER(float, projected, ATTENTION_Q); // the whole row: queries, keys 
 
 const uint ROWS = 1;
 const uint TILES = 4; // a head has a multiple of them
+const uint PASS_BLOCKS = 1;
 #define SUMS_WEIGHTS projection.weights
 #define SUMS_SCALES projection.scales
 #define SUMS_X projection.x

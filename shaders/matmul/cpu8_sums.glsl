@@ -3,6 +3,7 @@
 //   ROWS, TILES, LOAD: as in matmul/matmul.params.h
 //   SUMS_WEIGHTS, SUMS_SCALES, SUMS_X: the addresses of the first three, for LOAD_UNIFORM
 //   SUMS_BLOCKS: blocks of 32 along k
+//   PASS_BLOCKS: as many of them are unrolled in the loop over k; it divides SUMS_BLOCKS
 //   HALVES: set for a weight whose tiles have the halves of a column side by side; LOAD is LOAD_UNIFORM then
 #include "common/texels.h"
 
@@ -153,18 +154,21 @@ void add_blocks(uint first_tile, uint first_row, uint row_block[ROWS], out float
     scale[t][0] = 1.0;
     [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m][t] = 0.0;
   }
-  [[dont_unroll]] for (uint kb = 0; kb < SUMS_BLOCKS; ++kb) {
+  [[dont_unroll]] for (uint first = 0; first < SUMS_BLOCKS; first += PASS_BLOCKS) {
+    [[unroll]] for (uint of_pass = 0; of_pass < PASS_BLOCKS; ++of_pass) {
+      const uint kb = first + of_pass;
 #ifdef SCALED
-    [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
+      [[unroll]] for (uint t = 0; t < ABREAST; ++t) {
 #ifdef HEAD
-      const uint head = load_scale(first_tile + t, head_word(kb));
+        const uint head = load_scale(first_tile + t, head_word(kb));
 #else
-      const uint head = 0u;
+        const uint head = 0u;
 #endif
-      const uint word = load_scale(first_tile + t, scale_word(kb));
-      block_scales(head, word, kb % BLOCKS_OF_WORD, scale[t], minimum[t]);
+        const uint word = load_scale(first_tile + t, scale_word(kb));
+        block_scales(head, word, kb % BLOCKS_OF_WORD, scale[t], minimum[t]);
+      }
+#endif
+      add_block(kb, first_tile, first_row, row_block, scale, minimum, sum);
     }
-#endif
-    add_block(kb, first_tile, first_row, row_block, scale, minimum, sum);
   }
 }

@@ -18,6 +18,7 @@ layout(constant_id = 4) const uint EPILOGUE = 0;
 layout(constant_id = 5) const uint ACTIVATION = 0;
 layout(constant_id = 6) const uint ROUTED = 0;
 layout(constant_id = 15) const uint ROW_BLOCKS = 0;
+layout(constant_id = 17) const uint PASS_BLOCKS = 1;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
