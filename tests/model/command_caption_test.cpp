@@ -87,8 +87,8 @@ TEST_CASE("caption reads lines of text with TrOCR as transformers does, with its
     const std::string picture = (folder.path() / "line.png").string();
     REQUIRE(write_png(slopes(), picture).ok());
     const auto tokens = [&](const char* beams) -> json {
-      const CommandResult result = pumice_command(
-          {"caption", folder.path().string(), picture, "-n", "8", "--beams", beams, "--json", "--no-cache"});
+      const CommandResult result =
+          pumice_command({"caption", folder.path().string(), picture, "-n", "8", "--beams", beams, "--json"});
       INFO(result.err);
       REQUIRE(result.status == 0);
       return json::parse(result.out)["tokens"];
@@ -107,7 +107,7 @@ TEST_CASE("caption writes about pictures, draws where it looked and refuses what
   REQUIRE(write_png(picture(77), path("b.png")).ok());
   REQUIRE(write_png(Image{1, 1, {9, 200, 3}}, path("dot.png")).ok());
   const auto caption = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"caption", model, "-n", "8", "--no-cache"});
+    arguments.insert(arguments.begin(), {"caption", model, "-n", "8"});
     const CommandResult result = pumice_command(arguments);
     INFO(result.err);
     REQUIRE(result.status == 0);

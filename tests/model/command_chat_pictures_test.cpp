@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> plain = {"--temp", "0", "-n", "4", "--no-cache", "--kv", "f32"};
+const std::vector<std::string> plain = {"--temp", "0", "-n", "4", "--kv", "f32"};
 
 CommandResult chat(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "chat");
@@ -47,9 +47,7 @@ TEST_CASE("a picture stands in the prompt where the template has it") {
   CAPTURE(shown.err);
   REQUIRE(shown.status == 0);
   const auto captioned = [&](const std::string& picture) {
-    return pumice_command(
-               {"caption", model, picture, "--prompt", "w4 <image> w20 w21 w6", "-n", "4", "--no-cache"})
-        .out;
+    return pumice_command({"caption", model, picture, "--prompt", "w4 <image> w20 w21 w6", "-n", "4"}).out;
   };
   CHECK(shown.out == captioned(a));
   CHECK(chat({model, "--image", b, "w20 w21"}).out == captioned(b));

@@ -18,7 +18,7 @@ const std::filesystem::path model = pretrained_folder() / "chat-2m.gguf";
 
 CommandResult chat(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"chat", model.string()});
-  arguments.insert(arguments.end(), {"--temp", "0", "--no-cache"});
+  arguments.insert(arguments.end(), {"--temp", "0"});
   return pumice_command(arguments);
 }
 
@@ -41,7 +41,7 @@ TEST_CASE("chat answers one question with plain text") {
   CAPTURE(result.err);
   CHECK(result.status == 0);
   CHECK(result.out == "2 plus 3 is 5.\n");
-  CHECK(pumice_command({"chat", model.string(), "--temp", "0", "--no-cache"}, "What does a cow say?\n").out ==
+  CHECK(pumice_command({"chat", model.string(), "--temp", "0"}, "What does a cow say?\n").out ==
         "A cow says moo.\n");
   CHECK(chat({"What is 2 plus 3?", "-n", "2"}).out.size() < result.out.size());
 }

@@ -43,7 +43,7 @@ public:
   }
 
   std::vector<std::string> arguments(const std::vector<std::string>& more) const {
-    std::vector<std::string> all = {"chat", folder.path().string(), "--temp", "0", "-n", "5", "--no-cache"};
+    std::vector<std::string> all = {"chat", folder.path().string(), "--temp", "0", "-n", "5"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

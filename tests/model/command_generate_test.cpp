@@ -46,8 +46,8 @@ FIXTURE_TEST_CASE("generate --json gives the reference's greedy ids") {
     if (!ids.empty()) ids += ',';
     ids += std::to_string(id);
   }
-  const CommandResult result = pumice_command({"generate", model.string(), "--ids", ids, "-n", "12", "--temp",
-                                               "0", "--ignore-eos", "--json", "--no-cache"});
+  const CommandResult result = pumice_command(
+      {"generate", model.string(), "--ids", ids, "-n", "12", "--temp", "0", "--ignore-eos", "--json"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   const json object = json::parse(result.out);
@@ -57,7 +57,7 @@ FIXTURE_TEST_CASE("generate --json gives the reference's greedy ids") {
 
   const CommandResult from_file =
       pumice_command({"generate", model.string(), "--inputs", (model / "expected.safetensors").string(),
-                      "--ignore-eos", "--json", "--no-cache", "--chunk", "3"});
+                      "--ignore-eos", "--json", "--chunk", "3"});
   CAPTURE(from_file.err);
   REQUIRE(from_file.status == 0);
   CHECK(json::parse(from_file.out)["ids"] == object["ids"]);
@@ -69,10 +69,9 @@ FIXTURE_TEST_CASE("eval gives the reference's logits and hidden states") {
   const TemporaryFolder temporary;
   for (const char* chunk : {"7", "128"}) {
     const std::filesystem::path out = temporary.path() / "out.safetensors";
-    const CommandResult result =
-        pumice_command({"eval", model.string(), "--inputs", (model / "expected.safetensors").string(),
-                        "--outputs", out.string(), "--output", "hidden_states.0", "--output",
-                        "hidden_states.2", "--chunk", chunk, "--no-cache"});
+    const CommandResult result = pumice_command(
+        {"eval", model.string(), "--inputs", (model / "expected.safetensors").string(), "--outputs",
+         out.string(), "--output", "hidden_states.0", "--output", "hidden_states.2", "--chunk", chunk});
     CAPTURE(result.err);
     REQUIRE(result.status == 0);
     CHECK(result.out == "");
@@ -102,8 +101,8 @@ FIXTURE_TEST_CASE("eval runs the same with padding on either side") {
       {"input_ids", "I64", {2, columns}, std::as_bytes(std::span(padded))},
       {"attention_mask", "I64", {2, columns}, std::as_bytes(std::span(mask))}};
   REQUIRE(write_safetensors(in, entries).ok());
-  const CommandResult result = pumice_command(
-      {"eval", model.string(), "--inputs", in.string(), "--outputs", out.string(), "--no-cache"});
+  const CommandResult result =
+      pumice_command({"eval", model.string(), "--inputs", in.string(), "--outputs", out.string()});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   const std::vector<float> logits = floats(open(out), "logits"), wanted = floats(expected, "logits");
@@ -120,7 +119,7 @@ FIXTURE_TEST_CASE("eval runs the same with padding on either side") {
 namespace {
 
 json generate_json(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {"generate", "--json", "--no-cache"};
+  std::vector<std::string> arguments = {"generate", "--json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const CommandResult result = pumice_command(arguments);
   INFO(result.err);

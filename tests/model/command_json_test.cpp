@@ -61,8 +61,7 @@ TEST_CASE("run --json says what was generated and why it ended") {
   CHECK(counted["reused_tokens"] == 0);
   CHECK(counted["device"] != "");
   const std::string plain =
-      pumice_command({"run", model, "-n", "6", "--temp", "0", "--no-cache"}, std::string("Once upon a time"))
-          .out;
+      pumice_command({"run", model, "-n", "6", "--temp", "0"}, std::string("Once upon a time")).out;
   CHECK("Once upon a time" + counted["text"].get<std::string>() + "\n" == plain);
   CHECK(object_of({"run", model, "-n", "40", "--temp", "0", "--stop", "girl"})["finish_reason"] ==
         "stop string");

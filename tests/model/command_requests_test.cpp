@@ -21,7 +21,7 @@ using nlohmann::json;
 namespace {
 
 CommandResult generate(std::vector<std::string> arguments, const std::string& input = "") {
-  arguments.insert(arguments.begin(), {"generate", fixtures().story().string(), "--no-cache"});
+  arguments.insert(arguments.begin(), {"generate", fixtures().story().string()});
   return pumice_command(arguments, input);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("generate answers a request before the next one is there") {
   for (const std::string& model : {fixtures().story().string(), fixtures().model("t5").string()}) {
     CAPTURE(model);
     std::filesystem::remove(out);
-    CommandProcess process({"generate", model, "--requests", "-", "-n", "4", "--no-cache"}, [&] {
+    CommandProcess process({"generate", model, "--requests", "-", "-n", "4"}, [&] {
       redirect(0, pipe.c_str(), O_RDONLY);
       redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
       redirect(2, "/dev/null", O_WRONLY);
@@ -163,7 +163,7 @@ TEST_CASE("generate answers a request before the next one is there") {
 TEST_CASE("generate answers requests with an encoder-decoder as it does its options") {
   const std::string t5 = fixtures().model("t5").string();
   const auto run = [&](std::vector<std::string> arguments, const std::string& input = "") {
-    arguments.insert(arguments.begin(), {"generate", t5, "--no-cache"});
+    arguments.insert(arguments.begin(), {"generate", t5});
     if (std::ranges::count(arguments, "-n") == 0) arguments.insert(arguments.end(), {"-n", "9"});
     return objects_of(pumice_command(arguments, input));
   };

@@ -8,7 +8,7 @@ namespace {
 
 CommandResult run(const std::string& model, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"run", model});
-  arguments.insert(arguments.end(), {"--temp", "0", "--no-cache"});
+  arguments.insert(arguments.end(), {"--temp", "0"});
   return pumice_command(arguments);
 }
 
@@ -25,7 +25,7 @@ TEST_CASE("run goes on with the prompt and tells its figures apart from the text
   CHECK(result.err.find("per decode step") != std::string::npos);
 
   const std::string prompt = "Once upon a time";
-  const CommandResult piped = pumice_command({"run", model, "-n", "40", "--temp", "0", "--no-cache"}, prompt);
+  const CommandResult piped = pumice_command({"run", model, "-n", "40", "--temp", "0"}, prompt);
   CHECK(piped.out == result.out);
   // From nothing but the token that begins a text.
   CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
@@ -40,7 +40,7 @@ TEST_CASE("run tells compiling apart from reading the prompt") {
   };
   const CommandResult result = speed({"--cache", cache.path().string()});
   CHECK(result.err.find("\ncompiled ") != std::string::npos);
-  const nlohmann::json object = nlohmann::json::parse(speed({"--no-cache", "--json"}).out);
+  const nlohmann::json object = nlohmann::json::parse(speed({"--json"}).out);
   CHECK(object["compiled_kernels"] > 5);
   CHECK(object["compile_seconds"] > 0);
   if (object["device"].get<std::string>().starts_with("llvmpipe")) {
@@ -64,8 +64,7 @@ TEST_CASE("run tells the seed where it matters, and counts in plain words") {
   const CommandResult certain = run(model, {"Once", "-n", "1"});
   CHECK(certain.err.find("seed") == std::string::npos);
   CHECK(certain.err.find("generated 1 token;") != std::string::npos);
-  const CommandResult drawn =
-      pumice_command({"run", model, "Once", "-n", "2", "--seed", "7", "--temp", "1", "--no-cache"});
+  const CommandResult drawn = pumice_command({"run", model, "Once", "-n", "2", "--seed", "7", "--temp", "1"});
   CHECK(drawn.err.find(", seed 7\n") != std::string::npos);
   CHECK(drawn.err.find("generated 2 tokens,") != std::string::npos);
 }
@@ -73,8 +72,7 @@ TEST_CASE("run tells the seed where it matters, and counts in plain words") {
 TEST_CASE("run gives the same text for the same seed") {
   const std::string model = fixtures().story().string();
   const auto text = [&](const char* seed) {
-    return pumice_command({"run", model, "Once", "-n", "30", "--seed", seed, "--temp", "1.5", "--no-cache"})
-        .out;
+    return pumice_command({"run", model, "Once", "-n", "30", "--seed", seed, "--temp", "1.5"}).out;
   };
   const std::string first = text("1");
   CHECK(first.find("Once") == 0);

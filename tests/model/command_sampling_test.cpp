@@ -15,7 +15,7 @@ const std::string model = stories_model().string();
 
 CommandResult generate(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"generate", model, "--prompt", "Once upon a time", "--ignore-eos",
-                                       "--no-cache", "--json", "--seed", "1"});
+                                       "--json", "--seed", "1"});
   return pumice_command(arguments);
 }
 

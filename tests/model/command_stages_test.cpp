@@ -17,9 +17,8 @@ using nlohmann::json;
 namespace {
 
 const std::string model = stories_model().string();
-const std::vector<std::string> generate = {"generate", model,    "--no-cache", "--ids", "1,403,407",
-                                           "--ids",    "1,500",  "-n",         "9",     "--temp",
-                                           "1",        "--seed", "5",          "--json"};
+const std::vector<std::string> generate = {"generate", model,    "--ids", "1,403,407", "--ids", "1,500", "-n",
+                                           "9",        "--temp", "1",     "--seed",    "5",     "--json"};
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -126,7 +125,7 @@ TEST_CASE("cuts that do not fit are refused") {
 
 TEST_CASE("plan-split finds cuts and says what each device does alone") {
   const CommandResult result =
-      pumice_command({"plan-split", model, "--no-cache", "--devices", "0,0", "--context", "256", "--json"});
+      pumice_command({"plan-split", model, "--devices", "0,0", "--context", "256", "--json"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   const json plan = json::parse(result.out);
@@ -136,7 +135,7 @@ TEST_CASE("plan-split finds cuts and says what each device does alone") {
   CHECK(all["bytes"].size() == 2);
   CHECK(all["decode_tokens_per_second"].get<double>() > 0);
   CHECK(plan["ways"][1]["layers"] == json::array({5}));
-  const CommandResult one = pumice_command({"plan-split", model, "--no-cache"});
+  const CommandResult one = pumice_command({"plan-split", model});
   CHECK(one.status == 1);
   CHECK(one.err.find("--devices") != std::string::npos);
 }
@@ -171,7 +170,7 @@ void check_memory(const std::vector<std::string>& arguments, const std::vector<s
 TEST_CASE("stages take as much memory as plan-split says") {
   const auto cut =
       [](const char* layers) { // of the same cuts, which plan-split would choose by what it measures
-        return std::vector<std::string>{"--devices", "0,0,0", "--no-cache", "--split", layers};
+        return std::vector<std::string>{"--devices", "0,0,0", "--split", layers};
       };
   check_memory({"run", model, "Once", "-n", "2", "--context", "128"}, {model, "--context", "128"},
                cut("2,1,2"));
@@ -184,8 +183,8 @@ TEST_CASE("stages take as much memory as plan-split says") {
 
 TEST_CASE("plan-split measures an encoder's layers and its decoder's") {
   const std::string dates = dates_model().string();
-  const CommandResult result = pumice_command({"plan-split", dates, "--no-cache", "--devices", "0,0",
-                                               "--sequences", "4", "--link", "2,100", "--json"});
+  const CommandResult result = pumice_command(
+      {"plan-split", dates, "--devices", "0,0", "--sequences", "4", "--link", "2,100", "--json"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   const json ways = json::parse(result.out)["ways"];
@@ -194,8 +193,7 @@ TEST_CASE("plan-split measures an encoder's layers and its decoder's") {
   CHECK(ways[0]["decode_tokens_per_second"].get<double>() < 1 / (2 * 0.002)); // two hops of 2 ms
   CHECK(ways[0]["sequences_tokens_per_second"].get<double>() < 4 / (2 * 0.002));
   CHECK(ways[1]["decode_tokens_per_second"].get<double>() > 0);
-  const CommandResult link =
-      pumice_command({"plan-split", dates, "--no-cache", "--devices", "0,0", "--link", "2"});
+  const CommandResult link = pumice_command({"plan-split", dates, "--devices", "0,0", "--link", "2"});
   CHECK(fails_saying(link, {"--link takes two numbers"}) == "");
 }
 
@@ -207,8 +205,7 @@ TEST_CASE("a model in two processes continues prompts as in one") {
 
 TEST_CASE("a text from two processes is the same in a file") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
-  const std::vector<std::string> run = {"run", model, "--no-cache", "Once upon a time",
-                                        "-n",  "4",   "--temp",     "0"};
+  const std::vector<std::string> run = {"run", model, "Once upon a time", "-n", "4", "--temp", "0"};
   const CommandResult one = pumice_command(run);
   const CommandResult two = mpirun({{2, run}});
   CAPTURE(two.err);
@@ -218,7 +215,7 @@ TEST_CASE("a text from two processes is the same in a file") {
 
 TEST_CASE("plan-split measures the devices of several processes, and what links them") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
-  const std::vector<std::string> plan = {"plan-split", model, "--no-cache", "--context", "256", "--json"};
+  const std::vector<std::string> plan = {"plan-split", model, "--context", "256", "--json"};
   const CommandResult result = mpirun({{3, plan}});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
@@ -273,9 +270,8 @@ TEST_CASE("processes that do not fit together are refused") {
 TEST_CASE("copies of a translator divide lines, whose translations come in their order") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::string dates = dates_model().string();
-  check_copies({"translate", dates, "--no-cache", "--sequences", "4"}, some_dates(), true);
-  check_copies({"translate", dates, "--no-cache", "--beams", "3", "--n-best", "2", "--json"}, some_dates(),
-               true);
+  check_copies({"translate", dates, "--sequences", "4"}, some_dates(), true);
+  check_copies({"translate", dates, "--beams", "3", "--n-best", "2", "--json"}, some_dates(), true);
 }
 
 TEST_CASE("copies of a decoder divide requests, and draw as one copy does") {
@@ -288,9 +284,8 @@ TEST_CASE("copies of a decoder divide requests, and draw as one copy does") {
     if (i == 7) request["seed"] = 99;
     requests += request.dump() + "\n";
   }
-  check_copies(
-      {"generate", model, "--no-cache", "--requests", "-", "--temp", "1", "--seed", "5", "--sequences", "3"},
-      requests, true);
+  check_copies({"generate", model, "--requests", "-", "--temp", "1", "--seed", "5", "--sequences", "3"},
+               requests, true);
 }
 
 TEST_CASE("copies of an encoder divide lines, whose vectors come in their order") {
@@ -299,12 +294,12 @@ TEST_CASE("copies of an encoder divide lines, whose vectors come in their order"
   write_word_folder(folder, "bert");
   std::string lines;
   for (uint32_t i = 0; i < 17; ++i) lines += words(std::vector<uint32_t>{5 + i, 30 + 3 * i, 7}) + "\n";
-  check_copies({"embed", folder.path().string(), "--no-cache"}, lines, false);
+  check_copies({"embed", folder.path().string()}, lines, false);
 }
 
 TEST_CASE("with copies, the lines before a wrong one are answered before its error") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
-  const std::vector<std::string> generate_requests = {"generate", model,        "--no-cache", "--requests",
+  const std::vector<std::string> generate_requests = {"generate", model,        "--requests",
                                                       "-",        "--replicas", "2"};
   std::string requests;
   for (int i = 0; i < 5; ++i) requests += json{{"prompt", "Once"}, {"count", 2}}.dump() + "\n";
@@ -317,8 +312,7 @@ TEST_CASE("with copies, the lines before a wrong one are answered before its err
 }
 
 TEST_CASE("copies that the processes cannot be divided into, and what copies cannot do, are refused") {
-  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache", "--replicas",
-                                              "2"};
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--replicas", "2"};
   CHECK(fails_saying(pumice_command(translate), {"start the command with mpirun"}) == "");
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const CommandResult three = mpirun({{3, translate}});
@@ -330,8 +324,8 @@ TEST_CASE("copies that the processes cannot be divided into, and what copies can
 }
 
 TEST_CASE("a translator on two devices and in two processes translates as on one") {
-  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache",
-                                              "--json",    "le 3 mars 2021",       "12 April 1999"};
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--json", "le 3 mars 2021",
+                                              "12 April 1999"};
   const CommandResult one = pumice_command(translate);
   REQUIRE(one.status == 0);
   const CommandResult two = pumice_command(with(translate, {"--devices", "0,0,0"}));
@@ -357,8 +351,7 @@ TEST_CASE("a run that was ended goes on after the lines that it answered") {
   const TemporaryFolder folder;
   const std::string kept = (folder.path() / "kept").string();
   const std::string lines = some_dates();
-  const std::vector<std::string> translate = {"translate", dates_model().string(), "--no-cache",
-                                              "--sequences", "4"};
+  const std::vector<std::string> translate = {"translate", dates_model().string(), "--sequences", "4"};
   const CommandResult whole = pumice_command(translate, lines);
   REQUIRE(whole.status == 0);
   const std::vector<std::string> resuming = with(translate, {"--resume", kept});
@@ -388,7 +381,7 @@ TEST_CASE("requests that go on have the index and the seed that they have in one
     if (i == 3) requests += "\n";
     if (i == 4) some = requests;
   }
-  const std::vector<std::string> generate_requests = {"generate", model, "--no-cache", "--temp", "1",
+  const std::vector<std::string> generate_requests = {"generate", model, "--temp",     "1",
                                                       "--seed",   "5",   "--requests", "-"};
   const CommandResult whole = pumice_command(generate_requests, requests);
   REQUIRE(whole.status == 0);

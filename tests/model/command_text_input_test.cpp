@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-const std::vector<std::string> few = {"-n", "12", "--temp", "0", "--no-cache"};
+const std::vector<std::string> few = {"-n", "12", "--temp", "0"};
 
 CommandResult run(std::vector<std::string> arguments, const std::string* input = nullptr) {
   arguments.insert(arguments.begin(), {"run", fixtures().story().string()});

@@ -12,7 +12,7 @@ namespace {
 
 CommandResult transcribe(const std::string& model, const std::string& audio,
                          std::vector<std::string> arguments = {}) {
-  arguments.insert(arguments.begin(), {"transcribe", model, audio, "--no-cache"});
+  arguments.insert(arguments.begin(), {"transcribe", model, audio});
   return pumice_command(arguments);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("transcribe writes subtitles, of several files into a folder") {
   const std::string a = folder.write("a.wav", sound).string(), b = folder.write("b.wav", sound).string();
   const auto run = [&](std::vector<std::string> arguments, const std::string* input = nullptr) {
     arguments.insert(arguments.begin(), {"transcribe", whisper});
-    arguments.insert(arguments.end(), {"--language", "en", "-n", "30", "--no-cache"});
+    arguments.insert(arguments.end(), {"--language", "en", "-n", "30"});
     return pumice_command(arguments, input);
   };
   const CommandResult srt = run({a, "--srt"}), vtt = run({a, "--vtt"});

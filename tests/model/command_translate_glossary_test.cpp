@@ -23,7 +23,7 @@ struct Words {
     return (folder.path() / "glossary.tsv").string();
   }
   CommandResult translate(std::vector<std::string> arguments, const std::string* input = nullptr) const {
-    arguments.insert(arguments.begin(), {"translate", model, "-n", "20", "--no-cache"});
+    arguments.insert(arguments.begin(), {"translate", model, "-n", "20"});
     CommandResult result = pumice_command(arguments, input);
     INFO(result.err);
     REQUIRE(result.status == 0);
@@ -96,8 +96,7 @@ TEST_CASE("translate --glossary says which line and field is wrong") {
 TEST_CASE("translate --glossary: a text that has no room for its terms is named") {
   const Words words;
   const std::string terms = words.glossary("w40\tw201 w202 w203\n");
-  const CommandResult cut =
-      pumice_command({"translate", words.model, "w40", "--glossary", terms, "-n", "2", "--no-cache"});
+  const CommandResult cut = pumice_command({"translate", words.model, "w40", "--glossary", terms, "-n", "2"});
   CHECK(cut.status == 0);
   CHECK(cut.err.find("text 1: the translation lacks a term of the glossary") != std::string::npos);
   CHECK(cut.err.find("--count") != std::string::npos);

@@ -44,7 +44,7 @@ struct Translator {
     }
   }
   json tokens(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {"translate", model, "-n", "9", "--json", "--no-cache"});
+    arguments.insert(arguments.begin(), {"translate", model, "-n", "9", "--json"});
     const CommandResult result = pumice_command(arguments);
     INFO(result.err);
     REQUIRE(result.status == 0);

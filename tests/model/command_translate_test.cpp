@@ -51,7 +51,7 @@ struct Words {
     return ids;
   }
   CommandResult translate(std::vector<std::string> arguments, const std::string* input = nullptr) const {
-    arguments.insert(arguments.begin(), {"translate", model, "-n", "12", "--no-cache"});
+    arguments.insert(arguments.begin(), {"translate", model, "-n", "12"});
     const CommandResult result = pumice_command(arguments, input);
     INFO(result.err);
     REQUIRE(result.status == 0);
@@ -163,8 +163,7 @@ TEST_CASE("translate knows tasks, prefixes and target languages") {
   json config = json::parse(std::ifstream(words.folder.path() / "config.json"));
   config["task_specific_params"]["a_to_b"] = {{"prefix", start}, {"num_beams", 4}, {"max_length", 13}};
   words.folder.write("config.json", config.dump());
-  const CommandResult task =
-      pumice_command({"translate", words.model, rest, "--task", "a_to_b", "--json", "--no-cache"});
+  const CommandResult task = pumice_command({"translate", words.model, rest, "--task", "a_to_b", "--json"});
   REQUIRE(task.status == 0);
   CHECK(Words::up_to_end(json::parse(task.out)["tokens"].get<std::vector<int64_t>>()) == words.beams);
   CHECK(fails_saying(words.fail({"--task", "b_to_a"}), {"--task b_to_a", "its tasks are a_to_b"}) == "");
@@ -266,9 +265,8 @@ FIXTURE_TEST_CASE("translate --alignment links each word to the one that its tok
 }
 
 TEST_CASE("translate --alignment counts words, not their pieces") {
-  const json linked = json::parse(pumice_command({"translate", dates_model().string(), "le 3 mars 2021",
-                                                  "--json", "--alignment", "--no-cache"})
-                                      .out);
+  const json linked = json::parse(
+      pumice_command({"translate", dates_model().string(), "le 3 mars 2021", "--json", "--alignment"}).out);
   REQUIRE(!linked["alignment"].empty());
   for (size_t n = 0; n < linked["alignment"].size(); ++n) {
     CHECK(linked["alignment"][n][1] == n);

@@ -142,12 +142,12 @@ FIXTURE_TEST_CASE("a file of whisper.cpp names its tokens, its settings and its 
     CHECK(suppresses(id)); // ♪ begins with the last
   for (const uint32_t id : {uint32_t{'-'}, uint32_t{'a'}, 256u}) CHECK(!suppresses(id));
 
-  const auto info = pumice_command({"inspect", path, "--json", "--no-cache"});
+  const auto info = pumice_command({"inspect", path, "--json"});
   CAPTURE(info.err);
   REQUIRE(info.status == 0);
   CHECK(nlohmann::json::parse(info.out)["format"] == "ggml (whisper.cpp)");
   const std::string sound = folder.write("sound.wav", wav_bytes(wail(20000))).string();
-  const auto heard = pumice_command({"transcribe", path, sound, "--json", "-n", "20", "--no-cache"});
+  const auto heard = pumice_command({"transcribe", path, sound, "--json", "-n", "20"});
   CAPTURE(heard.err);
   REQUIRE(heard.status == 0);
   const nlohmann::json answer = nlohmann::json::parse(heard.out);

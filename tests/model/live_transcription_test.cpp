@@ -124,8 +124,8 @@ TEST_CASE("transcribe --live prints what raw samples say") {
     floats.append(reinterpret_cast<const char*>(&rounded), 4);
   }
   const auto run = [&](const std::string& input, std::vector<std::string> more) {
-    more.insert(more.begin(), {"transcribe", folder.path().string(), "-", "--language", "en", "-n", "8",
-                               "--no-fallback", "--no-cache"});
+    more.insert(more.begin(),
+                {"transcribe", folder.path().string(), "-", "--language", "en", "-n", "8", "--no-fallback"});
     return pumice_command(more, input);
   };
   const CommandResult json = run(whole, {"--live", "--json"}), text = run(whole, {"--live"});
@@ -144,7 +144,7 @@ TEST_CASE("transcribe --live prints what raw samples say") {
   CAPTURE(raw.err);
   REQUIRE(raw.status == 0);
   CHECK(nlohmann::json::parse(raw.out)["duration"] == static_cast<double>(sound.size()) / 16000);
-  CHECK(fails_saying(pumice_command({"transcribe", folder.path().string(), "a.wav", "--live", "--no-cache"}),
+  CHECK(fails_saying(pumice_command({"transcribe", folder.path().string(), "a.wav", "--live"}),
                      {"--live", "'-'"}) == "");
   CHECK(fails_saying(run(whole, {"--live", "--srt"}), {"--live", "--srt"}) == "");
   for (const std::vector<std::string>& none : {std::vector<std::string>{"--live"}, {"--raw", "s16"}})

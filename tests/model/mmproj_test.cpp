@@ -17,7 +17,7 @@ std::vector<SeeingModel> seeing_models() {
   return {llava(), smolvlm(), gemma3_vision(), qwen2_5_vl()};
 }
 
-const std::vector<std::string> plain = {"--temp", "0", "-n", "12", "--no-cache"};
+const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};
 
 CommandResult run(std::vector<std::string> arguments, const std::vector<std::string>& options = plain) {
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -193,8 +193,7 @@ TEST_CASE("a vocabulary without the token of pictures: another stands for them")
   CHECK(tokens.token == 0);
   CHECK(tokens.markup.picture == "<unk>");
   const std::string picture = known.pictures()[0];
-  const std::vector<std::string> prompt = {"--prompt", "look: <image> what?", "--temp", "0", "-n",
-                                           "12",       "--no-cache"};
+  const std::vector<std::string> prompt = {"--prompt", "look: <image> what?", "--temp", "0", "-n", "12"};
   CHECK(output({"caption", pair.text, picture}, prompt) == output({"caption", known.text, picture}, prompt));
 }
 

@@ -272,7 +272,7 @@ TEST_CASE("Qwen 2.5-VL: caption, chat and generate show pictures of their own si
   const std::filesystem::path fixture = fixtures().model(name) / "expected.safetensors";
   const Answers answers(fixture);
   const std::string expected = words(answers.ids("generated_ids", 0)) + "\n";
-  const std::vector<std::string> plain = {"--temp", "0", "-n", "12", "--no-cache"};
+  const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), plain.begin(), plain.end());
     const CommandResult result = pumice_command(arguments);

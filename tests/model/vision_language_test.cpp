@@ -84,7 +84,7 @@ TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
   REQUIRE(write_png(patterned_picture(29, 61), image).ok());
   const std::string expected = words(answers.ids("generated_ids", 0)) + "\n";
   const std::string prompt = prompt_text(answers, 311, "<image>");
-  const std::vector<std::string> plain = {"--temp", "0", "-n", "12", "--no-cache"};
+  const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), plain.begin(), plain.end());
     const CommandResult result = pumice_command(arguments);
@@ -193,14 +193,14 @@ TEST_CASE("Gemma 3: chat and generate show pictures") {
   const std::filesystem::path fixture = fixtures().model("gemma3-vision") / "expected.safetensors";
   const Answers answers(fixture);
   folder.write("chat_template.jinja", text_of_prompt(answers, gemma3_vision()));
-  const CommandResult shown = pumice_command({"chat", model, "--image", a, "--image", b, "w9", "--temp", "0",
-                                              "-n", "12", "--no-cache", "--kv", "f32"});
+  const CommandResult shown = pumice_command(
+      {"chat", model, "--image", a, "--image", b, "w9", "--temp", "0", "-n", "12", "--kv", "f32"});
   CAPTURE(shown.err);
   CHECK(shown.out == words(answers.ids("generated_ids", 0)) + "\n");
   const std::string written = (folder.path() / "written.safetensors").string();
   const CommandResult generated =
       pumice_command({"generate", model, "--inputs", fixture.string(), "--outputs", written, "--ignore-eos",
-                      "--temp", "0", "-n", "12", "--no-cache"});
+                      "--temp", "0", "-n", "12"});
   CAPTURE(generated.err);
   REQUIRE(generated.status == 0);
   CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
