@@ -54,6 +54,9 @@ echo "$links links in ${#pages[@]} pages"
 
 # ---- commands ----
 
+# What Mesa compiled stays where it is, for all tests: else this one would compile each kernel again.
+export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}}
+mkdir -p "$MESA_SHADER_CACHE_DIR"
 export XDG_CACHE_HOME=$folder/cache  # compiled kernels are shared by the commands, and nothing is left behind
 export HOME=$folder
 seen=$folder/seen
