@@ -118,16 +118,28 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
                                    const std::filesystem::path& path, const ConversionOptions& options,
                                    const Progress& progress) {
   const Result<GgufModel> made = definition.gguf(file);
+  const bool can_be_folder = fits_as_folder(file, definition);
+  const auto as_folder = [&](const std::string& why) {
+    return convert_folder(file, definition, path, options, progress, why);
+  };
   if (!made.ok()) {
-    if (made.error().code != Code::unsupported || !fits_as_folder(file, definition)) return made.error();
-    return convert_folder(file, definition, path, options, progress);
+    if (made.error().code != Code::unsupported || !can_be_folder) return made.error();
+    return as_folder(fmt::format("{}: llama.cpp has no form for models of the architecture '{}'", file.path(),
+                                 file.architecture()));
+  }
+  if (can_be_folder) {
+    if (const std::string why = needs_folder(file, options.vocabulary); !why.empty()) return as_folder(why);
   }
   const GgufModel& model = *made;
   Conversion conversion;
   GgufWriter writer;
   PUMICE_CHECK(add_settings(model, file, definition, options.type, writer));
-  if (const uint32_t rows = vocabulary_of(definition); rows > 0)
-    PUMICE_CHECK(add_vocabulary(file, rows, options.vocabulary, writer, conversion.notes));
+  if (const uint32_t rows = vocabulary_of(definition); rows > 0) {
+    const Status added = add_vocabulary(file, rows, options.vocabulary, writer, conversion.notes);
+    if (!added.ok() && added.error().code == Code::unsupported && can_be_folder)
+      return as_folder(added.error().message);
+    PUMICE_CHECK(added);
+  }
   std::vector<TensorType> types;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {

@@ -1,5 +1,6 @@
 #include "convert/folder_conversion.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -37,16 +38,24 @@ constexpr const char* older_vocabulary_files[] = {
     "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model",
     "spm.model", "source.spm", "target.spm"};
 
+// The modules of a model of sentence-transformers; no list if there is none.
+json modules_of(const ModelFolder& folder) {
+  const Result<MappedFile> file = folder.open("modules.json");
+  return file.ok() ? json::parse(as_text(file->bytes()), nullptr, /*allow_exceptions=*/false) : json();
+}
+
+// A field that is a text.
+std::string text_of(const json& object, const char* name) {
+  const json value = object.is_object() ? object.value(name, json()) : json();
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
 // The files of the modules that follow a model of sentence-transformers.
 std::vector<std::string> module_files(const ModelFolder& folder) {
   std::vector<std::string> modules = {"1_Pooling"};
-  if (const Result<MappedFile> file = folder.open("modules.json"); file.ok()) {
-    const json listed = json::parse(as_text(file->bytes()), nullptr, /*allow_exceptions=*/false);
-    if (listed.is_array()) modules.clear();
-    for (const json& each : listed) {
-      const json path = each.is_object() ? each.value("path", json()) : json();
-      if (path.is_string()) modules.push_back(path.get<std::string>());
-    }
+  if (const json listed = modules_of(folder); listed.is_array()) {
+    modules.clear();
+    for (const json& each : listed) modules.push_back(text_of(each, "path"));
   }
   std::vector<std::string> names;
   for (const std::string& module : modules) {
@@ -108,9 +117,23 @@ bool fits_as_folder(const ModelFile& file, const ModelDefinition& definition) {
   return !file.ranked_tokens() && !reads_pictures_in_prompts && (shape.encoder || !has_gguf_name(file));
 }
 
+std::string needs_folder(const ModelFile& file, bool vocabulary) {
+  const ModelFolder folder = folder_of(file);
+  const json modules = modules_of(folder);
+  const bool dense = modules.is_array() && std::ranges::any_of(modules, [](const json& each) {
+                       return text_of(each, "type").ends_with(".Dense");
+                     });
+  if (dense)
+    return fmt::format("{}: llama.cpp has no form for dense layers after a model",
+                       folder.path("modules.json"));
+  if (vocabulary && file.tokenizer_path().empty() && load_tokenizer(file).ok())
+    return fmt::format("{}: there is no tokenizer.json, and GGUF's vocabulary is made of one", file.path());
+  return "";
+}
+
 Result<Conversion> convert_folder(const ModelFile& file, const ModelDefinition& definition,
                                   const std::filesystem::path& path, const ConversionOptions& options,
-                                  const Progress& progress) {
+                                  const Progress& progress, const std::string& why) {
   PUMICE_TRY(const auto uses, tensor_uses(file, definition));
   Conversion conversion;
   GgufWriter writer;
@@ -132,9 +155,7 @@ Result<Conversion> convert_folder(const ModelFile& file, const ModelDefinition& 
   if (fallen_back > 0)
     conversion.notes.push_back(fallback_note(file.path(), fallen_back, tensors.size(), options.type));
   conversion.notes.push_back(
-      fmt::format("{}: llama.cpp has no form for models of the architecture '{}': only "
-                  "Pumice reads the file",
-                  file.path(), file.architecture()));
+      fmt::format("{}, so the file holds the folder: only Pumice reads the file", why));
   PUMICE_CHECK(writer.open(path));
   const WriteBytes write = [&](std::span<const std::byte> bytes) { return writer.write(bytes); };
   uint64_t done = 0;

@@ -1,5 +1,6 @@
 #include "text/formats/gguf_vocabulary_writer.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -149,6 +150,8 @@ private:
     if (!split) {
       return root_.at("pre_tokenizer").unsupported("a split that GGUF has a name for");
     }
+    const GgufSplit* paired = find_gguf_split("roberta-bpe"); // the same split where the patterns are
+    if (pairs_as_roberta() && std::ranges::equal(paired->patterns, split->patterns)) split = paired;
     table_.pre = split->name;
     const std::string_view text = document_.merges.text;
     for (const Merges::Merge& merge : document_.merges.list) {
@@ -159,6 +162,15 @@ private:
       table_.merges.push_back(fmt::format("{} {}", left, right));
     }
     return {};
+  }
+
+  // Whether a pair of texts is <s> A </s></s> B </s>.
+  bool pairs_as_roberta() const {
+    using Kind = PostProcessor::Element::Kind;
+    std::vector<Kind> kinds;
+    for (const PostProcessor::Element& each : parts_.post_processor.pair) kinds.push_back(each.kind);
+    return kinds ==
+           std::vector{Kind::token, Kind::first, Kind::token, Kind::token, Kind::second, Kind::token};
   }
 
   // The pattern of a Split whose matches become pieces. To remove everything except the matches gives the
