@@ -6,17 +6,17 @@
 
 namespace pumice {
 
+float score_of(float log_probability, size_t length, const GenerationConfig& config) {
+  const size_t own = std::max<size_t>(length, config.forced_tokens + size_t{1}) - config.forced_tokens;
+  return log_probability / std::pow(static_cast<float>(own), config.length_penalty);
+}
+
 BeamSearch::BeamSearch(const GenerationConfig& config, std::vector<Term> terms)
     : config_(config), terms_(std::move(terms)), running_(1) {}
 
 size_t BeamSearch::wanted() const {
   // Enough that, even if every beam takes every end token, there are enough other continuations.
   return std::max<size_t>(2, 1 + config_.ends.size()) * config_.beams;
-}
-
-float BeamSearch::penalized(float score, size_t length) const {
-  const size_t own = std::max<size_t>(length, config_.forced_tokens + size_t{1}) - config_.forced_tokens;
-  return score / std::pow(static_cast<float>(own), config_.length_penalty);
 }
 
 bool BeamSearch::is_end(uint32_t token) const {

@@ -12,9 +12,12 @@ namespace pumice {
 // A text that a search has found.
 struct Hypothesis {
   std::vector<uint32_t> tokens; // after the prompt, the end token included
-  float score = 0;              // the sum of its tokens' log-probabilities, by its length as the penalty says
+  float score = 0;              // see score_of()
   bool finished = false;        // by an end token or its greatest length
 };
+
+// The score of a text: this sum of log-probabilities, by the text's length as the penalty says.
+float score_of(float log_probability, size_t length, const GenerationConfig& config);
 
 // One possible next token of a beam.
 struct Continuation {
@@ -80,7 +83,7 @@ private:
   // Gives each group its share of the beams, from the last on, and keeps what of a share's texts ends.
   void share_out(const Candidates& candidates, std::vector<bool>& taken, Choice& choice) const;
   bool takes_ends() const;
-  float penalized(float score, size_t length) const;
+  float penalized(float score, size_t length) const { return score_of(score, length, config_); }
   bool is_end(uint32_t token) const;
   void finish(const Continuation& last, size_t length);
   bool can_improve(size_t length) const;

@@ -24,6 +24,7 @@ private:
   Batch& batch_;
   DecodingTask task_;
   std::vector<uint32_t> ids_; // in the batch, of the inputs
+  std::vector<float> sums_;   // of their tokens' log-probabilities
 };
 
 Status GreedyDecoding::begin() {
@@ -37,6 +38,9 @@ Status GreedyDecoding::begin() {
   const std::vector<uint32_t>& ends = config.ends;
   request.sampling.stop_tokens.insert(request.sampling.stop_tokens.end(), ends.begin(), ends.end());
   request.max_tokens = config.max_tokens;
+  if (task_.options.scores)
+    request.sampling.log_probabilities = std::max(request.sampling.log_probabilities, 1u);
+  sums_.assign(task_.ranges.size(), 0);
   for (const InputRange& range : task_.ranges) {
     request.input = range;
     PUMICE_TRY(uint32_t id, batch_.add(request));
@@ -66,6 +70,10 @@ void GreedyDecoding::take(std::span<const BatchToken> tokens) {
     std::vector<Hypothesis>& text = task_.texts[at];
     text[0].tokens.push_back(each.token);
     text[0].finished = each.finish_reason != FinishReason::none;
+    if (task_.options.scores) {
+      sums_[at] += each.log_probabilities.log_probability;
+      text[0].score = score_of(sums_[at], text[0].tokens.size(), task_.options.config);
+    }
     const size_t input = task_.first_input + at;
     if (task_.options.on_token) task_.options.on_token(input, each.token);
     if (task_.options.on_texts && text[0].finished) task_.options.on_texts(input, text);

@@ -168,17 +168,24 @@ private:
   }
 
   Result<Hypothesis> write(Batch& batch, PicturePrompt prompt) const {
+    SamplingParams sampling = generation_.sampling;
+    if (generation_.scores) sampling.log_probabilities = std::max(sampling.log_probabilities, 1u);
     PUMICE_CHECK(batch.add({std::move(prompt.tokens),
-                            generation_.sampling,
+                            std::move(sampling),
                             generation_.config.max_tokens,
                             {},
                             std::move(prompt.given)}));
     Hypothesis written;
+    float sum = 0;
     while (batch.sequences() > 0) {
       if (interrupted()) return interruption();
       PUMICE_TRY(const std::span<const BatchToken> tokens, batch.step());
-      for (const BatchToken& token : tokens) written.tokens.push_back(token.token);
+      for (const BatchToken& token : tokens) {
+        written.tokens.push_back(token.token);
+        sum += token.log_probabilities.log_probability;
+      }
     }
+    written.score = score_of(sum, written.tokens.size(), generation_.config);
     return written;
   }
 
@@ -267,8 +274,8 @@ Subcommand add_caption(CLI::App& app) {
           ->capture_default_str()
           ->group("Text");
   sub->add_flag("--json", options->writing.json,
-                "Print one JSON object for each picture. Its fields: image, text, tokens; score with beam "
-                "search; hypotheses with --n-best")
+                "Print one JSON object for each picture. Its fields: image, text, tokens, score; "
+                "hypotheses with --n-best")
       ->group("Text");
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);

@@ -20,11 +20,11 @@ uint32_t output_tokens(const GenerationConfig& config, const ModelShape& shape) 
   return static_cast<uint32_t>(std::min<uint64_t>(most, shape.context));
 }
 
-Json json_of(const WrittenText& written, const GenerationConfig& config) {
+Json json_of(const WrittenText& written) {
   Json json;
   json["text"] = written.text;
   json["tokens"] = written.tokens;
-  if (config.beams > 1) json["score"] = written.score;
+  json["score"] = written.score;
   if (written.links) json["alignment"] = *written.links;
   return json;
 }
@@ -61,6 +61,7 @@ Result<GenerationOptions> writing_options(const WritingOptions& options, Generat
   PUMICE_CHECK(options.beams.apply(config));
   if (options.count) config.max_tokens = options.count;
   result.hypotheses = options.beams.hypotheses;
+  result.scores = options.json;
   result.config = std::move(config);
   return result;
 }
@@ -115,10 +116,10 @@ std::string lines_of(std::span<const WrittenText> written, const GenerationOptio
 
 void add_written(Json& json, std::span<const WrittenText> written, const GenerationOptions& options) {
   if (written.empty()) return;
-  json.update(json_of(written.front(), options.config));
+  json.update(json_of(written.front()));
   if (options.hypotheses < 2) return;
   json["hypotheses"] = Json::array();
-  for (const WrittenText& each : written) json["hypotheses"].push_back(json_of(each, options.config));
+  for (const WrittenText& each : written) json["hypotheses"].push_back(json_of(each));
 }
 
 void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, double spent) {

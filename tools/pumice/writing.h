@@ -50,7 +50,7 @@ std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, cons
 // text it is, if it is not empty, and the score. Links of words follow " ||| ", as other translators have it.
 std::string lines_of(std::span<const WrittenText> written, const GenerationOptions& options,
                      const std::string& owner = "");
-// Adds the best text as "text", "tokens" and (with beam search) "score". If several texts were asked for,
+// Adds the best text as "text", "tokens" and "score". If several texts were asked for,
 // adds all of them as "hypotheses".
 void add_written(Json& json, std::span<const WrittenText> written, const GenerationOptions& options);
 
