@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 
@@ -80,6 +81,81 @@ FIXTURE_TEST_CASE("translate gives the reference's greedy and beam search texts"
   CHECK(best["hypotheses"][0]["text"] == best["text"]);
   CHECK(best["hypotheses"][0]["score"].get<float>() >= best["hypotheses"][1]["score"].get<float>());
   CHECK(best["score"].get<float>() < 0);
+}
+
+// By the logits that `pumice eval` has for the text.
+FIXTURE_TEST_CASE("a greedy text has the score that a beam with these tokens has") {
+  const Words words;
+  const json config = json::parse(std::ifstream(words.folder.path() / "generation_config.json"));
+  const auto read = json::parse(pumice_command({"tokenize", words.model, "--json"}, words.source).out)["ids"]
+                        .get<std::vector<int64_t>>();
+  for (const char* penalty : {"1", "0.4"}) {
+    CAPTURE(std::string(penalty));
+    const json greedy =
+        json::parse(words.translate({words.source, "--json", "--length-penalty", penalty}).out);
+    const auto tokens = greedy["tokens"].get<std::vector<int64_t>>();
+    std::vector<int64_t> begun = {config["decoder_start_token_id"].get<int64_t>()};
+    begun.insert(begun.end(), tokens.begin(), tokens.end() - 1);
+    const std::string in = (words.folder.path() / "in.safetensors").string(),
+                      out = (words.folder.path() / "out.safetensors").string();
+    const SafetensorsFile::Entry entries[] = {
+        {"input_ids", "I64", {1, read.size()}, std::as_bytes(std::span(read))},
+        {"decoder_input_ids", "I64", {1, begun.size()}, std::as_bytes(std::span(begun))}};
+    REQUIRE(write_safetensors(in, entries).ok());
+    REQUIRE(pumice_command({"eval", words.model, "--inputs", in, "--outputs", out}).status == 0);
+    const auto file = SafetensorsFile::open(out);
+    REQUIRE(file.ok());
+    const std::vector<float> logits = *SafetensorsFile::floats(*file->find("logits"));
+    const size_t vocabulary = logits.size() / begun.size();
+    double score = 0;
+    for (size_t at = 0; at < tokens.size(); ++at) {
+      const auto row = logits.begin() + static_cast<ptrdiff_t>(at * vocabulary);
+      double sum = 0;
+      for (size_t token = 0; token < vocabulary; ++token) sum += std::exp(double{row[token]});
+      score += double{row[tokens[at]]} - std::log(sum);
+    }
+    score /= std::pow(static_cast<double>(tokens.size()), std::stod(penalty));
+    CHECK(greedy["score"].get<double>() == doctest::Approx(score).epsilon(1e-4));
+  }
+  // The trained model's best text is the same with beams.
+  const auto dates = [&](const char* beams) {
+    return json::parse(pumice_command({"translate", dates_model().string(), "le 3 mars 2021", "--json",
+                                       "--no-cache", "--beams", beams})
+                           .out);
+  };
+  const json one = dates("1"), four = dates("4");
+  CHECK(one["tokens"] == four["tokens"]);
+  CHECK(one["score"].get<double>() == doctest::Approx(four["score"].get<double>()).epsilon(1e-3));
+}
+
+TEST_CASE("translate --paragraphs joins the lines of a paragraph, and keeps blank lines") {
+  const Words words;
+  const std::string both = words.source + " ! " + words.other;
+  const std::string first = words.translate({both, "--sentences"}).out,
+                    second = words.translate({words.other, "--sentences"}).out;
+  // Three words on a line, with what else text has at line ends.
+  std::string wrapped;
+  size_t count = 0;
+  for (const char c : both) wrapped += c != ' ' ? std::string(1, c) : ++count % 3 ? " " : " \r\n  ";
+  const std::string input = "\n" + wrapped + "\n\n \n" + words.other;
+  CHECK(words.translate({"--paragraphs"}, &input).out == "\n" + first + "\n\n" + second);
+  CHECK(lines_of(words.translate({"--sentences"}, &input).out).size() > 8); // each line by itself
+  const std::vector<std::string> objects = lines_of(words.translate({"--paragraphs", "--json"}, &input).out);
+  REQUIRE(objects.size() == 5);
+  CHECK(json::parse(objects[1])["source"] == both);
+  CHECK(json::parse(objects[1])["sentences"].size() == 2);
+  CHECK(json::parse(objects[4])["source"] == words.other);
+  CHECK(words.translate({"--paragraphs", "--file", words.folder.write("text.txt", input).string()}).out ==
+        "\n" + first + "\n\n" + second);
+  // Lines that are written without spaces are joined without.
+  const std::string wide = "\u65e5\u672c\n\u8a9e\u3067\n\u3059\nw5\n";
+  CHECK(json::parse(words.translate({"--paragraphs", "--json"}, &wide).out)["source"] ==
+        "\u65e5\u672c\u8a9e\u3067\u3059w5");
+  const CommandResult bad =
+      pumice_command({"translate", words.model, "--paragraphs"}, "w5\nw6\n\nw7\n\xff\n");
+  CHECK(bad.status == 1);
+  CHECK(bad.err.find("standard input: paragraph 3") != std::string::npos);
+  CHECK(pumice_command({"translate", words.model, "--paragraphs", "w5"}).status != 0);
 }
 
 TEST_CASE("each line of --n-best says whose it is, unless there is one text") {

@@ -3,22 +3,14 @@
 #include <algorithm>
 #include <string_view>
 
+#include "paragraphs.h"
 #include "text/sentences.h"
-#include "text/unicode.h"
 
 namespace pumice::command {
 
 namespace {
 
 constexpr std::string_view white_space = " \t\r\n";
-
-// Languages that are written without spaces need none after a sentence.
-bool needs_space(std::string_view text) {
-  if (text.empty()) return false;
-  const char32_t last = text::last_code_point(text).value;
-  const bool wide = (last >= 0x3000 && last <= 0x303F) || (last >= 0xFF00 && last <= 0xFFEF);
-  return !wide && !text::is_chinese(last);
-}
 
 } // namespace
 
@@ -28,7 +20,7 @@ bool Source::answered() const {
 
 std::vector<Sentence> sentences_of(const std::string& text, bool split) {
   std::vector<Sentence> sentences;
-  if (text.find_first_not_of(white_space) == std::string::npos) return sentences;
+  if (is_blank(text)) return sentences;
   if (!split) return {{text, "", {}}};
   for (const std::string_view each : split_sentences(text)) {
     const size_t end = each.find_last_not_of(white_space);

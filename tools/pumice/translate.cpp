@@ -388,14 +388,19 @@ Subcommand add_translate(CLI::App& app) {
   add_language_options(*sub, options->languages);
   add_glossary_option(*sub, options->glossary);
   sub->add_flag("--sentences", options->sentences,
-                "Cut each text into sentences by Unicode's rules, and join their translations again. Blank "
-                "lines and "
-                "lines stay as they are")
+                "Translate each sentence by itself. Unicode's rules cut the texts, and the translations are "
+                "joined again. Blank lines and lines stay as they are")
+      ->group("Text");
+  sub->add_flag_callback(
+         "--paragraphs", [options] { options->texts.paragraphs = options->sentences = true; },
+         "Join lines up to a blank one; cut as --sentences does. A paragraph is printed on one line; "
+         "blank lines stay. For files whose lines end in the middle of sentences")
+      ->excludes("TEXT")
       ->group("Text");
   sub->add_flag(
          "--json", options->writing.json,
-         "Print one JSON object for each text. Its fields: source, text, tokens; truncated if the text "
-         "was cut; score with beam search; hypotheses with --n-best; sentences with --sentences; alignment "
+         "Print one JSON object for each text. Its fields: source, text, tokens, score; truncated if the "
+         "text was cut; hypotheses with --n-best; sentences with --sentences; alignment "
          "with "
          "--alignment")
       ->group("Text");

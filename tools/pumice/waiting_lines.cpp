@@ -6,6 +6,7 @@
 
 #include "answered_lines.h"
 #include "option_text.h"
+#include "paragraphs.h"
 #include "prompt.h"
 #include "replicas.h"
 #include "terminal.h"
@@ -36,7 +37,7 @@ void add_resume_option(CLI::App& app, std::string& resume) {
 
 std::string WaitingLines::name(const Line& line) const {
   return given_ ? fmt::format("TEXT {}", line.number)
-                : fmt::format("{}: line {}", input_.name(), line.number);
+                : fmt::format("{}: {} {}", input_.name(), paragraphs_ ? "paragraph" : "line", line.number);
 }
 
 Status WaitingLines::reject(const Line& line, Error error) const {
@@ -50,18 +51,41 @@ Status WaitingLines::reject(Error error) const {
   return {};
 }
 
-// Takes a complete line, or at the end of the input the last one.
-bool WaitingLines::take(std::string& line) {
+// The complete line that begins at this byte of what has arrived, or at the end of the input the last one.
+// Goes on to the next one.
+std::optional<std::string> WaitingLines::line_at(size_t& at) const {
+  const size_t end = unread_.find('\n', at);
+  if (end == std::string::npos && (!input_.ended() || at == unread_.size())) return std::nullopt;
+  const size_t next = end == std::string::npos ? unread_.size() : end + 1;
+  std::string line = without_marks(unread_.substr(at, next - at));
+  at = next;
+  return line;
+}
+
+// Takes the next text: a line, or a paragraph.
+bool WaitingLines::take(std::string& text) {
   if (given_) {
     if (count_ == texts_.size()) return false;
-    line = texts_[count_];
+    text = texts_[count_];
     return true;
   }
-  const size_t end = unread_.find('\n', taken_);
-  if (end == std::string::npos && (!input_.ended() || taken_ == unread_.size())) return false;
-  const size_t next = end == std::string::npos ? unread_.size() : end + 1;
-  line = without_marks(unread_.substr(taken_, next - taken_));
-  taken_ = next;
+  size_t at = taken_;
+  std::optional<std::string> line = line_at(at);
+  if (!line) return false;
+  text = *std::move(line);
+  if (paragraphs_ && !is_blank(text)) {
+    for (;;) {
+      const size_t next = at;
+      line = line_at(at);
+      if (!line && !input_.ended()) return false; // the paragraph may go on
+      if (!line || is_blank(*line)) {
+        at = next;
+        break;
+      }
+      append_line(text, *line);
+    }
+  }
+  taken_ = at;
   return true;
 }
 

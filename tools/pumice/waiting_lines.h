@@ -31,6 +31,7 @@ struct TextOptions {
   std::vector<std::string> texts; // none: the lines of `file`
   std::string file = "-";         // "-": standard input
   bool skip_bad = false;          // leave out lines that cannot be used
+  bool paragraphs = false;        // lines up to a blank one are one text, and count as one
   std::string resume;             // see answered_lines.h; empty: nothing is kept
 
   bool has_file() const { return file != "-"; }
@@ -48,8 +49,8 @@ void add_resume_option(CLI::App& app, std::string& resume);
 class WaitingLines {
 public:
   explicit WaitingLines(const TextOptions& options)
-      : texts_(options.texts), given_(!texts_.empty()), skip_bad_(options.skip_bad), resume_(options.resume),
-        input_(options.file) {}
+      : texts_(options.texts), given_(!texts_.empty()), skip_bad_(options.skip_bad),
+        paragraphs_(options.paragraphs), resume_(options.resume), input_(options.file) {}
   ~WaitingLines();
   WaitingLines(const WaitingLines&) = delete;
   WaitingLines& operator=(const WaitingLines&) = delete;
@@ -78,11 +79,13 @@ private:
   bool all_read() const;
   Result<bool> use(Line& line) const;
   bool take(std::string& line);
+  std::optional<std::string> line_at(size_t& at) const;
   Status read(bool wait);
 
   std::vector<std::string> texts_;
   bool given_;
   bool skip_bad_;
+  bool paragraphs_;
   std::string resume_;
   Prepare prepare_;
   InputStream input_;
