@@ -91,27 +91,22 @@ Prefixes pruned(Prefixes all, size_t most) {
   return all;
 }
 
-// Where a window from `at` on ends: all of the rest if it fits, otherwise where it is quiet.
-size_t window_end(std::span<const float> samples, size_t at, size_t most, uint32_t rate) {
-  const std::span<const float> rest = samples.subspan(at);
-  return at + (rest.size() <= most ? rest.size() : quiet_end(rest.first(most), rate));
-}
-
-// Of all samples, so that windows are alike.
-std::vector<float> normalised_sound(std::span<const float> samples) {
-  double sum = 0, squares = 0;
-  for (float sample : samples) sum += sample;
-  const double mean = sum / static_cast<double>(std::max<size_t>(samples.size(), 1));
-  for (float sample : samples) squares += (sample - mean) * (sample - mean);
-  const double variance = squares / static_cast<double>(std::max<size_t>(samples.size(), 1));
-  const double scale = 1 / std::sqrt(variance + 1e-7); // as Wav2Vec2FeatureExtractor has it
-  std::vector<float> result;
-  result.reserve(samples.size());
-  for (float sample : samples) result.push_back(static_cast<float>((sample - mean) * scale));
-  return result;
-}
-
 } // namespace
+
+void SoundLevel::add(std::span<const float> samples) {
+  count_ += samples.size();
+  for (const float sample : samples) {
+    sum_ += sample;
+    squares_ += double{sample} * sample;
+  }
+}
+
+void SoundLevel::normalise(std::span<float> samples) const {
+  const auto count = static_cast<double>(std::max<uint64_t>(count_, 1));
+  const double mean = sum_ / count, variance = std::max(squares_ / count - mean * mean, 0.0);
+  const double scale = 1 / std::sqrt(variance + 1e-7); // as Wav2Vec2FeatureExtractor has it
+  for (float& sample : samples) sample = static_cast<float>((sample - mean) * scale);
+}
 
 std::vector<HeardLetter> ctc_greedy(std::span<const float> scores, uint32_t vocabulary, uint32_t blank) {
   std::vector<HeardLetter> letters;
@@ -233,30 +228,37 @@ std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLet
   return all;
 }
 
-Result<Transcript> CtcTranscriber::transcribe(std::span<const float> samples, const WindowFunction& on_window,
-                                              const Progress& progress) {
-  const std::vector<float> all =
-      vocabulary_.normalises ? normalised_sound(samples) : std::vector<float>(samples.begin(), samples.end());
+Result<Transcript> CtcTranscriber::transcribe(std::unique_ptr<SoundSource> source, const SoundLevel& level,
+                                              const WindowFunction& on_window, const Progress& progress) {
   const EncoderShape& shape = encoder_->shape();
+  const size_t most = shape.input_values();
+  SoundReader reader(std::move(source), vocabulary_.sample_rate, false);
   Transcript transcript;
-  for (size_t at = 0; at < all.size();) {
-    const bool wanted = !progress || progress(at, all.size());
+  for (uint64_t at = 0;;) {
+    PUMICE_TRY(const std::optional<uint64_t> more, reader.speech(at));
+    if (!more) break;
+    PUMICE_TRY(const std::span<const float> rest, reader.samples(at, most + 1));
+    std::vector<float> samples(rest.begin(), rest.end());
+    if (vocabulary_.normalises) level.normalise(samples);
+    if (samples.size() > most) {
+      samples.resize(most);
+      samples.resize(quiet_end(samples, vocabulary_.sample_rate));
+    }
+    const bool wanted = !progress || progress(at, reader.total());
     if (!wanted || (options_.interrupt && *options_.interrupt))
       return Error{Code::cancelled, "cancelled between two windows"};
-    const size_t end = window_end(all, at, shape.input_values(), vocabulary_.sample_rate);
-    const auto count = static_cast<uint32_t>(end - at);
-    const uint32_t frames = shape.frames(count);
+    const uint32_t frames = shape.frames(static_cast<uint32_t>(samples.size()));
     if (frames > 0) { // what is shorter than a frame has no speech
-      PUMICE_TRY(const std::vector<HeardLetter> heard, letters(std::span(all).subspan(at, count)));
+      PUMICE_TRY(const std::vector<HeardLetter> heard, letters(samples));
       TranscriptWindow window;
-      window.segments = segments(heard, at, count, frames);
+      window.segments = segments(heard, at, samples.size(), frames);
       for (const HeardLetter& letter : heard) window.tokens.push_back(letter.token);
       transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
       if (on_window) on_window(window);
     }
-    at = end;
+    at += samples.size();
   }
-  if (progress) (void)progress(all.size(), all.size());
+  if (progress) (void)progress(reader.read(), reader.read());
   return transcript;
 }
 

@@ -40,21 +40,33 @@ struct CtcVocabulary {
 };
 Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file);
 
+// What brings all windows of a sound to mean 0 and variance 1, as the whole sound has them then.
+class SoundLevel {
+public:
+  void add(std::span<const float> samples);
+  void normalise(std::span<float> samples) const;
+
+private:
+  uint64_t count_ = 0;
+  double sum_ = 0, squares_ = 0;
+};
+
 struct CtcOptions {
   uint32_t beams = 1; // 1: the likeliest path
   const std::atomic<bool>* interrupt = nullptr;
 };
 
 // Transcribes speech of any length by a model of samples with a head for letters, in windows that end where
-// it is quiet. Used by one thread at a time.
+// it is quiet. Memory does not grow with the sound. Used by one thread at a time.
 class CtcTranscriber {
 public:
   static Result<std::unique_ptr<CtcTranscriber>> create(std::shared_ptr<const Model> model,
                                                         CtcVocabulary vocabulary, const CtcOptions& options);
 
-  // As Transcriber has it. A segment is a run of words without a pause.
-  Result<Transcript> transcribe(std::span<const float> samples, const WindowFunction& on_window,
-                                const Progress& progress = {});
+  // As Transcriber has it. A segment is a run of words without a pause. `level`: of the whole sound, for
+  // models that want samples normalised.
+  Result<Transcript> transcribe(std::unique_ptr<SoundSource> source, const SoundLevel& level,
+                                const WindowFunction& on_window, const Progress& progress = {});
 
 private:
   CtcTranscriber(std::unique_ptr<Encoder> encoder, CtcVocabulary vocabulary, const CtcOptions& options)

@@ -6,6 +6,7 @@
 
 #include "support/command.h"
 #include "support/fixtures.h"
+#include "support/letters_folder.h"
 #include "support/whisper_folder.h"
 
 namespace {
@@ -218,4 +219,33 @@ TEST_CASE("transcribe writes subtitles, of several files into a folder") {
   CHECK(fails_saying(run({a, a, "-o", out}), {a, "a.txt"}) == "");
   CHECK(fails_saying(run({a, b, "--attention", "x.png"}), {"--attention", "one"}) == "");
   CHECK(fails_saying(run({a, "-o", a}), {a, "folder"}) == "");
+}
+
+TEST_CASE("letters are heard alike in a file and in a pipe, loud or not, over several windows") {
+  const TemporaryFolder folder, plain;
+  write_letters_folder(folder, true);
+  write_letters_folder(plain, false);
+  const std::vector<float> samples = wail(16000 * 40);
+  std::vector<float> quiet = samples;
+  for (float& sample : quiet) sample *= 0.25f;
+  const auto segments = [](const CommandResult& result) {
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return nlohmann::json::parse(result.out)["segments"];
+  };
+  const auto heard = [&](const TemporaryFolder& model, const std::vector<float>& sound) {
+    return segments(transcribe(model.path().string(), Sound(sound).path, {"--json"}));
+  };
+  const nlohmann::json of_file = heard(folder, samples);
+  CHECK(!of_file.empty());
+  std::string raw;
+  for (const float sample : samples) {
+    const auto number = static_cast<int16_t>(std::lround(sample * 32767));
+    raw.append(reinterpret_cast<const char*>(&number), 2);
+  }
+  CHECK(segments(pumice_command(
+            {"transcribe", folder.path().string(), "-", "--raw", "s16", "--json", "--no-cache"}, raw)) ==
+        of_file);
+  CHECK(heard(folder, quiet)[0]["text"] == of_file[0]["text"]);
+  CHECK(heard(plain, quiet) != heard(plain, samples));
 }

@@ -114,12 +114,17 @@ Status check_options(const TranscribeOptions& options) {
   return {};
 }
 
-// All of a sound, for models that need it at once.
-Result<std::vector<float>> read_whole(const std::shared_ptr<SoundInput>& input) {
+// Reads a sound to its end for its level. Its samples are kept if `kept` is given.
+Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
+  SoundLevel level;
   std::vector<float> samples;
-  for (size_t before = samples.size();; before = samples.size()) {
-    PUMICE_CHECK(input->read(1 << 20, samples));
-    if (samples.size() == before) return samples;
+  for (;;) {
+    if (interrupted()) return interruption();
+    samples.clear();
+    PUMICE_CHECK(input.read(1 << 18, samples));
+    if (samples.empty()) return level;
+    level.add(samples);
+    if (kept) kept->insert(kept->end(), samples.begin(), samples.end());
   }
 }
 
@@ -172,7 +177,11 @@ public:
 
   // Prints what is spoken while it is spoken.
   Status listen(const std::shared_ptr<SoundInput>& input) {
-    return print_live(*transcriber_, *input, options_.json);
+    const ComputeWatch watch;
+    PUMICE_CHECK(print_live(*transcriber_, *input, options_.json));
+    sound_ += input->seconds();
+    spent_ += watch.seconds();
+    return {};
   }
 
   Status transcribe(const std::string& path, const std::shared_ptr<SoundInput>& input) {
@@ -189,7 +198,7 @@ public:
     };
     keep_partial({}, path, input->seconds());
     const ComputeWatch watch;
-    Result<Transcript> transcript = run(input, on_window, bar.callback());
+    Result<Transcript> transcript = run(path, input, on_window, bar.callback());
     bar.erase();
     if (!transcript.ok()) return transcript.error();
     set_last_words({});
@@ -213,11 +222,21 @@ public:
   }
 
 private:
-  Result<Transcript> run(const std::shared_ptr<SoundInput>& input, const WindowFunction& on_window,
-                         const Progress& progress) {
+  Result<Transcript> run(const std::string& path, const std::shared_ptr<SoundInput>& input,
+                         const WindowFunction& on_window, const Progress& progress) {
     if (!ctc_) return transcriber_->transcribe(SoundInput::source(input), on_window, progress);
-    PUMICE_TRY(const std::vector<float> samples, read_whole(input));
-    return ctc_->transcribe(samples, on_window, progress);
+    if (!letters_->normalises) return ctc_->transcribe(SoundInput::source(input), {}, on_window, progress);
+    // A file is read twice, so that memory does not grow with the sound; a pipe cannot be.
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path_of(path), ignored)) {
+      PUMICE_TRY(const std::shared_ptr<SoundInput> first,
+                 SoundInput::open(path, letters_->sample_rate, std::nullopt));
+      PUMICE_TRY(const SoundLevel level, level_of(*first, nullptr));
+      return ctc_->transcribe(SoundInput::source(input), level, on_window, progress);
+    }
+    std::vector<float> samples;
+    PUMICE_TRY(const SoundLevel level, level_of(*input, &samples));
+    return ctc_->transcribe(source_of(samples), level, on_window, progress);
   }
 
   // What comes before each line, if there are several files.
