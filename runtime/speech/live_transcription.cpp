@@ -80,6 +80,8 @@ Status LiveTranscriber::hear(const LiveFunction& on_text) {
 // Hears what is being spoken, up to `end`.
 Status LiveTranscriber::hear_once(uint64_t end, bool last, const LiveFunction& on_text) {
   const auto samples = kept_.from(begin_, end - begin_);
+  // Until the pause the next pass is the better second try: it hears more.
+  transcriber_.set_fallback(last);
   PUMICE_TRY(const Transcript transcript, transcriber_.transcribe(samples, {}));
   LiveText live;
   for (const TranscriptSegment& segment : transcript.segments) live.whole += segment.text;

@@ -24,6 +24,7 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   result->options_ = std::move(options);
   TranscriptionOptions& own = result->options_;
   if (own.temperatures.empty()) own.temperatures = {0};
+  result->set_fallback(true);
   own.windows = std::max(own.windows, 1u);
   if (own.windows > 1) own.previous_text = false;
   result->tokenizer_ = std::move(tokenizer);
@@ -308,7 +309,7 @@ Status Transcriber::start_decoding(std::optional<std::vector<size_t>> again) {
     window.text.seed = (options_.seed + window.at) * options_.temperatures.size() + sound_.attempt;
   }
   GenerationOptions options = generation_options_;
-  options.keep_inputs = rules_ && sound_.attempt + 1 < options_.temperatures.size();
+  options.keep_inputs = rules_ && sound_.attempt + 1 < attempts_;
   if (temperature > 0) options.config.beams = 1;
   if (again) return generation_->again(*again, std::move(options));
   std::vector<EncoderInput> inputs;
@@ -319,7 +320,7 @@ Status Transcriber::start_decoding(std::optional<std::vector<size_t>> again) {
 // Takes the texts, and decodes those again that are not good, if there is another temperature.
 Status Transcriber::finish_windows() {
   PUMICE_TRY(const std::span<const std::vector<Hypothesis>> texts, generation_->texts());
-  const bool last = !rules_ || sound_.attempt + 1 == options_.temperatures.size();
+  const bool last = !rules_ || sound_.attempt + 1 == attempts_;
   std::vector<size_t> again, running;
   for (size_t i = 0; i < sound_.running.size(); ++i) {
     Window& window = sound_.windows[sound_.running[i]];

@@ -91,6 +91,10 @@ public:
   Result<Transcript> transcribe(std::unique_ptr<SoundSource> source, WindowFunction on_window,
                                 Progress progress = {});
 
+  // Whether a text that is not good is decoded again with the other temperatures, as at first. Between
+  // sounds.
+  void set_fallback(bool on) { attempts_ = on ? options_.temperatures.size() : 1; }
+
   // The same piece by piece: begin(), then run(); or in slices advance(), which submits one of at most
   // `budget` expected seconds, or record(), which records it into the application's command buffer, until the
   // result is not active. The samples must stay where they are until then. The features of a window are
@@ -170,6 +174,7 @@ private:
 
   std::shared_ptr<const Model> model_;
   TranscriptionOptions options_;
+  size_t attempts_ = 1; // temperatures that are tried at most
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<AudioFeatures> features_;
   GenerationOptions generation_options_;

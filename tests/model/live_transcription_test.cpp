@@ -15,7 +15,7 @@ using namespace pumice;
 
 namespace {
 
-std::unique_ptr<Transcriber> transcriber_of(const WhisperFolder& folder) {
+std::unique_ptr<Transcriber> transcriber_of(const WhisperFolder& folder, bool falls_back = false) {
   const auto model = load_model(folder.path());
   const auto tokenizer = load_tokenizer(model->file());
   if (!tokenizer.ok()) FAIL(tokenizer.error().text());
@@ -24,6 +24,10 @@ std::unique_ptr<Transcriber> transcriber_of(const WhisperFolder& folder) {
   options.no_speech = 2;
   options.voice_activity = false;
   options.temperatures = {0};
+  if (falls_back) {
+    options.temperatures.push_back(1);
+    options.log_probability = 1; // no text is good
+  }
   options.max_tokens = 8;
   auto made = Transcriber::create(model, *tokenizer, options);
   if (!made.ok()) FAIL(made.error().text());
@@ -84,6 +88,32 @@ FIXTURE_TEST_CASE("text comes while it is spoken, and all of it after a pause") 
     for (const TranscriptSegment& segment : whole->segments) expected += segment.text;
     CHECK(ended[0].whole == expected);
   }
+}
+
+FIXTURE_TEST_CASE("what is still being spoken is decoded once, and again only after the pause") {
+  const WhisperFolder folder;
+  const std::vector<float> sound = two_calls();
+  std::vector<std::string> texts[2], wholes[2];
+  for (const bool falls_back : {false, true}) {
+    const std::unique_ptr<Transcriber> transcriber = transcriber_of(folder, falls_back);
+    LiveTranscriber live(*transcriber, {0.1});
+    const auto on_text = [&](const LiveText& text) {
+      if (text.ended) {
+        wholes[falls_back].push_back(text.whole);
+      } else {
+        texts[falls_back].push_back(text.text);
+      }
+    };
+    for (size_t at = 0; at < sound.size(); at += 1600) {
+      const size_t count = std::min<size_t>(1600, sound.size() - at);
+      REQUIRE(live.push(std::span(sound).subspan(at, count), on_text).ok());
+    }
+    REQUIRE(live.end(on_text).ok());
+  }
+  CHECK(!texts[0].empty());
+  CHECK(texts[0] == texts[1]);
+  CHECK(wholes[0].size() == wholes[1].size());
+  CHECK(wholes[0] != wholes[1]);
 }
 
 FIXTURE_TEST_CASE("speech without a pause is cut, and silence is nothing") {
