@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "io/safetensors.h"
+#include "media/image.h"
 #include "support/command.h"
 #include "support/fixtures.h"
+#include "support/whisper_folder.h"
 
 using namespace pumice;
 
@@ -13,6 +18,48 @@ using Parts = std::vector<std::string>;
 std::string fails(const std::vector<std::string>& arguments, const Parts& parts,
                   const std::vector<std::string>& environment = {}) {
   return fails_saying(pumice_command(arguments, nullptr, environment), parts);
+}
+
+template <class T>
+void add(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// A picture of one row that is wider than any that are read.
+std::string wide_png() {
+  Image image{60000, 1, std::vector<uint8_t>(60000 * 3)};
+  const TemporaryFolder folder;
+  REQUIRE(write_png(image, (folder.path() / "a.png").string()).ok());
+  std::stringstream text;
+  text << std::ifstream(folder.path() / "a.png", std::ios::binary).rdbuf();
+  std::string bytes = text.str();
+  // The header's width, and its checksum.
+  bytes.replace(16, 4, std::string("\x00\x01\x86\xa0", 4));
+  uint32_t checksum = 0xffffffff;
+  for (const char c : bytes.substr(12, 17)) {
+    checksum ^= static_cast<uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) checksum = checksum >> 1 ^ (checksum & 1 ? 0xedb88320 : 0);
+  }
+  for (int at = 0; at < 4; ++at) bytes[29 + at] = static_cast<char>(~checksum >> (24 - 8 * at));
+  return bytes;
+}
+
+// 32-bit floats at 16 kHz, one of which is none.
+std::string wav_with_nan() {
+  std::string bytes = "RIFF";
+  add(bytes, uint32_t{48});
+  bytes += "WAVEfmt ";
+  add(bytes, uint32_t{16});
+  add(bytes, uint16_t{3});
+  add(bytes, uint16_t{1});
+  add(bytes, uint32_t{16000});
+  add(bytes, uint32_t{64000});
+  add(bytes, uint16_t{4});
+  add(bytes, uint16_t{32});
+  bytes += "data";
+  add(bytes, uint32_t{12});
+  for (const float sample : {0.5f, NAN, 0.25f}) add(bytes, sample);
+  return bytes;
 }
 
 } // namespace
@@ -104,4 +151,37 @@ TEST_CASE("devices and folders that cannot be used are named") {
   const std::string cache = (temporary.path() / "cache").string();
   CHECK(pumice_command(with({"--cache", cache})).status == 0);
   CHECK(!std::filesystem::is_empty(cache));
+}
+
+TEST_CASE("pictures and sound that cannot be read are named, in a sentence") {
+  const TemporaryFolder folder;
+  const auto fails_in_a_line = [](const std::vector<std::string>& arguments, const Parts& parts) {
+    const CommandResult result = pumice_command(arguments);
+    if (std::ranges::count(result.err, '\n') != 1) return "several lines: " + result.err;
+    return fails_saying(result, parts);
+  };
+  struct Case {
+    const char* name;
+    std::string bytes;
+    Parts parts;
+  };
+  const std::string vit = fixtures().model("vit").string(), clip = fixtures().model("clip").string();
+  for (const Case& c : {Case{"text.png", "a text", {"text.png", "PNG or JPEG", "a text"}},
+                        Case{"empty.png", "", {"empty.png", "empty"}},
+                        Case{"wide.png", wide_png(), {"wide.png", "65535", "100000 x 1"}},
+                        Case{"a.gif", "GIF89a\x01", {"a.gif", "GIF", "convert"}}}) {
+    CAPTURE(std::string(c.name));
+    const std::string file = folder.write(c.name, c.bytes).string();
+    CHECK(fails_in_a_line({"classify", vit, file}, c.parts) == "");
+    CHECK(fails_in_a_line({"embed", clip, "--image", file}, c.parts) == "");
+  }
+  const std::string whisper = fixtures().model("whisper").string();
+  for (const Case& c : {Case{"empty.wav", "", {"empty.wav", "empty"}},
+                        Case{"none.wav", wav_bytes({}), {"none.wav", "none in it"}},
+                        Case{"text.wav", "a text", {"text.wav", "WAV, FLAC, Ogg", "a text"}},
+                        Case{"nan.wav", wav_with_nan(), {"nan.wav", "finite", "nan"}}}) {
+    CAPTURE(std::string(c.name));
+    const std::string file = folder.write(c.name, c.bytes).string();
+    CHECK(fails_in_a_line({"transcribe", whisper, file}, c.parts) == "");
+  }
 }

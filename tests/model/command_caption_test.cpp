@@ -9,6 +9,7 @@
 #include "io/safetensors.h"
 #include "media/image.h"
 #include "support/command.h"
+#include "support/fixture_picture.h"
 #include "support/gpu.h"
 #include "support/model.h"
 #include "support/word_folder.h"
@@ -95,6 +96,28 @@ TEST_CASE("caption reads lines of text with TrOCR as transformers does, with its
     };
     CHECK(tokens("1") == json(c.greedy));
     CHECK(tokens("4") == json(c.beams));
+  }
+}
+
+TEST_CASE("caption writes what the reference makes of the same pixels, greedily and with beams") {
+  for (const std::string name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2"}) {
+    CAPTURE(name);
+    const Answers answers(fixtures().model(name) / "expected.safetensors");
+    const TemporaryFolder folder;
+    write_word_folder(folder, name);
+    const std::string picture = (folder.path() / "picture.png").string();
+    REQUIRE(write_png(fixture_picture(answers, 0), picture).ok());
+    const auto tokens = [&](const char* beams) {
+      const CommandResult result =
+          pumice_command({"caption", folder.path().string(), picture, "-n", "12", "--beams", beams,
+                          "--length-penalty", "1", "--early-stopping", "no", "--json", "--no-cache"});
+      INFO(result.err);
+      REQUIRE(result.status == 0);
+      return json::parse(result.out)["tokens"].get<std::vector<uint32_t>>();
+    };
+    CHECK(tokens("1") == answers.ids("generated_ids", 0));
+    // Of the others, rounding the pixels changes what beams find.
+    if (name == "vit-trocr" || name == "beit-trocr") CHECK(tokens("4") == answers.ids("beam4_ids", 0));
   }
 }
 

@@ -87,6 +87,8 @@ Status embed_pictures(const EmbedOptions& options) {
                              "caption",
                              options.lines.model)};
   }
+  PUMICE_TRY(const PictureInput reader, PictureInput::open(model.file, model.shape));
+  PUMICE_CHECK(reader.read(options.pictures.front())); // an early error, before the model is loaded
   PUMICE_TRY(OpenedDevice device, open_device(options.lines.device));
   std::string name = picture_name(options, model.tower);
   PUMICE_TRY(const std::unique_ptr<PictureEncoder> encoder,
