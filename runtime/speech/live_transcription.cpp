@@ -29,6 +29,12 @@ std::vector<std::string> split(const std::string& text, bool spaced) {
 
 } // namespace
 
+size_t agreed_words(std::span<const std::string> words, std::span<const std::string> before, size_t from) {
+  from = std::min({from, words.size(), before.size()});
+  const auto differs = std::ranges::mismatch(words.subspan(from), before.subspan(from));
+  return from + static_cast<size_t>(differs.in1 - words.subspan(from).begin());
+}
+
 LiveTranscriber::LiveTranscriber(Transcriber& transcriber, LiveOptions options)
     : transcriber_(transcriber), options_(options), rate_(transcriber.shape().sample_rate),
       longest_(static_cast<uint64_t>(transcriber.shape().samples * longest_share)), voice_(rate_, at_once()) {
@@ -86,8 +92,7 @@ Status LiveTranscriber::hear_once(uint64_t end, bool last, const LiveFunction& o
   LiveText live;
   for (const TranscriptSegment& segment : transcript.segments) live.whole += segment.text;
   std::vector<std::string> words = split(live.whole, separates_words(transcript.language));
-  const auto differs = std::ranges::mismatch(words, words_);
-  const size_t agreed = last ? words.size() : static_cast<size_t>(differs.in1 - words.begin());
+  const size_t agreed = last ? words.size() : agreed_words(words, words_, passed_on_);
   for (; passed_on_ < agreed; ++passed_on_) live.text += words[passed_on_];
   words_ = std::move(words);
   heard_ = end;

@@ -24,6 +24,10 @@ struct LiveText {
 };
 using LiveFunction = std::function<void(const LiveText&)>;
 
+// How many words two passes agree on, where the first `from` were passed on and cannot be taken back: a pass
+// that hears one of those in another way does not hold up what follows.
+size_t agreed_words(std::span<const std::string> words, std::span<const std::string> before, size_t from);
+
 // Transcribes sound as it arrives. What lies between two pauses is heard again and again while it grows, and
 // text is passed on as soon as two passes agree on it (local agreement: Liu et al. 2020, Macháček et al.
 // 2023), and the rest after the pause. Used by one thread at a time.

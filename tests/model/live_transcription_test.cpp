@@ -46,6 +46,16 @@ std::vector<float> two_calls() {
 
 } // namespace
 
+TEST_CASE("two passes agree on what follows the words that were passed on") {
+  const std::vector<std::string> before = {"a", "b", "c", "d"}, other = {"x", "b", "c", "e", "f"};
+  CHECK(agreed_words(before, before, 0) == 4);
+  CHECK(agreed_words(other, before, 0) == 0);
+  CHECK(agreed_words(other, before, 1) == 3);
+  CHECK(agreed_words(other, before, 3) == 3);
+  CHECK(agreed_words(other, before, 9) == 4); // nothing behind the shorter one
+  CHECK(agreed_words({}, before, 2) == 0);
+}
+
 FIXTURE_TEST_CASE("text comes while it is spoken, and all of it after a pause") {
   const WhisperFolder folder;
   const std::unique_ptr<Transcriber> transcriber = transcriber_of(folder);
