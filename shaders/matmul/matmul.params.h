@@ -47,8 +47,8 @@ CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the wor
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
 CONSTANT MATMUL_ROW_BLOCKS_ID = 15;
-CONSTANT MATMUL_LANE_BYTES_ID = 16; // of a packed weight, see packed_row.glsl; portable only, else they are 16
-CONSTANT MATMUL_PASS_BLOCKS_ID = 17; // cpu8 only: blocks that are unrolled in the loop over k, a divisor of `blocks`
+CONSTANT MATMUL_LANE_BYTES_ID = 16;  // of a packed weight, see packed_row.glsl; portable only, else 16
+CONSTANT MATMUL_PASS_BLOCKS_ID = 17; // cpu8 only: blocks unrolled in the loop over k, a divisor of `blocks`
 
 CONSTANT MATRIX_OF_WORKGROUP = 2; // SPIR-V's numbers
 CONSTANT MATRIX_OF_SUBGROUP = 3;

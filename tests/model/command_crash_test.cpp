@@ -113,7 +113,8 @@ TEST_CASE("the first run already works where the driver crashes with a kernel, a
   CHECK(second.status == 0);
   CHECK(second.out == first.out);
   CHECK(second.err.find("while this kernel was tried") == std::string::npos);
-  CHECK(count(second.err, "not used, which may make it slow: the kernel variant 'matmul dot' (blocked by ") == 1);
+  CHECK(count(second.err, "not used, which may make it slow: the kernel variant 'matmul dot' (blocked by ") ==
+        1);
   // Who asks for everything tries again, and nothing is blocked for ever.
   const json crashed = driver.tune("crash", "1");
   CHECK(crashed["blocked"]["matmul dot"].get<std::string>().find("SIGSEGV") != std::string::npos);
