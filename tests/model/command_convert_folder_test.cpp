@@ -11,6 +11,7 @@
 #include "support/command.h"
 #include "support/converted.h"
 #include "support/gpu.h"
+#include "support/one_file.h"
 #include "support/whisper_folder.h"
 #include "support/word_folder.h"
 
@@ -19,39 +20,13 @@ using nlohmann::json;
 
 namespace {
 
-// What a command prints of a model; `arguments` follow its name.
-std::string printed(const std::string& command, const std::filesystem::path& model,
-                    std::vector<std::string> arguments, const std::string* input = nullptr) {
-  arguments.insert(arguments.begin(), {command, model.string()});
-  const CommandResult result = pumice_command(arguments, input);
-  CAPTURE(command);
-  CAPTURE(result.err);
-  REQUIRE(result.status == 0);
-  return result.out;
-}
-
-// The folder's model as one file, away from the folder.
-struct Alone {
-  TemporaryFolder folder;
-  std::filesystem::path file = folder.path() / "model.gguf";
-
-  explicit Alone(const std::filesystem::path& from, const std::string& type = "F32") {
-    const CommandResult result =
-        pumice_command({"convert", from.string(), file.string(), "--type", type, "--json"});
-    CAPTURE(result.err);
-    REQUIRE(result.status == 0);
-    const json answer = json::parse(result.out);
-    CHECK(answer["notes"].back().get<std::string>().find("only Pumice reads the file") != std::string::npos);
-    CHECK(answer["bytes"] == std::filesystem::file_size(file));
-  }
-};
-
 const std::filesystem::path dates = dates_model();
 
 } // namespace
 
 TEST_CASE("a translator in one file: translate, tokenize, inspect") {
-  const Alone alone(dates);
+  const OneFile alone(dates);
+  CHECK(alone.holds_folder());
   const std::string lines = "le 3 mars 2021\nMay 4, 1999\n";
   CHECK(printed("translate", alone.file, {}, &lines) == "2021-03-03\n1999-05-04\n");
   CHECK(printed("translate", alone.file, {"--beams", "3", "--n-best", "2"}, &lines) ==
@@ -65,7 +40,8 @@ TEST_CASE("a translator in one file: translate, tokenize, inspect") {
   CHECK(of_file["hyperparameters"] == of_folder["hyperparameters"]);
   CHECK(of_file["commands"] == of_folder["commands"]);
 
-  const Alone small(dates, "Q8_0");
+  const OneFile small(dates, "Q8_0");
+  CHECK(small.holds_folder());
   CHECK(std::filesystem::file_size(small.file) < std::filesystem::file_size(alone.file) / 2);
   CHECK(printed("translate", small.file, {}, &lines) == "2021-03-03\n1999-05-04\n");
   // Once more from the file, and without a vocabulary.
@@ -79,7 +55,8 @@ TEST_CASE("a translator in one file: translate, tokenize, inspect") {
 
 TEST_CASE("a speech model in one file: transcribe, with the times of words") {
   const WhisperFolder folder(json{{"alignment_heads", {{0, 1}, {1, 2}}}});
-  const Alone alone(folder.path());
+  const OneFile alone(folder.path());
+  CHECK(alone.holds_folder());
   const std::string sound = alone.folder.write("sound.wav", wav_bytes(wail(20000))).string();
   for (const char* times : {"--timestamps", "--words"}) {
     const std::vector<std::string> arguments = {sound, "--json", "-n", "20", times};
@@ -112,7 +89,8 @@ TEST_CASE("vectors of texts from one file: pooling, prompts and dense layers are
   const SafetensorsFile::Entry entries[] = {
       {"linear.weight", "F32", {3, columns}, std::as_bytes(std::span(weight))}};
   REQUIRE(write_safetensors(folder.path() / "2_Dense" / "model.safetensors", entries).ok());
-  const Alone alone(folder.path());
+  const OneFile alone(folder.path());
+  CHECK(alone.holds_folder());
   const std::string lines = "w5 w6 w7\nw9\n";
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--prompt", "query"}, {"--pooling", "mean"}}) {
@@ -131,7 +109,8 @@ TEST_CASE("classes and captions of pictures from one file, with the processor's 
   for (const std::string name : {"vit", "resnet"}) {
     CAPTURE(name);
     const auto model = fixtures().model(name);
-    const Alone alone(model);
+    const OneFile alone(model);
+    CHECK(alone.holds_folder());
     CHECK(printed("classify", alone.file, {picture, "--top", "5"}) ==
           printed("classify", model, {picture, "--top", "5"}));
   }
@@ -140,7 +119,8 @@ TEST_CASE("classes and captions of pictures from one file, with the processor's 
   folder.write("preprocessor_config.json",
                R"({"image_processor_type": "ViTImageProcessor", "image_std": [1, 1, 1],
                    "size": {"height": 32, "width": 32}})");
-  const Alone alone(folder.path());
+  const OneFile alone(folder.path());
+  CHECK(alone.holds_folder());
   CHECK(printed("caption", alone.file, {picture, "-n", "8"}) ==
         printed("caption", folder.path(), {picture, "-n", "8"}));
 }

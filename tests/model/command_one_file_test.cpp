@@ -9,6 +9,7 @@
 #include "support/fixture_picture.h"
 #include "support/gpu.h"
 #include "support/letters_folder.h"
+#include "support/one_file.h"
 #include "support/whisper_folder.h"
 #include "support/word_folder.h"
 
@@ -16,33 +17,6 @@ using namespace pumice;
 using nlohmann::json;
 
 namespace {
-
-// A folder's model as one file, away from the folder.
-struct OneFile {
-  TemporaryFolder folder;
-  std::filesystem::path file = folder.path() / "model.gguf";
-  std::string notes;
-
-  explicit OneFile(const std::filesystem::path& from) {
-    const CommandResult result =
-        pumice_command({"convert", from.string(), file.string(), "--type", "F32", "--json"});
-    CAPTURE(result.err);
-    REQUIRE(result.status == 0);
-    notes = json::parse(result.out)["notes"].dump();
-  }
-  bool holds_folder() const { return notes.find("only Pumice reads the file") != std::string::npos; }
-};
-
-std::string printed(const std::string& command, const std::filesystem::path& model,
-                    std::vector<std::string> arguments, const std::string* input = nullptr) {
-  arguments.insert(arguments.begin(), {command, model.string()});
-  const CommandResult result = pumice_command(arguments, input);
-  CAPTURE(command);
-  CAPTURE(result.err);
-  REQUIRE(result.status == 0);
-  REQUIRE(!result.out.empty());
-  return result.out;
-}
 
 void copy_tokenizer(const std::string& name, const TemporaryFolder& folder) {
   std::filesystem::copy_file(fixtures().tokenizer(name) / "tokenizer.json", folder.path() / "tokenizer.json",
