@@ -13,10 +13,11 @@ namespace pumice {
 // How one call decodes.
 struct GenerationOptions {
   GenerationConfig config; // its beams are those of the session or 1
-  SamplingParams sampling; // used without beams; the suppressed tokens and ends of `config` are added
-  size_t hypotheses = 1;   // texts of each input, best first, at most its beams
-  bool scores = false;     // texts that the device samples have scores, too
-  LogitRule rule;          // applied in addition to the rules of `config`
+  // Used without beams; the suppressed tokens and ends of `config` are added. With log-probabilities, texts
+  // that the device samples have scores, too.
+  SamplingParams sampling;
+  size_t hypotheses = 1; // texts of each input, best first, at most its beams
+  LogitRule rule;        // applied in addition to the rules of `config`
   // What the texts of each input must contain: a list for each input, or no lists. Needs at least two beams.
   // The host searches then, from the logits.
   std::vector<std::vector<Term>> terms = {};

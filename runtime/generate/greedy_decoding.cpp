@@ -38,8 +38,6 @@ Status GreedyDecoding::begin() {
   const std::vector<uint32_t>& ends = config.ends;
   request.sampling.stop_tokens.insert(request.sampling.stop_tokens.end(), ends.begin(), ends.end());
   request.max_tokens = config.max_tokens;
-  if (task_.options.scores)
-    request.sampling.log_probabilities = std::max(request.sampling.log_probabilities, 1u);
   sums_.assign(task_.ranges.size(), 0);
   for (const InputRange& range : task_.ranges) {
     request.input = range;
@@ -70,7 +68,7 @@ void GreedyDecoding::take(std::span<const BatchToken> tokens) {
     std::vector<Hypothesis>& text = task_.texts[at];
     text[0].tokens.push_back(each.token);
     text[0].finished = each.finish_reason != FinishReason::none;
-    if (task_.options.scores) {
+    if (task_.options.sampling.log_probabilities > 0) {
       sums_[at] += each.log_probabilities.log_probability;
       text[0].score = score_of(sums_[at], text[0].tokens.size(), task_.options.config);
     }

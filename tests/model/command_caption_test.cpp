@@ -110,7 +110,7 @@ TEST_CASE("caption writes what the reference makes of the same pixels, greedily 
     const auto tokens = [&](const char* beams) {
       const CommandResult result =
           pumice_command({"caption", folder.path().string(), picture, "-n", "12", "--beams", beams,
-                          "--length-penalty", "1", "--early-stopping", "no", "--json", "--no-cache"});
+                          "--length-penalty", "1", "--early-stopping", "no", "--json"});
       INFO(result.err);
       REQUIRE(result.status == 0);
       return json::parse(result.out)["tokens"].get<std::vector<uint32_t>>();

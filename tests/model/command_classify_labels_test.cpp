@@ -39,7 +39,6 @@ struct LabelFolder {
 
   CommandResult classify(std::vector<std::string> more) const {
     more.insert(more.begin(), {"classify", folder.path().string()});
-    more.push_back("--no-cache");
     return pumice_command(more);
   }
 

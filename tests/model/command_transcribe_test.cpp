@@ -243,9 +243,8 @@ TEST_CASE("letters are heard alike in a file and in a pipe, loud or not, over se
     const auto number = static_cast<int16_t>(std::lround(sample * 32767));
     raw.append(reinterpret_cast<const char*>(&number), 2);
   }
-  CHECK(segments(pumice_command(
-            {"transcribe", folder.path().string(), "-", "--raw", "s16", "--json", "--no-cache"}, raw)) ==
-        of_file);
+  CHECK(segments(pumice_command({"transcribe", folder.path().string(), "-", "--raw", "s16", "--json"},
+                                raw)) == of_file);
   CHECK(heard(folder, quiet)[0]["text"] == of_file[0]["text"]);
   CHECK(heard(plain, quiet) != heard(plain, samples));
 }

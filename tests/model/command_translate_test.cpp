@@ -119,9 +119,9 @@ FIXTURE_TEST_CASE("a greedy text has the score that a beam with these tokens has
   }
   // The trained model's best text is the same with beams.
   const auto dates = [&](const char* beams) {
-    return json::parse(pumice_command({"translate", dates_model().string(), "le 3 mars 2021", "--json",
-                                       "--no-cache", "--beams", beams})
-                           .out);
+    return json::parse(
+        pumice_command({"translate", dates_model().string(), "le 3 mars 2021", "--json", "--beams", beams})
+            .out);
   };
   const json one = dates("1"), four = dates("4");
   CHECK(one["tokens"] == four["tokens"]);

@@ -168,10 +168,8 @@ private:
   }
 
   Result<Hypothesis> write(Batch& batch, PicturePrompt prompt) const {
-    SamplingParams sampling = generation_.sampling;
-    if (generation_.scores) sampling.log_probabilities = std::max(sampling.log_probabilities, 1u);
     PUMICE_CHECK(batch.add({std::move(prompt.tokens),
-                            std::move(sampling),
+                            generation_.sampling,
                             generation_.config.max_tokens,
                             {},
                             std::move(prompt.given)}));

@@ -8,12 +8,6 @@
 
 namespace pumice::command {
 
-namespace {
-
-constexpr std::string_view white_space = " \t\r\n";
-
-} // namespace
-
 bool Source::answered() const {
   return std::ranges::none_of(sentences, [](const Sentence& each) { return each.written.empty(); });
 }

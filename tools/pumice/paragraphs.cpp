@@ -6,12 +6,6 @@
 
 namespace pumice::command {
 
-namespace {
-
-constexpr std::string_view white_space = " \t\r\n";
-
-} // namespace
-
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(white_space) == std::string_view::npos;
 }

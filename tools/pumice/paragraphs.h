@@ -6,6 +6,8 @@
 // Texts whose lines end where the page did.
 namespace pumice::command {
 
+inline constexpr std::string_view white_space = " \t\r\n";
+
 bool is_blank(std::string_view text); // nothing but white space
 
 // Whether what follows a text is set apart by a space: not in languages that are written without.

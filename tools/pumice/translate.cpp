@@ -401,8 +401,7 @@ Subcommand add_translate(CLI::App& app) {
          "--json", options->writing.json,
          "Print one JSON object for each text. Its fields: source, text, tokens, score; truncated if the "
          "text was cut; hypotheses with --n-best; sentences with --sentences; alignment "
-         "with "
-         "--alignment")
+         "with --alignment")
       ->group("Text");
   add_alignment_option(*sub, options->attention);
   add_attention_options(*sub, options->attention);

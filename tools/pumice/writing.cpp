@@ -61,7 +61,7 @@ Result<GenerationOptions> writing_options(const WritingOptions& options, Generat
   PUMICE_CHECK(options.beams.apply(config));
   if (options.count) config.max_tokens = options.count;
   result.hypotheses = options.beams.hypotheses;
-  result.scores = options.json;
+  if (options.json) result.sampling.log_probabilities = 1; // for the score
   result.config = std::move(config);
   return result;
 }
