@@ -18,7 +18,7 @@ add_custom_target(pumice_commit BYPRODUCTS "${header}"
   COMMAND "${CMAKE_COMMAND}" -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${header} -P "${CMAKE_CURRENT_LIST_DIR}/Commit.cmake"
   COMMENT "" VERBATIM)
 add_dependencies(pumice pumice_commit)
-set_source_files_properties(tools/pumice/version.cpp PROPERTIES
+set_source_files_properties(tools/pumice/terminal/version.cpp PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
   INCLUDE_DIRECTORIES "${PROJECT_BINARY_DIR}/generated/command"
   COMPILE_DEFINITIONS "PUMICE_VERSION=\"${PROJECT_VERSION}\";PUMICE_BUILD_TYPE=\"$<CONFIG>\";PUMICE_LEFT_OUT=\"${left_out}\";PUMICE_SYSTEM=\"${CMAKE_SYSTEM_NAME} ${CMAKE_SYSTEM_PROCESSOR}\"")

@@ -8,7 +8,7 @@
 #include "api/request.h"
 #include "api/slice.h"
 #include "api/tune.h"
-#include "step/resumable_batch.h"
+#include "step/work/resumable_batch.h"
 
 using namespace pumice;
 using namespace pumice::api;

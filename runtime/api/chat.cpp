@@ -8,7 +8,7 @@
 #include "base/guarded.h"
 #include "io/json_text.h"
 #include "model/vocabulary.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -5,7 +5,7 @@
 
 #include "api/pictures.h"
 #include "api/pumice.h"
-#include "text/chat.h"
+#include "text/chat/chat.h"
 
 namespace pumice::api {
 

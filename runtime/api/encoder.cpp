@@ -6,7 +6,7 @@
 #include "api/input.h"
 #include "api/slice.h"
 #include "api/tune.h"
-#include "step/resumable_encoder.h"
+#include "step/work/resumable_encoder.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -6,7 +6,7 @@
 #include "api/sight.h"
 #include "api/stages.h"
 #include "recording/time_slicer.h"
-#include "step/memory_needs.h"
+#include "step/cache/memory_needs.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -10,7 +10,7 @@
 #include "generate/prompt_picture.h"
 #include "io/checksum.h"
 #include "model/picture_preparation.h"
-#include "text/message_pictures.h"
+#include "text/chat/message_pictures.h"
 
 namespace pumice::api {
 

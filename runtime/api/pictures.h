@@ -12,7 +12,7 @@
 #include "media/preprocess.h"
 #include "model/model.h"
 #include "step/encoder.h"
-#include "text/picture_markup.h"
+#include "text/chat/picture_markup.h"
 
 namespace pumice::api {
 

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "api/pictures.h"
-#include "step/resumable_encoder.h"
+#include "step/work/resumable_encoder.h"
 
 namespace pumice::api {
 

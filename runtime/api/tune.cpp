@@ -8,7 +8,7 @@
 #include "api/background.h"
 #include "api/slice.h"
 #include "api/stages.h"
-#include "gpu/tuning_file.h"
+#include "gpu/cache_folder/tuning_file.h"
 #include "kernel/probe/probe.h"
 #include "tuning/check_record.h"
 #include "tuning/device_work.h"

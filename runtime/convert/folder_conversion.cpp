@@ -11,7 +11,7 @@
 #include "convert/tensor_use.h"
 #include "convert/written_type.h"
 #include "io/bytes.h"
-#include "io/gguf_writer.h"
+#include "io/formats/gguf_writer.h"
 #include "model/vocabulary.h"
 
 namespace pumice {

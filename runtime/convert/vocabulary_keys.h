@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "io/gguf_writer.h"
+#include "io/formats/gguf_writer.h"
 #include "io/model_file.h"
 
 namespace pumice {

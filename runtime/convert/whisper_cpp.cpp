@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/tensor_rows.h"
-#include "io/ggml_whisper.h"
+#include "io/formats/ggml_whisper.h"
+#include "io/formats/whisper_settings.h"
 #include "io/output_file.h"
-#include "io/whisper_settings.h"
 #include "model/vocabulary.h"
 #include "speech/audio_features.h"
-#include "text/byte_level.h"
+#include "text/unicode/byte_level.h"
 
 namespace pumice {
 

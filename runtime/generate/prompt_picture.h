@@ -5,7 +5,7 @@
 
 #include "media/preprocess.h"
 #include "step/encoder.h"
-#include "text/picture_markup.h"
+#include "text/chat/picture_markup.h"
 
 namespace pumice {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "generate/encoder_decoder.h"
-#include "step/resumable_work.h"
+#include "step/work/resumable_work.h"
 
 namespace pumice {
 

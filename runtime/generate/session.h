@@ -6,7 +6,7 @@
 
 #include "base/progress.h"
 #include "step/batch.h"
-#include "step/resumable_work.h"
+#include "step/work/resumable_work.h"
 
 namespace pumice {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "gpu/cache_folder/device_file.h"
+#include "gpu/cache_folder/trial_note.h"
 #include "gpu/device.h"
-#include "gpu/device_file.h"
-#include "gpu/trial_note.h"
 
 namespace pumice {
 
@@ -22,9 +22,9 @@ class Pipelines {
 public:
   static constexpr uint32_t push_constant_bytes = 128;
 
-  // `cache_folder` keeps compiled pipelines and tuning results between runs (gpu/device_file.h); empty for
-  // none. A folder that cannot be written is reported by save(), never here. Notes of processes that ended
-  // while they tried something (gpu/trial_note.h) are tuning results from then on.
+  // `cache_folder` keeps compiled pipelines and tuning results between runs (gpu/cache_folder/device_file.h);
+  // empty for none. A folder that cannot be written is reported by save(), never here. Notes of processes
+  // that ended while they tried something (gpu/cache_folder/trial_note.h) are tuning results from then on.
   static Result<std::shared_ptr<Pipelines>> create(std::shared_ptr<Device> device,
                                                    const std::filesystem::path& cache_folder);
   ~Pipelines();

@@ -1,14 +1,14 @@
 #include "io/model_file.h"
 
 #include "io/bytes.h"
-#include "io/ctranslate2.h"
-#include "io/ggml_whisper.h"
-#include "io/gguf.h"
+#include "io/formats/ctranslate2.h"
+#include "io/formats/ggml_whisper.h"
+#include "io/formats/gguf.h"
+#include "io/formats/safetensors.h"
 #include "io/json_text.h"
 #include "io/nearest_files.h"
 #include "io/nearest_names.h"
 #include "io/no_weights.h"
-#include "io/safetensors.h"
 
 #include <algorithm>
 #include <mutex>

@@ -2,10 +2,10 @@
 
 #include "base/result.h"
 #include "io/fields.h"
-#include "io/gguf_array.h"
+#include "io/formats/gguf_array.h"
+#include "io/formats/ranked_tokens.h"
 #include "io/mapped_file.h"
 #include "io/model_folder.h"
-#include "io/ranked_tokens.h"
 #include "io/tensor_view.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "io/gguf_array.h"
+#include "io/formats/gguf_array.h"
 #include "io/mapped_file.h"
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 #include "graph/readable_tensors.h"
 #include "io/model_file.h"
 #include "media/preprocess.h"
-#include "text/picture_markup.h"
+#include "text/chat/picture_markup.h"
 
 namespace pumice {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/model.h"
-#include "step/memory_needs.h"
+#include "step/cache/memory_needs.h"
 
 namespace pumice {
 

@@ -8,8 +8,8 @@
 
 #include "base/guarded.h"
 #include "io/bytes.h"
+#include "step/cache/snapshot.h"
 #include "step/encoder.h"
-#include "step/snapshot.h"
 #include "step/step_rows.h"
 
 namespace pumice {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "step/cache/snapshot.h"
 #include "step/check_tokens.h"
-#include "step/snapshot.h"
 
 namespace pumice {
 

@@ -9,10 +9,10 @@
 
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
+#include "step/cache/state_file.h"
 #include "step/given_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
-#include "step/state_file.h"
 
 namespace pumice {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "step/position_pool.h"
+#include "step/cache/position_pool.h"
 #include "step/runner.h"
 
 namespace pumice {

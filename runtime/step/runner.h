@@ -12,12 +12,12 @@
 #include "recording/completion.h"
 #include "recording/plan_outputs.h"
 #include "recording/recording.h"
-#include "step/caches.h"
+#include "step/cache/caches.h"
+#include "step/cache/step_ring.h"
 #include "step/hop_places.h"
 #include "step/last_stage.h"
 #include "step/stage_slices.h"
 #include "step/staged_step.h"
-#include "step/step_ring.h"
 
 namespace pumice {
 

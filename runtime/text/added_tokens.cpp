@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

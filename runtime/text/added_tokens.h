@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/normalizer.h"
+#include "text/unicode/normalizer.h"
 
 namespace pumice::text {
 

@@ -2,8 +2,8 @@
 
 #include <tuple>
 
-#include "text/byte_level.h"
-#include "text/normalizer.h"
+#include "text/unicode/byte_level.h"
+#include "text/unicode/normalizer.h"
 
 namespace pumice {
 

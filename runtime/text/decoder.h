@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "text/pre_tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/pre_tokenizer.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice {
 

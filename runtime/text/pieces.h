@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "text/regex.h"
-#include "text/unicode.h"
+#include "text/unicode/regex.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

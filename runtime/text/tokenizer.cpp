@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "text/tokenizer_parts.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice {
 

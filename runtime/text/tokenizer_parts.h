@@ -10,10 +10,10 @@
 #include "text/decoder.h"
 #include "text/lazy_model.h"
 #include "text/model.h"
-#include "text/normalizer.h"
 #include "text/post_processor.h"
-#include "text/pre_tokenizer.h"
 #include "text/tokenizer.h"
+#include "text/unicode/normalizer.h"
+#include "text/unicode/pre_tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace pumice {

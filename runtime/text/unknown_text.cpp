@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "io/safetensors.h"
+#include "io/formats/safetensors.h"
 #include "step/batch.h"
 #include "tuning/random_weight.h"
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "gpu/trial_note.h"
+#include "gpu/cache_folder/trial_note.h"
 #include "kernel/device_context.h"
 
 namespace pumice {
@@ -17,8 +17,8 @@ struct Trial {
 // Called before each trial, and with null after it unless the device was lost.
 using TrialListener = std::function<void(const Trial*)>;
 
-// Notes what is tried before it is tried (gpu/trial_note.h). If the process ends meanwhile, the next one
-// finds the variant on the blocklist. A folder that cannot be written to keeps no notes.
+// Notes what is tried before it is tried (gpu/cache_folder/trial_note.h). If the process ends meanwhile, the
+// next one finds the variant on the blocklist. A folder that cannot be written to keeps no notes.
 class Trials {
 public:
   Trials(const DeviceContext& context, TrialListener listener)

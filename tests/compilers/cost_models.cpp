@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/architecture.h"
-#include "support/byte_writer.h"
-#include "support/gguf_builder.h"
+#include "support/files/byte_writer.h"
+#include "support/files/gguf_builder.h"
 
 using namespace pumice;
 

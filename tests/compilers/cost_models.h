@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "io/model_file.h"
-#include "support/temporary_folder.h"
+#include "support/files/temporary_folder.h"
 
 // Models whose plans have all kernels, and all families with variants in sizes that people use. Their weights
 // are zeros: nothing runs.

@@ -25,9 +25,9 @@
 #include "gpu/kernel_table.h"
 #include "kernel/choices.h"
 #include "kernel/probe/open_device.h"
-#include "step/memory_needs.h"
+#include "step/cache/memory_needs.h"
 #include "step/runner_layout.h"
-#include "support/temporary_folder.h"
+#include "support/files/temporary_folder.h"
 
 using namespace pumice;
 

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "support/fault_subject.h"
 #include "support/skip.h"
+#include "support/vulkan/fault_subject.h"
 
 namespace {
 

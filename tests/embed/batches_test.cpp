@@ -5,8 +5,8 @@
 #include <random>
 
 #include "support/embedding.h"
-#include "support/external_vulkan.h"
-#include "support/gpu.h"
+#include "support/vulkan/external_vulkan.h"
+#include "support/vulkan/gpu.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "support/embedding.h"
-#include "support/external_vulkan.h"
-#include "support/faulty_vulkan.h"
+#include "support/vulkan/external_vulkan.h"
+#include "support/vulkan/faulty_vulkan.h"
 
 namespace {
 

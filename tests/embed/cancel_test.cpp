@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/embedding.h"
-#include "support/random_model.h"
+#include "support/files/random_model.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Vulkan calls that fail while a chat is answered: the chat stays as it was, or the answer goes on.
-#include "support/chats.h"
-#include "support/fault_phase.h"
-#include "support/program.h"
+#include "support/command/chats.h"
+#include "support/command/program.h"
+#include "support/vulkan/fault_phase.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "support/files/seeing_folder.h"
 #include "support/picture_pair.h"
-#include "support/seeing_folder.h"
 #include "support/seeing_player.h"
 
 using namespace pumice;

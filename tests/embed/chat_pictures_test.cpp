@@ -7,11 +7,11 @@
 #include "media/preprocess.h"
 #include "step/encoder.h"
 #include "step/picture_rows.h"
-#include "support/chats.h"
+#include "support/command/chats.h"
+#include "support/files/seeing_folder.h"
 #include "support/model.h"
 #include "support/picture_answers.h"
 #include "support/require.h"
-#include "support/seeing_folder.h"
 
 using namespace pumice;
 using nlohmann::json;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/chats.h"
+#include "support/command/chats.h"
 
 namespace {
 

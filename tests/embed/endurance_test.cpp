@@ -8,8 +8,8 @@
 #include <array>
 #include <utility>
 
+#include "support/command/process.h"
 #include "support/embedding.h"
-#include "support/process.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "support/random_model.h"
-#include "support/vulkan_program.h"
+#include "support/files/random_model.h"
+#include "support/vulkan/vulkan_program.h"
 
 using pumice::VulkanTable;
 

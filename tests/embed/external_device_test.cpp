@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "support/vulkan_program.h"
+#include "support/vulkan/vulkan_program.h"
 
 using pumice::VulkanTable;
 

@@ -1,6 +1,6 @@
 // Slices on a Vulkan device that the program renders with: in its command buffers, and with its semaphores.
-#include "support/timeline.h"
-#include "support/vulkan_program.h"
+#include "support/vulkan/timeline.h"
+#include "support/vulkan/vulkan_program.h"
 
 TEST_CASE("slices in the program's own command buffers give the same text") {
   VulkanProgram program;

@@ -2,9 +2,9 @@
 // error, and the program goes on.
 #include <cstdlib>
 
-#include "support/fault_phase.h"
-#include "support/program.h"
+#include "support/command/program.h"
 #include "support/skip.h"
+#include "support/vulkan/fault_phase.h"
 
 namespace {
 

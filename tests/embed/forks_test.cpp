@@ -1,10 +1,10 @@
 // Sessions that begin where others are.
 #include <algorithm>
 
+#include "support/command/program.h"
 #include "support/embedding.h"
-#include "support/faulty_vulkan.h"
-#include "support/fixtures.h"
-#include "support/program.h"
+#include "support/files/fixtures.h"
+#include "support/vulkan/faulty_vulkan.h"
 
 namespace {
 

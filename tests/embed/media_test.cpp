@@ -1,11 +1,11 @@
 // Pictures and sound that a program has in memory.
-#include "support/answers.h"
+#include "support/command/answers.h"
+#include "support/command/listener.h"
 #include "support/embedding.h"
-#include "support/fixtures.h"
-#include "support/listener.h"
-#include "support/temporary_folder.h"
-#include "support/whisper_folder.h"
-#include "support/word_folder.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
+#include "support/files/whisper_folder.h"
+#include "support/files/word_folder.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "support/embedding.h"
-#include "support/failing_memory.h"
+#include "support/vulkan/failing_memory.h"
 
 namespace {
 

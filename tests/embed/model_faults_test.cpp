@@ -1,8 +1,8 @@
 // As faults_test.cpp, for encoders, translators and transcribers.
-#include "support/bert_folder.h"
-#include "support/fault_subject.h"
-#include "support/listener.h"
-#include "support/whisper_folder.h"
+#include "support/command/listener.h"
+#include "support/files/bert_folder.h"
+#include "support/files/whisper_folder.h"
+#include "support/vulkan/fault_subject.h"
 
 namespace {
 

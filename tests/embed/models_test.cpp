@@ -5,9 +5,9 @@
 #include <fstream>
 #include <thread>
 
-#include "support/bert_folder.h"
 #include "support/embedding.h"
-#include "support/temporary_folder.h"
+#include "support/files/bert_folder.h"
+#include "support/files/temporary_folder.h"
 
 namespace {
 

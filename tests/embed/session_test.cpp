@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "support/embedding.h"
-#include "support/temporary_folder.h"
+#include "support/files/temporary_folder.h"
 
 namespace {
 

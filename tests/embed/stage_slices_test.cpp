@@ -4,13 +4,13 @@
 #include <random>
 #include <thread>
 
-#include "support/answers.h"
-#include "support/chats.h"
-#include "support/device_stages.h"
-#include "support/faulty_vulkan.h"
-#include "support/fixtures.h"
-#include "support/timeline.h"
-#include "support/vulkan_program.h"
+#include "support/command/answers.h"
+#include "support/command/chats.h"
+#include "support/files/fixtures.h"
+#include "support/vulkan/device_stages.h"
+#include "support/vulkan/faulty_vulkan.h"
+#include "support/vulkan/timeline.h"
+#include "support/vulkan/vulkan_program.h"
 
 namespace {
 

@@ -3,13 +3,13 @@
 #include <thread>
 
 #include "gpu/vulkan_table.h"
-#include "support/device_stages.h"
-#include "support/external_vulkan.h"
-#include "support/listener.h"
-#include "support/temporary_folder.h"
+#include "support/command/listener.h"
+#include "support/files/temporary_folder.h"
+#include "support/files/whisper_folder.h"
+#include "support/files/word_folder.h"
 #include "support/translators.h"
-#include "support/whisper_folder.h"
-#include "support/word_folder.h"
+#include "support/vulkan/device_stages.h"
+#include "support/vulkan/external_vulkan.h"
 
 namespace {
 

@@ -3,12 +3,12 @@
 #include <map>
 #include <thread>
 
-#include "support/answers.h"
-#include "support/device_stages.h"
-#include "support/faulty_vulkan.h"
-#include "support/fixtures.h"
+#include "support/command/answers.h"
+#include "support/files/fixtures.h"
 #include "support/skip.h"
-#include "support/vulkan_program.h"
+#include "support/vulkan/device_stages.h"
+#include "support/vulkan/faulty_vulkan.h"
+#include "support/vulkan/vulkan_program.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "support/embedding.h"
-#include "support/gpu.h"
-#include "support/random_model.h"
+#include "support/files/random_model.h"
+#include "support/vulkan/gpu.h"
 
 namespace {
 

@@ -2,14 +2,14 @@
 #include <array>
 
 #include "gpu/vulkan_table.h"
+#include "support/command/listener.h"
 #include "support/embedding.h"
-#include "support/external_vulkan.h"
-#include "support/fixtures.h"
-#include "support/listener.h"
-#include "support/temporary_folder.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
+#include "support/files/whisper_folder.h"
+#include "support/files/word_folder.h"
 #include "support/translators.h"
-#include "support/whisper_folder.h"
-#include "support/word_folder.h"
+#include "support/vulkan/external_vulkan.h"
 
 namespace {
 

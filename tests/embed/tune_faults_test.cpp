@@ -2,8 +2,8 @@
 #include <memory>
 #include <thread>
 
-#include "support/fault_phase.h"
-#include "support/program.h"
+#include "support/command/program.h"
+#include "support/vulkan/fault_phase.h"
 
 namespace {
 

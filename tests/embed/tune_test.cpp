@@ -10,11 +10,11 @@
 
 #include "api/handles.h"
 #include "api/tune.h"
-#include "gpu/tuning_file.h"
+#include "gpu/cache_folder/tuning_file.h"
 #include "step/runner_layout.h"
+#include "support/files/temporary_folder.h"
 #include "support/skip.h"
-#include "support/temporary_folder.h"
-#include "support/vulkan_program.h"
+#include "support/vulkan/vulkan_program.h"
 #include "tuning/trials.h"
 
 using pumice::Capabilities;

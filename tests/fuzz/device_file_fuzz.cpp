@@ -1,5 +1,5 @@
 // Files of what is kept of a device, from anyone: whatever the bytes, parsing them is defined behaviour.
-#include "gpu/device_file.h"
+#include "gpu/cache_folder/device_file.h"
 
 #include <cstdint>
 #include <vector>

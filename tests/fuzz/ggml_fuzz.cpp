@@ -1,6 +1,6 @@
 // whisper.cpp's files from anyone: whatever the bytes, parsing them and walking all that it gave is defined
 // behaviour.
-#include "io/ggml_whisper.h"
+#include "io/formats/ggml_whisper.h"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // GGUF headers from anyone: whatever the bytes, parsing them and walking all that it gave is defined
 // behaviour. So is opening a file that holds a folder, and its tokenizer.
-#include "io/gguf.h"
+#include "io/formats/gguf.h"
 #include "io/model_file.h"
 #include "text/tokenizer.h"
 

@@ -1,6 +1,6 @@
 // safetensors headers from anyone: whatever the bytes, parsing them and reading all that it gave is defined
 // behaviour.
-#include "io/safetensors.h"
+#include "io/formats/safetensors.h"
 
 #include <cstdint>
 

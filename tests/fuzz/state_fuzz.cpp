@@ -1,6 +1,6 @@
 // Saved sessions from anyone: whatever the bytes, parsing them and reading all that it gave is defined
 // behaviour.
-#include "step/state_file.h"
+#include "step/cache/state_file.h"
 
 #include <cstdint>
 #include <cstring>

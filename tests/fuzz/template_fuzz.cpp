@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "text/jinja/template.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto variables = nlohmann::ordered_json::parse(R"({"messages": [

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "text/tokenizer.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace {
 

@@ -5,10 +5,10 @@
 #include <mutex>
 
 #include "generate/session.h"
-#include "support/gpu.h"
-#include "support/messages.h"
-#include "support/paths.h"
+#include "support/command/messages.h"
+#include "support/files/paths.h"
 #include "support/skip.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

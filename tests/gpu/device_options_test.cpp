@@ -8,8 +8,8 @@
 
 #include "gpu/buffer.h"
 #include "gpu/instance.h"
-#include "support/gpu.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -8,7 +8,7 @@
 
 #include "gpu/device_features.h"
 #include "gpu/instance.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
 
 using namespace pumice;
 

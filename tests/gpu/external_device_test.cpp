@@ -7,8 +7,8 @@
 #include "gpu/instance.h"
 #include "kernel/probe/open_device.h"
 #include "support/application.h"
-#include "support/messages.h"
-#include "support/paths.h"
+#include "support/command/messages.h"
+#include "support/files/paths.h"
 
 using namespace pumice;
 

@@ -5,9 +5,9 @@
 
 #include "gpu/commands.h"
 #include "gpu/device.h"
-#include "support/gpu.h"
 #include "support/require.h"
 #include "support/skip.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

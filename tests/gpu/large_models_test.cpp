@@ -10,10 +10,10 @@
 #include "kernel/probe/open_device.h"
 #include "shaders/embedding/embedding.params.h"
 #include "shaders/matmul/matmul.params.h"
-#include "step/memory_needs.h"
+#include "step/cache/memory_needs.h"
 #include "step/runner_layout.h"
+#include "support/files/sparse_model.h"
 #include "support/require.h"
-#include "support/sparse_model.h"
 
 using namespace pumice;
 using nlohmann::json;

@@ -1,5 +1,5 @@
-// The table that holds reported devices to their limits (support/limited_vulkan.h) notices each kind of
-// mistake.
+// The table that holds reported devices to their limits (support/vulkan/limited_vulkan.h) notices each kind
+// of mistake.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 #include "gpu/kernel_table.h"
 #include "gpu/pipelines.h"
 #include "gpu/timestamps.h"
-#include "support/limited_vulkan.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
 #include "support/require.h"
+#include "support/vulkan/limited_vulkan.h"
 
 using namespace pumice;
 

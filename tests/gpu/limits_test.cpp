@@ -6,11 +6,11 @@
 #include <random>
 
 #include "generate/session.h"
-#include "io/gguf_writer.h"
+#include "io/formats/gguf_writer.h"
 #include "kernel/probe/open_device.h"
-#include "step/memory_needs.h"
+#include "step/cache/memory_needs.h"
+#include "support/files/temporary_folder.h"
 #include "support/require.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 

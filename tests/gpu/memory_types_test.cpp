@@ -9,11 +9,11 @@
 #include "kernel/probe/open_device.h"
 #include "stage/local_stages.h"
 #include "step/runner.h"
-#include "support/gpu.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/require.h"
 #include "support/skip.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

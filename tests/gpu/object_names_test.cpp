@@ -8,7 +8,7 @@
 #include "generate/session.h"
 #include "gpu/kernel_table.h"
 #include "kernel/probe/open_device.h"
-#include "support/paths.h"
+#include "support/files/paths.h"
 #include "support/require.h"
 
 using namespace pumice;

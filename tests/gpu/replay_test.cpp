@@ -5,7 +5,7 @@
 #include <string>
 
 #include "kernel/probe/open_device.h"
-#include "support/paths.h"
+#include "support/files/paths.h"
 #include "support/require.h"
 #include "support/session.h"
 

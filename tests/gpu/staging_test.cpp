@@ -2,11 +2,11 @@
 #include <doctest/doctest.h>
 
 #include "kernel/probe/open_device.h"
-#include "step/memory_needs.h"
-#include "support/paths.h"
+#include "step/cache/memory_needs.h"
+#include "support/files/paths.h"
+#include "support/files/temporary_folder.h"
 #include "support/require.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 

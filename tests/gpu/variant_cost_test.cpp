@@ -15,8 +15,8 @@
 #include "model/model.h"
 #include "shaders/recurrence/selective_scan.params.h"
 #include "step/runner_layout.h"
-#include "support/limited_vulkan.h"
 #include "support/require.h"
+#include "support/vulkan/limited_vulkan.h"
 
 using namespace pumice;
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kernel/weights.h"
+#include "kernel/products/weights.h"
 
 // One row of an embedding, in 64 bits.
 inline std::vector<double> embedding_reference(const TestWeight& table, uint32_t entry, double scale) {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kernel/embedding_reference.h"
-#include "kernel/rows.h"
+#include "kernel/products/rows.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;

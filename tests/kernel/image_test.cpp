@@ -4,8 +4,8 @@
 
 #include "kernel/image_reference.h"
 #include "kernel/inputs_step.h"
+#include "kernel/products/weights.h"
 #include "kernel/run_graph.h"
-#include "kernel/weights.h"
 
 using namespace pumice;
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "shaders/common/step.h"
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 // An input of an encoder's step.
 struct StepInput {

@@ -7,8 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "kernel/choices.h"
-#include "support/gpu.h"
 #include "support/require.h"
+#include "support/vulkan/gpu.h"
 #include "tuning/check_kernels.h"
 
 using namespace pumice;

@@ -7,13 +7,13 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "io/safetensors.h"
+#include "io/formats/safetensors.h"
 #include "kernel/log_mel_reference.h"
 #include "kernel/run_graph.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "recording/recording.h"
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
 #include "support/require.h"
 
 using namespace pumice;

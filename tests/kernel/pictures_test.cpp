@@ -6,7 +6,7 @@
 
 #include "kernel/elementwise_reference.h"
 #include "kernel/inputs_step.h"
-#include "kernel/rows.h"
+#include "kernel/products/rows.h"
 #include "kernel/run_graph.h"
 
 using namespace pumice;

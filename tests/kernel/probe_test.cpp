@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

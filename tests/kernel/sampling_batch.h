@@ -9,7 +9,7 @@
 
 #include "kernel/sampling/sampling.h"
 #include "shaders/common/step.h"
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 using Quad = std::array<uint32_t, 4>;
 

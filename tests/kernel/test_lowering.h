@@ -6,9 +6,9 @@
 #include <doctest/doctest.h>
 
 #include "kernel/lowering.h"
-#include "kernel/rows.h"
+#include "kernel/products/rows.h"
 #include "plan/weight_store.h"
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 // Lowers operations for the test device: weights lie as a plan has them, tensors and scratch wherever the
 // test put them, and every launch is run.

@@ -10,12 +10,12 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/probe/probe.h"
-#include "kernel/rows.h"
+#include "kernel/products/rows.h"
 #include "kernel/variant.h"
 #include "plan/weight_store.h"
 #include "shaders/common/step.h"
-#include "support/gpu.h"
-#include "support/temporary_folder.h"
+#include "support/files/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 #ifndef _WIN32
 #include <sys/wait.h>

@@ -9,7 +9,7 @@
 #include "gpu/instance.h"
 #include "kernel/matmul/matmul.h"
 #include "kernel/variant_order.h"
-#include "support/limited_vulkan.h"
+#include "support/vulkan/limited_vulkan.h"
 
 using namespace pumice;
 

@@ -8,12 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/safetensors.h"
-#include "support/command.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "io/formats/safetensors.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -5,10 +5,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "io/safetensors.h"
-#include "support/fixtures.h"
+#include "io/formats/safetensors.h"
+#include "support/files/fixtures.h"
+#include "support/files/whisper_folder.h"
 #include "support/model.h"
-#include "support/whisper_folder.h"
 
 using namespace pumice;
 

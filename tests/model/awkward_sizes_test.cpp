@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "support/gpu.h"
+#include "support/files/random_model.h"
 #include "support/llama_reference.h"
 #include "support/model.h"
-#include "support/random_model.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <map>
 
-#include "support/messages.h"
+#include "support/command/messages.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 
 using namespace pumice;
 

@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include "kernel/probe/open_device.h"
-#include "step/snapshot.h"
-#include "support/fixtures.h"
+#include "step/cache/snapshot.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/require.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 

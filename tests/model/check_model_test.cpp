@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include "support/gpu.h"
+#include "support/command/messages.h"
+#include "support/files/temporary_folder.h"
 #include "support/llama_reference.h"
-#include "support/messages.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -8,13 +8,13 @@
 #include "generate/encoder_decoder.h"
 #include "generate/forced_pass.h"
 #include "speech/word_times.h"
-#include "support/answers.h"
-#include "support/ctranslate2.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
-#include "support/messages.h"
+#include "support/command/answers.h"
+#include "support/command/messages.h"
+#include "support/files/ctranslate2.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 using nlohmann::json;

@@ -6,8 +6,8 @@
 
 #include "generate/encoder_decoder.h"
 #include "model/vocabulary.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 
 using namespace pumice;
 

@@ -7,13 +7,13 @@
 #include "kernel/class_costs.h"
 #include "plan/division.h"
 #include "step/runner_layout.h"
-#include "support/answers.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
-#include "support/limited_vulkan.h"
+#include "support/command/answers.h"
+#include "support/files/fixtures.h"
+#include "support/files/sparse_model.h"
 #include "support/model.h"
 #include "support/require.h"
-#include "support/sparse_model.h"
+#include "support/vulkan/gpu.h"
+#include "support/vulkan/limited_vulkan.h"
 
 using namespace pumice;
 

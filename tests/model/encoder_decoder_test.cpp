@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
 #include "support/model.h"
 
 using namespace pumice;

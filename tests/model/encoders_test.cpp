@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/encoder_decoder.h"
-#include "support/answers.h"
-#include "support/command.h"
-#include "support/converted.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/answers.h"
+#include "support/command/command.h"
+#include "support/files/converted.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -4,12 +4,12 @@
 
 #include <fstream>
 
-#include "io/safetensors.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "io/formats/safetensors.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
 #include "support/llama_reference.h"
 #include "support/model.h"
-#include "support/paths.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

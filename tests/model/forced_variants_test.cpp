@@ -9,11 +9,11 @@
 
 #include "gpu/kernel_table.h"
 #include "kernel/choices.h"
-#include "support/answers.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/answers.h"
+#include "support/files/fixtures.h"
 #include "support/model.h"
 #include "support/skip.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

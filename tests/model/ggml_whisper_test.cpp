@@ -9,14 +9,14 @@
 #include "generate/forced_pass.h"
 #include "generate/generation_config.h"
 #include "model/vocabulary.h"
-#include "support/answers.h"
-#include "support/command.h"
-#include "support/ggml_whisper.h"
-#include "support/gpu.h"
-#include "support/messages.h"
+#include "support/command/answers.h"
+#include "support/command/command.h"
+#include "support/command/messages.h"
+#include "support/files/ggml_whisper.h"
+#include "support/files/whisper_folder.h"
 #include "support/model.h"
 #include "support/require.h"
-#include "support/whisper_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "model/vocabulary.h"
-#include "support/command.h"
-#include "support/fixtures.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/whisper_folder.h"
 #include "support/model.h"
-#include "support/whisper_folder.h"
 
 using namespace pumice;
 

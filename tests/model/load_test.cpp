@@ -11,12 +11,12 @@
 #include "gpu/kernel_table.h"
 #include "model/session_memory.h"
 #include "recording/pipeline_maker.h"
-#include "support/failing_memory.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
+#include "support/files/paths.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/require.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/failing_memory.h"
 
 using namespace pumice;
 

@@ -2,13 +2,13 @@
 #include <doctest/doctest.h>
 
 #include "generate/encoder_decoder.h"
-#include "step/memory_needs.h"
-#include "support/fixtures.h"
-#include "support/fresh_device.h"
-#include "support/messages.h"
+#include "step/cache/memory_needs.h"
+#include "support/command/messages.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/require.h"
+#include "support/vulkan/fresh_device.h"
 
 using namespace pumice;
 

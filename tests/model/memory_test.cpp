@@ -6,9 +6,9 @@
 #include <string>
 #include <thread>
 
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 
 using namespace pumice;
 

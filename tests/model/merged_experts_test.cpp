@@ -4,16 +4,16 @@
 
 #include <doctest/doctest.h>
 
-#include "io/gguf.h"
-#include "io/gguf_writer.h"
+#include "io/formats/gguf.h"
+#include "io/formats/gguf_writer.h"
 #include "io/mapped_file.h"
-#include "support/answers.h"
-#include "support/command.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/answers.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/require.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

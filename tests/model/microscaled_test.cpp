@@ -5,13 +5,13 @@
 
 #include <doctest/doctest.h>
 
+#include "io/formats/safetensors.h"
 #include "io/model_file.h"
-#include "io/safetensors.h"
-#include "support/command.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

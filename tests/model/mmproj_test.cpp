@@ -3,9 +3,9 @@
 // too.
 #include <doctest/doctest.h>
 
-#include "io/gguf_writer.h"
-#include "support/command.h"
-#include "support/messages.h"
+#include "io/formats/gguf_writer.h"
+#include "support/command/command.h"
+#include "support/command/messages.h"
 #include "support/picture_pair.h"
 
 using namespace pumice;

@@ -4,12 +4,12 @@
 
 #include <doctest/doctest.h>
 
-#include "support/fixtures.h"
-#include "support/fresh_device.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/session.h"
+#include "support/vulkan/fresh_device.h"
 
 using namespace pumice;
 

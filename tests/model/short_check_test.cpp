@@ -11,12 +11,12 @@
 
 #include "api/handles.h"
 #include "gpu/kernel_table.h"
-#include "support/command.h"
+#include "support/command/command.h"
+#include "support/command/messages.h"
 #include "support/embedding.h"
-#include "support/fixtures.h"
-#include "support/messages.h"
+#include "support/files/fixtures.h"
 #include "support/require.h"
-#include "support/spirv_faults.h"
+#include "support/vulkan/spirv_faults.h"
 #include "tuning/check_record.h"
 #include "tuning/short_check.h"
 
@@ -27,8 +27,8 @@ namespace {
 
 constexpr const char* start_of_story = "Once upon a time";
 
-// A driver whose compiler is wrong with some kernel, as the loader of support/crashing_vulkan.c shows it:
-// with the kernels of CPU drivers. By environment variables, which this process and the command read.
+// A driver whose compiler is wrong with some kernel, as the loader of support/vulkan/crashing_vulkan.c shows
+// it: with the kernels of CPU drivers. By environment variables, which this process and the command read.
 class WrongDriver {
 public:
   WrongDriver() { set("PUMICE_TEST_ADDRESSES", "1"); }

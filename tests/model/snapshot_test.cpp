@@ -5,13 +5,13 @@
 #include <iterator>
 
 #include "io/checksum.h"
-#include "step/snapshot.h"
-#include "support/fixtures.h"
-#include "support/messages.h"
+#include "step/cache/snapshot.h"
+#include "support/command/messages.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 

@@ -8,9 +8,9 @@
 #include "generate/forced_pass.h"
 #include "model/upstream.h"
 #include "stage/local_stages.h"
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
 #include "support/stages.h"
 #include "support/test_hop.h"
 

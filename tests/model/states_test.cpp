@@ -4,10 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "kernel/state_layout.h"
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 

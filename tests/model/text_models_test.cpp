@@ -4,13 +4,13 @@
 
 #include <fstream>
 
-#include "io/safetensors.h"
+#include "io/formats/safetensors.h"
 #include "model/architecture.h"
-#include "support/command.h"
-#include "support/fixtures.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/require.h"
-#include "support/temporary_folder.h"
 
 using namespace pumice;
 using nlohmann::json;

@@ -4,10 +4,10 @@
 
 #include "model/architecture.h"
 #include "step/encoder.h"
-#include "support/answers.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/answers.h"
+#include "support/files/fixtures.h"
 #include "support/model.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

@@ -5,16 +5,16 @@
 #include <doctest/doctest.h>
 
 #include "speech/ctc.h"
-#include "support/answers.h"
-#include "support/command.h"
-#include "support/converted.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/answers.h"
+#include "support/command/command.h"
+#include "support/files/converted.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 using namespace picture_tests;

@@ -6,12 +6,12 @@
 #include <doctest/doctest.h>
 
 #include "generate/forced_pass.h"
-#include "io/safetensors.h"
+#include "io/formats/safetensors.h"
 #include "model/vocabulary.h"
 #include "speech/quiet_end.h"
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
+#include "support/files/whisper_folder.h"
 #include "support/model.h"
-#include "support/whisper_folder.h"
 
 using namespace pumice;
 

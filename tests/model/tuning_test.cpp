@@ -6,9 +6,9 @@
 
 #include "kernel/class_costs.h"
 #include "shaders/common/step.h"
-#include "support/gpu.h"
+#include "support/files/paths.h"
 #include "support/model.h"
-#include "support/paths.h"
+#include "support/vulkan/gpu.h"
 #include "tuning/sample_steps.h"
 
 using namespace pumice;

@@ -6,7 +6,7 @@
 
 #include "media/patches.h"
 #include "step/patch_order.h"
-#include "support/command.h"
+#include "support/command/command.h"
 #include "support/picture_answers.h"
 #include "support/seeing_models.h"
 #include "support/session.h"

@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "media/tiles.h"
-#include "support/command.h"
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/word_folder.h"
 #include "support/picture_answers.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
 #include "support/seeing_models.h"
-#include "support/word_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 using namespace picture_tests;

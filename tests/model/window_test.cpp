@@ -4,11 +4,11 @@
 
 #include <fstream>
 
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/model.h"
 #include "support/session.h"
-#include "support/temporary_folder.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

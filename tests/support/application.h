@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "gpu/instance.h"
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 // An application with its own Vulkan: an instance with validation, and a device with the given features and
 // extensions.

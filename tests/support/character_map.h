@@ -7,7 +7,7 @@
 #include <vector>
 
 // A compiled character map (precompiled_charsmap) of a few entries, as SentencePiece writes them: see
-// text/character_map.h.
+// text/unicode/character_map.h.
 inline std::string character_map(const std::map<std::string, std::string>& entries) {
   std::string replacements;
   std::vector<uint32_t> units(256);

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 #ifndef __has_feature
 #define __has_feature(feature) 0

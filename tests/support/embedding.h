@@ -9,7 +9,7 @@
 
 #include "api/pumice.h"
 
-#include "support/paths.h"
+#include "support/files/paths.h"
 
 // The public interface as a program uses it. A failure fails the test.
 

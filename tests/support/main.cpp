@@ -10,11 +10,11 @@
 #include <string>
 #include <system_error>
 
-#include "support/drivers.h"
-#include "support/gpu.h"
+#include "support/files/temporary_folder.h"
 #include "support/skip.h"
-#include "support/temporary_folder.h"
-#include "support/wide_subgroups.h"
+#include "support/vulkan/drivers.h"
+#include "support/vulkan/gpu.h"
+#include "support/vulkan/wide_subgroups.h"
 
 #ifndef __has_feature
 #define __has_feature(feature) 0

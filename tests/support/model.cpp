@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "support/gpu.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 

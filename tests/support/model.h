@@ -9,7 +9,7 @@
 #include "generate/session.h"
 #include "kernel/probe/open_device.h"
 
-// The device that model tests run on, opened once, with validation as in support/gpu.h.
+// The device that model tests run on, opened once, with validation as in support/vulkan/gpu.h.
 const pumice::DeviceContext& test_context();
 
 // Fails the test if the model cannot be loaded.

@@ -9,12 +9,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "support/fixtures.h"
-#include "support/gpu.h"
+#include "support/files/fixtures.h"
+#include "support/files/word_folder.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
 #include "support/session.h"
-#include "support/word_folder.h"
+#include "support/vulkan/gpu.h"
 
 // What tests of decoders that see have in common.
 namespace picture_tests {

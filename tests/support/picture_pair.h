@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/conversion.h"
-#include "support/fixtures.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/require.h"
 #include "support/seeing_models.h"
-#include "support/temporary_folder.h"
 
 // Models that see in GGUF: a file of the text model, and llama.cpp's file of the encoder of its pictures.
 namespace picture_tests {

@@ -16,7 +16,7 @@
 #include "step/batch.h"
 #include "step/encoder.h"
 #include "step/picture_rows.h"
-#include "support/answers.h"
+#include "support/command/answers.h"
 #include "support/model.h"
 
 // A picture of these sizes; tools/fixtures.py has the same.

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "support/answers.h"
-#include "support/fixtures.h"
+#include "support/command/answers.h"
+#include "support/files/fixtures.h"
 #include "support/picture_answers.h"
 #include "support/picture_prompts.h"
-#include "text/picture_markup.h"
+#include "text/chat/picture_markup.h"
 
 // The fixtures of models that each prepare pictures in a way of their own.
 namespace picture_tests {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "generate/prompt_picture.h"
-#include "support/chats.h"
+#include "support/command/chats.h"
 #include "support/seeing_models.h"
 
 namespace picture_tests {

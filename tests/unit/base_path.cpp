@@ -3,8 +3,8 @@
 #include "io/mapped_file.h"
 #include "io/model_file.h"
 #include "io/output_file.h"
-#include "support/messages.h"
-#include "support/temporary_folder.h"
+#include "support/command/messages.h"
+#include "support/files/temporary_folder.h"
 #include "text/tokenizer.h"
 
 #include <doctest/doctest.h>

@@ -9,8 +9,8 @@
 
 #include <doctest/doctest.h>
 
-#include "support/failing_memory.h"
-#include "support/messages.h"
+#include "support/command/messages.h"
+#include "support/vulkan/failing_memory.h"
 
 using namespace pumice;
 
@@ -57,7 +57,7 @@ TEST_CASE("what a task throws on whichever thread comes back as an error, and th
   CHECK(done == 100);
 }
 
-#ifndef _WIN32 // support/failing_memory.cpp asks the loader of ELF programs
+#ifndef _WIN32 // support/vulkan/failing_memory.cpp asks the loader of ELF programs
 
 TEST_CASE("a thread that gets no memory for a task says so, though it gets none for the words either") {
   Workers workers(2);

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "bubble.h"
+#include "drawing/bubble.h"
 #include "failure.h"
 
 namespace npc {

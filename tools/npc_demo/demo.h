@@ -5,12 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "drawing/graph.h"
+#include "drawing/scene.h"
 #include "frames.h"
-#include "graph.h"
 #include "npc.h"
 #include "options.h"
 #include "report.h"
-#include "scene.h"
 #include "swapchain.h"
 #include "window.h"
 

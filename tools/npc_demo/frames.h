@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "control.h"
-#include "painter.h"
+#include "drawing/control.h"
+#include "drawing/painter.h"
 
 namespace npc {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "picture.h"
+#include "drawing/picture.h"
 
 namespace npc {
 

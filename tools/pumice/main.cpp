@@ -4,19 +4,19 @@
 
 #include <fmt/format.h>
 
-#include "aliases.h"
-#include "descriptor.h"
-#include "help.h"
-#include "measuring_child.h"
-#include "mistakes.h"
-#include "open_device.h"
-#include "output_files.h"
-#include "processes.h"
-#include "replicas.h"
-#include "subcommand.h"
-#include "terminal.h"
-#include "tools/pumice/doctor/part.h"
-#include "version.h"
+#include "doctor/part.h"
+#include "help/aliases.h"
+#include "help/help.h"
+#include "help/mistakes.h"
+#include "loading/open_device.h"
+#include "options/subcommand.h"
+#include "output/output_files.h"
+#include "process/measuring_child.h"
+#include "process/processes.h"
+#include "process/replicas.h"
+#include "terminal/descriptor.h"
+#include "terminal/terminal.h"
+#include "terminal/version.h"
 
 using namespace pumice;
 using namespace pumice::command;

@@ -5,7 +5,7 @@
 #include "text/formats/folder_sentence_piece.h"
 #include "text/formats/sentence_piece.h"
 #include "text/formats/tokenizer_folder.h"
-#include "text/space_marks.h"
+#include "text/unicode/space_marks.h"
 
 namespace pumice::text {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "text/pre_tokenizer.h"
+#include "text/unicode/pre_tokenizer.h"
 
 namespace pumice::text {
 

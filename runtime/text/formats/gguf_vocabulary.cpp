@@ -8,8 +8,8 @@
 #include "text/formats/gguf_token_type.h"
 #include "text/formats/read_tokenizer.h"
 #include "text/scored_bpe.h"
-#include "text/space_marks.h"
-#include "text/unicode.h"
+#include "text/unicode/space_marks.h"
+#include "text/unicode/unicode.h"
 #include "text/unigram.h"
 #include "text/wordpiece.h"
 

@@ -7,7 +7,7 @@
 #include "text/formats/gguf_splits.h"
 #include "text/formats/gguf_token_type.h"
 #include "text/formats/huggingface_parts.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

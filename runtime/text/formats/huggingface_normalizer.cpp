@@ -1,6 +1,6 @@
-#include "text/character_map.h"
 #include "text/formats/base64.h"
 #include "text/formats/huggingface_parts.h"
+#include "text/unicode/character_map.h"
 
 namespace pumice::text {
 

@@ -1,7 +1,7 @@
 // Readers of small fields that several sections of a tokenizer.json share.
 #include "text/formats/huggingface_parts.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

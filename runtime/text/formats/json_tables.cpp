@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include "text/byte_level.h"
 #include "text/formats/gguf_splits.h"
 #include "text/formats/read_tokenizer.h"
 #include "text/scored_bpe.h"
-#include "text/unicode.h"
+#include "text/unicode/byte_level.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

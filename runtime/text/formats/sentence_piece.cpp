@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "text/formats/read_tokenizer.h"
-#include "text/space_marks.h"
-#include "text/unicode.h"
+#include "text/unicode/space_marks.h"
+#include "text/unicode/unicode.h"
 
 #ifdef PUMICE_SENTENCEPIECE
 #include <sentencepiece_processor.h>

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "text/character_map.h"
-#include "text/unicode.h"
+#include "text/unicode/character_map.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

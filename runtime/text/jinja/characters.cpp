@@ -5,7 +5,7 @@
 #include <utf8proc.h>
 
 #include "text/jinja/failure.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

@@ -12,7 +12,7 @@
 #include "text/jinja/numbers.h"
 #include "text/jinja/operations.h"
 #include "text/jinja/write.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

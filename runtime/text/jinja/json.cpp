@@ -7,7 +7,7 @@
 
 #include "text/jinja/failure.h"
 #include "text/jinja/numbers.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

@@ -10,7 +10,7 @@
 #include "text/jinja/function.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operations.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

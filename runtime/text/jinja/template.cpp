@@ -8,7 +8,7 @@
 #include "text/jinja/interpreter.h"
 #include "text/jinja/json.h"
 #include "text/jinja/parser.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

@@ -4,7 +4,7 @@
 #include "text/jinja/failure.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/numbers.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text::jinja {
 

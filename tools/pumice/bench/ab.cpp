@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/ab.h"
+#include "bench/ab.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,12 +8,12 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/ab_side.h"
-#include "tools/pumice/bench/compared_tests.h"
-#include "tools/pumice/bench/machine.h"
-#include "tools/pumice/open_device.h"
-#include "tools/pumice/temporary_folder.h"
-#include "tools/pumice/terminal.h"
+#include "bench/ab_side.h"
+#include "bench/compared_tests.h"
+#include "bench/machine.h"
+#include "loading/open_device.h"
+#include "process/temporary_folder.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

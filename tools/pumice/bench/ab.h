@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/pumice/bench/ab_side.h"
+#include "bench/ab_side.h"
 
 namespace pumice::command {
 

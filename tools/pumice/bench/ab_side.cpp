@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/ab_side.h"
+#include "bench/ab_side.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/bench_file.h"
-#include "tools/pumice/bench/machine.h"
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/this_process.h"
+#include "bench/bench_file.h"
+#include "bench/machine.h"
+#include "bench/statistics.h"
+#include "process/this_process.h"
 
 namespace pumice::command {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/pumice/bench/process.h"
-#include "tools/pumice/json_output.h"
+#include "bench/process.h"
+#include "output/json_output.h"
 
 // One side of `pumice bench ab`: what is started for it, and what that measures.
 namespace pumice::command {

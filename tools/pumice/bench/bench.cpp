@@ -5,21 +5,21 @@
 
 #include <fmt/format.h>
 
+#include "bench/ab.h"
+#include "bench/compare.h"
+#include "bench/measure.h"
+#include "bench/profile.h"
+#include "bench/report.h"
 #include "generate/session.h"
 #include "kernel/probe/probe.h"
-#include "tools/pumice/bench/ab.h"
-#include "tools/pumice/bench/compare.h"
-#include "tools/pumice/bench/measure.h"
-#include "tools/pumice/bench/profile.h"
-#include "tools/pumice/bench/report.h"
-#include "tools/pumice/model_kind.h"
-#include "tools/pumice/open_device.h"
-#include "tools/pumice/option_text.h"
-#include "tools/pumice/option_values.h"
-#include "tools/pumice/processes.h"
-#include "tools/pumice/subcommand.h"
-#include "tools/pumice/terminal.h"
-#include "tools/pumice/this_process.h"
+#include "loading/model_kind.h"
+#include "loading/open_device.h"
+#include "options/option_text.h"
+#include "options/option_values.h"
+#include "options/subcommand.h"
+#include "process/processes.h"
+#include "process/this_process.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/bench_file.h"
+#include "bench/bench_file.h"
 
 #include <sstream>
 

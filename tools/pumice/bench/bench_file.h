@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/pumice/json_output.h"
+#include "output/json_output.h"
 
 // What `pumice bench -o json` writes, read again.
 namespace pumice::command {

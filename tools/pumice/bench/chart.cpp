@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/chart.h"
+#include "bench/chart.h"
 
 #include <algorithm>
 #include <array>

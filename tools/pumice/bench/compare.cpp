@@ -1,14 +1,14 @@
-#include "tools/pumice/bench/compare.h"
+#include "bench/compare.h"
 
 #include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/bench_file.h"
-#include "tools/pumice/bench/compared_tests.h"
-#include "tools/pumice/input_stream.h"
-#include "tools/pumice/terminal.h"
+#include "bench/bench_file.h"
+#include "bench/compared_tests.h"
+#include "input/input_stream.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

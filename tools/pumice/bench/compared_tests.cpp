@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/compared_tests.h"
+#include "bench/compared_tests.h"
 
 #include <algorithm>
 

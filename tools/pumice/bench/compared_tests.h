@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/json_output.h"
+#include "bench/statistics.h"
+#include "output/json_output.h"
 
 // The result of a comparison, as 'bench ab' and 'bench compare' print it.
 namespace pumice::command {

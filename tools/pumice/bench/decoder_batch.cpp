@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "bench/measure.h"
 #include "step/batch_groups.h"
-#include "tools/pumice/bench/measure.h"
-#include "tools/pumice/terminal.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

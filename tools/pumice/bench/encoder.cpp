@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "bench/measure.h"
+#include "bench/profile.h"
 #include "generate/encoder_decoder.h"
 #include "generate/generation_config.h"
-#include "tools/pumice/bench/measure.h"
-#include "tools/pumice/bench/profile.h"
-#include "tools/pumice/terminal.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

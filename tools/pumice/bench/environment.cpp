@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/environment.h"
+#include "bench/environment.h"
 
 #include <algorithm>
 #include <ctime>
@@ -9,10 +9,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/statistics.h"
 #include "io/checksum.h"
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/this_process.h"
-#include "tools/pumice/version.h"
+#include "process/this_process.h"
+#include "terminal/version.h"
 
 namespace pumice::command {
 

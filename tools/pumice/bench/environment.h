@@ -4,7 +4,7 @@
 #include <string>
 
 #include "io/model_file.h"
-#include "tools/pumice/open_device.h"
+#include "loading/open_device.h"
 
 // The conditions of a measurement: device, driver, clocks, model.
 namespace pumice::command {

@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/machine.h"
+#include "bench/machine.h"
 
 #include <algorithm>
 #include <fstream>

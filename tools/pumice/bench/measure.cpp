@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/measure.h"
+#include "bench/measure.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/bench/turns.h"
-#include "tools/pumice/open_device.h"
-#include "tools/pumice/terminal.h"
-#include "tools/pumice/this_process.h"
+#include "bench/statistics.h"
+#include "bench/turns.h"
+#include "loading/open_device.h"
+#include "process/this_process.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

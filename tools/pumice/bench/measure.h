@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/report.h"
 #include "model/model.h"
-#include "tools/pumice/bench/report.h"
-#include "tools/pumice/options.h"
+#include "options/options.h"
 
 namespace pumice::command {
 

@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "bench/measure.h"
+#include "bench/timed_cases.h"
 #include "kernel/attention/attention.h"
 #include "kernel/launcher.h"
 #include "kernel/matmul/linear.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "shaders/common/step.h"
-#include "tools/pumice/bench/measure.h"
-#include "tools/pumice/bench/timed_cases.h"
-#include "tools/pumice/terminal.h"
+#include "terminal/terminal.h"
 #include "tuning/random_weight.h"
 
 namespace pumice::command {

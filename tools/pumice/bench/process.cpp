@@ -1,6 +1,6 @@
 #ifndef _WIN32 // process_windows.cpp is the other one
 
-#include "tools/pumice/bench/process.h"
+#include "bench/process.h"
 
 #include <algorithm>
 #include <array>
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/pumice/bench/turns.h"
-#include "tools/pumice/terminal.h"
+#include "bench/turns.h"
+#include "terminal/terminal.h"
 
 extern char** environ;
 

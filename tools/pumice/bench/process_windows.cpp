@@ -1,6 +1,6 @@
 #ifdef _WIN32
 
-#include "tools/pumice/bench/process.h"
+#include "bench/process.h"
 
 #include <algorithm>
 #include <csignal>
@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/turns.h"
-#include "tools/pumice/terminal.h"
-#include "tools/pumice/windows_program.h"
+#include "bench/turns.h"
+#include "terminal/terminal.h"
+#include "terminal/windows_program.h"
 
 namespace pumice::command {
 

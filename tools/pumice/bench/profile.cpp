@@ -1,11 +1,11 @@
-#include "tools/pumice/bench/profile.h"
+#include "bench/profile.h"
 
 #include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
 
-#include "tools/pumice/terminal.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

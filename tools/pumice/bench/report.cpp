@@ -1,12 +1,12 @@
-#include "tools/pumice/bench/report.h"
+#include "bench/report.h"
 
 #include <algorithm>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/terminal.h"
+#include "bench/statistics.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

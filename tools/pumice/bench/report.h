@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/environment.h"
+#include "bench/machine.h"
 #include "kernel/probe/probe.h"
-#include "tools/pumice/bench/environment.h"
-#include "tools/pumice/bench/machine.h"
 
 // The results of `pumice bench`, and the formats that they are printed in.
 namespace pumice::command {

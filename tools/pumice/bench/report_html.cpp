@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/chart.h"
-#include "tools/pumice/bench/report.h"
-#include "tools/pumice/bench/statistics.h"
+#include "bench/chart.h"
+#include "bench/report.h"
+#include "bench/statistics.h"
 
 namespace pumice::command {
 

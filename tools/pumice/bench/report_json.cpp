@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/report.h"
-#include "tools/pumice/bench/statistics.h"
-#include "tools/pumice/json_output.h"
+#include "bench/report.h"
+#include "bench/statistics.h"
+#include "output/json_output.h"
 
 namespace pumice::command {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/bench/report.h"
-#include "tools/pumice/bench/statistics.h"
+#include "bench/report.h"
+#include "bench/statistics.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/statistics.h"
+#include "bench/statistics.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "tools/pumice/bench/turns.h"
+#include "bench/turns.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -11,8 +11,8 @@
 #include <io.h>
 #endif
 
-#include "tools/pumice/descriptor.h"
-#include "tools/pumice/terminal.h"
+#include "terminal/descriptor.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "tools/pumice/doctor/kernel_check.h"
-#include "tools/pumice/doctor/known_drivers.h"
-#include "tools/pumice/doctor/memory_check.h"
-#include "tools/pumice/doctor/no_device.h"
-#include "tools/pumice/doctor/part_process.h"
-#include "tools/pumice/doctor/rates.h"
-#include "tools/pumice/subcommand.h"
-#include "tools/pumice/version.h"
+#include "doctor/kernel_check.h"
+#include "doctor/known_drivers.h"
+#include "doctor/memory_check.h"
+#include "doctor/no_device.h"
+#include "doctor/part_process.h"
+#include "doctor/rates.h"
+#include "options/subcommand.h"
+#include "terminal/version.h"
 #include "tuning/check_record.h"
 #include "tuning/short_check.h"
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/kernel_check.h"
+#include "doctor/kernel_check.h"
 
 #include <algorithm>
 #include <set>
@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "tools/pumice/counted.h"
-#include "tools/pumice/doctor/part_process.h"
+#include "doctor/part_process.h"
+#include "terminal/counted.h"
 #include "tuning/check_kernels.h"
 
 namespace pumice::command {

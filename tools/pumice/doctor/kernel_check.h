@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "doctor/part.h"
+#include "doctor/verdict.h"
 #include "kernel/choices.h"
-#include "tools/pumice/doctor/part.h"
-#include "tools/pumice/doctor/verdict.h"
-#include "tools/pumice/open_device.h"
+#include "loading/open_device.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/known_drivers.h"
+#include "doctor/known_drivers.h"
 
 namespace pumice::command {
 

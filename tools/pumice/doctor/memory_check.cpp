@@ -1,8 +1,8 @@
-#include "tools/pumice/doctor/memory_check.h"
+#include "doctor/memory_check.h"
 
 #include <fmt/format.h>
 
-#include "tools/pumice/counted.h"
+#include "terminal/counted.h"
 
 namespace pumice::command {
 

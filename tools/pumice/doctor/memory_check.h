@@ -1,7 +1,7 @@
 #pragma once
 
+#include "doctor/verdict.h"
 #include "gpu/device.h"
-#include "tools/pumice/doctor/verdict.h"
 
 namespace pumice::command {
 

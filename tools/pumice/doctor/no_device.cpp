@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/no_device.h"
+#include "doctor/no_device.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "gpu/vulkan_table.h"
-#include "tools/pumice/open_device.h"
+#include "loading/open_device.h"
 
 namespace pumice::command {
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "tools/pumice/doctor/verdict.h"
-#include "tools/pumice/options.h"
+#include "doctor/verdict.h"
+#include "options/options.h"
 
 namespace pumice::command {
 

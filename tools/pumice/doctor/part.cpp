@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/part.h"
+#include "doctor/part.h"
 
 #include <functional>
 
@@ -6,9 +6,9 @@
 
 #include "base/guarded.h"
 #include "kernel/probe/probe.h"
-#include "tools/pumice/child_process.h"
-#include "tools/pumice/open_device.h"
-#include "tools/pumice/temporary_folder.h"
+#include "loading/open_device.h"
+#include "process/child_process.h"
+#include "process/temporary_folder.h"
 #include "tuning/check_kernels.h"
 #include "tuning/check_model.h"
 

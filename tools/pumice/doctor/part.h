@@ -3,8 +3,8 @@
 #include <string>
 
 #include "gpu/device.h"
-#include "tools/pumice/json_output.h"
-#include "tools/pumice/options.h"
+#include "options/options.h"
+#include "output/json_output.h"
 #include "tuning/kernel_case.h"
 
 namespace pumice::command {

@@ -1,8 +1,8 @@
-#include "tools/pumice/doctor/part_process.h"
+#include "doctor/part_process.h"
 
 #include <fmt/format.h>
 
-#include "tools/pumice/child_process.h"
+#include "process/child_process.h"
 
 namespace pumice::command {
 

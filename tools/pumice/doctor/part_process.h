@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/pumice/doctor/part.h"
+#include "doctor/part.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/rates.h"
+#include "doctor/rates.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "doctor/verdict.h"
 #include "kernel/ceilings.h"
-#include "tools/pumice/doctor/verdict.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "tools/pumice/doctor/verdict.h"
+#include "doctor/verdict.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/pumice/json_output.h"
+#include "output/json_output.h"
 
 namespace pumice::command {
 

@@ -1,0 +1,175 @@
+#include "text/chat/chat.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+bool has_role(const ordered_json& message, const char* role) {
+  return message.value("role", "") == role;
+}
+
+// Where the second turn begins, the first being forgotten before it; 0 if there is only one.
+size_t second_turn(const ordered_json& messages) {
+  size_t turns = 0;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (has_role(messages[i], "user") && ++turns == 2) return i;
+  }
+  return 0;
+}
+
+size_t first_turn(const ordered_json& messages) {
+  return !messages.empty() && has_role(messages[0], "system") ? 1 : 0;
+}
+
+// Tokens that an answer has at least.
+size_t room_for_answer(uint32_t max_tokens, uint32_t context) {
+  const uint32_t usual = std::min<uint32_t>(512, context / 4);
+  return std::max<uint32_t>(1, max_tokens ? std::min(max_tokens, context / 2) : usual);
+}
+
+const char* thinking_member_of(std::string_view template_text) {
+  const auto reads = [&](std::string_view text) {
+    return template_text.find(text) != std::string_view::npos;
+  };
+  const bool other = reads("message.thinking") || reads("message['thinking']") || reads("\"thinking\" in") ||
+                     reads("'thinking' in");
+  return other && !reads("reasoning_content") ? "thinking" : "reasoning_content";
+}
+
+// Some templates add the arguments of calls to texts, and take them as text alone.
+ordered_json with_arguments_as_text(ordered_json variables) {
+  for (ordered_json& message : variables["messages"]) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (ordered_json& call : *calls) {
+      if (!call.is_object()) continue;
+      const auto function = call.find("function");
+      ordered_json& named = function != call.end() && function->is_object() ? *function : call;
+      const auto arguments = named.find("arguments");
+      if (arguments != named.end() && arguments->is_object())
+        *arguments = arguments->dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    }
+  }
+  return variables;
+}
+
+bool has_calls(const ordered_json& messages) {
+  return std::ranges::any_of(messages, [](const ordered_json& each) { return each.contains("tool_calls"); });
+}
+
+} // namespace
+
+Chat::Chat(ChatTemplate chosen, std::shared_ptr<const Tokenizer> tokenizer, std::vector<uint32_t> ends,
+           const std::tm& now)
+    : template_(std::move(chosen)), tokenizer_(std::move(tokenizer)), now_(now),
+      thinking_member_(thinking_member_of(template_.text())), parts_(reads_parts_alone(template_, now)),
+      ends_(ends_of_answers(template_, *tokenizer_, now, std::move(ends))) {}
+
+Status Chat::set_messages(ordered_json messages) {
+  PUMICE_CHECK(check_messages({{"messages", messages}}));
+  messages_ = std::move(messages);
+  return {};
+}
+
+Status Chat::add(ordered_json message) {
+  PUMICE_CHECK(check_messages({{"messages", ordered_json::array({message})}}));
+  messages_.push_back(std::move(message));
+  return {};
+}
+
+void Chat::remove(size_t first, size_t count) {
+  first = std::min(first, messages_.size());
+  const size_t end = first + std::min(count, messages_.size() - first);
+  messages_.erase(messages_.begin() + static_cast<ptrdiff_t>(first),
+                  messages_.begin() + static_cast<ptrdiff_t>(end));
+}
+
+size_t Chat::last_question() const {
+  for (size_t i = messages_.size(); i-- > 0;) {
+    if (has_role(messages_[i], "user")) return i;
+  }
+  return messages_.size();
+}
+
+size_t Chat::forget_oldest_turn() {
+  const size_t begin = first_turn(messages_), end = second_turn(messages_);
+  if (end <= begin) return 0;
+  remove(begin, end - begin);
+  return end - begin;
+}
+
+void Chat::ask_for_thinking(std::optional<bool> wanted) {
+  thinking_ = wanted ? thinking_variables(template_.text(), *wanted) : ordered_json::object();
+}
+
+ordered_json Chat::all_variables() const {
+  ordered_json variables = thinking_;
+  variables.update(variables_);
+  variables["messages"] = messages_;
+  if (parts_) contents_to_parts(variables["messages"]);
+  variables["add_generation_prompt"] = true;
+  return variables;
+}
+
+Result<ChatPrompt> Chat::prompt(const PicturePlaces& pictures) const {
+  const ordered_json variables = all_variables();
+  Result<ChatPrompt> made = encode_chat(template_, *tokenizer_, variables, now_, read_, pictures);
+  if (made.ok() || !has_calls(messages_)) return made;
+  Result<ChatPrompt> other =
+      encode_chat(template_, *tokenizer_, with_arguments_as_text(variables), now_, read_, pictures);
+  return other.ok() ? std::move(other) : std::move(made);
+}
+
+Status Chat::check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tokens) const {
+  const bool forgets = second_turn(messages_) > first_turn(messages_);
+  const size_t room = forgets ? room_for_answer(max_tokens, context) : 1;
+  if (prompt_tokens + room <= context) return {};
+  return Error{
+      Code::context_full,
+      fmt::format("the context is full: {} of its {} tokens are taken, which leaves too few for an answer",
+                  prompt_tokens, context)};
+}
+
+ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
+    : parser_(AnswerFormat::of(chat.template_.text()), prompt.text,
+              chat.variables_.value("tools", ordered_json())),
+      read_(prompt), prompt_tokens_(prompt.ids.size()) {}
+
+std::vector<AnswerPart> ChatAnswer::push(uint32_t token, std::string_view text) {
+  read_.ids.push_back(token);
+  read_.text += text;
+  return added(parser_.push(text));
+}
+
+std::vector<AnswerPart> ChatAnswer::finish(std::string_view text) {
+  read_.text += text;
+  std::vector<AnswerPart> parts = added(parser_.push(text));
+  for (AnswerPart& part : added(parser_.finish())) parts.push_back(std::move(part));
+  return parts;
+}
+
+std::vector<AnswerPart> ChatAnswer::added(std::vector<AnswerPart> parts) {
+  for (const AnswerPart& part : parts) answered_.add(part);
+  return parts;
+}
+
+void ChatAnswer::add_to(Chat& chat) const {
+  ordered_json message = answered_.message(chat.thinking_member());
+  // gpt-oss writes one of both before a call, and its template refuses two.
+  const bool one_of_both = chat.template_.text().find("both content and thinking") != std::string::npos;
+  if (one_of_both && !answered_.tool_calls.empty() && !answered_.content.empty())
+    message.erase(chat.thinking_member());
+  chat.messages_.push_back(std::move(message));
+  chat.read_ = read_;
+  if (!cut_) return;
+  chat.read_.text.clear(); // which tokens the text ends with is not known
+}
+
+} // namespace pumice

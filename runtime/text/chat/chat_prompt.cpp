@@ -1,0 +1,276 @@
+#include "text/chat/chat_prompt.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view white_space = " \t\r\n";
+
+// Two characters for private use that no content has.
+struct Marks {
+  std::string begin, end;
+};
+
+std::string private_character(uint32_t number) { // U+E000 and those after it, in UTF-8
+  const uint32_t code = 0xE000 + number;
+  return {static_cast<char>(0xE0 | code >> 12), static_cast<char>(0x80 | (code >> 6 & 0x3F)),
+          static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+Marks unused_marks(const std::string& all) {
+  std::vector<std::string> unused;
+  for (uint32_t number = 0; unused.size() < 2 && number < 6400; ++number) {
+    std::string each = private_character(number);
+    if (all.find(each) == std::string::npos) unused.push_back(std::move(each));
+  }
+  if (unused.size() < 2) return {};
+  return {unused[0], unused[1]};
+}
+
+// Marks what a text holds, within the white space around it, so that a template which trims still does.
+std::string marked(const std::string& given, const Marks& marks) {
+  const size_t begin = given.find_first_not_of(white_space);
+  if (begin == std::string::npos) return given;
+  const size_t end = given.find_last_not_of(white_space) + 1;
+  return given.substr(0, begin) + marks.begin + given.substr(begin, end - begin) + marks.end +
+         given.substr(end);
+}
+
+// Which texts of a conversation are marked: those that people and models write, and whatever spells a special
+// token; or the latter alone, for a template that looks into the others.
+enum class Marked { texts, special };
+
+class Marker {
+public:
+  Marker(const Tokenizer& tokenizer, const Marks& marks, Marked which)
+      : tokenizer_(tokenizer), marks_(marks), which_(which) {}
+
+  // Members such as bos_token are the template's own: only what nests holds texts of others.
+  ordered_json operator()(const ordered_json& variables) const {
+    ordered_json result = ordered_json::object();
+    for (const auto& [name, value] : variables.items())
+      result[name] = value.is_structured() ? nested(value, false) : value;
+    return result;
+  }
+
+  // Whether any of these texts spells a special token.
+  bool finds_special(const ordered_json& value) const {
+    if (value.is_string()) return is_special(value.get_ref<const std::string&>());
+    if (!value.is_structured()) return false;
+    for (const auto& [name, each] : value.items()) {
+      if ((value.is_object() && is_special(name)) || finds_special(each)) return true;
+    }
+    return false;
+  }
+
+private:
+  // A token for what the vocabulary has not may be a special one, too: the text does not spell it.
+  bool is_special(const std::string& text) const {
+    const std::vector<uint32_t> ids = tokenizer_.encode(text, false);
+    return std::ranges::any_of(ids, [&](uint32_t id) {
+      return tokenizer_.is_special(id) && text.find(tokenizer_.piece(id)) != std::string::npos;
+    });
+  }
+
+  std::string text(const std::string& given, bool written) const {
+    const bool wanted = written && which_ == Marked::texts;
+    return wanted || is_special(given) ? marked(given, marks_) : given;
+  }
+
+  ordered_json nested(const ordered_json& value, bool written) const {
+    if (value.is_string()) return text(value.get_ref<const std::string&>(), written);
+    ordered_json result = value;
+    if (value.is_array()) {
+      for (ordered_json& each : result) each = nested(each, written);
+    } else if (value.is_object()) {
+      result = ordered_json::object();
+      for (const auto& [name, each] : value.items())
+        result[text(name, false)] = nested(each, (written && name != "type") || is_written(name));
+    }
+    return result;
+  }
+
+  static bool is_written(std::string_view member) {
+    constexpr std::string_view names[] = {"content", "text", "reasoning_content", "thinking", "arguments"};
+    return std::ranges::find(names, member) != std::end(names);
+  }
+
+  const Tokenizer& tokenizer_;
+  const Marks& marks_;
+  Marked which_;
+};
+
+struct Cut {
+  std::string text; // without marks
+  struct Part {
+    size_t begin = 0, end = 0;
+    bool content = false;
+  };
+  std::vector<Part> parts;
+  bool whole = true; // each content that begins ends, too
+};
+
+Cut cut_at_marks(std::string_view text, const Marks& marks) {
+  Cut cut;
+  bool inside = false;
+  while (!text.empty()) {
+    const std::string_view next = inside ? marks.end : marks.begin;
+    const size_t at = std::min(text.find(next), text.size());
+    cut.whole = !inside || at < text.size();
+    cut.parts.push_back({cut.text.size(), cut.text.size() + at, inside});
+    cut.text += text.substr(0, at);
+    text.remove_prefix(std::min(at + next.size(), text.size()));
+    inside = !inside;
+  }
+  return cut;
+}
+
+// Where the template shows them. What a person spells is no picture.
+Status show_pictures(Cut& cut, const PicturePlaces& pictures) {
+  if (pictures.place.empty()) return {};
+  PictureShower shower(pictures);
+  std::string text;
+  for (Cut::Part& part : cut.parts) {
+    const std::string_view old = std::string_view(cut.text).substr(part.begin, part.end - part.begin);
+    part.begin = text.size();
+    text += part.content ? std::string(old) : shower.show(old);
+    part.end = text.size();
+  }
+  cut.text = std::move(text);
+  return shower.finish("the prompt that the chat template makes");
+}
+
+std::vector<uint32_t> encode(const Cut& cut, size_t from, const Tokenizer& tokenizer) {
+  const std::string_view text = cut.text;
+  std::vector<Tokenizer::Part> parts;
+  for (const Cut::Part& each : cut.parts) {
+    const size_t begin = std::max(each.begin, from);
+    if (begin >= each.end) continue;
+    parts.push_back({text.substr(begin, each.end - begin), each.content
+                                                               ? Tokenizer::SpecialTokens::as_text
+                                                               : Tokenizer::SpecialTokens::recognised});
+  }
+  return tokenizer.encode(parts, false); // a template writes the tokens around a text itself
+}
+
+// The tokens of a prompt that goes on with what was read. A special token begins the rest, so that the rest
+// would be cut in the same way wherever it stood. Nothing if the prompt is another one.
+std::optional<std::vector<uint32_t>> go_on(const Cut& cut, const ChatPrompt& read,
+                                           const Tokenizer& tokenizer) {
+  if (read.text.empty() || !cut.text.starts_with(read.text)) return std::nullopt;
+  const std::vector<uint32_t> rest = encode(cut, read.text.size(), tokenizer);
+  if (rest.empty() || !tokenizer.is_special(rest[0])) return std::nullopt;
+  std::vector<uint32_t> ids = read.ids;
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
+}
+
+// The special token that a template writes behind an answer.
+std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                        const std::tm& now) {
+  const std::string answer = "answer-without-end";
+  ordered_json messages = {{{"role", "user"}, {"content", "question"}},
+                           {{"role", "assistant"}, {"content", answer}}};
+  if (reads_parts_alone(chat_template, now)) contents_to_parts(messages);
+  const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
+  if (!text.ok()) return {};
+  const size_t at = text->rfind(answer);
+  if (at == std::string::npos) return {};
+  const std::vector<uint32_t> after =
+      tokenizer.encode(std::string_view(*text).substr(at + answer.size()), false);
+  if (after.empty() || !tokenizer.is_special(after[0])) return {};
+  return after[0];
+}
+
+} // namespace
+
+bool reads_parts_alone(const ChatTemplate& chat_template, const std::tm& now) {
+  const std::string content = "content-to-be-found";
+  ordered_json messages = {{{"role", "user"}, {"content", content}}};
+  const auto shows_it = [&] {
+    const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
+    return text.ok() && text->find(content) != std::string::npos;
+  };
+  if (shows_it()) return false;
+  contents_to_parts(messages);
+  return shows_it();
+}
+
+void contents_to_parts(ordered_json& messages) {
+  for (ordered_json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_string()) continue;
+    ordered_json parts = ordered_json::array();
+    if (!content->get_ref<const std::string&>().empty())
+      parts.push_back({{"type", "text"}, {"text", *content}});
+    *content = std::move(parts);
+  }
+}
+
+Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                               const ordered_json& variables, const std::tm& now, const ChatPrompt& read,
+                               const PicturePlaces& pictures) {
+  PUMICE_CHECK(check_messages(variables));
+  PUMICE_TRY(std::string text, chat_template.render(variables, now));
+  const Marks marks =
+      unused_marks(variables.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + text);
+  Cut cut;
+  bool found = false;
+  for (const Marked which : {Marked::texts, Marked::special}) {
+    if (found || marks.begin.empty()) break;
+    const Marker marker(tokenizer, marks, which);
+    const Result<std::string> with_marks = chat_template.render(marker(variables), now);
+    if (with_marks.ok()) cut = cut_at_marks(*with_marks, marks);
+    found = with_marks.ok() && cut.text == text && cut.whole;
+  }
+  // A template that looks into the contents may write something else where they are marked. Nothing in its
+  // prompt is then a special token unless a text spells one.
+  if (!found) {
+    cut = {text, {{0, text.size(), false}}};
+    const Marker marker(tokenizer, marks, Marked::special);
+    for (const auto& [name, value] : variables.items()) {
+      if (!value.is_structured() || !marker.finds_special(value)) continue;
+      return Error{
+          Code::invalid_argument,
+          name == "messages"
+              ? "a message spells a special token, and this template does not let it stay text"
+              : fmt::format("'{}' spells a special token, and this template does not let it stay text",
+                            name)};
+    }
+  }
+  PUMICE_CHECK(show_pictures(cut, pictures));
+  std::optional<std::vector<uint32_t>> ids = go_on(cut, read, tokenizer);
+  if (!ids) ids = encode(cut, 0, tokenizer);
+  return ChatPrompt{std::move(cut.text), *std::move(ids)};
+}
+
+std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
+                                      const std::tm& now, std::vector<uint32_t> of_model) {
+  std::vector<uint32_t> ends = std::move(of_model);
+  const auto add = [&](std::optional<uint32_t> id) {
+    if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
+  };
+  add(end_in_template(chat_template, tokenizer, now));
+  // gpt-oss thinks in a message of its own, which ends with <|end|>; files name that as an end of turns, too.
+  const auto special = [&](std::string_view spelling) -> std::optional<uint32_t> {
+    const std::optional<uint32_t> id = tokenizer.find(spelling);
+    return id && tokenizer.is_special(*id) ? id : std::nullopt;
+  };
+  const std::optional<uint32_t> returned = special("<|return|>"), called = special("<|call|>");
+  if (returned && called) {
+    if (const std::optional<uint32_t> message = special("<|end|>")) std::erase(ends, *message);
+    add(returned);
+    add(called);
+  }
+  return ends;
+}
+
+} // namespace pumice

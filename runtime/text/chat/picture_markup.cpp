@@ -1,0 +1,62 @@
+#include "text/chat/picture_markup.h"
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+std::string with_number(std::string text, std::string_view name, uint32_t number) {
+  const size_t at = text.find(name);
+  return at == std::string::npos ? text : text.replace(at, name.size(), std::to_string(number));
+}
+
+} // namespace
+
+std::string PictureMarkup::text(const PictureGrid& grid) const {
+  std::string result;
+  for (uint32_t row = 1; row <= grid.rows; ++row) {
+    for (uint32_t column = 1; column <= grid.columns; ++column)
+      result += with_number(with_number(tile, "{row}", row), "{column}", column) + picture;
+    result += row_end;
+  }
+  if (grid.pictures() > 1) result += tiles_end;
+  return result + begin + picture + end;
+}
+
+PicturePlaces picture_places(const PictureMarkup& markup, std::span<const PictureGrid> grids) {
+  PicturePlaces places{markup.place, {}};
+  for (const PictureGrid& grid : grids) places.texts.push_back(markup.text(grid));
+  return places;
+}
+
+std::string PictureShower::show(std::string_view part) {
+  if (places_.place.empty()) return std::string(part);
+  std::string result;
+  for (;;) {
+    const size_t at = part.find(places_.place);
+    result += part.substr(0, at);
+    if (at == std::string_view::npos) return result;
+    if (found_ < places_.texts.size()) result += places_.texts[found_];
+    ++found_;
+    part.remove_prefix(at + places_.place.size());
+  }
+}
+
+Status PictureShower::finish(const std::string& source) const {
+  if (places_.place.empty() || found_ == places_.texts.size()) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{}: it has {} of '{}', which stands for a picture, and {} "
+                           "pictures: expected one for each",
+                           source, found_, places_.place, places_.texts.size())};
+}
+
+Result<std::string> show_pictures(std::string_view text, const PicturePlaces& places,
+                                  const std::string& source) {
+  PictureShower shower(places);
+  std::string result = shower.show(text);
+  PUMICE_CHECK(shower.finish(source));
+  return result;
+}
+
+} // namespace pumice

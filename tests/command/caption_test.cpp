@@ -1,0 +1,171 @@
+// `pumice caption` against the same picture and model put together by hand.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "generate/encoder_decoder.h"
+#include "io/formats/safetensors.h"
+#include "media/image.h"
+#include "support/command/command.h"
+#include "support/files/fixture_picture.h"
+#include "support/files/word_folder.h"
+#include "support/model.h"
+#include "support/vulkan/gpu.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+// A picture of the model's own size, so that nothing is resized.
+Image picture(uint32_t seed) {
+  Image image{32, 32, std::vector<uint8_t>(32 * 32 * 3)};
+  for (size_t i = 0; i < image.pixels.size(); ++i)
+    image.pixels[i] = static_cast<uint8_t>((i * i + seed) * 31);
+  return image;
+}
+
+std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const Image& image) {
+  EncoderInput input;
+  for (size_t channel = 0; channel < 3; ++channel) {
+    for (size_t i = channel; i < image.pixels.size(); i += 3) {
+      input.values.push_back(static_cast<float>(image.pixels[i]) / 255 * 2 - 1);
+    }
+  }
+  const auto model = load_model(folder);
+  auto writer = EncoderDecoder::create(model, {});
+  REQUIRE(writer.ok());
+  GenerationOptions options;
+  options.config = *read_generation_config(model->file(), model->shape().vocabulary);
+  options.config.max_tokens = 8;
+  options.sampling.temperature = 0;
+  const auto written = (*writer)->generate(std::span(&input, 1), options);
+  REQUIRE(written.ok());
+  return written->at(0).at(0).tokens;
+}
+
+// A picture that is resized: slopes and steps, of another shape than any model's.
+Image slopes() {
+  Image image{47, 31, {}};
+  for (uint32_t y = 0; y < image.height; ++y) {
+    for (uint32_t x = 0; x < image.width; ++x) {
+      for (uint32_t c = 0; c < 3; ++c) {
+        const uint32_t value = x * 5 * (c + 1) + y * y / 3 * (3 - c) + x / 6 * y / 4 * 17;
+        image.pixels.push_back(static_cast<uint8_t>(value % 256));
+      }
+    }
+  }
+  return image;
+}
+
+} // namespace
+
+// What transformers 5.12 makes of the same picture with TrOCRProcessor's steps, in 64 bits.
+TEST_CASE("caption reads lines of text with TrOCR as transformers does, with its processor's steps") {
+  using Ids = std::vector<uint32_t>;
+  struct Case {
+    const char* model;
+    json processor;
+    Ids greedy, beams;
+  };
+  const json vit = {{"image_processor_type", "ViTImageProcessor"},
+                    {"size", {{"height", 20}, {"width", 20}}},
+                    {"resample", 2},
+                    {"image_mean", {0.5, 0.5, 0.5}},
+                    {"image_std", {0.5, 0.5, 0.5}}};
+  // Its other settings are the class's: it crops, and resizes by bicubic interpolation.
+  const json deit = {{"feature_extractor_type", "DeiTFeatureExtractor"}, {"size", 25}, {"crop_size", 21}};
+  for (const Case& c :
+       {Case{"vit-trocr", vit, Ids{17, 17, 17, 65, 65, 65, 65, 65}, Ids{17, 17, 17, 17, 65, 65, 65, 65}},
+        Case{"deit-trocr", deit, Ids{99, 105, 105, 105, 105, 243, 65, 65},
+             Ids{99, 105, 105, 105, 105, 243, 65, 65}}}) {
+    CAPTURE(std::string(c.model));
+    const TemporaryFolder folder;
+    write_word_folder(folder, c.model);
+    folder.write("preprocessor_config.json", c.processor.dump());
+    const std::string picture = (folder.path() / "line.png").string();
+    REQUIRE(write_png(slopes(), picture).ok());
+    const auto tokens = [&](const char* beams) -> json {
+      const CommandResult result =
+          pumice_command({"caption", folder.path().string(), picture, "-n", "8", "--beams", beams, "--json"});
+      INFO(result.err);
+      REQUIRE(result.status == 0);
+      return json::parse(result.out)["tokens"];
+    };
+    CHECK(tokens("1") == json(c.greedy));
+    CHECK(tokens("4") == json(c.beams));
+  }
+}
+
+TEST_CASE("caption writes what the reference makes of the same pixels, greedily and with beams") {
+  for (const std::string name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2"}) {
+    CAPTURE(name);
+    const Answers answers(fixtures().model(name) / "expected.safetensors");
+    const TemporaryFolder folder;
+    write_word_folder(folder, name);
+    const std::string picture = (folder.path() / "picture.png").string();
+    REQUIRE(write_png(fixture_picture(answers, 0), picture).ok());
+    const auto tokens = [&](const char* beams) {
+      const CommandResult result =
+          pumice_command({"caption", folder.path().string(), picture, "-n", "12", "--beams", beams,
+                          "--length-penalty", "1", "--early-stopping", "no", "--json"});
+      INFO(result.err);
+      REQUIRE(result.status == 0);
+      return json::parse(result.out)["tokens"].get<std::vector<uint32_t>>();
+    };
+    CHECK(tokens("1") == answers.ids("generated_ids", 0));
+    // Of the others, rounding the pixels changes what beams find.
+    if (name == "vit-trocr" || name == "beit-trocr") CHECK(tokens("4") == answers.ids("beam4_ids", 0));
+  }
+}
+
+TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
+  const TemporaryFolder folder;
+  write_word_folder(folder, "vit-gpt2");
+  const std::string model = folder.path().string();
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  REQUIRE(write_png(picture(1), path("a.png")).ok());
+  REQUIRE(write_png(picture(77), path("b.png")).ok());
+  REQUIRE(write_png(Image{1, 1, {9, 200, 3}}, path("dot.png")).ok());
+  const auto caption = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"caption", model, "-n", "8"});
+    const CommandResult result = pumice_command(arguments);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return result.out;
+  };
+
+  const json first = json::parse(caption({path("a.png"), "--json"}));
+  CHECK(first["image"] == path("a.png"));
+  CHECK(first["tokens"].get<std::vector<uint32_t>>() == expected_tokens(folder.path(), picture(1)));
+  const std::string alone = caption({path("a.png")}), other = caption({path("b.png")});
+  CHECK(alone == first["text"].get<std::string>() + "\n");
+  CHECK(caption({path("b.png"), path("a.png")}) ==
+        path("b.png") + "\t" + other + path("a.png") + "\t" + alone);
+  CHECK(lines_of(caption({path("dot.png"), "--beams", "3", "--n-best", "2"})).size() == 2);
+
+  const std::string weights = path("w.safetensors");
+  caption({path("a.png"), "--attention", weights});
+  const auto file = SafetensorsFile::open(weights);
+  REQUIRE(file.ok());
+  const SafetensorsFile::Entry* shown = file->find("attention");
+  REQUIRE(shown);
+  CHECK(shown->shape == std::vector<uint64_t>{first["tokens"].size(), 17}); // a class token and 4 x 4 patches
+  const std::vector<float> rows = *SafetensorsFile::floats(*shown);
+  for (size_t row = 0; row < shown->shape[0]; ++row) {
+    const auto at = rows.begin() + static_cast<ptrdiff_t>(row * 17);
+    CHECK(std::accumulate(at, at + 17, 0.0) == doctest::Approx(1));
+  }
+  caption({path("a.png"), "--attention", path("w.png")});
+  CHECK(read_image(path("w.png")).ok());
+
+  folder.write("text.png", "this is no picture");
+  CHECK(fails_saying(pumice_command({"caption", model, path("text.png")}), {"text.png", "PNG"}) == "");
+  CHECK(fails_saying(pumice_command({"caption", model, path("none.png")}), {"none.png"}) == "");
+  CHECK(fails_saying(pumice_command({"caption", model, path("a.png"), path("b.png"), "--attention", weights}),
+                     {"one picture", "2 were given"}) == "");
+  const std::string marian = fixtures().model("marian").string();
+  CHECK(fails_saying(pumice_command({"caption", marian, path("a.png")}), {"pumice translate"}) == "");
+}

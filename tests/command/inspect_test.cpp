@@ -1,0 +1,225 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "generate/session.h"
+#include "kernel/probe/open_device.h"
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/paths.h"
+#include "support/require.h"
+
+using namespace pumice;
+using nlohmann::json;
+
+namespace {
+
+json inspect(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "inspect");
+  arguments.insert(arguments.end(), {"--json", "--no-cache"});
+  const CommandResult result = pumice_command(arguments);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  return json::parse(result.out);
+}
+
+} // namespace
+
+TEST_CASE("inspect counts GPT-3 from its config alone") {
+  const TemporaryFolder temporary;
+  const std::string config =
+      temporary
+          .write("config.json",
+                 std::string_view(R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 2048,
+                                   "n_embd": 12288, "n_layer": 96, "n_head": 96})"))
+          .string();
+  const json object = inspect({config});
+  const double total = object["parameters"]["total"];
+  CHECK(total > 174.6e9);
+  CHECK(total < 175.2e9);
+  double percent = 0;
+  for (const json& each : object["parameters"]["components"]) percent += each["percent"].get<double>();
+  CHECK(percent == doctest::Approx(100));
+  CHECK(object["memory"]["exact"] == false);
+
+  const CommandResult text = pumice_command({"inspect", config, "--vulkan-loader", "/nonexistent"});
+  CHECK(text.status == 0);
+  CHECK(text.out.find("feed-forward") != std::string::npos);
+  CHECK(fails_saying(pumice_command({"inspect", config, "--graph"}), {config, "model.safetensors"}) == "");
+}
+
+TEST_CASE("inspect says how much memory will be allocated") {
+  struct Case {
+    std::filesystem::path model;
+    const char* weights;
+  };
+  for (const Case& c : {Case{fixtures().story(), nullptr},
+                        {fixtures().gguf("random-Q4_K_M"), nullptr},
+                        {fixtures().model("llama-gqa"), nullptr},
+                        {fixtures().model("llama-gqa"), "q4_0"}}) {
+    const std::string path = c.model.string();
+    CAPTURE(path);
+    std::vector<std::string> arguments = {path, "--context", "200"};
+    LoadOptions load;
+    if (c.weights) {
+      arguments.insert(arguments.end(), {"--weights", c.weights});
+      load.weights = find_type_named(c.weights)->type;
+    }
+    const json memory = inspect(arguments)["memory"];
+    CHECK(memory["exact"] == true);
+
+    const std::shared_ptr<Instance> instance = require(Instance::create({}));
+    const DeviceContext device = require(open_device(instance, require(instance->choose()), {}));
+    const std::shared_ptr<const Model> model = require(Model::load(path, device, {}, load));
+    CHECK(memory["weights_bytes"].get<double>() ==
+          doctest::Approx(double(model->weight_bytes())).epsilon(0.02));
+    SessionOptions options;
+    options.size.context = 200;
+    const std::unique_ptr<Session> session = require(Session::create(model, options));
+    const uint64_t allocated = model->weight_bytes() + session->runner().device_bytes();
+    CHECK(memory["total_bytes"].get<double>() == doctest::Approx(double(allocated)).epsilon(0.02));
+    CHECK(double(device.device->allocated_bytes()) == doctest::Approx(double(allocated)).epsilon(0.02));
+  }
+}
+
+TEST_CASE("what inspect says fits is what --fit chooses, and it runs") {
+  const std::string model = (pretrained_folder() / "stories-2m.gguf").string();
+  const json all = inspect({model})["memory"];
+  CHECK(all["fits"] == true);
+  CHECK(all["available_bytes"] > all["total_bytes"]);
+  CHECK(all["longest_context"]["f16"] == 512);
+  const uint64_t weights = all["weights_bytes"], session = all["total_bytes"].get<uint64_t>() - weights;
+  const auto run = [&](const std::string& limit, std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"run", model, "Once", "-n", "4", "--no-cache", "--no-tune", "--memory-limit", limit});
+    return pumice_command(more);
+  };
+  for (const double part : {0.9, 0.5, 0.3}) {
+    const std::string limit = std::to_string(weights + static_cast<uint64_t>(part * double(session)));
+    CAPTURE(limit);
+    const json memory = inspect({model, "--memory-limit", limit})["memory"];
+    CHECK(memory["available_bytes"].dump() == limit);
+    CHECK(memory["fits"] == false);
+    const uint32_t f16 = memory["longest_context"]["f16"], q8_0 = memory["longest_context"]["q8_0"];
+    CHECK(f16 < 512);
+    CHECK(fails_saying(run(limit, {}), {"--fit", "--context"}) == "");
+
+    const CommandResult fit = run(limit, {"--fit"});
+    CAPTURE(fit.err);
+    CHECK(fit.status == 0);
+    const json& fitted = memory["fit"];
+    CHECK(fitted["context"] >= std::max(f16, q8_0));
+    CHECK(fit.err.find("a context of " + fitted["context"].dump() + " tokens with keys and values in " +
+                       fitted["kv"].get<std::string>() + ", read in chunks of " + fitted["chunk"].dump()) !=
+          std::string::npos);
+    if (part == 0.9) { // a shorter chunk is enough
+      CHECK(fitted == json{{"context", 512}, {"kv", "f16"}, {"chunk", fitted["chunk"]}});
+      CHECK(fitted["chunk"] < 128);
+    }
+    const CommandResult widest = run(limit, {"--fit", "--chunk", "128"});
+    CHECK(widest.status == 0);
+    CHECK(widest.err.find("a context of " + std::to_string(std::max(f16, q8_0)) + " tokens") !=
+          std::string::npos);
+    const CommandResult chosen = run(limit, {"--fit", "--kv", "f16", "--chunk", "128"});
+    CHECK(chosen.status == 0);
+    CHECK(chosen.err.find("a context of " + std::to_string(f16) + " tokens") != std::string::npos);
+    CHECK(fails_saying(
+              run(limit, {"--fit", "--kv", "f16", "--chunk", "128", "--context", std::to_string(f16 + 1)}),
+              {"there is no room", model}) == "");
+  }
+  CHECK(fails_saying(run("2M", {"--fit"}), {"weights take", "--weights", model}) == "");
+  CHECK(run("1G", {"--fit"}).err.find("--fit") == std::string::npos); // nothing is to be said
+}
+
+TEST_CASE("inspect says what experts take of the host") {
+  const std::string model = fixtures().model("mixtral-moe").string();
+  const json here = inspect({model, "--experts", "device"})["memory"];
+  const json there = inspect({model, "--experts", "host"})["memory"];
+  CHECK(here["host_bytes"] == 0);
+  CHECK(there["host_bytes"] > 0);
+  CHECK(there["weights_bytes"] < here["weights_bytes"]);
+  CHECK(inspect({model})["memory"] == here); // there is room
+  CHECK(pumice_command({"inspect", model, "--experts", "host"}).out.find("experts on host") !=
+        std::string::npos);
+}
+
+TEST_CASE("inspect prints graph and plan, and does without a device where it can") {
+  const std::string path = fixtures().model("llama-mha").string();
+  CHECK(pumice_command({"inspect", path, "--graph"}).out.find("logits") != std::string::npos);
+  CHECK(pumice_command({"inspect", path, "--plan", "--no-cache"}).out.find("dispatches") !=
+        std::string::npos);
+  const CommandResult without = pumice_command({"inspect", path, "--vulkan-loader", "/nonexistent"});
+  CHECK(without.status == 0);
+  CHECK(without.out.find("memory: not known without a device") != std::string::npos);
+  CHECK(without.out.find("embedding") != std::string::npos);
+  CHECK(fails_saying(pumice_command({"inspect", path, "--plan", "--vulkan-loader", "/nonexistent"}),
+                     {"/nonexistent"}) == "");
+}
+
+TEST_CASE("inspect says what a file is and which commands can use it") {
+  const json story = inspect({fixtures().story().string()});
+  CHECK(story["format"] == "GGUF");
+  CHECK(story["quantisation"].get<std::string>().starts_with("F"));
+  CHECK(story["quantisation"].get<std::string>().find("bits per weight") != std::string::npos);
+  CHECK(story["tokenizer"]["kind"] == "SentencePiece BPE");
+  CHECK(story["tokenizer"]["tokens"] == 512);
+  CHECK(story["chat_template"] == false);
+  const auto can = [](const json& object, const char* command) {
+    const json& commands = object["commands"];
+    return std::find(commands.begin(), commands.end(), command) != commands.end();
+  };
+  for (const char* command : {"run", "generate", "perplexity", "tokenize", "eval", "bench"})
+    CHECK(can(story, command));
+  for (const char* command : {"translate", "embed", "transcribe", "convert"}) CHECK(!can(story, command));
+
+  const json bare = inspect({fixtures().model("llama-mha").string()}); // without a tokenizer
+  CHECK(bare["format"] == "Hugging Face");
+  CHECK(bare["tokenizer"].is_null());
+  CHECK(!can(bare, "run"));
+  CHECK(can(bare, "generate"));
+  CHECK(can(bare, "convert"));
+  CHECK(can(inspect({fixtures().model("whisper").string()}), "transcribe"));
+  CHECK(can(inspect({fixtures().model("vit").string()}), "classify"));
+}
+
+TEST_CASE("inspect shows the licence, the source and the chat template that the files name") {
+  const TemporaryFolder folder;
+  const std::filesystem::path from = fixtures().model("llama-mha");
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(from / name, folder.path() / name);
+  const std::string path = folder.path().string();
+  CHECK(inspect({path})["metadata"].empty());
+  CHECK(inspect({path})["chat_template"] == false);
+  folder.write("README.md", std::string_view("---\nlicense: apache-2.0\nbase_model: \"someone/model\"\n"
+                                             "tags:\n- text\n---\n# A model\nlicense: none\n"));
+  folder.write("tokenizer_config.json", std::string_view(R"({"chat_template": "{{ messages }}"})"));
+  const json object = inspect({path});
+  CHECK(object["metadata"]["licence"] == "apache-2.0");
+  CHECK(object["metadata"]["source"] == "someone/model");
+  CHECK(object["chat_template"] == true);
+  const std::string text = pumice_command({"inspect", path, "--no-cache"}).out;
+  CHECK(text.find("licence           apache-2.0\n") != std::string::npos);
+  CHECK(text.find("chat template     yes\n") != std::string::npos);
+  CHECK(text.find("commands          generate, eval,") != std::string::npos);
+}
+
+// As a layer that predicts further tokens is: with a number behind the last layer's.
+TEST_CASE("inspect names the tensors that a model leaves out") {
+  const TemporaryFolder folder;
+  const std::filesystem::path from = fixtures().model("glm4");
+  std::filesystem::copy_file(from / "model.safetensors", folder.path() / "model.safetensors");
+  json config = json::parse(std::ifstream(from / "config.json"));
+  config["num_hidden_layers"] = 1;
+  folder.write("config.json", std::string_view(config.dump()));
+  const json left_out = inspect({folder.path().string()})["tensors_left_out"];
+  CHECK(left_out.size() == 13);
+  for (const json& name : left_out) CHECK(name.get<std::string>().starts_with("model.layers.1."));
+  const std::string text = pumice_command({"inspect", folder.path().string(), "--no-cache"}).out;
+  CHECK(text.find("tensors left out: 13\n  model.layers.1.") != std::string::npos);
+  for (const char* name : {"glm4", "gpt2", "mixtral-moe", "whisper"}) {
+    CHECK(inspect({fixtures().model(name).string()})["tensors_left_out"].empty());
+  }
+}

@@ -1,0 +1,81 @@
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+
+namespace {
+
+CommandResult run(const std::string& model, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"run", model});
+  arguments.insert(arguments.end(), {"--temp", "0"});
+  return pumice_command(arguments);
+}
+
+} // namespace
+
+TEST_CASE("run goes on with the prompt and tells its figures apart from the text") {
+  const std::string model = fixtures().story().string();
+  const CommandResult result = run(model, {"Once upon a time", "-n", "40"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.out.find("Once upon a time, there was a little girl named Lily.") == 0);
+  CHECK(result.out.find('\033') == std::string::npos);
+  CHECK(result.err.find("tokens/s") != std::string::npos);
+  CHECK(result.err.find("per decode step") != std::string::npos);
+
+  const std::string prompt = "Once upon a time";
+  const CommandResult piped = pumice_command({"run", model, "-n", "40", "--temp", "0"}, prompt);
+  CHECK(piped.out == result.out);
+  // From nothing but the token that begins a text.
+  CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
+}
+
+TEST_CASE("run tells compiling apart from reading the prompt") {
+  const TemporaryFolder cache;
+  const auto speed = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"run", fixtures().story().string(), "Once upon a time", "-n", "4", "--temp", "0"});
+    return pumice_command(more);
+  };
+  const CommandResult result = speed({"--cache", cache.path().string()});
+  CHECK(result.err.find("\ncompiled ") != std::string::npos);
+  const nlohmann::json object = nlohmann::json::parse(speed({"--json"}).out);
+  CHECK(object["compiled_kernels"] > 5);
+  CHECK(object["compile_seconds"] > 0);
+  if (object["device"].get<std::string>().starts_with("llvmpipe")) {
+    CHECK(object["prompt_seconds"] > 0.001); // five tokens do not come for nothing
+  }
+  // Some tokens take much less than the compiler, whatever the device.
+  CHECK(object["prompt_seconds"] <
+        object["first_token_seconds"].get<double>() - object["compile_seconds"].get<double>());
+}
+
+TEST_CASE("run ends before a stop string, wherever tokens cut it") {
+  const std::string model = fixtures().story().string();
+  CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "girl named"}).out ==
+        "Once upon a time, there was a little \n");
+  CHECK(run(model, {"Once upon a time", "-n", "40", "--stop", "nothing", "--stop", "Lily."}).out ==
+        "Once upon a time, there was a little girl named \n");
+}
+
+TEST_CASE("run tells the seed where it matters, and counts in plain words") {
+  const std::string model = fixtures().story().string();
+  const CommandResult certain = run(model, {"Once", "-n", "1"});
+  CHECK(certain.err.find("seed") == std::string::npos);
+  CHECK(certain.err.find("generated 1 token;") != std::string::npos);
+  const CommandResult drawn = pumice_command({"run", model, "Once", "-n", "2", "--seed", "7", "--temp", "1"});
+  CHECK(drawn.err.find(", seed 7\n") != std::string::npos);
+  CHECK(drawn.err.find("generated 2 tokens,") != std::string::npos);
+}
+
+TEST_CASE("run gives the same text for the same seed") {
+  const std::string model = fixtures().story().string();
+  const auto text = [&](const char* seed) {
+    return pumice_command({"run", model, "Once", "-n", "30", "--seed", seed, "--temp", "1.5"}).out;
+  };
+  const std::string first = text("1");
+  CHECK(first.find("Once") == 0);
+  CHECK(text("1") == first);
+  CHECK(text("2") != first);
+}

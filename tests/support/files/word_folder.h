@@ -1,0 +1,62 @@
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
+
+// The word that token `id` of a word folder stands for.
+inline std::string word(uint32_t id) {
+  static const std::vector<std::string> special = {"<unk>", "<s>", "</s>"};
+  return id < special.size() ? special[id] : "w" + std::to_string(id);
+}
+
+// A fixture's model in a folder that is there already, with a tokenizer of 320 tokens that gives each id a
+// word of its own, so that any ids can be written as a text.
+inline void write_word_folder(const TemporaryFolder& folder, const std::string& model) {
+  const std::filesystem::path from = fixtures().model(model);
+  for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
+    if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, folder.path() / name);
+  }
+  nlohmann::json tokenizer = {{"version", "1.0"},
+                              {"added_tokens", nlohmann::json::array()},
+                              {"normalizer", nullptr},
+                              {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                              {"post_processor", nullptr},
+                              {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}},
+                              {"model",
+                               {{"type", "WordPiece"},
+                                {"unk_token", "<unk>"},
+                                {"continuing_subword_prefix", "##"},
+                                {"max_input_chars_per_word", 100}}}};
+  for (uint32_t id = 0; id < 320; ++id) tokenizer["model"]["vocab"][word(id)] = id;
+  for (uint32_t id = 0; id < 3; ++id) {
+    tokenizer["added_tokens"].push_back({{"id", id},
+                                         {"content", word(id)},
+                                         {"single_word", false},
+                                         {"lstrip", false},
+                                         {"rstrip", false},
+                                         {"normalized", false},
+                                         {"special", true}});
+  }
+  folder.write("tokenizer.json", tokenizer.dump());
+}
+
+// Words of these ids, with spaces between them.
+template <class Ids>
+std::string words(const Ids& ids) {
+  std::string text;
+  for (const auto id : ids) text += (text.empty() ? "" : " ") + word(static_cast<uint32_t>(id));
+  return text;
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}

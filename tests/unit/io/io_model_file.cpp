@@ -1,0 +1,323 @@
+#include "io/model_file.h"
+
+#include "support/command/messages.h"
+#include "support/files/fixtures.h"
+#include "support/files/gguf_builder.h"
+#include "support/files/safetensors_builder.h"
+#include "support/files/temporary_folder.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace pumice;
+
+namespace {
+
+using Shape = std::vector<uint64_t>;
+
+constexpr std::string_view two_shards =
+    R"({"weight_map":{"a":"s-1.safetensors","b":"s-2.safetensors","c":"s-2.safetensors"}})";
+
+std::vector<std::byte> shard(std::string_view first, std::string_view second) {
+  return safetensors_bytes(
+      "{\"" + std::string(first) + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},")" +
+          std::string(second) + R"(":{"dtype":"F16","shape":[4],"data_offsets":[8,16]}})",
+      16);
+}
+
+// A folder with a config and this index. The test writes the shards.
+void write_index(const TemporaryFolder& folder, std::string_view index) {
+  folder.write("config.json", std::string_view(R"({"model_type":"test"})"));
+  folder.write("model.safetensors.index.json", index);
+}
+
+} // namespace
+
+TEST_CASE("model file: a GGUF file") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("small.gguf", small_gguf().build());
+  auto opened = ModelFile::open(path);
+  REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
+  const Fields fields = opened->fields();
+  const ModelFile model = *std::move(opened); // references from before the move stay valid
+  CHECK(*fields.u32("llama.block_count") == 2);
+  CHECK(model.format() == ModelFile::Format::gguf);
+  CHECK(model.architecture() == "llama");
+  CHECK(model.config()["llama.block_count"] == 2);
+  CHECK(model.tensors().size() == 2);
+  CHECK(model.has_weights());
+  CHECK(model.file_bytes() == small_gguf().build().size());
+  CHECK(model.tokenizer_path().empty());
+  REQUIRE(model.array("tokenizer.ggml.tokens"));
+  CHECK(model.array("tokenizer.ggml.tokens")->strings().size() == 3);
+  CHECK(model.array("llama.block_count") == nullptr);
+  REQUIRE(model.find("token_embd.weight"));
+  const auto required = model.require("token_embd.weight", Shape{3, 4});
+  REQUIRE(required.ok());
+  CHECK(*required == model.find("token_embd.weight"));
+  CHECK(says(model.require("token_embd.weight", Shape{4, 3}),
+             {"small.gguf", "'token_embd.weight'", "expected shape [4, 3]", "found [3, 4]"}) == "");
+  CHECK(says(model.require("token_embed.weight", Shape{3, 4}),
+             {"small.gguf", "'token_embed.weight'", "nearest", "'token_embd.weight'"}) == "");
+  const auto unlike = model.require("xyz", Shape{1});
+  CHECK(says(unlike, {"small.gguf", "'xyz'"}) == "");
+  CHECK(unlike.error().text().find("nearest") == std::string::npos);
+  CHECK(unlike.error().code == Code::not_found);
+  CHECK(says(fields.u32("llama.nothing"), {"small.gguf", "'llama.nothing'"}) == "");
+}
+
+TEST_CASE("model file: a GGUF file is recognised by its magic, on disk and in memory") {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> bytes = small_gguf().build();
+  CHECK(ModelFile::open(folder.write("blob", bytes)).ok());
+  const auto model = ModelFile::from_memory(bytes, "embedded");
+  REQUIRE(model.ok());
+  CHECK(model->find("token_embd.weight")->data.data() > bytes.data()); // no copy
+  CHECK(says(model->require("x", Shape{}), {"embedded"}) == "");
+  const std::string_view text = R"({"model_type":"gpt2"})";
+  const auto config = ModelFile::from_memory(std::as_bytes(std::span(text)), "embedded.json");
+  REQUIRE(config.ok());
+  CHECK(config->architecture() == "gpt2");
+  CHECK(!config->has_weights());
+}
+
+TEST_CASE("model file: a GGUF file inside another file, at any offset") {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> model = small_gguf().build();
+  for (size_t offset : {0u, 1u, 3u, 32u, 4096u, 5001u}) {
+    CAPTURE(offset);
+    std::vector<std::byte> packed(offset, std::byte{0xee});
+    packed.insert(packed.end(), model.begin(), model.end());
+    packed.resize(packed.size() + 777, std::byte{0xdd});
+    const auto path = folder.write("assets.pak", packed);
+    const auto opened = ModelFile::open(path, {offset, model.size()});
+    REQUIRE_MESSAGE(opened.ok(), says(opened, {}));
+    CHECK(opened->architecture() == "llama");
+    CHECK(opened->file_bytes() == model.size());
+    CHECK(opened->array("tokenizer.ggml.scores")->floats() == std::vector<float>{0, -1, -2.5f});
+    // The tensors' bytes count up from 0.
+    std::vector<float> row(4), expected(4);
+    std::vector<std::byte> counting(16);
+    for (size_t i = 0; i < 16; ++i) counting[i] = static_cast<std::byte>(i);
+    decode_row(TensorType::f32, opened->find("token_embd.weight")->data.data(), row);
+    decode_row(TensorType::f32, counting.data(), expected);
+    CHECK(row == expected);
+    CHECK(says(ModelFile::open(path, {offset, model.size() - 40}), {"assets.pak", "data"}) == "");
+    CHECK(says(ModelFile::open(path, {offset + 1, 0}), {"assets.pak", "magic"}) == "");
+    CHECK(says(ModelFile::open(path, {offset, packed.size() + 1}), {"assets.pak", "found a file of"}) == "");
+  }
+}
+
+TEST_CASE("model file: a file that an application reads") {
+  const std::vector<std::byte> bytes = small_gguf().build();
+  const ReadBytes source = [&](uint64_t at, std::span<std::byte> to) {
+    if (at + to.size() > bytes.size()) return false;
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at), to.size(), to.begin());
+    return true;
+  };
+  auto model = ModelFile::read(source, bytes.size(), "pack:small");
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->path() == "pack:small");
+  CHECK(model->find("token_embd.weight")->data[5] == std::byte{5});
+  model->forget_weights();
+  CHECK(model->array("tokenizer.ggml.tokens")->strings()[2] == "hello");
+  CHECK(model->config()["llama.block_count"] == 2);
+
+  const auto cancelled = ModelFile::read(source, bytes.size(), "x", [](uint64_t, uint64_t) { return false; });
+  CHECK(cancelled.error().code == Code::cancelled);
+  CHECK(says(ModelFile::read(source, bytes.size() + 1, "pack:small"), {"pack:small", "not be read"}) == "");
+  CHECK(says(ModelFile::read(source, bytes.size() - 8, "pack:small"), {"pack:small", "data"}) == "");
+  const std::string_view config = R"({"model_type":"gpt2"})";
+  const ReadBytes text = [&](uint64_t at, std::span<std::byte> to) {
+    std::ranges::copy(std::as_bytes(std::span(config)).subspan(at, to.size()), to.begin());
+    return true;
+  };
+  CHECK(ModelFile::read(text, config.size(), "pack:config")->architecture() == "gpt2");
+}
+
+TEST_CASE("model file: for estimates, an application reads little more than the header") {
+  // A header of about 3 MB, followed by a tensor of 64 MB and one of a few bytes.
+  GgufBuilder builder = small_gguf();
+  builder.numbers<uint32_t>("test.many", GgufType::u32, std::vector<uint32_t>(700000, 7));
+  builder.tensor({"large", {4096, 4096}, 0, 256}).tensor({"small", {4}, 0, 256 + (64u << 20)});
+  const std::vector<std::byte> header = builder.header();
+  const uint64_t data = (header.size() + 31) / 32 * 32, bytes = data + 256 + (64u << 20) + 16;
+  uint64_t read = 0;
+  const ReadBytes source = [&](uint64_t at, std::span<std::byte> to) {
+    read += to.size();
+    for (size_t i = 0; i < to.size(); ++i)
+      to[i] = at + i < header.size() ? header[at + i] : std::byte{at + i < data ? uint8_t{0} : uint8_t{1}};
+    return true;
+  };
+  const auto model = ModelFile::read_header(source, bytes, "pack:model");
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(read < 8u << 20);
+  CHECK(model->array("test.many")->count == 700000);
+  CHECK(model->find("small")->data[3] == std::byte{1});
+  CHECK(model->find("large")->data.size() == 64u << 20);
+  CHECK(model->find("large")->data[40u << 20] == std::byte{0});
+
+  read = 0;
+  const ReadBytes nonsense = [&](uint64_t at, std::span<std::byte> to) {
+    if (at >= 8u << 20) read += to.size();
+    std::ranges::fill(to, std::byte{9});
+    return true;
+  };
+  CHECK(says(ModelFile::read_header(nonsense, 64u << 20, "pack:model"), {"pack:model"}) == "");
+  CHECK(read == 0);
+}
+
+TEST_CASE("model file: a Hugging Face folder with one file") {
+  const TemporaryFolder folder;
+  folder.write("config.json", std::string_view(R"({"model_type":"bert","layers":2})"));
+  folder.write("model.safetensors", small_safetensors());
+  folder.write("tokenizer.json", std::string_view("{}"));
+  const auto model = ModelFile::open(folder.path());
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->format() == ModelFile::Format::hugging_face);
+  CHECK(model->architecture() == "bert");
+  CHECK(model->path() == folder.path().string());
+  CHECK(model->tokenizer_path() == folder.path() / "tokenizer.json");
+  CHECK(model->tensors().size() == 2); // position_ids is not a weight
+  CHECK(model->find("position_ids") == nullptr);
+  CHECK(model->require("a.bias", Shape{4}).ok());
+  CHECK(model->file_bytes() == small_safetensors().size());
+  CHECK(says(model->require("position_ids", Shape{1, 2}),
+             {"'position_ids'", "F32, F16", "'I64'", "[1, 2]"}) == "");
+  CHECK(says(model->fields().u32("heads"), {"config.json", "'heads'"}) == "");
+  CHECK(model->array("layers") == nullptr);
+}
+
+TEST_CASE("model file: a Hugging Face folder with shards") {
+  const TemporaryFolder folder;
+  write_index(folder, two_shards);
+  folder.write("s-1.safetensors", shard("a", "unlisted"));
+  folder.write("s-2.safetensors", shard("b", "c"));
+  const auto model = ModelFile::open(folder.path());
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(model->tensors().size() == 3);
+  CHECK(model->require("c", Shape{4}).ok());
+  CHECK(model->find("unlisted") == nullptr);
+  CHECK(model->file_bytes() > 200);
+}
+
+TEST_CASE("model file: shards that are wrong") {
+  const auto open = [](std::string_view index, bool second, std::string_view last) {
+    const TemporaryFolder folder;
+    write_index(folder, index);
+    folder.write("s-1.safetensors", shard("a", "z"));
+    if (second) folder.write("s-2.safetensors", shard("b", last));
+    return ModelFile::open(folder.path());
+  };
+  CHECK(open(two_shards, true, "c").ok());
+  CHECK(says(open(two_shards, false, "c"), {"index.json", "'s-2.safetensors'", "not in the folder"}) == "");
+  CHECK(says(open(two_shards, true, "d"), {"s-2.safetensors", "'c'", "index.json"}) == "");
+  CHECK(says(open("{}", true, "c"), {"index.json", "'weight_map'", "missing"}) == "");
+  CHECK(says(open("[]", true, "c"), {"index.json", "object"}) == "");
+  CHECK(says(open(R"({"weight_map":{"a":3}})", true, "c"), {"index.json", "'weight_map.a'", "string", "3"}) ==
+        "");
+  CHECK(says(open(R"({"weight_map":{"a":null}})", true, "c"), {"index.json", "'weight_map.a'"}) == "");
+  for (const std::string name :
+       {"../s-1.safetensors", "/etc/passwd", "..", ".", "", "a\\\\b", "c:x", "a\\u0000b"})
+    CHECK(says(open("{\"weight_map\":{\"a\":\"" + name + "\"}}", true, "c"),
+               {"index.json", "'weight_map.a'", "name of a file"}) == "");
+  const TemporaryFolder folder;
+  write_index(folder, two_shards);
+  folder.write("s-1.safetensors", std::string_view("short"));
+  folder.write("s-2.safetensors", shard("b", "c"));
+  CHECK(says(ModelFile::open(folder.path()), {"s-1.safetensors", "header length"}) == "");
+}
+
+TEST_CASE("model file: a config without weights") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("config.json", std::string_view(R"({"model_type":"bert"})"));
+  for (const auto& what : {path, folder.path()}) {
+    const auto model = ModelFile::open(what);
+    REQUIRE_MESSAGE(model.ok(), says(model, {}));
+    CHECK(!model->has_weights());
+    CHECK(model->file_bytes() == 0);
+    CHECK(model->architecture() == "bert");
+    CHECK(says(model->require("w", Shape{1}), {"no weights", "model.safetensors"}) == "");
+  }
+}
+
+TEST_CASE("model file: a GGUF file that holds only a vocabulary says that it has no weights") {
+  const TemporaryFolder folder;
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama").strings("tokenizer.ggml.tokens", {"<s>", "hello"});
+  const auto path = folder.write("vocabulary.gguf", builder.build());
+  const auto model = ModelFile::open(path);
+  REQUIRE_MESSAGE(model.ok(), says(model, {}));
+  CHECK(!model->has_weights());
+  CHECK(says(model->require("w", Shape{1}), {path.string(), "this GGUF file", "no weights"}) == "");
+}
+
+TEST_CASE("model file: paths that are not models") {
+  const TemporaryFolder folder;
+  CHECK(says(ModelFile::open(folder.path()), {folder.path().string(), "config.json"}) == "");
+  const auto absent = ModelFile::open(folder.path() / "absent.gguf");
+  CHECK(says(absent, {"absent.gguf"}) == "");
+  CHECK(absent.error().code == Code::not_found);
+  CHECK(says(ModelFile::open(folder.write("a.txt", std::string_view("hello"))), {"a.txt", ".gguf"}) == "");
+  CHECK(says(ModelFile::open(folder.write("a.gguf", std::string_view(""))), {"a.gguf", "it is empty"}) == "");
+  CHECK(says(ModelFile::open(folder.write("a.gguf", std::string_view("hello"))), {"a.gguf", "magic"}) == "");
+  CHECK(says(ModelFile::open(folder.write("b.json", std::string_view("{"))), {"b.json", "invalid JSON"}) ==
+        "");
+  CHECK(says(ModelFile::open(folder.write("b.json", std::string_view("3"))), {"b.json", "object"}) == "");
+  folder.write("config.json", std::string_view("{}"));
+  CHECK(ModelFile::open(folder.path())->architecture().empty());
+  folder.write("model.safetensors", std::string_view(""));
+  CHECK(says(ModelFile::open(folder.path()), {"model.safetensors", "it is empty"}) == "");
+}
+
+FIXTURE_TEST_CASE("model file: the fixtures open, with every tensor that they should have") {
+  for (const std::string& name : fixtures().models()) {
+    const auto path = fixtures().model(name);
+    const auto model = ModelFile::open(path);
+    REQUIRE_MESSAGE(model.ok(), says(model, {}));
+    CHECK(!model->architecture().empty());
+    CHECK(model->has_weights());
+    if (!std::filesystem::exists(path / "model.gguf")) continue;
+    const auto gguf = ModelFile::open(path / "model.gguf");
+    REQUIRE_MESSAGE(gguf.ok(), says(gguf, {}));
+    CHECK(!gguf->architecture().empty());
+  }
+}
+
+FIXTURE_TEST_CASE("model file: GGUF fixtures open where their types are known, and say so where not") {
+  for (const std::string& name : fixtures().ggufs()) {
+    const auto model = ModelFile::open(fixtures().gguf(name));
+    if (find_type_named(name.substr(name.find('-') + 1)))
+      CHECK_MESSAGE(model.ok(), says(model, {}));
+    else if (!model)
+      CHECK(model.error().code == Code::unsupported);
+    if (model) CHECK(model->architecture() == "llama");
+  }
+  const auto stories = ModelFile::open(fixtures().story());
+  REQUIRE_MESSAGE(stories.ok(), says(stories, {}));
+  const auto tokens = stories->array("tokenizer.ggml.tokens")->strings();
+  REQUIRE(tokens.size() == 512);
+  CHECK(tokens[1] == "<s>");
+  CHECK(stories->array("tokenizer.ggml.scores")->floats().size() == 512);
+  CHECK(stories->require("token_embd.weight", Shape{512, 64}).ok());
+}
+
+FIXTURE_TEST_CASE("model file: the same weights in safetensors and GGUF decode to the same numbers") {
+  const auto from = ModelFile::open(fixtures().model("qwen2"));
+  const auto to = ModelFile::open(fixtures().model("qwen2") / "model.gguf");
+  REQUIRE(from.ok());
+  REQUIRE(to.ok());
+  const TensorView* a = from->find("model.embed_tokens.weight");
+  const TensorView* b = to->find("token_embd.weight");
+  REQUIRE(a);
+  REQUIRE(b);
+  REQUIRE(a->shape == b->shape);
+  std::vector<float> row_a(a->shape[1]), row_b(a->shape[1]);
+  decode_row(a->type, a->data.data(), row_a);
+  decode_row(b->type, b->data.data(), row_b);
+  CHECK(row_a == row_b);
+}

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ctime>
+#include <string>
+
+#include "text/chat/chat_template.h"
+
+namespace pumice::command {
+
+// The template of a model that --template chooses: a file, or else a name within the model; empty: the usual
+// one. An error for a model without templates says what it is for.
+Result<ChatTemplate> choose_template(const std::string& model, const std::string& chosen, bool with_tools);
+
+std::tm local_time();
+
+} // namespace pumice::command

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "chat/chat_pictures.h"
+#include "generate/session.h"
+#include "loading/open_device.h"
+#include "options/options.h"
+#include "text/chat/chat.h"
+
+namespace pumice::command {
+
+// How a conversation is answered; it may change between two questions.
+struct ChatSettings {
+  std::string thinking = "show"; // or hide, off
+  uint32_t count = 0;            // most tokens of an answer; 0: until it or the context ends
+  SamplingOptions sampling;
+};
+
+// What was said, and the model's session that has read it.
+class Conversation {
+public:
+  // Whether to forget the oldest turns, when the context has no room for more: the sentence says so.
+  using AskToForget = std::function<bool(const std::string& sentence)>;
+
+  Conversation(ChatSettings settings, Chat chat, ChatPictures pictures);
+
+  // Reads a picture, which is a part of the next question.
+  Status show(const std::string& picture);
+  // The context holds a question: says so before a model is loaded.
+  Status check(const std::string& question, uint32_t context);
+  Status open(ModelFile file, const DeviceOptions& device, const SizeOptions& size);
+
+  // Each prints an answer as it comes. Without one, nothing has changed: what was asked is not a part of the
+  // conversation, and what was forgotten is back. Ctrl-C ends an answer, and what came of it is kept;
+  // `cancelled` if nothing came.
+  Status ask(const std::string& question, const AskToForget& forget);
+  Status regenerate(const AskToForget& forget); // the last question again, whose answer is forgotten
+  // Takes the last question with its answer out of the conversation. Its pictures are those of the next one.
+  Result<std::string> take_last_question();
+
+  // Begins anew, with what the system message says.
+  Status reset();
+  Status set_system(const std::string& text);
+
+  Status save(const std::filesystem::path& path) const;
+  // Takes the place of what was said. Pictures are read again. Returns the number of messages.
+  Result<size_t> load(const std::filesystem::path& path);
+
+  ChatSettings& settings() { return settings_; }
+  // Of the last answer.
+  const std::string& figures() const { return figures_; }
+  const std::string& thinking() const { return thinking_; }
+  // Of the conversation, in lines.
+  std::string statistics() const;
+  uint32_t vocabulary() const { return session_->model()->shape().vocabulary; }
+  const OpenedDevice& device() const { return *device_; }
+
+private:
+  struct Prompt {
+    ChatPrompt chat;
+    size_t tokens = 0; // with the rows of pictures
+  };
+  nlohmann::ordered_json question_message(const std::string& text) const;
+  Result<Prompt> prompt();
+  Result<Prompt> prompt_with_room(const AskToForget& forget);
+  Status answer(const AskToForget& forget);
+  Status answer_prompt(const Prompt& prompt);
+
+  ChatSettings settings_;
+  Chat chat_;
+  ChatPictures pictures_;
+  nlohmann::ordered_json shown_ = nlohmann::ordered_json::array(); // parts of the next question
+  std::string system_;
+  LoadOptions load_;
+  std::optional<OpenedDevice> device_;
+  std::unique_ptr<Session> session_;
+  SamplingParams sampling_; // of the last answer
+  size_t context_used_ = 0;
+  uint64_t read_ = 0, reused_ = 0, answered_ = 0; // tokens so far
+  std::string figures_, thinking_;
+};
+
+} // namespace pumice::command

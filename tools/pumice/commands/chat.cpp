@@ -1,0 +1,227 @@
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/path.h"
+#include "chat/chat_commands.h"
+#include "chat/chosen_template.h"
+#include "chat/conversation.h"
+#include "commands/mmproj.h"
+#include "input/input_stream.h"
+#include "loading/model_kind.h"
+#include "model/vocabulary.h"
+#include "options/prompt.h"
+#include "options/subcommand.h"
+#include "terminal/line_editor.h"
+#include "terminal/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct ChatOptions {
+  std::string model;
+  std::string question;
+  CLI::Option* question_option = nullptr;
+  std::string system;
+  std::string chosen; // template
+  std::vector<std::string> pictures;
+  std::string mmproj;
+  ChatSettings settings;
+  DeviceOptions device;
+  SizeOptions size;
+};
+
+// What a person typed as one: a line; lines that end with a backslash, and the next; or what is between two
+// \"\"\".
+TypedLine read_question(LineEditor& editor, const std::string& given) {
+  constexpr std::string_view marks = "\"\"\"", more = "... ";
+  TypedLine typed = editor.read("> ", given);
+  if (typed.end != TypedLine::End::enter) return typed;
+  const bool marked = typed.text.starts_with(marks);
+  if (marked) typed.text.erase(0, marks.size());
+  for (;;) {
+    const bool ended = marked ? typed.text.ends_with(marks) : !typed.text.ends_with('\\');
+    if (ended && marked) typed.text.resize(typed.text.size() - marks.size());
+    if (ended) break;
+    if (!marked) typed.text.pop_back();
+    const TypedLine next = editor.read(std::string(more));
+    if (next.end == TypedLine::End::ctrl_c) return {TypedLine::End::dropped, {}};
+    if (next.end != TypedLine::End::enter) return next;
+    if (!(marked && typed.text.empty())) typed.text += '\n';
+    typed.text += next.text;
+  }
+  if (marked && typed.text.ends_with('\n')) typed.text.pop_back();
+  return typed;
+}
+
+// Questions from the terminal, until Ctrl-D.
+class Talk {
+public:
+  Talk(Conversation& conversation, std::vector<NamedFile> reads)
+      : conversation_(conversation), editor_(history_file(conversation.device())),
+        commands_(conversation, forget_, std::move(reads)) {}
+
+  Status run() {
+    print_figures("/help shows the commands, Ctrl-C stops an answer, Ctrl-D ends\n");
+    StoppableWork talk;
+    for (;;) {
+      talk.forget(); // what comes before the prompt was meant for the answer
+      if (interrupted()) break;
+      const TypedLine typed = read_question(editor_, commands_.take_given());
+      if (typed.end == TypedLine::End::dropped) continue;
+      if (typed.end == TypedLine::End::ctrl_c) interrupt(); // ends, with the status of Ctrl-C
+      if (typed.end != TypedLine::End::enter) break;
+      if (typed.text.find_first_not_of(" \t\r\n") == std::string::npos) continue;
+      editor_.remember(typed.text);
+      PUMICE_TRY(const bool on, reply(typed.text));
+      if (!on) break;
+    }
+    return interrupted() ? interruption() : Status();
+  }
+
+private:
+  static std::filesystem::path history_file(const OpenedDevice& device) {
+    return device.cache.empty() ? std::filesystem::path() : device.cache / "chat_history";
+  }
+
+  // Returns whether to go on.
+  Result<bool> reply(const std::string& text) {
+    const StoppableWork answering;
+    const Result<ChatCommands::Then> then = reply_to(text);
+    if (then.ok()) {
+      if (*then == ChatCommands::Then::figures) print_figures(conversation_.figures() + "\n");
+      return *then != ChatCommands::Then::end;
+    }
+    if (answering.stopped()) {
+      print_note("stopped before the answer began: the question is not a part of the conversation");
+      return true;
+    }
+    if (interrupted() || !goes_on_after(then.error().code)) return then.error();
+    print_error(then.error().text());
+    return true;
+  }
+
+  Result<ChatCommands::Then> reply_to(const std::string& text) {
+    if (ChatCommands::is_command(text)) return commands_.run(text);
+    if (const Status valid = check_utf8(text, "the question"); !valid.ok()) return valid.error();
+    if (const Status status = conversation_.ask(text, forget_); !status.ok()) return status.error();
+    return ChatCommands::Then::figures;
+  }
+
+  // Whether an error is about what was typed, or a file that it names, and not about the model's work.
+  static bool goes_on_after(Code code) {
+    return code == Code::invalid_argument || code == Code::invalid_file || code == Code::not_found ||
+           code == Code::io || code == Code::unsupported || code == Code::context_full;
+  }
+
+  // Asks until the answer is yes or no.
+  bool may_forget(const std::string& sentence) {
+    for (;;) {
+      const TypedLine typed = editor_.read(sentence + " [y/n] ");
+      if (typed.end != TypedLine::End::enter) return false;
+      if (typed.text == "y" || typed.text == "Y" || typed.text == "yes") return true;
+      if (typed.text == "n" || typed.text == "N" || typed.text == "no") return false;
+    }
+  }
+
+  Conversation& conversation_;
+  LineEditor editor_;
+  const Conversation::AskToForget forget_ = [this](const std::string& each) { return may_forget(each); };
+  ChatCommands commands_;
+};
+
+std::vector<NamedFile> files_read_by(const ChatOptions& options) {
+  std::vector<NamedFile> files = {{"MODEL", path_of(options.model)}};
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path_of(options.chosen), ignored))
+    files.push_back({"--template", path_of(options.chosen)});
+  if (!options.mmproj.empty()) files.push_back({"--mmproj", path_of(options.mmproj)});
+  for (const std::string& picture : options.pictures) files.push_back({"--image", path_of(picture)});
+  return files;
+}
+
+Status chat(const ChatOptions& options) {
+  PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
+  PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
+  PUMICE_CHECK(check_biases(options.settings.sampling, definition->shape().vocabulary));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
+  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(file, definition->shape()));
+  Conversation conversation(options.settings,
+                            Chat(std::move(chosen), std::move(tokenizer), std::move(ends), local_time()),
+                            std::move(pictures));
+  PUMICE_CHECK(conversation.set_system(options.system));
+  for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
+  std::optional<std::string> question;
+  if (options.question_option->count() > 0 && options.question != "-") {
+    question = options.question;
+  } else if (options.question == "-" || input_is_given()) {
+    PUMICE_TRY(question, read_text("-"));
+  }
+  if (question) {
+    PUMICE_CHECK(check_utf8(*question, "the question"));
+    PUMICE_CHECK(conversation.check(*question, session_size(options.size, definition->shape()).context));
+  }
+  PUMICE_CHECK(conversation.open(std::move(file), options.device, options.size));
+  if (question) {
+    PUMICE_CHECK(conversation.ask(*question, {}));
+    if (interrupted()) return interruption();
+    if (stdout_is_terminal()) print_figures(conversation.figures() + "\n");
+  } else {
+    PUMICE_CHECK(Talk(conversation, files_read_by(options)).run());
+  }
+  return conversation.device().save_pipelines();
+}
+
+} // namespace
+
+Subcommand add_chat(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("chat", "Talk to a model, or ask it one question.");
+  auto options = std::make_shared<ChatOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder with a chat template")
+      ->required()
+      ->type_name("");
+  options->question_option =
+      sub->add_option("QUESTION", options->question,
+                      "One question: its answer ends the command. '-' reads it from standard input. Without "
+                      "QUESTION, questions are read from the terminal, or one from a pipe");
+  options->question_option->type_name("");
+  sub->add_option("--system", options->system, "A message before all others, which says how to answer")
+      ->type_name("TEXT")
+      ->group("Text");
+  sub->add_option("--image", options->pictures,
+                  "A PNG or JPEG file that the first question shows a model that sees (LLaVA, SmolVLM, Gemma "
+                  "3, Qwen 2.5-VL). Can "
+                  "be given more "
+                  "than once")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE")
+      ->group("Text");
+  add_mmproj_option(*sub, options->mmproj, "Text");
+  sub->add_option("--template", options->chosen,
+                  "Use this file as the chat template, or the model's template of this name")
+      ->type_name("FILE|NAME")
+      ->group("Text");
+  sub->add_option(
+         "--thinking", options->settings.thinking,
+         "What becomes of the model's thinking: show, hide, off. With off the template is asked for an "
+         "answer without it")
+      ->type_name("HOW")
+      ->transform(one_of({"show", "hide", "off"}))
+      ->capture_default_str()
+      ->group("Text");
+  options->settings.sampling.params = drawn_by_default();
+  add_chat_settings(*sub, options->settings);
+  add_size_options(*sub, options->size, "f16");
+  add_fit_option(*sub, options->size);
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
+  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image", "--mmproj"}, {}}};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,288 @@
+#include "commands/generate.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "commands/requests.h"
+#include "input/input_stream.h"
+#include "options/prompt.h"
+#include "process/replicas.h"
+
+// The prompts of `pumice generate`.
+namespace pumice::command {
+
+namespace {
+
+// The mask of prompt_ids: 0 is padding. If the file has input_ids, its attention_mask is for those instead.
+Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
+  const bool own = file.find("prompt_mask");
+  IdTable mask = ids;
+  std::ranges::fill(mask.values, 1);
+  if (own || (file.find("attention_mask") && !file.find("input_ids"))) {
+    PUMICE_TRY(mask, read_table(file, path, own ? "prompt_mask" : "attention_mask"));
+  }
+  if (mask.rows != ids.rows || mask.columns != ids.columns) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected the shape of prompt_ids, [{}, {}]; found [{}, {}]", mask.source,
+                             ids.rows, ids.columns, mask.rows, mask.columns)};
+  }
+  return mask;
+}
+
+// "--ids", or "--ids 2" if there are several prompts.
+std::string numbered(const char* option, size_t index, size_t count) {
+  return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
+}
+
+// At most so many lines are read ahead.
+constexpr size_t most_requests = 1024;
+
+// How often unfinished texts are kept: so much is lost if the process is killed. Of the time, it may take a
+// hundredth.
+constexpr double keeping_period = 2;
+constexpr double keeping_share = 0.01;
+
+std::optional<KeptText> kept_text_of(const Text& text) {
+  if (text.ids.empty() && !text.finish_reason) return text.kept;
+  return KeptText{text.sample,
+                  text.made_with,
+                  text.sampling.seed,
+                  text.ids,
+                  text.log_probabilities,
+                  text.end,
+                  text.finish_reason ? text.finish_reason : ""};
+}
+
+} // namespace
+
+TextSource::TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count,
+                       Check check)
+    : options_(options), tokenizer_(tokenizer), count_(count), check_(std::move(check)),
+      seed_(options.sampling.resolved().seed) {}
+
+Status TextSource::open() {
+  if (!options_.requests.empty()) {
+    TextOptions lines;
+    lines.file = options_.requests;
+    lines.skip_bad = options_.skip_bad;
+    lines.resume = options_.resume;
+    requests_.emplace(lines);
+    requests_->prepare_with([this](Line& line) { return place_request(line); });
+    return {};
+  }
+  return options_.inputs.empty() ? read_prompts() : read_tensors();
+}
+
+// A prompt that is continued as the options say.
+Text TextSource::make_text(std::string source) const {
+  Text text;
+  text.source = std::move(source);
+  text.samples = options_.samples;
+  text.count = count_;
+  text.stops = options_.stops;
+  text.sampling = options_.sampling.params;
+  return text;
+}
+
+Status TextSource::add(Text prompt) {
+  Text text = make_text(std::move(prompt.source));
+  text.prompt = std::move(prompt.prompt);
+  text.input = std::move(prompt.input);
+  text.given = std::move(prompt.given);
+  return add_samples(std::move(text), given_);
+}
+
+Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
+                               const std::optional<RequestPlace>& place) {
+  if (!prompt.stops.empty() && !tokenizer_.ok()) return tokenizer_.error();
+  PUMICE_CHECK(check_(prompt));
+  const auto bytes = std::as_bytes(std::span(prompt.prompt));
+  const size_t hash =
+      std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  uint64_t next = 0;
+  if (place) {
+    next = place->seed;
+  } else if (prompt.seed) {
+    next = *prompt.seed;
+  } else {
+    next = seed_ + texts_of_prompt_[hash];
+    texts_of_prompt_[hash] += prompt.samples;
+  }
+  prompt.index = place ? place->index : index_++;
+  for (uint32_t sample = 0; sample < prompt.samples; ++sample) {
+    Text& text = texts.emplace_back(sample + 1 < prompt.samples ? prompt : std::move(prompt));
+    text.sample = sample;
+    text.sampling.seed = next++;
+  }
+  return {};
+}
+
+Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
+  if (line.text.find_first_not_of(" \t") == std::string::npos) return {};
+  PUMICE_TRY(Request request, read_request(line.text, requests_->name(line), options_.sampling.params));
+  Text text = make_text(request.source);
+  text.line = line.number;
+  if (request.prompt) {
+    if (!tokenizer_.ok()) return tokenizer_.error();
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, *request.prompt, request.source));
+  } else {
+    text.prompt = std::move(request.ids);
+  }
+  text.id = std::move(request.id);
+  text.samples = request.samples.value_or(text.samples);
+  text.count = request.count.value_or(text.count);
+  text.stops = request.stops.value_or(text.stops);
+  text.sampling = request.sampling;
+  text.seed = request.seed;
+  const size_t first = texts.size();
+  PUMICE_CHECK(add_samples(std::move(text), texts, line.place));
+  for (KeptText& each : read_kept_line(line.kept)) {
+    if (each.sample < texts.size() - first) texts[first + each.sample].kept = std::move(each);
+  }
+  return {};
+}
+
+// For the copy of the model that gets the request. Blank lines are none.
+Result<bool> TextSource::place_request(Line& line) {
+  std::vector<Text> texts;
+  PUMICE_CHECK(add_request(line, texts));
+  if (texts.empty()) return false;
+  line.place = RequestPlace{texts.front().index, texts.front().sampling.seed};
+  return true;
+}
+
+// Where there are several copies of the model, the others need some, too.
+size_t TextSource::enough() const {
+  return is_replica() ? options_.sequences : most_requests;
+}
+
+Result<std::vector<Text>> TextSource::next(bool wait) {
+  if (failed_) return *failed_;
+  std::vector<Text> texts = std::exchange(given_, {});
+  while (requests_ && texts.empty() && !requests_->ended()) {
+    PUMICE_TRY(const std::vector<Line> lines, requests_->next(enough(), wait));
+    for (const Line& line : lines) {
+      Status status = add_request(line, texts);
+      if (!status.ok()) status = requests_->reject(line, std::move(status).error());
+      if (status.ok()) continue;
+      failed_ = std::move(status).error();
+      if (texts.empty()) return *failed_;
+      return texts;
+    }
+    if (lines.empty()) break; // the end, or nothing yet
+  }
+  return texts;
+}
+
+Status TextSource::read_tensors() {
+  const std::string& path = options_.inputs;
+  PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path_of(path)));
+  PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
+  PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
+  std::vector<Text> texts(table.rows);
+  for (uint64_t i = 0; i < table.values.size(); ++i) {
+    if (!mask.values[i]) continue;
+    const int64_t id = table.values[i];
+    if (id < 0 || id > UINT32_MAX) {
+      return Error{Code::invalid_file, fmt::format("{}: {} is not the id of a token", table.source, id)};
+    }
+    texts[i / table.columns].prompt.push_back(static_cast<uint32_t>(id));
+  }
+  for (size_t row = 0; row < texts.size(); ++row) {
+    texts[row].source = texts.size() > 1 ? fmt::format("{}: row {}", table.source, row) : table.source;
+    PUMICE_CHECK(add(std::move(texts[row])));
+  }
+  return {};
+}
+
+Status TextSource::read_prompts() {
+  Text text;
+  for (const std::string& ids : options_.ids) {
+    text.source = numbered("--ids", given_.size() / options_.samples, options_.ids.size());
+    PUMICE_TRY(text.prompt, parse_ids(ids, text.source));
+    PUMICE_CHECK(add(text));
+  }
+  const bool reads_text = !options_.prompts.empty() || !options_.files.empty();
+  if (reads_text && !tokenizer_.ok()) return tokenizer_.error();
+  for (const std::string& prompt : options_.prompts) {
+    text.source = numbered("--prompt", given_.size() / options_.samples, options_.prompts.size());
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
+    PUMICE_CHECK(add(text));
+  }
+  for (const std::string& file : options_.files) {
+    text.source = input_name(file);
+    PUMICE_TRY(const std::string prompt, read_text(file));
+    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
+    PUMICE_CHECK(add(text));
+  }
+  return {};
+}
+
+Status TextQueue::take(bool wait) {
+  const size_t enough = source_.enough(); // texts that wait
+  if (failed_) return wait ? Status(*failed_) : Status();
+  if (source_.ended() || waiting() >= enough) return {};
+  Result<std::vector<Text>> more = source_.next(wait);
+  if (!more.ok()) {
+    if (wait) return std::move(more).error();
+    failed_ = std::move(more).error();
+    return {};
+  }
+  for (Text& text : *more) texts_.push_back(std::move(text));
+  return {};
+}
+
+bool TextQueue::can_print() const {
+  if (!printer_.as_they_come() || printed_ == texts_.size() || !texts_[printed_].finish_reason) return false;
+  if (resume_.empty() || texts_[printed_].sample > 0) return true;
+  const auto first = texts_.begin() + static_cast<std::ptrdiff_t>(printed_);
+  return std::all_of(first, first + texts_[printed_].samples,
+                     [](const Text& text) { return text.finish_reason != nullptr; });
+}
+
+void TextQueue::print() {
+  while (can_print()) {
+    printer_.print(texts_[printed_]);
+    if (keeps_all_) {
+      ++printed_;
+    } else {
+      texts_.pop_front();
+      --begun_;
+    }
+  }
+}
+
+void TextQueue::finish(bool complete) {
+  print();
+  for (size_t i = printed_; printer_.as_they_come() && resume_.empty() && i < begun_; ++i) {
+    if (!texts_[i].ids.empty()) printer_.print(texts_[i]);
+  }
+  printer_.finish(texts_, complete);
+}
+
+Status TextQueue::keep() {
+  if (resume_.empty()) return {};
+  const Stopwatch watch;
+  UnfinishedLines lines;
+  for (size_t i = printed_; i < begun_;) {
+    const uint64_t line = texts_[i].line;
+    std::vector<KeptText> texts;
+    for (; i < texts_.size() && texts_[i].line == line; ++i) {
+      if (std::optional<KeptText> kept = kept_text_of(texts_[i])) texts.push_back(std::move(*kept));
+    }
+    if (!texts.empty()) lines[line] = kept_line(texts);
+  }
+  PUMICE_CHECK(keep_unfinished(lines));
+  keeping_seconds_ = watch.seconds();
+  since_kept_ = {};
+  return {};
+}
+
+Status TextQueue::keep_in_time() {
+  if (since_kept_.seconds() < std::max(keeping_period, keeping_seconds_ / keeping_share)) return {};
+  return keep();
+}
+
+} // namespace pumice::command

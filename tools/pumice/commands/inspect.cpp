@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include "commands/inspection.h"
+#include "io/no_weights.h"
+#include "kernel/probe/probe.h"
+#include "options/options.h"
+#include "options/subcommand.h"
+#include "terminal/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct InspectOptions {
+  std::string model;
+  bool graph = false;
+  bool plan = false;
+  bool measure = false;
+  bool json = false;
+  DeviceOptions device;
+  SizeOptions size;
+};
+
+// Without weights, the memory is estimated. Without a device, it is left out, unless --plan needs the device.
+Status inspect_memory(const InspectOptions& options, const ModelDefinition& definition, ModelFile& file,
+                      Inspection& inspection) {
+  const SessionSize size = session_size(options.size, definition.shape());
+  if (!file.has_weights()) {
+    inspection.memory = estimate_memory(definition, size);
+    return {};
+  }
+  Result<OpenedDevice> device = open_device(options.device);
+  if (!device.ok()) {
+    if (options.plan) return device.error();
+    inspection.no_memory = device.error().text();
+    return {};
+  }
+  PUMICE_TRY(const std::shared_ptr<const Model> planned,
+             Model::plan(std::move(file), device->context, options.size.load));
+  PUMICE_TRY(inspection.memory, planned_memory(*planned, options.size));
+  if (options.measure) {
+    PUMICE_TRY(ModelFile again, ModelFile::open(path_of(options.model)));
+    PUMICE_TRY(const std::shared_ptr<const Model> model,
+               load_model(std::move(again), *device, options.size.load, &options.size));
+    PUMICE_TRY(inspection.plan, measured_plans(model, size));
+  } else if (options.plan) {
+    PUMICE_TRY(const Ceilings ceilings, known_ceilings(device->context.device, device->context.pipelines));
+    PUMICE_TRY(inspection.plan, planned_steps(*planned, size, ceilings));
+  }
+  return device->save_pipelines();
+}
+
+Status inspect(const InspectOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if ((options.graph || options.plan) && !file.has_weights()) {
+    return no_weights(file);
+  }
+  const ModelShape shape = definition->shape();
+  const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
+  if (options.size.context > longest) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: --context {} is too long: the model's longest context is {} tokens",
+                             file.path(), options.size.context, longest)};
+  }
+  Inspection inspection;
+  inspection.model = file.path();
+  inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF"
+                      : file.folder().in_gguf()                ? "GGUF of Pumice's own"
+                      : file.ranked_tokens()                   ? "ggml (whisper.cpp)"
+                                                               : "Hugging Face";
+  inspection.architecture = file.architecture();
+  inspection.facts = read_model_facts(file, *definition);
+  inspection.hyperparameters = definition->hyperparameters();
+  inspection.components = count_components(*definition);
+  inspection.types = count_types(file);
+  inspection.unread = unread_tensors(*definition, file);
+  if (options.graph) {
+    const GraphRequest request{true, {}, shape.context, 0};
+    if (shape.encoder) {
+      PUMICE_TRY(const Graph graph, build_encoder_graph(*definition, file, request, options.size.load));
+      inspection.graph = "encoder\n" + graph.text();
+    }
+    if (shape.has_decoder()) {
+      PUMICE_TRY(const Graph graph, build_graph(*definition, file, request, options.size.load));
+      inspection.graph += (shape.encoder ? "\ndecoder\n" : "") + graph.text();
+    }
+  }
+  // --graph alone needs no device.
+  if (!options.graph || options.plan || options.json) {
+    PUMICE_CHECK(inspect_memory(options, *definition, file, inspection));
+  }
+  print_inspection(inspection, options.json);
+  return {};
+}
+
+} // namespace
+
+Subcommand add_inspect(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("inspect", "Show what a model is, can do, and needs in memory.");
+  auto options = std::make_shared<InspectOptions>();
+  sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
+      ->required()
+      ->type_name("");
+  sub->add_flag("--graph", options->graph, "Print the operations of the model instead of the summary")
+      ->group("Details");
+  CLI::Option* plan = sub->add_flag("--plan", options->plan,
+                                    "Print the kernel launches of a step on this device instead of the "
+                                    "summary. Each has the shortest time that the device's speed allows")
+                          ->group("Details");
+  sub->add_flag("--measure", options->measure, "Run the launches of --plan, and print their measured times")
+      ->needs(plan)
+      ->group("Details");
+  sub->add_flag("--json", options->json, "Print one JSON object")->group("Details");
+  add_size_options(*sub, options->size, "f16");
+  add_device_options(*sub, options->device);
+  sub->footer(example("pumice inspect model.gguf --context 2048"));
+  return {sub, [options] { return inspect(*options); }};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,332 @@
+#include "commands/inspection.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/session_memory.h"
+#include "output/json_output.h"
+#include "plan/plan.h"
+#include "step/runner_layout.h"
+#include "tuning/sample_steps.h"
+
+namespace pumice::command {
+
+uint64_t Inspection::parameters() const {
+  uint64_t sum = 0;
+  for (const ComponentCount& each : components) sum += each.parameters;
+  return sum;
+}
+
+std::vector<ComponentCount> count_components(const ModelDefinition& definition) {
+  std::vector<ComponentCount> components;
+  for (const char* name : {"embedding", "attention", "feed-forward", "norms", "head"})
+    components.push_back({name, 0});
+  for (const WeightSpec& spec : definition.weights()) {
+    auto found = std::find_if(components.begin(), components.end(),
+                              [&](const ComponentCount& each) { return each.component == spec.component; });
+    if (found == components.end()) found = components.insert(found, {spec.component, 0});
+    found->parameters +=
+        std::accumulate(spec.shape.begin(), spec.shape.end(), uint64_t{1}, std::multiplies<>());
+  }
+  return components;
+}
+
+std::vector<TypeCount> count_types(const ModelFile& file) {
+  std::map<TensorType, TypeCount> types;
+  for (const TensorView& tensor : file.tensors()) {
+    TypeCount& type = types[tensor.type];
+    type.type = info(tensor.type).name;
+    ++type.tensors;
+    type.bytes += tensor.data.size() + tensor.exponents.size();
+  }
+  std::vector<TypeCount> result;
+  for (auto& [type, count] : types) result.push_back(std::move(count));
+  return result;
+}
+
+std::vector<std::string> unread_tensors(const ModelDefinition& definition, const ModelFile& file) {
+  std::set<std::string, std::less<>> read;
+  for (const WeightSpec& spec : definition.weights()) {
+    const TensorView* tensor =
+        file.find(spec.name); // which a text model inside another finds under its name alone
+    read.insert(tensor ? tensor->name : spec.name);
+  }
+  std::vector<std::string> unread;
+  for (const TensorView& tensor : file.tensors()) {
+    // GGUF keeps tables of the rotation's frequencies as tensors, which are settings.
+    const bool setting = tensor.name.starts_with("rope_f");
+    if (!setting && !read.contains(tensor.name)) unread.push_back(std::string(tensor.name));
+  }
+  std::ranges::copy(file.unreadable(), std::back_inserter(unread));
+  return unread;
+}
+
+InspectedMemory estimate_memory(const ModelDefinition& definition, const SessionSize& size) {
+  const ModelShape shape = definition.shape();
+  InspectedMemory memory;
+  memory.kv = to_string(size.cache);
+  MemoryNeeds& needs = memory.needs;
+  needs.context = size.context;
+  for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
+  for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).key_and_value_bytes();
+  for (const StateLayout& layout : state_layouts(shape, size, UINT32_MAX)) needs.cache += layout.bytes();
+  if (shape.encoder) {
+    SessionSize inputs = size;
+    inputs.input_positions = shape.encoder->context;
+    if (!shape.has_decoder()) needs.context = inputs.input_positions;
+    for (const LayerCache& layer : shape.encoder->caches) {
+      needs.cache += input_cache_layout(layer, inputs).key_and_value_bytes();
+    }
+  }
+  return memory;
+}
+
+Result<InspectedMemory> planned_memory(const Model& model, const SizeOptions& options) {
+  const SessionSize size = session_size(options, model.shape());
+  const Capabilities& device = model.context().device->capabilities();
+  InspectedMemory memory;
+  PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
+  PUMICE_TRY(memory.needs, memory_needs(model, runners));
+  memory.kv = to_string(size.cache);
+  memory.exact = true;
+  memory.device = fmt::format("{} ({})", device.name, device.driver);
+  PUMICE_TRY(memory.fitting, fitting_contexts(model, options));
+  PUMICE_TRY(memory.fit, fitting_size(model, options));
+  return memory;
+}
+
+Result<std::string> planned_steps(const Model& model, const SessionSize& size, const Ceilings& ceilings) {
+  PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
+  std::optional<RunnerLayout> first;
+  std::string decoder, encoder;
+  for (const RunnerOptions& runner : runners) {
+    PUMICE_TRY(RunnerLayout plan, lay_out_runner(model, runner, first ? &first->memory : nullptr));
+    const bool encodes = runner.part == ModelPart::encoder;
+    std::string& text = encodes ? encoder : decoder;
+    for (const Plan& step : plan.plans) {
+      text += text.empty() ? "" : "\n";
+      text += encodes ? "encoder: " : model.shape().encoder ? "decoder: " : "";
+      text += plan_text(step, estimate_seconds(step, ceilings), false);
+    }
+    if (!first) first = std::move(plan);
+  }
+  return encoder + (encoder.empty() || decoder.empty() ? "" : "\n") + decoder;
+}
+
+namespace {
+
+Status add_measured(const std::shared_ptr<const Model>& model, ModelPart part, const SessionSize& size,
+                    const std::string& heading, std::string& plans) {
+  DirectWork work(model->context().device);
+  PUMICE_TRY(SampleSteps steps, SampleSteps::create(model, part, size, work));
+  for (uint32_t tokens : steps.sizes()) {
+    std::vector<double> seconds;
+    for (int run = 0; run < 2; ++run) { // the first one may compile
+      PUMICE_CHECK(steps.write(tokens));
+      PUMICE_TRY(seconds, steps.runner().time_dispatches(tokens));
+    }
+    PUMICE_TRY(const Plan* plan, steps.runner().plan(tokens));
+    plans += (plans.empty() ? "" : "\n") + heading + plan_text(*plan, seconds, true);
+  }
+  return {};
+}
+
+} // namespace
+
+Result<std::string> measured_plans(const std::shared_ptr<const Model>& model, const SessionSize& size) {
+  std::string plans;
+  const ModelShape& shape = model->shape();
+  if (shape.encoder) {
+    PUMICE_CHECK(add_measured(model, ModelPart::encoder, size, "encoder: ", plans));
+  }
+  if (shape.has_decoder()) {
+    PUMICE_CHECK(add_measured(model, ModelPart::decoder, size, shape.encoder ? "decoder: " : "", plans));
+  }
+  return plans;
+}
+
+namespace {
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), 1, ',');
+  return text;
+}
+
+double share(uint64_t part, uint64_t whole) {
+  return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+// What of it the device has room for.
+std::string fitting_text(const InspectedMemory& memory) {
+  std::string text = fmt::format(
+      "  {:<16}{:>20} bytes{:>14.2f} MiB{}\n", "free", grouped(memory.needs.available),
+      static_cast<double>(memory.needs.available) / (1 << 20), memory.needs.fits() ? "" : ", too little");
+  for (const FittingContext& each : memory.fitting) {
+    text += fmt::format("  fits in {:<8}{:>20} tokens\n", each.kv, grouped(each.context));
+  }
+  if (const FittingSize& fit = memory.fit; !memory.needs.fits() && fit.context > 0) {
+    text += fmt::format("  with --fit{:>26} tokens in {}, read in chunks of {}\n", grouped(fit.context),
+                        fit.kv, fit.chunk);
+  }
+  return text;
+}
+
+std::string memory_text(const Inspection& inspection) {
+  if (!inspection.memory)
+    return fmt::format("\nmemory: not known without a device: {}\n", inspection.no_memory);
+  const InspectedMemory& memory = *inspection.memory;
+  const MemoryNeeds& needs = memory.needs;
+  std::string text =
+      memory.exact
+          ? fmt::format("\nmemory for a context of {} tokens (cache in {}) on {}\n", needs.context, memory.kv,
+                        memory.device)
+          : fmt::format(
+                "\nmemory for a context of {} tokens (cache in {}), an estimate with weights of 16 bits\n",
+                needs.context, memory.kv);
+  const auto line = [&](const char* name, uint64_t bytes) {
+    text += fmt::format("  {:<16}{:>20} bytes{:>14.2f} MiB\n", name, grouped(bytes),
+                        static_cast<double>(bytes) / (1 << 20));
+  };
+  line("weights", needs.weights);
+  if (needs.host) line("experts on host", needs.host);
+  line("KV cache", needs.cache);
+  if (memory.exact) {
+    line("scratch", needs.scratch);
+    line("step, sampling", needs.state);
+  }
+  line("total", memory.total());
+  if (memory.exact) text += fitting_text(memory);
+  if (!inspection.no_memory.empty()) text += fmt::format("  ({})\n", inspection.no_memory);
+  return text;
+}
+
+// The lines that say what the file is.
+std::string facts_text(const Inspection& inspection) {
+  const ModelFacts& facts = inspection.facts;
+  std::string text;
+  const auto line = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) text += fmt::format("{:<18}{}\n", name, value);
+  };
+  line("format", inspection.format);
+  line("weights", facts.quantisation.empty() ? "none" : facts.quantisation);
+  if (facts.tokenizer) {
+    line("tokenizer", fmt::format("{}, {} tokens", facts.tokenizer->kind, grouped(facts.tokenizer->tokens)));
+  } else {
+    line("tokenizer", facts.no_tokenizer.empty() ? "none" : "cannot be read: " + facts.no_tokenizer);
+  }
+  line("chat template", facts.chat_template ? "yes" : "no");
+  for (const auto& [name, value] : facts.metadata) line(name, value);
+  line("commands", fmt::format("{}", fmt::join(facts.commands, ", ")));
+  return text;
+}
+
+// The first names. --json has all.
+std::string unread_text(const std::vector<std::string>& names) {
+  const size_t shown = std::min<size_t>(names.size(), 8);
+  std::string text = fmt::format("tensors left out: {}\n", names.size());
+  for (size_t i = 0; i < shown; ++i) text += fmt::format("  {}\n", names[i]);
+  return text + (shown < names.size() ? "  ...\n" : "");
+}
+
+std::string summary(const Inspection& inspection) {
+  std::string text = fmt::format("{}\n\n{}\narchitecture      {}\n", inspection.model, facts_text(inspection),
+                                 inspection.architecture);
+  size_t width = 16;
+  for (const Hyperparameter& each : inspection.hyperparameters) width = std::max(width, each.name.size() + 2);
+  for (const Hyperparameter& each : inspection.hyperparameters) {
+    text += fmt::format("  {:<{}}{}\n", each.name, width, each.value);
+  }
+  const uint64_t total = inspection.parameters();
+  text += "\nparameters\n";
+  for (const ComponentCount& each : inspection.components) {
+    text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", each.component, grouped(each.parameters),
+                        share(each.parameters, total));
+  }
+  text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", "total", grouped(total), share(total, total));
+  if (!inspection.types.empty()) text += "\ntensors by type\n";
+  for (const TypeCount& each : inspection.types) {
+    text += fmt::format("  {:<16}{:>20} bytes in {} tensors\n", each.type, grouped(each.bytes), each.tensors);
+  }
+  if (!inspection.unread.empty()) text += "\n" + unread_text(inspection.unread);
+  return text + memory_text(inspection);
+}
+
+Json memory_json(const Inspection& inspection) {
+  if (!inspection.memory) return {};
+  const InspectedMemory& memory = *inspection.memory;
+  const MemoryNeeds& needs = memory.needs;
+  Json json = {{"context", needs.context},      {"kv", memory.kv},
+               {"exact", memory.exact},         {"weights_bytes", needs.weights},
+               {"kv_cache_bytes", needs.cache}, {"scratch_bytes", needs.scratch},
+               {"state_bytes", needs.state},    {"total_bytes", memory.total()}};
+  if (!memory.exact) return json;
+  json["host_bytes"] = needs.host;
+  json["available_bytes"] = needs.available;
+  json["fits"] = needs.fits();
+  json["longest_context"] = Json::object();
+  for (const FittingContext& each : memory.fitting) json["longest_context"][each.kv] = each.context;
+  json["fit"] = {{"context", memory.fit.context}, {"kv", memory.fit.kv}, {"chunk", memory.fit.chunk}};
+  return json;
+}
+
+Json to_json(const Inspection& inspection) {
+  Json json;
+  json["model"] = inspection.model;
+  json["format"] = inspection.format;
+  json["architecture"] = inspection.architecture;
+  const ModelFacts& facts = inspection.facts;
+  json["quantisation"] = facts.quantisation.empty() ? Json() : Json(facts.quantisation);
+  json["tokenizer"] = Json();
+  if (facts.tokenizer)
+    json["tokenizer"] = {{"kind", facts.tokenizer->kind}, {"tokens", facts.tokenizer->tokens}};
+  json["chat_template"] = facts.chat_template;
+  json["metadata"] = Json::object();
+  for (const auto& [name, value] : facts.metadata) json["metadata"][name] = value;
+  json["commands"] = facts.commands;
+  json["hyperparameters"] = Json::object();
+  for (const Hyperparameter& each : inspection.hyperparameters)
+    json["hyperparameters"][each.name] = each.value;
+  json["parameters"] = {{"total", inspection.parameters()}, {"components", Json::array()}};
+  for (const ComponentCount& each : inspection.components) {
+    json["parameters"]["components"].push_back(
+        {{"component", each.component},
+         {"count", each.parameters},
+         {"percent", share(each.parameters, inspection.parameters())}});
+  }
+  json["tensor_types"] = Json::array();
+  for (const TypeCount& each : inspection.types) {
+    json["tensor_types"].push_back({{"type", each.type}, {"tensors", each.tensors}, {"bytes", each.bytes}});
+  }
+  json["tensors_left_out"] = inspection.unread;
+  json["memory"] = memory_json(inspection);
+  if (!inspection.no_memory.empty()) json["memory_note"] = inspection.no_memory;
+  return json;
+}
+
+} // namespace
+
+void print_inspection(const Inspection& inspection, bool json) {
+  const bool stages = !inspection.graph.empty() || !inspection.plan.empty();
+  if (json) {
+    Json object = to_json(inspection);
+    if (!inspection.graph.empty()) object["graph"] = inspection.graph;
+    if (!inspection.plan.empty()) object["plan"] = inspection.plan;
+    if (inspection.memory && inspection.memory->exact) object["device"] = inspection.memory->device;
+    print_json(object, 2);
+  } else if (stages) {
+    const bool both = !inspection.graph.empty() && !inspection.plan.empty();
+    print_result(inspection.graph + (both ? "\n" : "") + inspection.plan);
+  } else {
+    print_result(summary(inspection));
+  }
+}
+
+} // namespace pumice::command

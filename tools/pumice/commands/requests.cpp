@@ -1,0 +1,90 @@
+#include "commands/requests.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/fields.h"
+#include "io/json_text.h"
+#include "shaders/sampling/sampling.params.h"
+
+namespace pumice::command {
+
+namespace {
+
+const std::vector<std::string>& known_fields() {
+  static const std::vector<std::string> fields = {
+      "prompt", "ids", "id", "count", "samples", "seed", "stop",
+#define OPTION(field, ...) #field,
+#include "kernel/sampling_options.def"
+  };
+  return fields;
+}
+
+template <class T>
+Status read_number(const Fields& fields, const char* name, T least, T most, T& value) {
+  if constexpr (std::is_same_v<T, float>) {
+    PUMICE_TRY(value, fields.f32_or(name, least, most, value));
+  } else {
+    PUMICE_TRY(value, fields.u32_or(name, least, most, value));
+  }
+  return {};
+}
+
+Status read_sampling(const Fields& fields, SamplingParams& params) {
+#define OPTION(field, type, standard, least, most, ...)                                                      \
+  PUMICE_CHECK(read_number<type>(fields, #field, type{least}, type{most}, params.field));
+#include "kernel/sampling_options.def"
+  return {};
+}
+
+Status check_names(const nlohmann::json& object, const Fields& fields) {
+  for (const auto& [name, value] : object.items()) {
+    if (std::ranges::count(known_fields(), name) == 0)
+      return fields.error(name, fmt::format("it is not known: expected {}", request_fields()));
+  }
+  if (fields.has("prompt") != fields.has("ids")) return {};
+  return fields.error("prompt", fields.has("prompt") ? "expected either 'prompt' or 'ids', found both"
+                                                     : "expected 'prompt' or 'ids', found neither");
+}
+
+} // namespace
+
+Result<Request> read_request(const std::string& line, std::string source, const SamplingParams& sampling) {
+  PUMICE_TRY(const nlohmann::json object, parse_json_object(std::as_bytes(std::span(line)), source));
+  const Fields fields(object, source);
+  PUMICE_CHECK(check_names(object, fields));
+  Request request;
+  if (fields.has("prompt")) {
+    PUMICE_TRY(request.prompt, fields.string("prompt"));
+  } else {
+    PUMICE_TRY(request.ids, fields.u32_array("ids"));
+  }
+  if (const nlohmann::json* id = fields.find("id")) request.id = Json::parse(id->dump());
+  if (const nlohmann::json* count = fields.find("count"); count && *count == -1) {
+    request.count = UINT32_MAX; // as --count has it: no limit
+  } else if (count) {
+    PUMICE_TRY(request.count, fields.u32("count"));
+  }
+  if (fields.has("samples")) {
+    PUMICE_TRY(request.samples, fields.u32("samples", 1));
+  }
+  if (const nlohmann::json* seed = fields.find("seed")) {
+    if (!seed->is_number_unsigned()) return fields.error("seed", "expected a whole number from 0");
+    request.seed = seed->get<uint64_t>();
+  }
+  if (fields.has("stop")) {
+    PUMICE_TRY(request.stops, fields.string_array("stop"));
+  }
+  request.sampling = sampling;
+  PUMICE_CHECK(read_sampling(fields, request.sampling));
+  request.source = std::move(source);
+  return request;
+}
+
+std::string request_fields() {
+  return fmt::format("{}", fmt::join(known_fields(), ", "));
+}
+
+} // namespace pumice::command

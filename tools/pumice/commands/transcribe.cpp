@@ -1,0 +1,486 @@
+#include <fmt/format.h>
+
+#include "input/sound_input.h"
+#include "loading/open_device.h"
+#include "media/audio.h"
+#include "model/vocabulary.h"
+#include "options/options.h"
+#include "options/subcommand.h"
+#include "output/attention_picture.h"
+#include "output/live_transcript.h"
+#include "output/output_files.h"
+#include "output/transcript_output.h"
+#include "process/processes.h"
+#include "speech/ctc.h"
+#include "terminal/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+struct TranscribeOptions {
+  std::string model;
+  std::vector<std::string> files;
+  std::string task = "transcribe";
+  bool translate = false, detect = false, live = false;
+  bool no_previous_text = false, no_fallback = false, no_vad = false;
+  std::string raw; // the type of samples without a header; empty: files say what they are
+  uint32_t raw_rate = 16000;
+  TranscriptionOptions transcription;
+  bool json = false;
+  bool srt = false;
+  bool vtt = false;
+  std::string folder; // empty: standard output
+  AttentionOptions attention;
+  LoadOptions load;
+  DeviceOptions device;
+
+  bool subtitles() const { return srt || vtt; }
+  // That are printed or written.
+  std::vector<TranscriptForm> forms() const {
+    std::vector<TranscriptForm> forms;
+    if (json) forms.push_back(TranscriptForm::json);
+    if (srt) forms.push_back(TranscriptForm::srt);
+    if (vtt) forms.push_back(TranscriptForm::vtt);
+    if (forms.empty()) forms.push_back(TranscriptForm::text);
+    return forms;
+  }
+  std::string task_name() const { return translate ? "translate" : task; }
+  std::optional<RawSound> raw_sound() const {
+    if (raw.empty()) return std::nullopt;
+    return RawSound{raw == "f32", raw_rate};
+  }
+  // Segments are printed as they are recognised, not all at the end.
+  bool as_they_come() const { return folder.empty() && !json && !subtitles(); }
+};
+
+// Null if the model has no tokenizer. Then the results are token ids.
+Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
+  Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
+  if (!tokenizer.ok() && tokenizer.error().code == Code::not_found) {
+    return std::shared_ptr<const Tokenizer>();
+  }
+  return tokenizer;
+}
+
+// Writes the decoder's attention to the first window with speech.
+Status show_attention(const std::shared_ptr<const Model>& model, const TranscribeOptions& options,
+                      TranscriptWindow window, double seconds, const Tokenizer* tokenizer) {
+  AttendedText text;
+  text.input.values = std::move(window.features);
+  text.prompt = std::move(window.prompt);
+  text.input_axis = "seconds";
+  const uint32_t positions = model->shape().encoder->context;
+  uint32_t labelled = 0; // whole seconds that have a label
+  for (uint32_t i = 0; i < positions; ++i) {
+    const bool whole = i * seconds >= double{1} * labelled * positions;
+    text.input_labels.push_back(whole ? fmt::format("{}", labelled) : "");
+    labelled += whole;
+  }
+  if (tokenizer) {
+    text.output_labels = token_labels(*tokenizer, window.tokens);
+  } else {
+    for (uint32_t token : window.tokens) text.output_labels.push_back(fmt::format("{}", token));
+  }
+  text.output = std::move(window.tokens);
+  return write_attention(model, options.attention, text);
+}
+
+// Makes the folder of the outputs, and checks them before any work.
+Status check_folder(const TranscribeOptions& options) {
+  PUMICE_CHECK(prepare_outputs(options.folder, options.files));
+  std::vector<NamedFile> inputs = {{"MODEL", path_of(options.model)}}, outputs;
+  for (const std::string& file : options.files) {
+    inputs.push_back({"AUDIO", path_of(file)});
+    for (const TranscriptForm form : options.forms())
+      outputs.push_back({"--output-dir", path_of(output_path(options.folder, file, form))});
+  }
+  return check_files(inputs, outputs);
+}
+
+Status check_options(const TranscribeOptions& options) {
+  const auto refused = [](const char* reason) { return Error{Code::invalid_argument, reason}; };
+  if (options.attention.given() && options.files.size() > 1)
+    return refused("--attention shows one sound file, but several were given");
+  if (!options.raw.empty() && (options.files.size() > 1 || options.files.front() != "-"))
+    return refused("--raw and --live are for samples from standard input: give '-' as the only sound");
+  if (options.live && (options.subtitles() || !options.folder.empty() || options.attention.given()))
+    return refused("--live prints lines, or JSON: leave --srt, --vtt, --output-dir and --attention out");
+  if (!options.folder.empty()) return check_folder(options);
+  if (options.srt + options.vtt + options.json > 1)
+    return refused("only one of --srt, --vtt and --json can be printed: write the others with --output-dir");
+  if (options.subtitles() && options.files.size() > 1)
+    return refused("the subtitles of several files cannot be printed: write them with --output-dir");
+  return {};
+}
+
+// Reads a sound to its end for its level. Its samples are kept if `kept` is given.
+Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
+  SoundLevel level;
+  std::vector<float> samples;
+  for (;;) {
+    if (interrupted()) return interruption();
+    samples.clear();
+    PUMICE_CHECK(input.read(1 << 18, samples));
+    if (samples.empty()) return level;
+    level.add(samples);
+    if (kept) kept->insert(kept->end(), samples.begin(), samples.end());
+  }
+}
+
+// Transcribes files, one after the other.
+class FileTranscriber {
+public:
+  FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model,
+                  std::shared_ptr<const Tokenizer> tokenizer, std::optional<CtcVocabulary> letters)
+      : options_(options), device_(std::move(device)), model_(std::move(model)),
+        tokenizer_(std::move(tokenizer)), letters_(std::move(letters)) {}
+
+  Status open() {
+    if (letters_) {
+      CtcOptions ctc;
+      ctc.beams = std::max(options_.transcription.beams, 1u);
+      PUMICE_TRY(ctc_, CtcTranscriber::create(model_, *letters_, ctc));
+      return {};
+    }
+    TranscriptionOptions transcription = options_.transcription;
+    transcription.translate = options_.task_name() == "translate";
+    transcription.timestamps = transcription.timestamps || options_.subtitles();
+    transcription.previous_text = !options_.no_previous_text;
+    transcription.voice_activity = !options_.no_vad && !options_.live;
+    if (options_.no_fallback) transcription.temperatures = {0};
+    PUMICE_TRY(transcriber_, Transcriber::create(model_, tokenizer_, transcription));
+    return {};
+  }
+
+  // Says which language is spoken.
+  Status detect(const std::string& path, const std::shared_ptr<SoundInput>& input) {
+    PUMICE_TRY(const Transcript heard, transcriber_->detect_language(SoundInput::source(input)));
+    if (heard.language.empty()) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: the model has no tokens for languages, so --detect-language cannot be "
+                               "answered: use a multilingual Whisper",
+                               options_.model)};
+    }
+    if (options_.json) {
+      Json json;
+      json["audio"] = path;
+      json["language"] = heard.language;
+      json["probability"] = heard.language_probability;
+      add_device(json, device_);
+      print_result(json_text(json));
+      return {};
+    }
+    print_result(fmt::format("{}{}\t{:.3f}\n", name_of(path), heard.language, heard.language_probability));
+    return {};
+  }
+
+  // Prints what is spoken while it is spoken.
+  Status listen(const std::shared_ptr<SoundInput>& input) {
+    const ComputeWatch watch;
+    PUMICE_CHECK(print_live(*transcriber_, *input, options_.json));
+    sound_ += input->seconds();
+    spent_ += watch.seconds();
+    return {};
+  }
+
+  Status transcribe(const std::string& path, const std::shared_ptr<SoundInput>& input) {
+    std::optional<TranscriptWindow> shown;
+    std::vector<TranscriptSegment> segments; // so far
+    ProgressBar bar(options_.files.size() > 1 ? "transcribing " + path : "transcribing");
+    const auto on_window = [&](const TranscriptWindow& window) {
+      if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
+      segments.insert(segments.end(), window.segments.begin(), window.segments.end());
+      keep_partial({transcriber_ ? transcriber_->language() : "", 0, segments}, path, input->seconds());
+      if (!options_.as_they_come()) return;
+      bar.erase();
+      for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
+    };
+    keep_partial({}, path, input->seconds());
+    const ComputeWatch watch;
+    Result<Transcript> transcript = run(path, input, on_window, bar.callback());
+    bar.erase();
+    if (!transcript.ok()) return transcript.error();
+    set_last_words({});
+    sound_ += input->seconds();
+    spent_ += watch.seconds();
+    language_ = transcript->language;
+    PUMICE_CHECK(put_out(*transcript, {path, input->seconds()}));
+    if (!options_.attention.given()) return {};
+    const LogMelShape& shape = transcriber_->shape();
+    return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
+                          static_cast<double>(shape.samples) / shape.sample_rate, tokenizer_.get());
+  }
+
+  Status finish() const {
+    print_figures(
+        fmt::format("{} ({})\n{}{:.2f} s of sound{} in {:.3f} s, {:.1f} times as fast as it plays\n",
+                    device_.name(), device_.driver(), compiled_text(), sound_,
+                    language_.empty() || options_.files.size() > 1 ? "" : fmt::format(" in '{}'", language_),
+                    spent_, spent_ > 0 ? sound_ / spent_ : 0));
+    return device_.save_pipelines();
+  }
+
+private:
+  Result<Transcript> run(const std::string& path, const std::shared_ptr<SoundInput>& input,
+                         const WindowFunction& on_window, const Progress& progress) {
+    if (!ctc_) return transcriber_->transcribe(SoundInput::source(input), on_window, progress);
+    if (!letters_->normalises) return ctc_->transcribe(SoundInput::source(input), {}, on_window, progress);
+    // A file is read twice, so that memory does not grow with the sound; a pipe cannot be.
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path_of(path), ignored)) {
+      PUMICE_TRY(const std::shared_ptr<SoundInput> first,
+                 SoundInput::open(path, letters_->sample_rate, std::nullopt));
+      PUMICE_TRY(const SoundLevel level, level_of(*first, nullptr));
+      return ctc_->transcribe(SoundInput::source(input), level, on_window, progress);
+    }
+    std::vector<float> samples;
+    PUMICE_TRY(const SoundLevel level, level_of(*input, &samples));
+    return ctc_->transcribe(source_of(samples), level, on_window, progress);
+  }
+
+  // What comes before each line, if there are several files.
+  std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
+  std::string line(const TranscriptSegment& segment) const {
+    return line_of(segment, has_text(), options_.transcription.timestamps);
+  }
+
+  bool has_text() const { return letters_ ? !letters_->letters.empty() : tokenizer_ != nullptr; }
+
+  std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
+    const bool has_text = this->has_text();
+    if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
+    if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
+    if (form == TranscriptForm::json) {
+      Json json = json_of(transcript, file, options_.task_name(), has_text);
+      add_device(json, device_);
+      return json_text(json);
+    }
+    std::string text;
+    for (const TranscriptSegment& segment : transcript.segments) text += line(segment);
+    return text;
+  }
+
+  // For Ctrl-C. Files hold only what is complete.
+  void keep_partial(const Transcript& transcript, const std::string& path, double seconds) const {
+    if (options_.as_they_come() || !options_.folder.empty()) return;
+    set_last_words(
+        [text = in_form(options_.forms().front(), transcript, {path, seconds, true})] { return text; });
+  }
+
+  // The forms that are asked for: printed, or each in a file.
+  Status put_out(const Transcript& transcript, const SpokenFile& file) const {
+    if (options_.as_they_come()) return {};
+    for (const TranscriptForm form : options_.forms()) {
+      const std::string text = in_form(form, transcript, file);
+      if (options_.folder.empty()) {
+        print_result(text);
+        continue;
+      }
+      const std::string path = output_path(options_.folder, file.path, form);
+      PUMICE_CHECK(write_text(path, text));
+      print_result(path + "\n");
+    }
+    return {};
+  }
+
+  const TranscribeOptions& options_;
+  OpenedDevice device_;
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<CtcVocabulary> letters_; // of a model of letters
+  std::unique_ptr<Transcriber> transcriber_;
+  std::unique_ptr<CtcTranscriber> ctc_;
+  double sound_ = 0, spent_ = 0; // seconds
+  std::string language_;         // of the last file
+};
+
+// Of a model that hears letters (wav2vec 2.0); nothing for others.
+Result<std::optional<CtcVocabulary>> letters_of(const TranscribeOptions& options, const ModelFile& file,
+                                                const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
+  if (!shape.encoder || shape.encoder->kind != InputKind::samples) return std::optional<CtcVocabulary>();
+  const TranscriptionOptions& asked = options.transcription;
+  const bool more = options.detect || options.live || asked.words || !asked.prompt.empty();
+  if (!asked.language.empty() || options.task_name() != "transcribe" || options.attention.given() || more) {
+    return Error{Code::unsupported,
+                 fmt::format("{} hears the letters of one language: leave --language, --task, --translate, "
+                             "--detect-language, --prompt, --words, --live and --attention out",
+                             options.model)};
+  }
+  PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
+  if (!graph.readable.contains("logits")) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: it has no head for letters ('lm_head.weight'): it was not trained to transcribe",
+                    options.model)};
+  }
+  PUMICE_TRY(CtcVocabulary vocabulary, read_ctc_vocabulary(file));
+  return std::optional(std::move(vocabulary));
+}
+
+Status transcribe(const TranscribeOptions& options) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(const std::optional<CtcVocabulary> letters, letters_of(options, file, *definition));
+  uint32_t rate = 0;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  if (letters) {
+    rate = letters->sample_rate;
+  } else {
+    PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
+    rate = shape.sample_rate;
+    PUMICE_CHECK(check_attention(options.attention, definition->shape()));
+    PUMICE_TRY(tokenizer, find_tokenizer(file));
+  }
+  PUMICE_CHECK(check_options(options));
+  // An error at the beginning of the first file comes before the model is loaded.
+  const std::optional<RawSound> raw = options.raw_sound();
+  PUMICE_TRY(std::shared_ptr<SoundInput> input, SoundInput::open(options.files.front(), rate, raw));
+
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  FileTranscriber transcriber(options, std::move(device), std::move(model), std::move(tokenizer), letters);
+  PUMICE_CHECK(transcriber.open());
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    if (i > 0) {
+      PUMICE_TRY(input, SoundInput::open(options.files[i], rate, raw));
+    }
+    PUMICE_CHECK(options.detect ? transcriber.detect(options.files[i], input)
+                 : options.live ? transcriber.listen(input)
+                                : transcriber.transcribe(options.files[i], input));
+  }
+  return transcriber.finish();
+}
+
+// How windows are cut and decoded.
+void add_decoding_options(CLI::App& sub, TranscribeOptions& options) {
+  TranscriptionOptions& transcription = options.transcription;
+  sub.add_option("--batch", transcription.windows,
+                 "Windows to decode together. They end where it is quiet, and do not go on from each other's "
+                 "text. More is faster where the device is not busy with one")
+      ->type_name("N")
+      ->check(within(1u, 256u))
+      ->capture_default_str()
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-previous-text", options.no_previous_text,
+               "Do not show a window the text before it. A mistake then does not lead to the next one")
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-fallback", options.no_fallback,
+               "Decode each window once. Otherwise a text that repeats itself or is not probable is decoded "
+               "again with temperatures of 0.2 to 1")
+      ->group(more_of("Speech"));
+  sub.add_flag("--no-vad", options.no_vad,
+               "Also decode what is silent. Otherwise silence between windows is left out")
+      ->group(more_of("Speech"));
+}
+
+// Samples from a pipe.
+void add_live_options(CLI::App& sub, TranscribeOptions& options) {
+  sub.add_flag_callback(
+         "--live",
+         [&options] {
+           options.live = true;
+           if (options.raw.empty()) options.raw = "s16";
+         },
+         "Print text while it is spoken. AUDIO is '-': raw samples from a pipe, see --raw")
+      ->group("Speech");
+  sub.add_option("--raw", options.raw,
+                 "Standard input is samples of this type, without a header: one channel, little-endian. "
+                 "s16 is whole numbers, f32 floats from -1 to 1 (default with --live: s16)")
+      ->transform(one_of({"s16", "f32"}))
+      ->type_name("TYPE")
+      ->group(more_of("Speech"));
+  sub.add_option("--rate", options.raw_rate, "Samples a second of --raw and --live")
+      ->type_name("N")
+      ->check(within(1000u, 1000000u))
+      ->capture_default_str()
+      ->group(more_of("Speech"));
+}
+
+} // namespace
+
+Subcommand add_transcribe(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
+  auto options = std::make_shared<TranscribeOptions>();
+  TranscriptionOptions& transcription = options->transcription;
+  sub->add_option("MODEL", options->model,
+                  "A speech model: a Hugging Face folder (Whisper, wav2vec 2.0), or a file of whisper.cpp "
+                  "(ggml-*.bin)")
+      ->required()
+      ->type_name("");
+  sub->add_option("AUDIO", options->files,
+                  "WAV, FLAC, Ogg or Opus files; '-' is standard input. With several files, each line "
+                  "begins with the file's name and a tab")
+      ->required()
+      ->type_name("");
+  sub->add_option("--language", transcription.language,
+                  "Spoken language, such as en or English (default: detected). It is detected in the first "
+                  "window with sound")
+      ->type_name("CODE")
+      ->group("Speech");
+  sub->add_flag("--translate", options->translate, "Translate into English, as --task translate")
+      ->group("Speech");
+  sub->add_option("--task", options->task,
+                  "transcribe or translate. 'transcribe' keeps the spoken language, 'translate' translates "
+                  "into English")
+      ->transform(one_of({"transcribe", "translate"}))
+      ->type_name("TASK")
+      ->capture_default_str()
+      ->group(more_of("Speech"));
+  sub->add_flag("--detect-language", options->detect,
+                "Only say which language is spoken. Prints its code and how probable it is")
+      ->group(more_of("Speech"));
+  sub->add_option("--prompt", transcription.prompt,
+                  "Text that the transcript is to go on from. It shows how names are spelled, and what is "
+                  "spoken about")
+      ->type_name("TEXT")
+      ->group("Speech");
+  sub->add_flag("--timestamps", transcription.timestamps, "Print when each segment begins and ends")
+      ->group("Speech");
+  sub->add_flag("--words", transcription.words,
+                "Time each word. JSON gets 'words', subtitles one for each word. Each window takes a second "
+                "pass of the model")
+      ->group("Speech");
+  sub->add_option("-n,--count", transcription.max_tokens,
+                  "Maximum number of tokens to generate for each window of sound (default: from the model's "
+                  "settings, else as many as fit). A window is usually 30 seconds")
+      ->type_name("N")
+      ->transform(token_count(1, 1u << 24, 0))
+      ->group(more_of("Speech"));
+  sub->add_option("--beams", transcription.beams,
+                  "Continue N texts, take the best (default: the model's; of wav2vec 2.0 1). If the model's "
+                  "settings say "
+                  "nothing, it is 1, which is greedy search")
+      ->type_name("N")
+      ->check(within(1u, 1024u))
+      ->group(more_of("Speech"));
+  add_decoding_options(*sub, *options);
+  add_live_options(*sub, *options);
+  sub->add_flag(
+         "--json", options->json,
+         "Print one JSON object for each file. Its fields: audio, language, task, duration, partial (after "
+         "Ctrl-C), text, segments, device, driver")
+      ->group("Output");
+  sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
+  sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");
+  sub->add_option("-o,--output-dir", options->folder,
+                  "Write to this folder, and print the names of the files. They are NAME.srt, NAME.vtt and "
+                  "NAME.json as asked for, else NAME.txt")
+      ->type_name("DIR")
+      ->group("Output");
+  add_attention_options(*sub, options->attention);
+  add_weights_option(*sub, options->load);
+  add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
+  sub->footer(example("pumice transcribe ggml-base.bin speech.flac --timestamps\n  "
+                      "pumice transcribe whisper-tiny --srt -o subtitles monday.ogg tuesday.ogg\n  "
+                      "arecord -t raw -f S16_LE -r 16000 | pumice transcribe whisper-tiny - --live"));
+  return {sub,
+          [options] { return transcribe(*options); },
+          {{"MODEL", "AUDIO"}, {"--attention"}},
+          [options] { return serve_stage(options->model, options->device, options->load); },
+          &options->device.timeout};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,64 @@
+#include "loading/model_kind.h"
+
+#include <fmt/format.h>
+
+namespace pumice::command {
+
+namespace {
+
+const char* kind_of(const ModelShape& shape) {
+  if (!shape.encoder) return "a decoder";
+  if (shape.has_decoder()) return "an encoder-decoder";
+  switch (shape.encoder->kind) {
+  case InputKind::tokens:
+    return "an encoder";
+  case InputKind::pixels:
+  case InputKind::patches:
+    return "an encoder of pictures";
+  case InputKind::features:
+    return "an encoder of sounds";
+  case InputKind::samples:
+    return "an encoder of samples";
+  }
+  return "unknown";
+}
+
+const char* advice(const ModelShape& shape) {
+  if (!shape.encoder) return "it continues a text; use pumice run";
+  const bool writes = shape.has_decoder();
+  switch (shape.encoder->kind) {
+  case InputKind::tokens:
+    return writes ? "it turns a text into another; use pumice translate"
+                  : "it writes no text; use pumice embed or pumice classify";
+  case InputKind::pixels:
+    return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
+  case InputKind::patches:
+    return "it is for pictures in a prompt; use pumice caption or pumice chat";
+  case InputKind::features:
+  case InputKind::samples:
+    return "it turns speech into text; use pumice transcribe";
+  }
+  return "";
+}
+
+} // namespace
+
+Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason) {
+  return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
+}
+
+Error wrong_subcommand(const std::string& model, const ModelShape& shape) {
+  return wrong_kind(model, shape, advice(shape));
+}
+
+Status check_makes_text(const std::string& model, const ModelShape& shape) {
+  if (shape.has_decoder()) return {};
+  return wrong_subcommand(model, shape);
+}
+
+Status check_continues_text(const std::string& model, const ModelShape& shape) {
+  if (shape.has_decoder() && !shape.encoder) return {};
+  return wrong_subcommand(model, shape);
+}
+
+} // namespace pumice::command

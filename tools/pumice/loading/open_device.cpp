@@ -1,0 +1,368 @@
+#include "loading/open_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/guarded.h"
+#include "kernel/probe/open_device.h"
+#include "kernel/probe/probe.h"
+#include "model/upstream.h"
+#include "process/measuring_child.h"
+#include "process/processes.h"
+#include "stage/local_stages.h"
+#include "terminal/counted.h"
+#include "terminal/terminal.h"
+#include "tuning/short_check.h"
+
+namespace pumice::command {
+
+namespace {
+
+std::atomic<uint64_t> messages_seen = 0;
+CompiledKernels compiled_so_far;
+
+// Names the variants that are blocked, and the file that says so. Of those that are newly_blocked() more was
+// said.
+void say_blocked(const OpenedDevice& opened) {
+  const Pipelines& pipelines = *opened.context.pipelines;
+  std::vector<std::string> keys;
+  for (const auto& [key, blocked] : stored_blocklist(pipelines)) {
+    if (std::ranges::count(pipelines.noted(), dangerous_result(key)) > 0) continue;
+    keys.push_back("'" + key + "'");
+    print_detail(blocked_text(key, blocked));
+  }
+  if (keys.empty()) return;
+  print_note(
+      fmt::format("{} ({}): not used, which may make it slow: the kernel variant{} {} (blocked by {}); "
+                  "'pumice doctor' tries all kernels again",
+                  opened.name(), opened.driver(), keys.size() == 1 ? "" : "s", fmt::join(keys, ", "),
+                  path_text(pipelines.file())));
+}
+
+// Checks that a folder exists or can be created, and that a file can be written to it.
+Status check_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error) {
+    const std::filesystem::path trial = folder / fmt::format(".write-test-{}", std::random_device()());
+    if (!(std::ofstream(trial) << "x").flush()) error = std::make_error_code(std::errc::permission_denied);
+    std::error_code ignored;
+    std::filesystem::remove(trial, ignored);
+  }
+  if (!error) return {};
+  return Error{Code::io,
+               fmt::format("{}: the cache folder cannot be written ({}): choose another one with --cache, "
+                           "or use --no-cache",
+                           path_text(folder), error.message())};
+}
+
+Status choose_cache(const DeviceOptions& options, OpenedDevice& opened) {
+  if (options.no_cache) return {};
+  opened.cache_was_asked_for = !options.cache.empty();
+  opened.cache = opened.cache_was_asked_for ? path_of(options.cache) : default_cache_folder();
+  if (opened.cache.empty()) return {};
+  Status status = check_writable(opened.cache);
+  if (status.ok() || opened.cache_was_asked_for) return status;
+  print_note(status.error().text());
+  opened.cache.clear();
+  return {};
+}
+
+// Shows that kernels are being compiled, where that takes long: the driver and the cache folder keep them.
+Progress compile_progress() {
+  struct Compiling {
+    ProgressBar bar{"compiling kernels for this device, first time only", ProgressBar::Look::counted};
+    std::optional<Stopwatch> watch;
+  };
+  return [shared = std::make_shared<Compiling>()](uint64_t done, uint64_t total) {
+    if (!shared->watch) shared->watch.emplace();
+    const bool go_on = shared->bar.update(done, total);
+    if (done < total) return go_on;
+    shared->bar.erase();
+    compiled_so_far.count += total;
+    compiled_so_far.seconds += shared->watch->seconds();
+    shared->watch.reset();
+    return go_on;
+  };
+}
+
+// Error for a kernel variant that the device cannot run at all.
+Status check_variant(const std::string& variant, const OpenedDevice& opened) {
+  const DeviceProfile& profile = opened.context.profile;
+  const std::vector<std::string> tiers = opened.capabilities().tiers();
+  const char* missing = nullptr;
+  if (variant.starts_with("cpu8") && !profile.cpu8)
+    missing = "it is for drivers that compute on the processor";
+  if (variant == "dot" && !profile.dot) missing = "it needs integer dot products";
+  if ((variant == "cm" || variant == "cm2") && std::ranges::count(tiers, variant) == 0)
+    missing = "it needs cooperative matrices";
+  if (!missing) return {};
+  return Error{Code::unsupported,
+               fmt::format("--kernel-variant {}: {} cannot run it: {} (see 'pumice devices')", variant,
+                           opened.name(), missing)};
+}
+
+bool has_gpu(const Instance& instance) {
+  for (const Capabilities& device : instance.devices()) {
+    if (device.usable() && !device.is_cpu()) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+std::filesystem::path default_cache_folder() {
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) {
+    return path_of(folder) / "pumice";
+  }
+#ifdef _WIN32
+  if (const char* folder = std::getenv("LOCALAPPDATA"); folder && *folder) return path_of(folder) / "pumice";
+#else
+  if (const char* home = std::getenv("HOME"); home && *home) return path_of(home) / ".cache" / "pumice";
+#endif
+  return {};
+}
+
+CompiledKernels compiled_kernels() {
+  return compiled_so_far;
+}
+
+std::string compiled_text() {
+  const auto& [count, seconds] = compiled_so_far;
+  return count == 0 ? "" : fmt::format("compiled {} in {:.3f} s\n", counted(count, "kernel"), seconds);
+}
+
+uint64_t validation_messages() {
+  return messages_seen;
+}
+
+Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) {
+  InstanceOptions instance;
+  instance.loader = options.loader;
+  instance.validate = options.validate;
+  instance.validation_log = [](const std::string& message) {
+    ++messages_seen;
+    print_note("validation: " + message);
+  };
+  return Instance::create(std::move(instance));
+}
+
+// Says how much memory was taken, once the command no longer has the device.
+struct OpenedDevice::MemoryNote {
+  std::string name;
+  std::shared_ptr<const Device> device;
+  ~MemoryNote() {
+    (void)guarded([&] {
+      print_detail(fmt::format("{}: took at most {:.2f} MiB of device memory", name,
+                               static_cast<double>(device->memory().peak) / (1 << 20)));
+    });
+  }
+};
+
+namespace {
+
+Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
+  const Stopwatch watch;
+  OpenedDevice opened;
+  opened.options = options;
+  PUMICE_CHECK(choose_cache(options, opened));
+  PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
+  PUMICE_TRY(Capabilities chosen, instance->choose(options.device));
+  if (chosen.is_cpu() && !has_gpu(*instance) && with_note) {
+    print_note(fmt::format("no GPU found; using the CPU device {} ({} {})", chosen.name, chosen.driver,
+                           chosen.driver_version));
+  }
+  pumice::DeviceOptions device;
+  device.memory_limit = options.memory_limit;
+  PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache, device));
+  for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
+    print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
+  }
+  say_blocked(opened);
+  PUMICE_CHECK(check_variant(options.kernel_variant, opened));
+  opened.context.interrupt = &interrupt_flag();
+  opened.context.compiling = compile_progress();
+  opened.context.profile.forced = options.kernel_variant;
+  if (options.no_tune) opened.context.profile.choices = nullptr;
+  opened.tunes = !options.no_tune && options.kernel_variant.empty();
+  print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
+                           watch.seconds(), opened.cache.empty() ? "none" : path_text(opened.cache)));
+  const std::string where = others() ? others()->name(others()->rank()) + ", " : "";
+  opened.at_end.reset(new OpenedDevice::MemoryNote{where + opened.name(), opened.context.device});
+  return opened;
+}
+
+} // namespace
+
+Result<OpenedDevice> open_device(const DeviceOptions& options) {
+  if (others()) {
+    PUMICE_TRY(const DeviceOptions own, own_options(options));
+    return open_one(own, true);
+  }
+  if (options.devices.size() < 2 && !options.split.empty()) {
+    return Error{Code::invalid_argument, "--split is for several devices: name them with --devices, or start "
+                                         "the command with mpirun"};
+  }
+  if (options.devices.empty()) return open_one(options, true);
+  std::vector<OpenedDevice> all;
+  for (const std::string& name : options.devices) {
+    DeviceOptions one = options;
+    one.device = name;
+    PUMICE_TRY(OpenedDevice opened, open_one(one, all.empty()));
+    all.push_back(std::move(opened));
+  }
+  OpenedDevice last = std::move(all.back());
+  all.pop_back();
+  last.before = std::move(all);
+  return last;
+}
+
+std::string OpenedDevice::driver() const {
+  return fmt::format("{} {}", capabilities().driver, capabilities().driver_version);
+}
+
+Status OpenedDevice::save_pipelines() const {
+  for (const OpenedDevice& device : before) PUMICE_CHECK(device.save_pipelines());
+  const SavedWork saved;
+  Status status = context.pipelines->save();
+  if (status.ok() || cache_was_asked_for) return status;
+  print_note(status.error().text());
+  return {};
+}
+
+namespace {
+
+// Ctrl-C ends the command; after any other error the model runs without tuning results.
+Result<std::optional<DeviceProfile>> applied(const Result<Tuning>& tuning, const OpenedDevice& device) {
+  if (interrupted()) return interruption();
+  if (tuning.ok()) return std::optional(apply_tuning(*tuning, device));
+  if (tuning.error().code == Code::cancelled) return tuning.error();
+  print_detail("kernels could not be measured: " + tuning.error().text());
+  return std::optional<DeviceProfile>();
+}
+
+// Measuring when a model is first used: a short `pumice tune`.
+class FirstUse {
+public:
+  FirstUse(const OpenedDevice& device, const LoadOptions& load, const SizeOptions* size)
+      : device_(device), load_(load), size_(size) {}
+
+  // In a child process. Nothing if there is nothing to measure, or no such process.
+  Result<std::optional<DeviceProfile>> measure_apart(const Model& model) {
+    if (size_) {
+      const SessionSize size = session_size(*size_, model.shape());
+      how_.context = size.context;
+      how_.chunk = size.chunk;
+      how_.cache = size.cache;
+    }
+    const Result<bool> needed = needs_tuning(model, how_);
+    if (!needed.ok() || !*needed) return std::optional<DeviceProfile>();
+    const Result<Tuning> tuning = measure_in_child(device_, {model.file().path(), load_, how_});
+    here_ = !tuning.ok() && tuning.error().code == Code::unsupported;
+    return here_ ? std::optional<DeviceProfile>() : applied(tuning, device_);
+  }
+
+  // In this process, where there is no other one.
+  Result<DeviceProfile> measure_here(const std::shared_ptr<const Model>& model) {
+    const DeviceProfile& before = model->context().profile;
+    if (!here_) return before;
+    ProgressBar bar("measuring the device");
+    how_.progress = bar.callback();
+    PUMICE_TRY(const std::optional<DeviceProfile> after, applied(tune_model(model, how_), device_));
+    return after.value_or(before);
+  }
+
+private:
+  const OpenedDevice& device_;
+  const LoadOptions& load_;
+  const SizeOptions* size_;
+  TuneOptions how_;
+  bool here_ = false;
+};
+
+// Before kernels are used for the first time with a driver. Returns the model as it is to go on with.
+Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>& model) {
+  const Stopwatch watch;
+  return checked_model(model, {}, "--no-tune goes on nevertheless", [&](const ShortCheck& check) {
+    if (check.cases > 0)
+      print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), watch.seconds(),
+                               check.complete ? "" : ", and others later"));
+    if (!check.warning.empty()) print_note(check.warning);
+  });
+}
+
+// The file is opened once more for each stage.
+Result<std::shared_ptr<const Model>> load_stages(const ModelFile& file, const OpenedDevice& device,
+                                                 const LoadOptions& options, const SizeOptions* size) {
+  if (size && size->fit) {
+    return Error{Code::invalid_argument, "--fit is for one device: leave out --fit or --devices"};
+  }
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const uint32_t count = static_cast<uint32_t>(device.before.size()) + 1;
+  std::vector<uint32_t> layers = device.options.split;
+  if (layers.empty()) {
+    PUMICE_TRY(layers, even_split(file.path(), definition->shape(), count));
+  }
+  if (layers.size() != count) {
+    return Error{Code::invalid_argument,
+                 fmt::format("--split has {}, and --devices has {}: give as many numbers as devices",
+                             counted(layers.size(), "number"), counted(count, "device"))};
+  }
+  std::vector<DeviceContext> contexts;
+  for (const OpenedDevice& each : device.before) contexts.push_back(each.context);
+  contexts.push_back(device.context);
+  const Stopwatch watch;
+  ProgressBar bar("loading the model");
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_in_stages(path_of(file.path()), contexts, layers, options, bar.callback()));
+  bar.erase();
+  for (const std::string& stage :
+       model->upstream() ? model->upstream()->describe() : std::vector<std::string>())
+    print_detail(stage);
+  print_detail(fmt::format("loaded {} in {:.3f} s: the last {} on {}, {:.1f} MiB of weights there",
+                           file.path(), watch.seconds(), counted(layers.back(), "layer"), device.name(),
+                           static_cast<double>(model->weight_bytes()) / (1 << 20)));
+  return model;
+}
+
+} // namespace
+
+DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
+  Pipelines& pipelines = *device.context.pipelines;
+  keep_tuning(tuning, pipelines, [&](const std::string& note) {
+    print_note(fmt::format("{} ({}): {}", device.name(), device.driver(), note));
+  });
+  return with_tuning_results(device.context.profile, pipelines);
+}
+
+Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
+                                                const LoadOptions& options, const SizeOptions* size) {
+  if (others() && others()->size() > 1) return load_last_stage(std::move(file), device, options);
+  if (!device.before.empty()) return load_stages(file, device, options, size);
+  ProgressBar bar("loading the model");
+  LoadOptions with_tuning = options;
+  FirstUse first_use(device, options, size);
+  if (device.tunes) {
+    with_tuning.before_upload = [&](const Model& model) { return first_use.measure_apart(model); };
+    with_tuning.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
+      bar.erase();
+      PUMICE_TRY(const std::shared_ptr<const Model> right, checked(model));
+      return first_use.measure_here(right);
+    };
+  }
+  const Stopwatch watch;
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             Model::load(std::move(file), device.context, bar.callback(), with_tuning));
+  bar.erase();
+  print_detail(fmt::format("loaded {} in {:.3f} s: {:.1f} MiB of weights on the device", model->file().path(),
+                           watch.seconds(), static_cast<double>(model->weight_bytes()) / (1 << 20)));
+  return model;
+}
+
+} // namespace pumice::command

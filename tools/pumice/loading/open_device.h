@@ -1,0 +1,77 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "kernel/device_context.h"
+#include "model/model.h"
+#include "options/options.h"
+#include "terminal/terminal.h"
+#include "tuning/tune_model.h"
+
+namespace pumice::command {
+
+// The device that a subcommand uses, and the folder of its compiled pipelines.
+struct OpenedDevice {
+  DeviceOptions options;
+  DeviceContext context;
+  std::filesystem::path cache;      // empty: none
+  bool cache_was_asked_for = false; // by --cache
+  bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
+  std::vector<OpenedDevice> before; // with --devices: those of the stages before the last one, which is this
+  struct MemoryNote;
+  std::shared_ptr<const MemoryNote> at_end; // prints the most memory that was taken, for --verbose
+
+  const Capabilities& capabilities() const { return context.device->capabilities(); }
+  std::string name() const { return capabilities().name; }
+  std::string driver() const; // name and version
+  // Saves the compiled pipelines. If they cannot be saved, that is an error for a folder of --cache, and only
+  // a note for the default folder.
+  Status save_pipelines() const;
+};
+
+Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
+// Prints a note on standard error if only a CPU device was found. With --devices it opens all of them.
+Result<OpenedDevice> open_device(const DeviceOptions& options);
+
+// Loads a model's weights to the device and shows a progress bar. Before that it measures the kernel variants
+// that are not known yet, for about a second, in a child process. `size`: of the sessions to measure for;
+// null: of usual ones.
+Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
+                                                const LoadOptions& options,
+                                                const SizeOptions* size = nullptr);
+
+// Saves the tuning results, prints a note for each blocked variant, and returns the new profile.
+DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);
+
+// Where compiled kernels and measurements are kept without --cache. Empty if the user has no such folder.
+std::filesystem::path default_cache_folder();
+#ifdef _WIN32
+inline constexpr const char* default_cache_text = "%LOCALAPPDATA%\\pumice";
+#else
+inline constexpr const char* default_cache_text = "$XDG_CACHE_HOME/pumice or ~/.cache/pumice";
+#endif
+
+// The kernels that this process has compiled so far, and the seconds that it took.
+struct CompiledKernels {
+  uint64_t count = 0;
+  double seconds = 0;
+};
+CompiledKernels compiled_kernels();
+// "compiled 23 kernels in 3.214 s", as a line; empty if none was compiled.
+std::string compiled_text();
+
+// Measures computing alone: the seconds since its construction in which no kernels were compiled.
+class ComputeWatch {
+public:
+  double seconds() const { return watch_.seconds() - (compiled_kernels().seconds - before_); }
+
+private:
+  Stopwatch watch_;
+  double before_ = compiled_kernels().seconds;
+};
+
+// The number of messages from the validation layers so far.
+uint64_t validation_messages();
+
+} // namespace pumice::command

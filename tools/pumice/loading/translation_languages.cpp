@@ -1,0 +1,83 @@
+#include "loading/translation_languages.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace pumice::command {
+
+namespace {
+
+// A token by its spelling or its id, in models whose languages are not known here.
+std::optional<uint32_t> token_of(const Tokenizer& tokenizer, const std::string& name, uint32_t vocabulary) {
+  if (const std::optional<uint32_t> id = tokenizer.find(name)) return id;
+  uint32_t id = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data(), end, id);
+  if (error == std::errc() && rest == end && id < vocabulary) return id;
+  return std::nullopt;
+}
+
+Result<uint32_t> find(const char* option, const std::string& name, const LanguageTokens& languages,
+                      const Tokenizer& tokenizer, uint32_t vocabulary) {
+  const Result<uint32_t> language = languages.find(name);
+  if (language.ok()) return *language;
+  if (const std::optional<uint32_t> id = token_of(tokenizer, name, vocabulary)) return *id;
+  return Error{Code::not_found, fmt::format("{}: {}; a token's id from 0 to {} works too", option,
+                                            language.error().message, vocabulary - 1)};
+}
+
+} // namespace
+
+void add_language_options(CLI::App& app, LanguageOptions& options) {
+  app.add_option("--from", options.from,
+                 "The texts' language: its name in English or its code, such as de or deu_Latn (default: the "
+                 "model's)")
+      ->type_name("LANGUAGE")
+      ->group("Text");
+  app.add_option("--to,--target-language,--forced-first", options.to,
+                 "The language to translate into, named in the same way. Any other token, or its id, is the "
+                 "first of the "
+                 "translation")
+      ->type_name("LANGUAGE")
+      ->group("Text");
+}
+
+Result<TranslationLanguages> TranslationLanguages::choose(const LanguageOptions& options,
+                                                          const Tokenizer& tokenizer, uint32_t vocabulary,
+                                                          GenerationConfig& config) {
+  TranslationLanguages chosen(tokenizer);
+  const LanguageTokens& known = chosen.tokens_;
+  // mBART's decoder begins with its language, others with a token that is followed by it.
+  const bool prompt_is_language = !config.prompt.empty() && known.is_language(config.prompt.back());
+  if (!options.to.empty()) {
+    PUMICE_TRY(const uint32_t to, find("--to", options.to, known, tokenizer, vocabulary));
+    if (known.in_source() && known.is_language(to)) {
+      chosen.mark_ = to;
+    } else if (prompt_is_language && known.is_language(to)) {
+      config.prompt.back() = to;
+    } else {
+      config.forced_first = to;
+    }
+  } else if (!known.languages().empty() && !known.in_source() && !prompt_is_language &&
+             !config.forced_first) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the model translates into {} languages: name one with --to, such as {}",
+                             known.languages().size(), known.languages().front().code)};
+  }
+  if (options.from.empty()) return chosen;
+  if (known.languages().empty() || known.in_source()) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--from {}: the model does not tell languages of its texts apart: leave --from out",
+                    options.from)};
+  }
+  PUMICE_TRY(chosen.mark_, find("--from", options.from, known, tokenizer, vocabulary));
+  return chosen;
+}
+
+void TranslationLanguages::mark(std::vector<uint32_t>& tokens, size_t room) const {
+  if (mark_) tokens_.set_source(tokens, *mark_, room);
+}
+
+} // namespace pumice::command

@@ -1,0 +1,114 @@
+#include "options/prompt.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "terminal/counted.h"
+#include "terminal/interrupt.h"
+#include "text/unicode/unicode.h"
+
+namespace pumice::command {
+
+Status check_utf8(std::string_view text, const std::string& source) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const text::Utf8Head head = text::utf8_head(text.substr(at));
+    if (head.kind != text::Utf8::whole) {
+      return Error{Code::invalid_argument,
+                   fmt::format("{}: the text is not UTF-8: no character begins with the byte 0x{:02X} at "
+                               "offset {}",
+                               source, static_cast<uint8_t>(text[at]), at)};
+    }
+    at += head.length;
+  }
+  return {};
+}
+
+Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source) {
+  std::vector<uint32_t> ids;
+  const char *at = text.data(), *end = at + text.size();
+  while (at < end) {
+    uint32_t id = 0;
+    const auto [rest, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (rest < end && *rest != ',') || rest + 1 == end) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: '{}' is not a list of whole numbers with commas between them, such as 1,403,407",
+                      source, text)};
+    }
+    ids.push_back(id);
+    at = rest + 1;
+  }
+  return ids;
+}
+
+Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
+  if (ids.empty()) {
+    return Error{Code::invalid_argument, fmt::format("{} is empty: give at least one token", source)};
+  }
+  return check_ids_below(ids, vocabulary, source);
+}
+
+Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocabulary) continue;
+    const std::string place = ids.size() > 1 ? fmt::format(" (number {} of {})", i + 1, ids.size()) : "";
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: there is no token {}{}: the ids of the model are 0 to {}", source, ids[i],
+                             place, vocabulary - 1)};
+  }
+  return {};
+}
+
+Status check_fits(size_t count, uint32_t context, const std::string& source) {
+  if (count < context) return {};
+  return Error{
+      Code::invalid_argument,
+      fmt::format("{}: {} do not fit the context of {}: at most {} do, so that one more token has a place",
+                  source, counted(count, "token"), counted(context, "token"), context - 1)};
+}
+
+Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
+                                            const std::string& source) {
+  if (text.empty()) return Error{Code::invalid_argument, fmt::format("{} is empty: give a text", source)};
+  PUMICE_CHECK(check_utf8(text, source));
+  return tokenizer.encode(text, true);
+}
+
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected) {
+  if (const SafetensorsFile::Entry* entry = file.find(name)) return entry;
+  std::string found;
+  for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
+  return Error{Code::not_found, fmt::format("{}: there is no tensor '{}', which holds {}; the file has {}",
+                                            path, name, expected, found.empty() ? "no tensors" : found)};
+}
+
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {
+  IdTable table;
+  table.source = fmt::format("{}: tensor '{}'", path, name);
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, name, "whole numbers of shape [batch, tokens]"));
+  if (entry->shape.empty() || entry->shape.size() > 2) {
+    return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, tokens]; found [{}]",
+                                                 table.source, fmt::join(entry->shape, ", "))};
+  }
+  table.rows = entry->shape.size() == 2 ? entry->shape[0] : 1;
+  table.columns = entry->shape.back();
+  if (table.rows == 0 || table.columns == 0) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: it is empty: expected at least one token; found the shape [{}]",
+                             table.source, fmt::join(entry->shape, ", "))};
+  }
+  Result<std::vector<int64_t>> values = SafetensorsFile::integers(*entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected whole numbers (I64); found {}", table.source, entry->dtype)};
+  }
+  table.values = *std::move(values);
+  return table;
+}
+
+} // namespace pumice::command

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/formats/safetensors.h"
+#include "model/architecture.h"
+#include "text/tokenizer.h"
+
+// Reads and checks the inputs of a subcommand. Errors name the source of the input, what was expected and
+// what was found.
+namespace pumice::command {
+
+Status check_utf8(std::string_view text, const std::string& source);
+
+// Parses ids such as "1,403,407".
+Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source);
+// check_ids() checks that there is at least one id and that all are in the vocabulary; check_ids_below()
+// checks only the vocabulary.
+Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
+Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
+// Checks that the context has room for a prompt of `count` tokens and one more token.
+Status check_fits(size_t count, uint32_t context, const std::string& source);
+
+// The ids of a prompt. Errors: invalid_argument if it is empty or not UTF-8.
+Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
+                                            const std::string& source);
+
+// A tensor of whole numbers [rows, columns]. A tensor with one dimension is a single row.
+struct IdTable {
+  std::string source; // "FILE: tensor 'NAME'"
+  uint64_t rows = 0;
+  uint64_t columns = 0;
+  std::vector<int64_t> values;
+};
+// Finds a tensor of a file. If it is missing, the error says that `expected` was expected.
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected);
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name);
+
+} // namespace pumice::command

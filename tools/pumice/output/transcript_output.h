@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "output/json_output.h"
+#include "speech/transcription.h"
+
+// The forms in which `pumice transcribe` prints and writes what was said.
+namespace pumice::command {
+
+enum class TranscriptForm { text, timed_text, json, srt, vtt };
+
+struct SpokenFile {
+  std::string path;
+  double seconds = 0;
+  bool partial = false; // not transcribed to its end
+};
+
+// The text of a segment, or without a tokenizer its ids.
+std::string text_of(const TranscriptSegment& segment, bool has_text);
+// A line of the forms `text` and `timed_text`.
+std::string line_of(const TranscriptSegment& segment, bool has_text, bool timed);
+
+// The fields of --json: without device and driver.
+Json json_of(const Transcript& transcript, const SpokenFile& file, const std::string& task, bool has_text);
+
+// SubRip and WebVTT subtitles.
+std::string srt_of(const Transcript& transcript, bool has_text);
+std::string vtt_of(const Transcript& transcript, bool has_text);
+
+// Where -o DIR puts a form of a file's transcript: DIR/NAME.txt for .../NAME.flac.
+std::string output_path(const std::string& folder, const std::string& file, TranscriptForm form);
+Status write_text(const std::string& path, const std::string& text);
+// Makes the folder, and checks that no two files have the same output path.
+Status prepare_outputs(const std::string& folder, const std::vector<std::string>& files);
+
+} // namespace pumice::command

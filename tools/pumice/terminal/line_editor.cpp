@@ -1,0 +1,170 @@
+#include "terminal/line_editor.h"
+
+#include <iostream>
+
+#include "terminal/descriptor.h"
+#include "terminal/interrupt.h"
+#include "terminal/terminal.h"
+
+#ifdef PUMICE_LIBEDIT
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+
+#include <histedit.h>
+#include <langinfo.h>
+
+#include "base/path.h"
+#endif
+
+namespace pumice::command {
+
+namespace {
+
+TypedLine::End end_of_input(const StoppableReading& reading) {
+  if (reading.stopped()) return TypedLine::End::ctrl_c;
+  return TypedLine::End::ctrl_d;
+}
+
+TypedLine read_plain_line(const std::string& prompt) {
+  const StoppableReading reading;
+  print_to_stderr(prompt);
+  TypedLine line;
+  if (std::getline(std::cin, line.text) && !interrupted()) {
+    line.end = TypedLine::End::enter;
+    return line;
+  }
+  return {end_of_input(reading), {}};
+}
+
+} // namespace
+
+#ifdef PUMICE_LIBEDIT
+
+namespace {
+
+constexpr int kept_lines = 1000;
+
+// libedit takes characters as the locale has them, and all texts here are UTF-8.
+bool use_utf8_characters() {
+  std::setlocale(LC_CTYPE, "");
+  if (std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0) return true;
+  return std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr;
+}
+
+bool terminal_moves_cursor() {
+  const char* kind = std::getenv("TERM");
+  return kind && *kind && std::strcmp(kind, "dumb") != 0;
+}
+
+} // namespace
+
+struct LineEditor::Editing {
+  EditLine* line = nullptr;
+  History* history = nullptr;
+  std::filesystem::path file; // of the history
+  std::string prompt, given;
+
+  static Editing& of(EditLine* line) {
+    void* data = nullptr;
+    el_get(line, EL_CLIENTDATA, &data);
+    return *static_cast<Editing*>(data);
+  }
+  static char* prompt_of(EditLine* line) { return of(line).prompt.data(); }
+  static unsigned char insert_given(EditLine* line, int) {
+    el_insertstr(line, of(line).given.c_str());
+    return CC_REFRESH;
+  }
+
+  ~Editing() {
+    if (line) el_end(line);
+    if (history) history_end(history);
+  }
+
+  bool begin() {
+    line = el_init("pumice", stdin, stderr, stderr);
+    history = history_init();
+    if (!line || !history) return false;
+    HistEvent event;
+    ::history(history, &event, H_SETSIZE, kept_lines);
+    ::history(history, &event, H_SETUNIQUE, 1);
+    if (!file.empty()) ::history(history, &event, H_LOAD, file.c_str()); // none at first
+    el_set(line, EL_CLIENTDATA, this);
+    el_set(line, EL_PROMPT, prompt_of);
+    el_set(line, EL_HIST, ::history, history);
+    el_set(line, EL_EDITOR, "emacs");
+    el_set(line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    // Ctrl-D that was typed before the line began arrives as a zero.
+    el_set(line, EL_BIND, "^@", "em-delete-or-list", nullptr);
+    el_set(line, EL_ADDFN, "insert-given", "Insert the text to be changed", insert_given);
+    el_source(line, nullptr);
+    el_set(line, EL_BIND, given_key, "insert-given", nullptr);
+    return true;
+  }
+
+  // What a key stands for is put into the line as it is, whatever its characters do when they are typed.
+  static constexpr const char* given_key = "\x18p"; // Ctrl-X and p
+
+  TypedLine read() {
+    const StoppableReading reading;
+    el_resize(line);
+    if (!given.empty()) el_push(line, given_key);
+    int length = 0;
+    const char* text = el_gets(line, &length);
+    const LineInfo* typed = el_line(line);
+    if (reading.stopped() || interrupted()) {
+      const bool empty = !typed || typed->lastchar == typed->buffer;
+      print_to_stderr("\n");
+      if (!reading.stopped()) return {};
+      return {empty ? TypedLine::End::ctrl_c : TypedLine::End::dropped, {}};
+    }
+    if (!text || length <= 0) {
+      print_to_stderr("\n");
+      return {};
+    }
+    TypedLine result{TypedLine::End::enter, std::string(text, static_cast<size_t>(length))};
+    if (result.text.ends_with('\n')) result.text.pop_back();
+    return result;
+  }
+};
+
+LineEditor::LineEditor(std::filesystem::path history) {
+  if (!is_terminal(standard_input) || !stderr_is_terminal() || !terminal_moves_cursor()) return;
+  if (!use_utf8_characters()) return;
+  auto editing = std::make_unique<Editing>();
+  editing->file = std::move(history);
+  if (editing->begin()) editing_ = std::move(editing);
+}
+
+TypedLine LineEditor::read(const std::string& prompt, const std::string& given) {
+  if (!editing_) return read_plain_line(prompt);
+  editing_->prompt = prompt;
+  editing_->given = given;
+  return editing_->read();
+}
+
+void LineEditor::remember(const std::string& text) {
+  if (!editing_ || text.empty()) return;
+  HistEvent event;
+  history(editing_->history, &event, H_ENTER, text.c_str());
+  // Now: a command that a signal ends keeps it as well. A history that cannot be written is no reason to end.
+  if (!editing_->file.empty()) history(editing_->history, &event, H_SAVE, editing_->file.c_str());
+}
+
+#else
+
+struct LineEditor::Editing {};
+
+LineEditor::LineEditor(std::filesystem::path) {}
+
+TypedLine LineEditor::read(const std::string& prompt, const std::string&) {
+  return read_plain_line(prompt);
+}
+
+void LineEditor::remember(const std::string&) {}
+
+#endif
+
+LineEditor::~LineEditor() = default;
+
+} // namespace pumice::command
