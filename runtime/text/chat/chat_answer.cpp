@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "text/unicode/unicode.h"
+
 namespace pumice {
 
 using Kind = AnswerPart::Kind;
@@ -52,13 +54,12 @@ constexpr AnswerSection table[] = {
     {"\"parameters\": ", "{\"type\"", {}, Holds::calls, true, true},
 };
 
-constexpr std::string_view white_space_around_marks = " \t\r\n";
 constexpr std::string_view channel_text = "<|message|>"; // between a channel's header and its text
 constexpr std::string_view channel_start = "<|start|>";
 constexpr size_t longest_header = 256;
 
 bool is_blank(std::string_view text) {
-  return text.find_first_not_of(white_space_around_marks) == std::string_view::npos;
+  return text.find_first_not_of(text::ascii_white_space) == std::string_view::npos;
 }
 
 // The length of the longest end of the text that a mark may begin with.
@@ -126,7 +127,7 @@ AnswerFormat AnswerFormat::of(std::string_view template_text) {
 
 AnswerParser::AnswerParser(AnswerFormat format, std::string_view prompt, nlohmann::ordered_json tools)
     : format_(std::move(format)), tools_(std::move(tools)) {
-  const size_t end = prompt.find_last_not_of(white_space_around_marks);
+  const size_t end = prompt.find_last_not_of(text::ascii_white_space);
   prompt = prompt.substr(0, end == std::string_view::npos ? 0 : end + 1);
   for (const AnswerSection* section : format_.sections()) {
     if (section->holds == Holds::thinking && prompt.ends_with(section->open)) {
@@ -315,12 +316,12 @@ void AnswerParser::open_channel(std::string_view header) {
 
 void AnswerParser::say(Kind kind, std::string_view text) {
   if (at_mark_) {
-    const size_t begin = text.find_first_not_of(white_space_around_marks);
+    const size_t begin = text.find_first_not_of(text::ascii_white_space);
     if (begin == std::string_view::npos) return;
     text.remove_prefix(begin);
     at_mark_ = false;
   }
-  const size_t last = text.find_last_not_of(white_space_around_marks);
+  const size_t last = text.find_last_not_of(text::ascii_white_space);
   if (last == std::string_view::npos) {
     spaces_ += text;
     return;

@@ -6,13 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "text/unicode/unicode.h"
+
 namespace pumice {
 
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::string_view white_space = " \t\r\n";
 
 // Two characters for private use that no content has.
 struct Marks {
@@ -37,9 +37,9 @@ Marks unused_marks(const std::string& all) {
 
 // Marks what a text holds, within the white space around it, so that a template which trims still does.
 std::string marked(const std::string& given, const Marks& marks) {
-  const size_t begin = given.find_first_not_of(white_space);
+  const size_t begin = given.find_first_not_of(text::ascii_white_space);
   if (begin == std::string::npos) return given;
-  const size_t end = given.find_last_not_of(white_space) + 1;
+  const size_t end = given.find_last_not_of(text::ascii_white_space) + 1;
   return given.substr(0, begin) + marks.begin + given.substr(begin, end - begin) + marks.end +
          given.substr(end);
 }

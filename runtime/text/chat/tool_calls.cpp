@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/chat/loose_values.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice {
 
@@ -13,17 +14,15 @@ namespace {
 using nlohmann::ordered_json;
 using Calls = std::vector<ToolCall>;
 
-constexpr std::string_view white_space = " \t\r\n";
-
 std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(white_space);
+  const size_t begin = text.find_first_not_of(text::ascii_white_space);
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(white_space) - begin + 1);
+  return text.substr(begin, text.find_last_not_of(text::ascii_white_space) - begin + 1);
 }
 
 // Removes white space from the beginning, and `expected` after it if the text goes on with that.
 bool skip(std::string_view& text, std::string_view expected) {
-  const size_t begin = std::min(text.find_first_not_of(white_space), text.size());
+  const size_t begin = std::min(text.find_first_not_of(text::ascii_white_space), text.size());
   if (!text.substr(begin).starts_with(expected)) return false;
   text.remove_prefix(begin + expected.size());
   return true;

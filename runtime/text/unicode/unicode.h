@@ -50,7 +50,9 @@ inline std::optional<uint8_t> escaped_byte(char32_t value) {
 }
 
 bool is_white_space(char32_t value); // White_Space
-bool is_number(char32_t value);      // Nd, Nl, No
+// What templates and JSON call white space.
+inline constexpr std::string_view ascii_white_space = " \t\r\n";
+bool is_number(char32_t value); // Nd, Nl, No
 // P*, and every ASCII character that is not a letter, a digit, a space or a control character.
 bool is_punctuation(char32_t value);
 bool is_control(char32_t value); // Cc, Cf, Co

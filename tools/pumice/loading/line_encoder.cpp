@@ -7,6 +7,7 @@
 #include "loading/model_kind.h"
 #include "model/vocabulary.h"
 #include "options/option_text.h"
+#include "options/option_values.h"
 #include "options/prompt.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"

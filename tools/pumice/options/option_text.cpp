@@ -34,7 +34,7 @@ std::string names_of(const std::set<CLI::Option*>& options) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-OptionText text_of(const CLI::Option& option) {
+OptionText option_text(const CLI::Option& option) {
   OptionText text;
   text.option = &option;
   if (option.get_positional()) {
@@ -75,7 +75,7 @@ std::vector<OptionText> options_of(const CLI::App& app) {
   std::vector<OptionText> texts;
   for (const CLI::Option* option : app.get_options()) {
     const bool help = option == app.get_help_ptr() || option == app.get_help_all_ptr();
-    if (!help && option->nonpositional() && !option->get_group().empty()) texts.push_back(text_of(*option));
+    if (!help && option->nonpositional() && !option->get_group().empty()) texts.push_back(option_text(*option));
   }
   return texts;
 }
@@ -83,7 +83,7 @@ std::vector<OptionText> options_of(const CLI::App& app) {
 std::vector<OptionText> positionals_of(const CLI::App& app) {
   std::vector<OptionText> texts;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional() && !option->get_group().empty()) texts.push_back(text_of(*option));
+    if (option->get_positional() && !option->get_group().empty()) texts.push_back(option_text(*option));
   }
   return texts;
 }
