@@ -24,18 +24,18 @@
 #include "attention/attention.params.h"
 
 layout(local_size_x = 128, local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HEAD_DIM = 64;
-layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
-layout(constant_id = 4) const uint BIASED = 0;
-layout(constant_id = 5) const uint SHARED = 0;
-layout(constant_id = 6) const uint HEADS = 1;
-layout(constant_id = 7) const uint TOKENS = 32;
-layout(constant_id = 23) const uint ROWS = 32; // HEADS * TOKENS or somewhat more
-layout(constant_id = 24) const uint GROUP = 32; // invocations of a subgroup, at least 8
-layout(constant_id = 25) const uint M = 16;
-layout(constant_id = 26) const uint N = 16;
-layout(constant_id = 27) const uint K = 16;
+layout(constant_id = ATTENTION_HEAD_DIM_ID) const uint HEAD_DIM = 64;
+layout(constant_id = ATTENTION_CAPPED_ID) const uint CAPPED = 0;
+layout(constant_id = ATTENTION_MASK_ID) const uint MASK = ATTENTION_MASK_CAUSAL;
+layout(constant_id = ATTENTION_BIASED_ID) const uint BIASED = 0;
+layout(constant_id = ATTENTION_SHARED_ID) const uint SHARED = 0;
+layout(constant_id = ATTENTION_HEADS_ID) const uint HEADS = 1;
+layout(constant_id = ATTENTION_TOKENS_ID) const uint TOKENS = 32;
+layout(constant_id = ATTENTION_ROWS_ID) const uint ROWS = 32; // HEADS * TOKENS or somewhat more
+layout(constant_id = ATTENTION_GROUP_ID) const uint GROUP = 32; // invocations of a subgroup, at least 8
+layout(constant_id = ATTENTION_M_ID) const uint M = 16;
+layout(constant_id = ATTENTION_N_ID) const uint N = 16;
+layout(constant_id = ATTENTION_K_ID) const uint K = 16;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);

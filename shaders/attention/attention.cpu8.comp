@@ -18,18 +18,18 @@
 #include "attention/attention.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HEAD_DIM = 64;
-layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
-layout(constant_id = 4) const uint BIASED = 0;
-layout(constant_id = 5) const uint SHARED = 0;
-layout(constant_id = 6) const uint HEADS = 1;
-layout(constant_id = 7) const uint TOKENS = 1;
-layout(constant_id = 8) const uint KEEP = 0;
-layout(constant_id = 9) const uint UNROLL = 0;
-layout(constant_id = 10) const uint LOAD = LOAD_LANE;
-layout(constant_id = 39) const uint CACHE_LOAD = LOAD_LANE;
-layout(constant_id = 44) const uint DOT_SUMS = 2;
+layout(constant_id = ATTENTION_HEAD_DIM_ID) const uint HEAD_DIM = 64;
+layout(constant_id = ATTENTION_CAPPED_ID) const uint CAPPED = 0;
+layout(constant_id = ATTENTION_MASK_ID) const uint MASK = ATTENTION_MASK_CAUSAL;
+layout(constant_id = ATTENTION_BIASED_ID) const uint BIASED = 0;
+layout(constant_id = ATTENTION_SHARED_ID) const uint SHARED = 0;
+layout(constant_id = ATTENTION_HEADS_ID) const uint HEADS = 1;
+layout(constant_id = ATTENTION_TOKENS_ID) const uint TOKENS = 1;
+layout(constant_id = ATTENTION_KEEP_ID) const uint KEEP = 0;
+layout(constant_id = ATTENTION_UNROLL_ID) const uint UNROLL = 0;
+layout(constant_id = ATTENTION_LOAD_ID) const uint LOAD = LOAD_LANE;
+layout(constant_id = ATTENTION_CACHE_LOAD_ID) const uint CACHE_LOAD = LOAD_LANE;
+layout(constant_id = ATTENTION_DOT_SUMS_ID) const uint DOT_SUMS = 2;
 #ifdef WEIGHT_TYPE
 layout(push_constant) uniform Push { AttentionParams p; ProjectionParams projection; };
 #elif defined(ROTARY)

@@ -7,15 +7,15 @@
 #include "attention/attention.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HEAD_DIM = 64;
-layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
-layout(constant_id = 4) const uint BIASED = 0;
-layout(constant_id = 5) const uint SHARED = 0;
-layout(constant_id = 6) const uint HEADS = 1;
-layout(constant_id = 7) const uint TOKENS = 1;
-layout(constant_id = 8) const uint KEEP = 0;
-layout(constant_id = 21) const uint SPAN = 256;
+layout(constant_id = ATTENTION_HEAD_DIM_ID) const uint HEAD_DIM = 64;
+layout(constant_id = ATTENTION_CAPPED_ID) const uint CAPPED = 0;
+layout(constant_id = ATTENTION_MASK_ID) const uint MASK = ATTENTION_MASK_CAUSAL;
+layout(constant_id = ATTENTION_BIASED_ID) const uint BIASED = 0;
+layout(constant_id = ATTENTION_SHARED_ID) const uint SHARED = 0;
+layout(constant_id = ATTENTION_HEADS_ID) const uint HEADS = 1;
+layout(constant_id = ATTENTION_TOKENS_ID) const uint TOKENS = 1;
+layout(constant_id = ATTENTION_KEEP_ID) const uint KEEP = 0;
+layout(constant_id = ATTENTION_SPAN_ID) const uint SPAN = 256;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, spans, ATTENTION_ALL_SPANS);

@@ -1,6 +1,7 @@
 // What the attention kernels share: the rows of a workgroup, the positions that they see, and where their keys and values
 // lie. A workgroup takes HEADS heads of one group (gl_WorkGroupID.x) and TOKENS rows of the step (gl_WorkGroupID.y). All
 // their queries share each load of a key or value.
+#include "attention/attention.params.h"
 #include "common/tanh.glsl"
 #include "embedding/given_rows.params.h"
 #define CACHE_F32 0
@@ -24,16 +25,16 @@ const uint KEY_STEP_QUADS = 8;
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
 const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or the values, of eight positions
 
-layout(constant_id = 30) const uint SINKS = 0;
-layout(constant_id = 31) const uint CHUNKED = 0;
-layout(constant_id = 33) const uint VALUES_ARE_KEYS = 0;
-layout(constant_id = 34) const uint PARTS = CACHE_PARTS_NONE;
-layout(constant_id = 35) const uint CARRY = 0;
+layout(constant_id = ATTENTION_SINKS_ID) const uint SINKS = 0;
+layout(constant_id = ATTENTION_CHUNKED_ID) const uint CHUNKED = 0;
+layout(constant_id = ATTENTION_VALUES_ARE_KEYS_ID) const uint VALUES_ARE_KEYS = 0;
+layout(constant_id = ATTENTION_PARTS_ID) const uint PARTS = CACHE_PARTS_NONE;
+layout(constant_id = ATTENTION_CARRY_ID) const uint CARRY = 0;
 const bool CARRY_TAKES = (CARRY & ATTENTION_CARRY_TAKES) != 0u, CARRY_LEAVES = (CARRY & ATTENTION_CARRY_LEAVES) != 0u;
-layout(constant_id = 36) const uint BUCKETS = 1; // of distances, or the places of an input
-layout(constant_id = 37) const uint BIAS_STRIDE = 0; // in floats
-layout(constant_id = 38) const uint PICTURES = 0;
-layout(constant_id = 43) const uint PATCH_WINDOWS = 0;
+layout(constant_id = ATTENTION_BUCKETS_ID) const uint BUCKETS = 1; // of distances, or the places of an input
+layout(constant_id = ATTENTION_BIAS_STRIDE_ID) const uint BIAS_STRIDE = 0; // in floats
+layout(constant_id = ATTENTION_PICTURES_ID) const uint PICTURES = 0;
+layout(constant_id = ATTENTION_PATCH_WINDOWS_ID) const uint PATCH_WINDOWS = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);

@@ -9,11 +9,11 @@
 #include "attention/attention.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HEAD_DIM = 64;
-layout(constant_id = 2) const uint CAPPED = 0;
-layout(constant_id = 3) const uint MASK = ATTENTION_MASK_CAUSAL;
-layout(constant_id = 4) const uint BIASED = 0;
-layout(constant_id = 5) const uint SHARED = 0;
+layout(constant_id = ATTENTION_HEAD_DIM_ID) const uint HEAD_DIM = 64;
+layout(constant_id = ATTENTION_CAPPED_ID) const uint CAPPED = 0;
+layout(constant_id = ATTENTION_MASK_ID) const uint MASK = ATTENTION_MASK_CAUSAL;
+layout(constant_id = ATTENTION_BIASED_ID) const uint BIASED = 0;
+layout(constant_id = ATTENTION_SHARED_ID) const uint SHARED = 0;
 const uint HEADS = 1;
 const uint TOKENS = 1;
 layout(push_constant) uniform Push { AttentionParams p; };

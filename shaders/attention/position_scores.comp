@@ -7,7 +7,7 @@
 #include "attention/position_scores.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HEAD_DIM = 64;
+layout(constant_id = POSITION_SCORES_HEAD_DIM_ID) const uint HEAD_DIM = 64;
 layout(push_constant) uniform Push { PositionScoresParams p; };
 READ_BUFFER(uvec4, step_block, POSITION_SCORES_STEP);
 READ_BUFFER(float, q, POSITION_SCORES_Q);

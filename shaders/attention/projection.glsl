@@ -1,15 +1,16 @@
 // Lets an attention kernel compute the queries, the key and the value of its own heads, for one row. The weight has the
 // matrices of queries, keys and values one after the other.
+#include "attention/attention.params.h"
 #include "common/weight.glsl"
 #include "matmul/matmul.params.h"
 
-layout(constant_id = 14) const uint EPILOGUE = 0;
-layout(constant_id = 15) const uint BLOCKS_OF_X = 1;
-layout(constant_id = 16) const uint K_TILE = 0;
-layout(constant_id = 17) const uint V_TILE = 0;
-layout(constant_id = 18) const uint SCALE_COLUMNS = 1;
-layout(constant_id = 19) const uint SCALE_SUMS = 0;
-layout(constant_id = 20) const uint SCALE_EPS = 0;
+layout(constant_id = ATTENTION_EPILOGUE_ID) const uint EPILOGUE = 0;
+layout(constant_id = ATTENTION_BLOCKS_ID) const uint BLOCKS_OF_X = 1;
+layout(constant_id = ATTENTION_K_TILE_ID) const uint K_TILE = 0;
+layout(constant_id = ATTENTION_V_TILE_ID) const uint V_TILE = 0;
+layout(constant_id = ATTENTION_SCALE_COLUMNS_ID) const uint SCALE_COLUMNS = 1;
+layout(constant_id = ATTENTION_SCALE_SUMS_ID) const uint SCALE_SUMS = 0;
+layout(constant_id = ATTENTION_SCALE_EPS_ID) const uint SCALE_EPS = 0;
 READ_BUFFER(uvec4, weights, ATTENTION_WEIGHTS);
 READ_BUFFER(uint, weight_dwords, ATTENTION_WEIGHTS);
 READ_BUFFER(uint, scales, ATTENTION_SCALES);

@@ -1,16 +1,17 @@
 // Lets an attention kernel rotate its own queries and store its head's key and value in the cache.
+#include "attention/attention.params.h"
 #include "position/cos_sin.glsl"
 #include "position/rotary_store.params.h"
 
-layout(constant_id = 11) const uint PAIRS = ROTARY_PAIRS_NONE;
-layout(constant_id = 12) const uint ROTARY_DIM = 0;
-layout(constant_id = 13) const uint NORMS = 0;
-layout(constant_id = 28) const uint GROWTH = 0;
-layout(constant_id = 29) const uint GROWTH_LENGTH = 0;
-layout(constant_id = 32) const uint GROWTH_START = 0;
-layout(constant_id = 40) const uint PLACES = ROTARY_PLACES_NONE;
-layout(constant_id = 41) const uint TEXT_PAIRS = 0;
-layout(constant_id = 42) const uint DOWN_PAIRS = 0;
+layout(constant_id = ATTENTION_PAIRS_ID) const uint PAIRS = ROTARY_PAIRS_NONE;
+layout(constant_id = ATTENTION_ROTARY_DIM_ID) const uint ROTARY_DIM = 0;
+layout(constant_id = ATTENTION_NORMS_ID) const uint NORMS = 0;
+layout(constant_id = ATTENTION_GROWTH_ID) const uint GROWTH = 0;
+layout(constant_id = ATTENTION_GROWTH_LENGTH_ID) const uint GROWTH_LENGTH = 0;
+layout(constant_id = ATTENTION_GROWTH_START_ID) const uint GROWTH_START = 0;
+layout(constant_id = ATTENTION_PLACES_ID) const uint PLACES = ROTARY_PLACES_NONE;
+layout(constant_id = ATTENTION_TEXT_PAIRS_ID) const uint TEXT_PAIRS = 0;
+layout(constant_id = ATTENTION_DOWN_PAIRS_ID) const uint DOWN_PAIRS = 0;
 
 const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define ONE_ROW

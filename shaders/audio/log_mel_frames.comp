@@ -6,8 +6,8 @@
 #include "common/types.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SIZE = 400;
-layout(constant_id = 2) const uint PARTS = 20;
+layout(constant_id = LOG_MEL_FRAMES_SIZE_ID) const uint SIZE = 400;
+layout(constant_id = LOG_MEL_FRAMES_PARTS_ID) const uint PARTS = 20;
 layout(push_constant) uniform Push { LogMelFramesParams p; };
 READ_BUFFER(uvec4, step_block, LOG_MEL_FRAMES_STEP);
 READ_BUFFER(float, samples, LOG_MEL_FRAMES_SAMPLES);

@@ -8,10 +8,10 @@
 #include "convolution/convolve.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ACTIVATION = 0;
-layout(constant_id = 2) const uint HAS_BIAS = 0;
-layout(constant_id = 3) const uint BY_FOURS = 0;
-layout(constant_id = 4) const uint BY_TOKENS = 0;
+layout(constant_id = CONVOLVE_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = CONVOLVE_HAS_BIAS_ID) const uint HAS_BIAS = 0;
+layout(constant_id = CONVOLVE_BY_FOURS_ID) const uint BY_FOURS = 0;
+layout(constant_id = CONVOLVE_BY_TOKENS_ID) const uint BY_TOKENS = 0;
 layout(push_constant) uniform Push { ConvolveParams p; };
 READ_BUFFER(uvec4, step_block, CONVOLVE_STEP);
 layout(set = 0, binding = CONVOLVE_X, std430) readonly buffer x_buffer { float x[]; };

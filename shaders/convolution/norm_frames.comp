@@ -7,7 +7,7 @@
 #include "convolution/norm_frames.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ACTIVATION = 0;
+layout(constant_id = NORM_FRAMES_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(push_constant) uniform Push { NormFramesParams p; };
 READ_BUFFER(uvec4, step_block, NORM_FRAMES_STEP);
 READ_BUFFER(vec4, x, NORM_FRAMES_X);

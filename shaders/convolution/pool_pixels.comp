@@ -6,7 +6,7 @@
 #include "convolution/pool_pixels.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint MEAN = 0;
+layout(constant_id = POOL_PIXELS_MEAN_ID) const uint MEAN = 0;
 layout(push_constant) uniform Push { PoolPixelsParams p; };
 READ_BUFFER(uvec4, step_block, POOL_PIXELS_STEP);
 READ_BUFFER(vec4, x, POOL_PIXELS_X);

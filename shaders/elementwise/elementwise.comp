@@ -8,8 +8,8 @@
 #include "elementwise/elementwise.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint KIND = ELEMENTWISE_ADD;
-layout(constant_id = 2) const uint ACTIVATION = 0;
+layout(constant_id = ELEMENTWISE_KIND_ID) const uint KIND = ELEMENTWISE_ADD;
+layout(constant_id = ELEMENTWISE_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(push_constant) uniform Push { ElementwiseParams p; };
 READ_BUFFER(uvec4, step_block, ELEMENTWISE_STEP);
 READ_BUFFER(vec4, a, ELEMENTWISE_A);

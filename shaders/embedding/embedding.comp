@@ -7,8 +7,8 @@
 #include "embedding/embedding.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LANE_BYTES = 16;
-layout(constant_id = 2) const uint INDEX = EMBEDDING_BY_TOKEN;
+layout(constant_id = EMBEDDING_LANE_BYTES_ID) const uint LANE_BYTES = 16;
+layout(constant_id = EMBEDDING_INDEX_ID) const uint INDEX = EMBEDDING_BY_TOKEN;
 layout(push_constant) uniform Push { EmbeddingParams p; };
 READ_BUFFER(uvec4, step_block, EMBEDDING_STEP);
 READ_BUFFER(uint, table, EMBEDDING_TABLE);

@@ -7,9 +7,9 @@
 #include "experts/expert_combine.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint RESIDUAL = 0;
-layout(constant_id = 2) const uint BIAS = 0;
-layout(constant_id = 3) const uint WEIGHTED = 1;
+layout(constant_id = EXPERT_COMBINE_RESIDUAL_ID) const uint RESIDUAL = 0;
+layout(constant_id = EXPERT_COMBINE_BIAS_ID) const uint BIAS = 0;
+layout(constant_id = EXPERT_COMBINE_WEIGHTED_ID) const uint WEIGHTED = 1;
 layout(push_constant) uniform Push { ExpertCombineParams p; };
 READ_BUFFER(uvec4, step_block, EXPERT_COMBINE_STEP);
 READ_BUFFER(vec4, products, EXPERT_COMBINE_PRODUCTS);

@@ -9,10 +9,10 @@
 #include "experts/expert_gate.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ACTIVATION = ACTIVATION_NONE;
-layout(constant_id = 2) const uint CLAMPED = 0;
-layout(constant_id = 3) const uint BIAS = 0;
-layout(constant_id = 4) const uint SCALED = 0;
+layout(constant_id = EXPERT_GATE_ACTIVATION_ID) const uint ACTIVATION = ACTIVATION_NONE;
+layout(constant_id = EXPERT_GATE_CLAMPED_ID) const uint CLAMPED = 0;
+layout(constant_id = EXPERT_GATE_BIAS_ID) const uint BIAS = 0;
+layout(constant_id = EXPERT_GATE_SCALED_ID) const uint SCALED = 0;
 layout(push_constant) uniform Push { ExpertGateParams p; };
 READ_BUFFER(uvec4, step_block, EXPERT_GATE_STEP);
 READ_BUFFER(vec4, gate, EXPERT_GATE_GATE);

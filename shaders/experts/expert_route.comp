@@ -8,11 +8,11 @@
 #include "experts/expert_route.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint NORMALISE = 1;
-layout(constant_id = 2) const uint SCORE = EXPERT_SCORE_SOFTMAX;
-layout(constant_id = 3) const uint BIAS = 0;
-layout(constant_id = 4) const uint GROUPS = 1;
-layout(constant_id = 5) const uint SCALED = 0;
+layout(constant_id = EXPERT_ROUTE_NORMALISE_ID) const uint NORMALISE = 1;
+layout(constant_id = EXPERT_ROUTE_SCORE_ID) const uint SCORE = EXPERT_SCORE_SOFTMAX;
+layout(constant_id = EXPERT_ROUTE_BIAS_ID) const uint BIAS = 0;
+layout(constant_id = EXPERT_ROUTE_GROUPS_ID) const uint GROUPS = 1;
+layout(constant_id = EXPERT_ROUTE_SCALED_ID) const uint SCALED = 0;
 #include "common/reduce.glsl"
 layout(push_constant) uniform Push { ExpertRouteParams p; };
 READ_BUFFER(uvec4, step_block, EXPERT_ROUTE_STEP);

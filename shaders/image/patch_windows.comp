@@ -6,7 +6,7 @@
 #include "image/patch_windows.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint RULE = PATCH_WINDOWS_JOINED;
+layout(constant_id = PATCH_WINDOWS_RULE_ID) const uint RULE = PATCH_WINDOWS_JOINED;
 layout(push_constant) uniform Push { PatchWindowsParams p; };
 READ_BUFFER(uvec4, step_block, PATCH_WINDOWS_STEP);
 READ_BUFFER(float, x, PATCH_WINDOWS_X);

@@ -10,7 +10,8 @@ CONSTANT PATCH_WINDOWS_STEP = 0;
 CONSTANT PATCH_WINDOWS_X = 1;      // [tokens, x_stride]
 CONSTANT PATCH_WINDOWS_RESULT = 2; // [tokens, out_stride]
 
-// Specialisation constants: 0 is the workgroup's size, 1 what a window becomes.
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT PATCH_WINDOWS_RULE_ID = 1; // what a window becomes:
 CONSTANT PATCH_WINDOWS_JOINED = 0;
 CONSTANT PATCH_WINDOWS_AVERAGED = 1;
 

@@ -18,17 +18,17 @@
 #include "matmul/matmul.params.h"
 
 layout(local_size_x = 128, local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 64;
-layout(constant_id = 2) const uint TILES = 8;
-layout(constant_id = 12) const uint GROUP = 32; // invocations that multiply a matrix together
-layout(constant_id = 4) const uint EPILOGUE = 0;
-layout(constant_id = 5) const uint ACTIVATION = 0;
-layout(constant_id = 6) const uint ROUTED = MATMUL_ROWS_OWN;
-layout(constant_id = 13) const uint GROUPS_DOWN = 2; // groups among which the rows are divided; the others divide the tiles
-layout(constant_id = 8) const uint M = 16;
-layout(constant_id = 9) const uint N = 16;
-layout(constant_id = 10) const uint K = 16;
-layout(constant_id = 11) const uint SCOPE = MATRIX_OF_SUBGROUP;
+layout(constant_id = MATMUL_ROWS_ID) const uint ROWS = 64;
+layout(constant_id = MATMUL_TILES_ID) const uint TILES = 8;
+layout(constant_id = MATMUL_GROUP_ID) const uint GROUP = 32; // invocations that multiply a matrix together
+layout(constant_id = MATMUL_EPILOGUE_ID) const uint EPILOGUE = 0;
+layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = MATMUL_ROUTED_ID) const uint ROUTED = MATMUL_ROWS_OWN;
+layout(constant_id = MATMUL_GROUPS_DOWN_ID) const uint GROUPS_DOWN = 2; // groups among which the rows are divided; the others divide the tiles
+layout(constant_id = MATMUL_M_ID) const uint M = 16;
+layout(constant_id = MATMUL_N_ID) const uint N = 16;
+layout(constant_id = MATMUL_K_ID) const uint K = 16;
+layout(constant_id = MATMUL_SCOPE_ID) const uint SCOPE = MATRIX_OF_SUBGROUP;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);

@@ -11,14 +11,14 @@
 #include "matmul/matmul.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 1;
-layout(constant_id = 2) const uint TILES = 4;
-layout(constant_id = 3) const uint LOAD = LOAD_LANE;
-layout(constant_id = 4) const uint EPILOGUE = 0;
-layout(constant_id = 5) const uint ACTIVATION = 0;
-layout(constant_id = 6) const uint ROUTED = 0;
-layout(constant_id = 15) const uint ROW_BLOCKS = 0;
-layout(constant_id = 17) const uint PASS_BLOCKS = 1;
+layout(constant_id = MATMUL_ROWS_ID) const uint ROWS = 1;
+layout(constant_id = MATMUL_TILES_ID) const uint TILES = 4;
+layout(constant_id = MATMUL_LOAD_ID) const uint LOAD = LOAD_LANE;
+layout(constant_id = MATMUL_EPILOGUE_ID) const uint EPILOGUE = 0;
+layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = MATMUL_ROUTED_ID) const uint ROUTED = 0;
+layout(constant_id = MATMUL_ROW_BLOCKS_ID) const uint ROW_BLOCKS = 0;
+layout(constant_id = MATMUL_PASS_BLOCKS_ID) const uint PASS_BLOCKS = 1;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);

@@ -4,9 +4,10 @@
 // depend on any of these sizes.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
+#include "matmul/matmul.params.h"
 #include "matmul/portable.glsl"
 
-layout(constant_id = 14) const uint OWN_ROWS = 4;
+layout(constant_id = MATMUL_OWN_ROWS_ID) const uint OWN_ROWS = 4;
 
 const uint ROW_GROUPS = ROWS / OWN_ROWS;
 const uint TILE_GROUPS = TILES / PAIR;

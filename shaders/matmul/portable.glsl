@@ -4,12 +4,12 @@
 #include "matmul/matmul.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint ROWS = 1;
-layout(constant_id = 2) const uint TILES = 1;
-layout(constant_id = 4) const uint EPILOGUE = 0;
-layout(constant_id = 5) const uint ACTIVATION = 0;
-layout(constant_id = 6) const uint ROUTED = 0;
-layout(constant_id = 16) const uint LANE_BYTES = 16;
+layout(constant_id = MATMUL_ROWS_ID) const uint ROWS = 1;
+layout(constant_id = MATMUL_TILES_ID) const uint TILES = 1;
+layout(constant_id = MATMUL_EPILOGUE_ID) const uint EPILOGUE = 0;
+layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = MATMUL_ROUTED_ID) const uint ROUTED = 0;
+layout(constant_id = MATMUL_LANE_BYTES_ID) const uint LANE_BYTES = 16;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);

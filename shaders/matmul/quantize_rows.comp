@@ -7,7 +7,7 @@
 #include "matmul/quantize_rows.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SUBGROUP = 32;
+layout(constant_id = QUANTIZE_SUBGROUP_ID) const uint SUBGROUP = 32;
 layout(push_constant) uniform Push { QuantizeRowsParams p; };
 READ_BUFFER(uvec4, step_block, QUANTIZE_STEP);
 READ_BUFFER(vec4, x, QUANTIZE_X);

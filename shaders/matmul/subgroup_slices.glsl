@@ -1,11 +1,12 @@
 // Products in which a workgroup's invocations share the columns: each eight neighbouring lanes of a subgroup take a slice of
 // k and in it a row of every tile each. The slices' sums are added within subgroups by shuffles, and then over the
 // workgroup's subgroups, in an order that does not depend on ROWS or TILES.
+#include "matmul/matmul.params.h"
 #include "common/subgroup.glsl"
 
 #define LANE (SUBGROUP_LANE % 8u)
 
-layout(constant_id = 7) const uint SUBGROUP = 32; // a power of two, at least 8
+layout(constant_id = MATMUL_SUBGROUP_ID) const uint SUBGROUP = 32; // a power of two, at least 8
 
 // By shuffles: subgroupAdd ends the process on some drivers that advertise it.
 float lane_sum(float a) {

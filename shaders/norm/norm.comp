@@ -8,8 +8,8 @@
 #include "norm/norm.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint KIND = NORM_KIND_RMS;
-layout(constant_id = 2) const uint HAS_BIAS = 0;
+layout(constant_id = NORM_KIND_ID) const uint KIND = NORM_KIND_RMS;
+layout(constant_id = NORM_HAS_BIAS_ID) const uint HAS_BIAS = 0;
 layout(push_constant) uniform Push { NormParams p; };
 READ_BUFFER(uvec4, step_block, NORM_STEP);
 READ_BUFFER(vec4, x, NORM_X);

@@ -7,7 +7,7 @@
 #include "pooling/pick_rows.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint RULE = PICK_ROWS_LAST;
+layout(constant_id = PICK_ROWS_RULE_ID) const uint RULE = PICK_ROWS_LAST;
 layout(push_constant) uniform Push { PickRowsParams p; };
 READ_BUFFER(uvec4, step_block, PICK_ROWS_STEP);
 READ_BUFFER(vec4, x, PICK_ROWS_X);

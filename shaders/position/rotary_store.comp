@@ -9,18 +9,18 @@
 #include "position/rotary_store.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint PAIRS = ROTARY_PAIRS_NONE;
-layout(constant_id = 2) const uint HEAD_DIM = 64;
-layout(constant_id = 3) const uint ROTARY_DIM = 0;
-layout(constant_id = 4) const uint HEADS = 1;
-layout(constant_id = 5) const uint NORMS = 0;
-layout(constant_id = 6) const uint GROWTH = 0;
-layout(constant_id = 7) const uint GROWTH_LENGTH = 0;
-layout(constant_id = 8) const uint GROWTH_START = 0;
-layout(constant_id = 9) const uint PARTS = CACHE_PARTS_NONE;
-layout(constant_id = 10) const uint PLACES = ROTARY_PLACES_NONE;
-layout(constant_id = 11) const uint TEXT_PAIRS = 0;
-layout(constant_id = 12) const uint DOWN_PAIRS = 0;
+layout(constant_id = ROTARY_PAIRS_ID) const uint PAIRS = ROTARY_PAIRS_NONE;
+layout(constant_id = ROTARY_HEAD_DIM_ID) const uint HEAD_DIM = 64;
+layout(constant_id = ROTARY_DIM_ID) const uint ROTARY_DIM = 0;
+layout(constant_id = ROTARY_HEADS_ID) const uint HEADS = 1;
+layout(constant_id = ROTARY_NORMS_ID) const uint NORMS = 0;
+layout(constant_id = ROTARY_GROWTH_ID) const uint GROWTH = 0;
+layout(constant_id = ROTARY_GROWTH_LENGTH_ID) const uint GROWTH_LENGTH = 0;
+layout(constant_id = ROTARY_GROWTH_START_ID) const uint GROWTH_START = 0;
+layout(constant_id = ROTARY_PARTS_ID) const uint PARTS = CACHE_PARTS_NONE;
+layout(constant_id = ROTARY_PLACES_ID) const uint PLACES = ROTARY_PLACES_NONE;
+layout(constant_id = ROTARY_TEXT_PAIRS_ID) const uint TEXT_PAIRS = 0;
+layout(constant_id = ROTARY_DOWN_PAIRS_ID) const uint DOWN_PAIRS = 0;
 layout(push_constant) uniform Push { RotaryStoreParams p; };
 READ_BUFFER(uvec4, step_block, ROTARY_STEP);
 const uint LOCAL_HEADS = HEADS;

@@ -8,7 +8,7 @@
 #include "position/sinusoid.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LAYOUT = SINUSOID_LAYOUT_INTERLEAVED;
+layout(constant_id = SINUSOID_LAYOUT_ID) const uint LAYOUT = SINUSOID_LAYOUT_INTERLEAVED;
 layout(push_constant) uniform Push { SinusoidParams p; };
 READ_BUFFER(uvec4, step_block, SINUSOID_STEP);
 READ_BUFFER(vec4, x, SINUSOID_X);

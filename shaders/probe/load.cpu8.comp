@@ -9,7 +9,7 @@
 #include "probe/probe.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LOAD = LOAD_LANE;
+layout(constant_id = PROBE_LOAD_ID) const uint LOAD = LOAD_LANE;
 layout(push_constant) uniform Push { ProbeParams p; };
 READ_BUFFER(uvec4, source, PROBE_SOURCE);
 TEXELS(source_texels, PROBE_TEXELS);

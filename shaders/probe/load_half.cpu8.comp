@@ -7,7 +7,7 @@
 #include "probe/probe.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SIDE_BY_SIDE = 0;
+layout(constant_id = PROBE_LOAD_ID) const uint SIDE_BY_SIDE = 0;
 layout(push_constant) uniform Push { ProbeParams p; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF16x4 { f16vec4 d[]; };
 WRITE_BUFFER(vec4, target, PROBE_TARGET);

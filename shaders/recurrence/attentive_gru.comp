@@ -9,9 +9,9 @@
 #include "recurrence/attentive_gru.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HIDDEN = 1;
-layout(constant_id = 2) const uint INDIRECT = 0;
-layout(constant_id = 3) const uint KEEP = 0;
+layout(constant_id = ATTENTIVE_GRU_HIDDEN_ID) const uint HIDDEN = 1;
+layout(constant_id = ATTENTIVE_GRU_INDIRECT_ID) const uint INDIRECT = 0;
+layout(constant_id = ATTENTIVE_GRU_KEEP_ID) const uint KEEP = 0;
 layout(push_constant) uniform Push { AttentiveGruParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTIVE_GRU_STEP);
 READ_BUFFER(uint, step_words, ATTENTIVE_GRU_STEP);

@@ -7,9 +7,9 @@
 #include "recurrence/causal_convolution.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint TAPS = 4;
-layout(constant_id = 2) const uint ACTIVATION = 0;
-layout(constant_id = 3) const uint HAS_BIAS = 0;
+layout(constant_id = CAUSAL_CONVOLUTION_TAPS_ID) const uint TAPS = 4;
+layout(constant_id = CAUSAL_CONVOLUTION_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = CAUSAL_CONVOLUTION_HAS_BIAS_ID) const uint HAS_BIAS = 0;
 layout(push_constant) uniform Push { CausalConvolutionParams p; };
 READ_BUFFER(uvec4, step_block, CAUSAL_CONVOLUTION_STEP);
 READ_BUFFER(float, x, CAUSAL_CONVOLUTION_X);

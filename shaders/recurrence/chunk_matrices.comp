@@ -7,9 +7,9 @@
 #include "recurrence/chunks.params.h"
 
 layout(local_size_x = CHUNK_INVOCATIONS) in;
-layout(constant_id = 0) const uint ONE_RUN = 0;
-layout(constant_id = 1) const uint SIZE = 128;
-layout(constant_id = 4) const uint LOG_A = 1;
+layout(constant_id = CHUNKS_ONE_RUN_ID) const uint ONE_RUN = 0;
+layout(constant_id = CHUNKS_SIZE_ID) const uint SIZE = 128;
+layout(constant_id = CHUNKS_LOG_A_ID) const uint LOG_A = 1;
 layout(push_constant) uniform Push { ChunkParams p; };
 READ_BUFFER(uvec4, step_block, CHUNKS_STEP);
 READ_BUFFER(float, query, CHUNKS_QUERY);

@@ -7,10 +7,10 @@
 #include "recurrence/chunks.params.h"
 
 layout(local_size_x = CHUNK_INVOCATIONS) in;
-layout(constant_id = 0) const uint ONE_RUN = 0;
-layout(constant_id = 1) const uint SIZE = 128;
-layout(constant_id = 2) const uint QUADS = 0;
-layout(constant_id = 3) const uint COLUMNS = 16;
+layout(constant_id = CHUNKS_ONE_RUN_ID) const uint ONE_RUN = 0;
+layout(constant_id = CHUNKS_SIZE_ID) const uint SIZE = 128;
+layout(constant_id = CHUNKS_QUADS_ID) const uint QUADS = 0;
+layout(constant_id = CHUNKS_COLUMNS_ID) const uint COLUMNS = 16;
 layout(push_constant) uniform Push { ChunkParams p; };
 READ_BUFFER(uvec4, step_block, CHUNKS_STEP);
 READ_BUFFER(float, query, CHUNKS_QUERY);

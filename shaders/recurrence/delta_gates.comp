@@ -6,7 +6,7 @@
 #include "recurrence/delta_gates.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LOG_A = 1;
+layout(constant_id = DELTA_GATES_LOG_A_ID) const uint LOG_A = 1;
 layout(push_constant) uniform Push { DeltaGatesParams p; };
 READ_BUFFER(uvec4, step_block, DELTA_GATES_STEP);
 READ_BUFFER(float, decays, DELTA_GATES_DECAYS);

@@ -8,9 +8,9 @@
 #include "recurrence/delta_rule.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SIZE = 128;
-layout(constant_id = 2) const uint CHANNELS = 2;
-layout(constant_id = 3) const uint LOAD = LOAD_LANE;
+layout(constant_id = DELTA_RULE_SIZE_ID) const uint SIZE = 128;
+layout(constant_id = DELTA_RULE_CHANNELS_ID) const uint CHANNELS = 2;
+layout(constant_id = DELTA_RULE_LOAD_ID) const uint LOAD = LOAD_LANE;
 layout(push_constant) uniform Push { DeltaRuleParams p; };
 READ_BUFFER(uvec4, step_block, DELTA_RULE_STEP);
 READ_BUFFER(float, query, DELTA_RULE_QUERY);

@@ -7,7 +7,7 @@
 #include "recurrence/gru.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint HIDDEN = 1;
+layout(constant_id = GRU_HIDDEN_ID) const uint HIDDEN = 1;
 layout(push_constant) uniform Push { GruParams p; };
 READ_BUFFER(uvec4, step_block, GRU_STEP);
 READ_BUFFER(float, gates, GRU_GATES);

@@ -6,7 +6,7 @@
 #include "recurrence/selective_scan.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LOG_A = 1;
+layout(constant_id = SELECTIVE_SCAN_LOG_A_ID) const uint LOG_A = 1;
 layout(push_constant) uniform Push { SelectiveScanParams p; };
 READ_BUFFER(uvec4, step_block, SELECTIVE_SCAN_STEP);
 READ_BUFFER(float, x, SELECTIVE_SCAN_X);

@@ -8,10 +8,10 @@
 #include "recurrence/selective_scan.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LOG_A = 1;
-layout(constant_id = 2) const uint SIZE = 128;
-layout(constant_id = 3) const uint CHANNELS = 2;
-layout(constant_id = 4) const uint LOAD = LOAD_LANE;
+layout(constant_id = SELECTIVE_SCAN_LOG_A_ID) const uint LOG_A = 1;
+layout(constant_id = SELECTIVE_SCAN_SIZE_ID) const uint SIZE = 128;
+layout(constant_id = SELECTIVE_SCAN_CHANNELS_ID) const uint CHANNELS = 2;
+layout(constant_id = SELECTIVE_SCAN_LOAD_ID) const uint LOAD = LOAD_LANE;
 layout(push_constant) uniform Push { SelectiveScanParams p; };
 READ_BUFFER(uvec4, step_block, SELECTIVE_SCAN_STEP);
 READ_BUFFER(float, x, SELECTIVE_SCAN_X);

@@ -8,7 +8,7 @@
 #include "sampling/sampling.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SLICE = 8;
+layout(constant_id = SAMPLING_SLICE_ID) const uint SLICE = 8;
 layout(push_constant) uniform Push { SampleParams p; };
 READ_BUFFER(uvec4, step_block, SAMPLING_STEP);
 READ_BUFFER(SamplingSlot, slots, SAMPLING_STATE);

@@ -6,7 +6,7 @@
 #include "search/search.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint SLICE = 8;
+layout(constant_id = SEARCH_SLICE_ID) const uint SLICE = 8;
 layout(push_constant) uniform Push { SearchParams p; };
 READ_BUFFER(uvec4, step_block, SEARCH_STEP);
 READ_BUFFER(SearchSlot, slots, SEARCH_STATE);
