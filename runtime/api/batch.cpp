@@ -6,14 +6,14 @@
 #include "api/events.h"
 #include "api/handles.h"
 #include "api/request.h"
-#include "api/slice.h"
 #include "api/tune.h"
+#include "api/work.h"
 #include "step/work/resumable_batch.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_batch {
+struct pumice_batch : pumice_work {
   struct Text {
     uint32_t id = 0;
     uint32_t sequence = 0; // in the ResumableBatch
@@ -30,9 +30,12 @@ struct pumice_batch {
   uint32_t context = 0;
   std::list<Text> last; // whose last event was polled, and must stay valid
 
+  pumice_batch() : pumice_work("batch") {}
   Result<uint32_t> add(TextRequest request);
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override { return after(batch->discard()); }
+  void cancel() override { batch->cancel(); }
   Status after(Status status);
-  Result<SliceResult> after_slice(const Result<SliceResult>& result);
   void take(const BatchToken& token);
 };
 
@@ -74,11 +77,11 @@ Status pumice_batch::after(Status status) {
 }
 
 // Stop strings may have ended texts.
-Result<SliceResult> pumice_batch::after_slice(const Result<SliceResult>& result) {
+Result<SliceResult> pumice_batch::slice(const SliceRequest& request) {
+  Result<SliceResult> result = batch->slice(request);
   PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
-  SliceResult own = *result;
-  own.active = batch->active();
-  return own;
+  result->active = batch->active();
+  return result;
 }
 
 Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& given,
@@ -167,31 +170,6 @@ pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error*
   });
 }
 
-pumice_status pumice_batch_advance(pumice_batch* batch, float budget_us, const pumice_sync* sync,
-                                   pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
-    const auto after = [&](const Result<SliceResult>& result) { return batch->after_slice(result); };
-    return advance_slice(*batch->batch, budget_us, sync, slice, after);
-  });
-}
-
-pumice_status pumice_batch_record(pumice_batch* batch, VkCommandBuffer command_buffer, float budget_us,
-                                  pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
-    const auto after = [&](const Result<SliceResult>& result) { return batch->after_slice(result); };
-    return record_slice(*batch->batch, command_buffer, budget_us, slice, after);
-  });
-}
-
-pumice_status pumice_batch_discard(pumice_batch* batch, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
-    return batch->after(batch->batch->discard());
-  });
-}
-
 const pumice_event* pumice_batch_poll(pumice_batch* batch) {
   if (!batch) return nullptr;
   batch->last.clear();
@@ -204,8 +182,8 @@ const pumice_event* pumice_batch_poll(pumice_batch* batch) {
   return nullptr;
 }
 
-void pumice_batch_cancel(pumice_batch* batch) {
-  if (batch) batch->batch->cancel();
+pumice_work* pumice_batch_work(pumice_batch* batch) {
+  return batch;
 }
 
 } // extern "C"

@@ -2,16 +2,23 @@
 
 #include <fmt/format.h>
 
+#include "api/buffer.h"
 #include "api/handles.h"
 #include "api/input.h"
-#include "api/slice.h"
 #include "api/tune.h"
+#include "api/work.h"
 #include "step/work/resumable_encoder.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_encoder {
+struct pumice_encoder : pumice_work {
+  pumice_encoder() : pumice_work("encoder") {}
+
+  Result<SliceResult> slice(const SliceRequest& request) override { return encoding->slice(request); }
+  Status discard() override { return encoding->discard(); }
+  void cancel() override { encoding->cancel(); }
+
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<ResumableEncoder> encoding;
@@ -115,8 +122,8 @@ uint32_t pumice_encoder_columns(const pumice_encoder* encoder) {
   return encoder ? encoder->encoding->columns() : 0;
 }
 
-pumice_status pumice_encode(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
-                            float* values, size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
+                                    float* values, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
     PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
@@ -125,8 +132,8 @@ pumice_status pumice_encode(pumice_encoder* encoder, const pumice_input* inputs,
   });
 }
 
-pumice_status pumice_encode_begin(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
-                                  pumice_error* error) {
+pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
+                                   pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
     PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
@@ -134,43 +141,20 @@ pumice_status pumice_encode_begin(pumice_encoder* encoder, const pumice_input* i
   });
 }
 
-pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us, const pumice_sync* sync,
-                                    pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
-    return advance_slice(*encoder->encoding, budget_us, sync, slice);
-  });
-}
-
-pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer command_buffer, float budget_us,
-                                   pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
-    return record_slice(*encoder->encoding, command_buffer, budget_us, slice);
-  });
-}
-
-pumice_status pumice_encode_discard(pumice_encoder* encoder, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
-    return encoder->encoding->discard();
-  });
-}
-
-pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity, size_t* count,
-                                 pumice_error* error) {
+pumice_status pumice_encoder_read(pumice_encoder* encoder, float* values, size_t capacity, size_t* count,
+                                  pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
     return read_values(*encoder, values, capacity, count);
   });
 }
 
-void pumice_encoder_cancel(pumice_encoder* encoder) {
-  if (encoder) encoder->encoding->cancel();
+pumice_work* pumice_encoder_work(pumice_encoder* encoder) {
+  return encoder;
 }
 
-pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, size_t count, float* values,
-                           pumice_error* error) {
+pumice_status pumice_encoder_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
+                                   float* values, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
     PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));

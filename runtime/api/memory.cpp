@@ -136,9 +136,10 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
 
 extern "C" {
 
-pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source* source,
-                                     const pumice_load_options* load, const pumice_session_options* options,
-                                     pumice_memory_estimate* estimate, pumice_error* error) {
+pumice_status pumice_session_estimate_memory(pumice_device* device, const pumice_source* source,
+                                             const pumice_load_options* load,
+                                             const pumice_session_options* options,
+                                             pumice_memory_estimate* estimate, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     const auto own = [&](const ModelShape& shape) { return session_options(given, shape); };
@@ -146,7 +147,7 @@ pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source*
   });
 }
 
-pumice_status pumice_estimate_batch_memory(pumice_device* device, const pumice_source* source,
+pumice_status pumice_batch_estimate_memory(pumice_device* device, const pumice_source* source,
                                            const pumice_load_options* load,
                                            const pumice_batch_options* options,
                                            pumice_memory_estimate* estimate, pumice_error* error) {

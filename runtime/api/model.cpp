@@ -173,8 +173,8 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
   });
 }
 
-pumice_status pumice_tokenize(const pumice_model* model, const char* text, uint32_t flags, uint32_t* tokens,
-                              size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_model_tokenize(const pumice_model* model, const char* text, uint32_t flags,
+                                    uint32_t* tokens, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(text);
@@ -192,8 +192,8 @@ pumice_status pumice_tokenize(const pumice_model* model, const char* text, uint3
   });
 }
 
-pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* tokens, size_t token_count,
-                                char* text, size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_model_detokenize(const pumice_model* model, const uint32_t* tokens, size_t token_count,
+                                      char* text, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_CHECK(check_array(tokens, token_count, sizeof *tokens, "tokens"));
@@ -204,8 +204,8 @@ pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* token
   });
 }
 
-pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role role, uint32_t* tokens,
-                                 size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_model_role_tokens(const pumice_model* model, pumice_token_role role, uint32_t* tokens,
+                                       size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
@@ -221,8 +221,8 @@ pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role ro
   });
 }
 
-pumice_status pumice_find_token(const pumice_model* model, const char* name, uint32_t* token,
-                                pumice_error* error) {
+pumice_status pumice_model_find_token(const pumice_model* model, const char* name, uint32_t* token,
+                                      pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(name);
@@ -238,8 +238,8 @@ pumice_status pumice_find_token(const pumice_model* model, const char* name, uin
   });
 }
 
-pumice_status pumice_token_name(const pumice_model* model, uint32_t token, bool* special, char* name,
-                                size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_model_token_name(const pumice_model* model, uint32_t token, bool* special, char* name,
+                                      size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_CHECK(check_array(name, capacity, 1, "name"));

@@ -2,14 +2,14 @@
  *
  * The whole interface, in C. pumice.hpp wraps it in C++ classes. In five steps:
  *
- *   pumice_device_create   a device of Pumice's own, or the one that your program renders with
- *   pumice_model_load      weights onto the device; or pumice_load_start, while your program goes on
- *   pumice_session_create  memory for one conversation
- *   pumice_generate        a prompt, and how to continue it
- *   pumice_run             to the end; or, in a program that draws frames, a slice at a time:
- *                          pumice_advance (Pumice submits) or pumice_record (into your command buffer)
+ *   pumice_device_create     a device of Pumice's own, or the one that your program renders with
+ *   pumice_model_load        weights onto the device
+ *   pumice_session_create    memory for one conversation
+ *   pumice_session_generate  a prompt, and how to continue it
+ *   pumice_session_run       to the end
  *
- * To talk to a chat model, make a pumice_chat of messages and hand it to pumice_generate.
+ * To talk to a chat model, make a pumice_chat of messages and hand it to pumice_session_generate. That is the
+ * first hour. A program that draws frames reads on at pumice_work: what runs a slice at a time.
  *
  * Structures. A structure that later versions may extend begins with its size, which you set. Zero in any
  * other field means the default:
@@ -32,10 +32,10 @@
  * says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, a
- * translator or a transcriber is used by one thread at a time; different ones by different threads at the
- * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
- * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
- * pumice_session_start, pumice_tune_start, and `threads` and `stages` in options.
+ * translator or a transcriber is used by one thread at a time, with its work; different ones by different
+ * threads at the same time. The *_cancel functions may be called from any thread at any time until the
+ * *_destroy of their object begins. Pumice has no thread of its own unless it is asked for:
+ * pumice_load_start, pumice_session_creation_start, pumice_tune_start, and `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -109,7 +109,7 @@ typedef enum pumice_status {
   PUMICE_IO = 8,               /* the operating system, or a read callback, refused a read or a write */
   PUMICE_INTERNAL = 9,         /* a defect in Pumice or in a driver */
   PUMICE_NOT_READY = 10,       /* something must happen first: the message says what */
-  PUMICE_CONTEXT_FULL = 11     /* more tokens than pumice_session_options.context; see pumice_generate */
+  PUMICE_CONTEXT_FULL = 11 /* more tokens than pumice_session_options.context; see pumice_session_generate */
 } pumice_status;
 
 /* The name of a status, "out of memory"; never NULL. */
@@ -130,79 +130,13 @@ typedef enum pumice_log_level { PUMICE_LOG_INFO = 0, PUMICE_LOG_WARNING = 1 } pu
  */
 typedef void (*pumice_log_function)(void* user, pumice_log_level level, const char* message);
 
+/* ======== The first hour ======== */
+
 /* ---- devices ---- */
 
-/* What Pumice can use of a physical device: for programs that make the VkDevice themselves. */
-typedef struct pumice_features pumice_features;
-
-/* `chain` is what you want yourself: your VkDeviceCreateInfo.pNext, or NULL. Features whose structures are
- * there are switched on in them; the structures of others are put before it. It must stay as it is until
- * pumice_features_destroy. PUMICE_UNSUPPORTED if Pumice cannot use the device; the message says why. */
-PUMICE_API pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_proc_addr,
-                                                VkInstance instance, VkPhysicalDevice physical_device,
-                                                void* chain, pumice_features** features, pumice_error* error);
-PUMICE_API void pumice_features_destroy(pumice_features* features);
-/* For VkDeviceCreateInfo.pNext, and for pumice_vulkan.features. Valid until pumice_features_destroy. */
-PUMICE_API const void* pumice_features_chain(const pumice_features* features);
-/* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. */
-PUMICE_API const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count);
-
 typedef struct pumice_device pumice_device;
-
-/* A Vulkan device that your program made and owns. All handles must outlive everything that is created from
- * the pumice_device. */
-typedef struct pumice_vulkan {
-  size_t struct_size;                                   /* sizeof(pumice_vulkan) */
-  pumice_get_instance_proc_addr get_instance_proc_addr; /* of the loader that made the instance; needed */
-  VkInstance instance;                                  /* made for Vulkan 1.2 or newer */
-  VkPhysicalDevice physical_device;
-  VkDevice device;
-  uint32_t queue_family; /* of `queue`; it must support compute */
-  VkQueue queue;
-  /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
-   * no feature that is not enabled there. timelineSemaphore is required. For each other feature that would
-   * make kernels faster on this device, a warning in the log says what its absence costs: CPUs need
-   * bufferDeviceAddress; GPUs subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
-   * cooperative matrices with vulkanMemoryModel and shaderFloat16. Without a warning, newer CPU drivers use
-   * storageBuffer16BitAccess with shaderFloat16. pumice_features_create makes such a chain. */
-  const void* features;
-  const char* const* extensions;
-  uint32_t extension_count;
-  /* Called around every use of the queue, by the thread that uses it. Set both or neither. Pumice never calls
-   * lock_queue again before unlock_queue on the same thread. */
-  void* lock_user;
-  void (*lock_queue)(void* lock_user);
-  void (*unlock_queue)(void* lock_user);
-} pumice_vulkan;
-
-/* A range of device memory that your program gives to Pumice. */
-typedef struct pumice_memory {
-  VkDeviceMemory memory;
-  uint64_t offset; /* where the range begins in it */
-  void* handle;    /* for your own use in free and map; may be NULL */
-} pumice_memory;
-
-typedef struct pumice_memory_request {
-  uint64_t bytes;
-  uint64_t alignment;        /* of the offset */
-  uint32_t memory_type_bits; /* the memory types that are allowed, a bit for each */
-  uint32_t memory_type;      /* the one of them that Pumice prefers */
-  bool host_visible;   /* the memory type must be host-visible and host-coherent; the memory will be mapped */
-  bool device_address; /* VkMemoryAllocateFlagsInfo: VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT */
-} pumice_memory_request;
-
-/* Allocates device memory in place of vkAllocateMemory. Called from every thread that calls Pumice, possibly
- * from several at the same time. */
-typedef struct pumice_allocator {
-  size_t struct_size;
-  void* user;
-  /* Fills `memory`. PUMICE_OUT_OF_MEMORY, or another failure, is passed on to the caller. */
-  pumice_status (*allocate)(void* user, const pumice_memory_request* request, pumice_memory* memory);
-  void (*free)(void* user, const pumice_memory* memory);
-  /* Returns the host address of the first byte of the range, valid until it is freed; NULL: mapping failed.
-   */
-  void* (*map)(void* user, const pumice_memory* memory);
-} pumice_allocator;
+typedef struct pumice_vulkan pumice_vulkan;       /* your own device: see below */
+typedef struct pumice_allocator pumice_allocator; /* your own memory: see below */
 
 typedef enum pumice_priority {
   PUMICE_PRIORITY_DEFAULT = 0,
@@ -230,9 +164,9 @@ typedef struct pumice_device_options {
   const char* cache_folder; /* stores compiled kernels and measurements between runs; NULL: not stored */
   pumice_log_function log;  /* NULL: no log */
   void* log_user;
-  /* Tuning results that your program ships, of pumice_tuning_save: a file, or bytes in memory that are used
-   * during the call only. Set at most one. They count where the cache folder has none. It is no error if they
-   * are missing, damaged, or of other devices and drivers: a line in the log says so. */
+  /* Tuning results that your program ships, of pumice_device_save_tuning: a file, or bytes in memory that are
+   * used during the call only. Set at most one. They count where the cache folder has none. It is no error if
+   * they are missing, damaged, or of other devices and drivers: a line in the log says so. */
   const char* tuning_file;
   const void* tuning;
   size_t tuning_bytes;
@@ -241,12 +175,6 @@ typedef struct pumice_device_options {
 PUMICE_API pumice_status pumice_device_create(const pumice_device_options* options, pumice_device** device,
                                               pumice_error* error);
 PUMICE_API void pumice_device_destroy(pumice_device* device);
-
-/* The Vulkan handles of a device, for example to make semaphores and buffers. `features` and `extensions` are
- * NULL. Call the lock functions around your own uses of the queue. Valid until the device and everything
- * created from it is destroyed. */
-PUMICE_API pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan,
-                                              pumice_error* error);
 
 /* "llvmpipe (LLVM 15.0.6, 256 bits)"; valid as long as the device. */
 PUMICE_API const char* pumice_device_name(const pumice_device* device);
@@ -339,8 +267,8 @@ typedef struct pumice_load_options {
    * device. A slice is on the device of one stage, and its budget is of that device's time. Once a step's
    * last slice there has finished, the next slice is on the next stage. So a call may find nothing to submit,
    * and pumice_slice.dispatches is 0, while there is still something to do. Slices on another device than the
-   * last stage's are submitted to it by Pumice: pumice_record records nothing of them, and the semaphores of
-   * pumice_sync do not wait for them.
+   * last stage's are submitted to it by Pumice: pumice_work_record records nothing of them, and the
+   * semaphores of pumice_sync do not wait for them.
    *
    * Kernels are neither measured nor checked. A `read` source is read once for each stage. After an error of
    * one stage, such as PUMICE_DEVICE_LOST, all sessions and batches of the model end with a message that
@@ -357,24 +285,6 @@ PUMICE_API pumice_status pumice_model_load(pumice_device* device, const pumice_s
                                            const pumice_load_options* options, pumice_model** model,
                                            pumice_error* error);
 PUMICE_API void pumice_model_destroy(pumice_model* model);
-
-/* A load that runs on its own thread. */
-typedef struct pumice_load pumice_load;
-
-/* Starts loading. What `source` points to must stay valid until the load is destroyed. options->progress is
- * called from the new thread. */
-PUMICE_API pumice_status pumice_load_start(pumice_device* device, const pumice_source* source,
-                                           const pumice_load_options* options, pumice_load** load,
-                                           pumice_error* error);
-/* Whether it has ended, successfully or not, and its progress in bytes; `done` and `total` may be NULL. Never
- * waits. */
-PUMICE_API bool pumice_load_poll(pumice_load* load, uint64_t* done, uint64_t* total);
-/* Asks it to stop, from any thread; pumice_load_finish then returns PUMICE_CANCELLED. */
-PUMICE_API void pumice_load_cancel(pumice_load* load);
-/* Waits for the end and returns the model. A second call returns PUMICE_INVALID_ARGUMENT. */
-PUMICE_API pumice_status pumice_load_finish(pumice_load* load, pumice_model** model, pumice_error* error);
-/* Cancels the load if it has not ended, and waits for it. */
-PUMICE_API void pumice_load_destroy(pumice_load* load);
 
 typedef struct pumice_model_info {
   size_t struct_size;
@@ -396,48 +306,206 @@ typedef struct pumice_model_info {
 PUMICE_API pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info,
                                                pumice_error* error);
 
-/* Special tokens are not text: the beginning of a text, its end, a role in a chat. A text that a player types
- * may spell one ("</s>"). Text stays text, wherever it is handed in: it never gives a special token, unless
- * PUMICE_PARSE_SPECIAL is set, or the text is pumice_request.before or after. */
-typedef enum pumice_tokenize_flags {
-  PUMICE_ADD_SPECIAL = 1,  /* the special tokens that the model expects around a text */
-  PUMICE_PARSE_SPECIAL = 2 /* special tokens that the text spells, such as "<|im_start|>" */
-} pumice_tokenize_flags;
+/* ---- sessions: a conversation with a decoder ---- */
 
-/* The tokens of a text. Writes at most `capacity` of them to `tokens`, and the number of all to `count`; it
- * is no error if they do not fit. `flags`: pumice_tokenize_flags, or 0. `tokens` may be NULL if capacity is
- * 0. */
-PUMICE_API pumice_status pumice_tokenize(const pumice_model* model, const char* text, uint32_t flags,
-                                         uint32_t* tokens, size_t capacity, size_t* count,
-                                         pumice_error* error);
-/* The text of tokens, without special ones. Zero-terminated and cut to `capacity` bytes; `count` is the
- * length of the whole text without the zero. */
-PUMICE_API pumice_status pumice_detokenize(const pumice_model* model, const uint32_t* tokens,
-                                           size_t token_count, char* text, size_t capacity, size_t* count,
-                                           pumice_error* error);
+typedef struct pumice_session pumice_session;
 
-typedef enum pumice_token_role {
-  PUMICE_ROLE_BEGIN = 1,     /* begins a text */
-  PUMICE_ROLE_END = 2,       /* each of them ends a text */
-  PUMICE_ROLE_UNKNOWN = 3,   /* stands for what the vocabulary lacks */
-  PUMICE_ROLE_PADDING = 4,   /* fills up to a length */
-  PUMICE_ROLE_SEPARATOR = 5, /* between two texts */
-  PUMICE_ROLE_MASK = 6       /* to be guessed */
-} pumice_token_role;
+typedef enum pumice_cache_type {
+  PUMICE_CACHE_F16 = 0,
+  PUMICE_CACHE_F32 = 1,
+  PUMICE_CACHE_Q8_0 = 2
+} pumice_cache_type;
 
-/* The tokens that have a role in this model, none or several, as its settings or its tokenizer name them.
- * `tokens`, `capacity` and `count` work as in pumice_tokenize. */
-PUMICE_API pumice_status pumice_role_tokens(const pumice_model* model, pumice_token_role role,
-                                            uint32_t* tokens, size_t capacity, size_t* count,
-                                            pumice_error* error);
-/* The token that the vocabulary spells so, special or not: "<|im_end|>". PUMICE_NOT_FOUND if there is none.
+typedef enum pumice_event_type {
+  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty: a character may not be complete yet, or the text be
+                             the beginning of a stop string */
+  PUMICE_EVENT_END =
+      2, /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
+  PUMICE_EVENT_PART = 3 /* only of an answer to a chat, whose other events have no text: see `part` */
+} pumice_event_type;
+
+/* What a piece of an answer belongs to. What cannot be read as thinking or as a call is content, as it is. */
+typedef enum pumice_part {
+  PUMICE_PART_NONE = 0,
+  PUMICE_PART_CONTENT = 1,  /* `text` comes next in the content */
+  PUMICE_PART_THINKING = 2, /* `text` comes next in what the model thinks before it answers */
+  PUMICE_PART_TOOL_CALL = 3 /* a whole call: `name`, `text` (its arguments, a JSON object), and `id` */
+} pumice_part;
+
+typedef enum pumice_finish_reason {
+  PUMICE_FINISH_NONE = 0,
+  PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event, or a stop string */
+  PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
+  PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
+  PUMICE_FINISH_CANCELLED = 4 /* pumice_work_cancel, pumice_work_cancel */
+} pumice_finish_reason;
+
+/* How probable a token was, before biases, penalties and temperature. */
+typedef struct pumice_token_probability {
+  uint32_t token;
+  float log_probability; /* the natural logarithm, at most 0 */
+} pumice_token_probability;
+
+/* In Pumice's memory, with all that it points to: valid until the callback returns, or with
+ * pumice_session_poll until the next call with this session. */
+typedef struct pumice_event {
+  pumice_event_type type;
+  uint32_t token;    /* of PUMICE_EVENT_TOKEN */
+  uint32_t position; /* of the token in the conversation, from 0 */
+  pumice_finish_reason finish_reason;
+  const char* text; /* what the token adds to the text; never NULL */
+  /* With pumice_sampling.log_probabilities: the token's, and those of the most probable tokens, the most
+   * probable first. Otherwise 0 and none. */
+  float log_probability;
+  uint32_t top_count;
+  const pumice_token_probability* top;
+  uint32_t text_id; /* of a batch: what pumice_batch_add returned */
+  uint32_t reused; /* tokens of the text's prompt that were not computed, because the session had read them */
+  pumice_part part; /* of PUMICE_EVENT_PART */
+  const char* name; /* of a tool call; never NULL */
+  const char* id;   /* of a tool call, if the model writes one; never NULL */
+} pumice_event;
+
+/* Called during the functions that run a session, and when it is saved, suspended or discarded, by the thread
+ * that calls them. With this session, it may call pumice_work_cancel and pumice_session_tokens, and
+ * pumice_session_destroy: that cancels the text, and takes effect when the function that runs returns. All
+ * others return PUMICE_NOT_READY. */
+typedef void (*pumice_event_function)(void* user, const pumice_event* event);
+
+/* A range of a buffer of your program. The buffer must have TRANSFER_SRC (for inputs) or TRANSFER_DST (for
+ * outputs) usage, belong to the same VkDevice and the queue family that Pumice uses, and outlive the object
+ * that it is given to. */
+typedef struct pumice_buffer {
+  VkBuffer buffer;
+  uint64_t offset; /* a multiple of 4 */
+  uint64_t bytes;
+} pumice_buffer;
+
+typedef struct pumice_session_options {
+  size_t struct_size;
+  uint32_t context; /* most tokens of the conversation, at least 2; 0: the model's own, at most 4,096 */
+  /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
+   * which helps with small time budgets, but make reading a prompt slower. */
+  uint32_t chunk;
+  pumice_cache_type cache;
+  pumice_event_function on_event; /* NULL: fetch events with pumice_session_poll */
+  void* user;
+  /* Runs each kind of step a few times while the session is created, which takes some tenths of a second.
+   * Then even the first slices stay within their budgets. If false, the costs of steps are learned while
+   * slices run. */
+  bool warm_up;
+  uint32_t threads; /* threads that compile kernels, including the calling one; 0: 1 */
+  /* Called from time to time by the thread that creates the session, with the steps that are done and their
+   * number: two for each kernel, because some drivers compile it when it is made, others when it first runs.
+   * If it returns false, creating ends with PUMICE_CANCELLED after at most one more kernel. May be NULL. */
+  bool (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
+  pumice_buffer
+      logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
+  /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
+   * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
+   * been loaded with pumice_load_options.sees. */
+  uint32_t pictures;
+  uint32_t reserved; /* 0 */
+} pumice_session_options;
+
+PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
+                                               pumice_session** session, pumice_error* error);
+
+/* Waits for everything that Pumice has submitted. Command buffers with recorded slices must have finished, or
+ * must not be submitted any more. */
+PUMICE_API void pumice_session_destroy(pumice_session* session);
+
+/* Added to the logit of a token before anything else. -INFINITY: the token is never chosen. */
+typedef struct pumice_logit_bias {
+  uint32_t token;
+  float bias; /* not NaN */
+} pumice_logit_bias;
+
+/* How tokens are chosen. With all fields zero, the most probable token. Applied in this order; see also
+ * runtime/README.md. A value outside of its range is an error. */
+typedef struct pumice_sampling {
+  size_t struct_size;
+  float temperature;    /* logits are divided by it; 0 to 1000; 0: always the most probable token */
+  uint32_t top_k;       /* only the k most probable tokens, k at most 2^30; 0: all */
+  float typical_p;      /* only the most typical tokens with this total probability; 0 to 1; 0: all */
+  float top_p;          /* only the most probable tokens with this total probability; 0 to 1; 0: all */
+  float min_p;          /* only tokens with at least this share of the largest probability; 0 to 1; 0: all */
+  float repeat_penalty; /* divides positive logits and multiplies negative ones, of tokens among the last
+                           `repeat_window`; 0.01 to 100; 0: 1, off */
+  /* Subtracted from a logit for each time that its token occurs there; -100 to 100. */
+  float frequency_penalty;
+  float presence_penalty;                /* subtracted once if it occurs there; -100 to 100 */
+  uint32_t repeat_window;                /* tokens, at most 4,096; 0: 64 */
+  uint64_t seed;                         /* the same seed, prompt and device give the same text */
+  const uint32_t* stop_tokens;           /* end the text, in addition to the model's own */
+  size_t stop_token_count;               /* with the model's own, at most 16 different ones */
+  const uint32_t* banned_tokens;         /* are never chosen */
+  size_t banned_token_count;             /* with the biases, at most 1,024 different ones */
+  const pumice_logit_bias* logit_biases; /* those of the same token are added up */
+  size_t logit_bias_count;
+  /* If not 0, events have the log-probabilities of their token and of so many most probable ones; at most 64.
+   */
+  size_t log_probabilities;
+} pumice_sampling;
+
+typedef struct pumice_chat pumice_chat;
+
+typedef struct pumice_request {
+  size_t struct_size;
+  /* Added to the conversation in this order; at its beginning, between the special tokens that the model
+   * expects around a text. `text` is text: what a player types. `before` and `after` are your own: the
+   * special tokens that they spell become those tokens, as the marks of a chat model must. Any of them may be
+   * NULL. */
+  const char* before;
+  const char* text;
+  const char* after;
+  const uint32_t* tokens; /* added after them */
+  size_t token_count;
+  bool anew;           /* replace the whole conversation; a common beginning is not computed again */
+  bool ignore_end;     /* do not stop at the model's own end tokens */
+  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
+  const pumice_sampling* sampling; /* NULL: the most probable token each time */
+  /* Strings that end the text. It ends before the first of them. The conversation keeps the token that
+   * completes the string. At most 64 of them, none empty. */
+  const char* const* stops;
+  size_t stop_count;
+  /* Answer this chat, of the same model: its messages are the whole prompt, in place of the conversation and
+   * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
+   * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
+   * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
+   * nothing came.
+   *
+   * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
+   * pumice_session_tokens are numbers from 2^31 on. A conversation with pictures cannot be saved. A batch
+   * answers a chat with pictures if a session has looked at all of them, in the same chat. */
+  pumice_chat* chat;
+} pumice_request;
+
+/* Starts a request without computing anything yet. A text that was being generated ends where it is, without
+ * an event, and events that were not polled are dropped.
+ *
+ * Without text and tokens, it goes on with the conversation; in an empty one, and with `anew`, that is
+ * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
+ * another token: leave something out, and begin `anew`. A chat with several turns has to leave room for an
+ * answer: max_tokens, or else 512, but no more than a quarter of the context (of max_tokens, half): call
+ * pumice_chat_forget until it does. PUMICE_NOT_READY while a recorded slice has not finished. */
+PUMICE_API pumice_status pumice_session_generate(pumice_session* session, const pumice_request* request,
+                                                 pumice_error* error);
+
+/* Reads the prompt and generates to the end. With nothing to do (there was no request, or its text has
+ * ended), returns PUMICE_OK at once, without an event. A context that fills up is no error: the text ends
+ * with PUMICE_FINISH_CONTEXT. PUMICE_CANCELLED after pumice_work_cancel. */
+PUMICE_API pumice_status pumice_session_run(pumice_session* session, pumice_error* error);
+
+/* The next event; NULL: there is none now. Never waits for the device. For sessions without on_event. */
+PUMICE_API const pumice_event* pumice_session_poll(pumice_session* session);
+
+/* The conversation so far: prompts and generated tokens. `capacity` and `count` work as in
+ * pumice_model_tokenize.
  */
-PUMICE_API pumice_status pumice_find_token(const pumice_model* model, const char* name, uint32_t* token,
-                                           pumice_error* error);
-/* Whether a token is special, and how the vocabulary spells it; `special` may be NULL. `name`, `capacity` and
- * `count` work as in pumice_detokenize. */
-PUMICE_API pumice_status pumice_token_name(const pumice_model* model, uint32_t token, bool* special,
-                                           char* name, size_t capacity, size_t* count, pumice_error* error);
+PUMICE_API pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens,
+                                               size_t capacity, size_t* count, pumice_error* error);
 
 /* ---- chats: messages, which a model's template makes a prompt of ---- */
 
@@ -451,8 +519,6 @@ PUMICE_API pumice_status pumice_token_name(const pumice_model* model, uint32_t t
  * A chat belongs to no session, and takes no memory of a device. One thread at a time uses it, with the
  * session or the batch that answers it. While it is being answered, it cannot be changed (PUMICE_NOT_READY).
  */
-typedef struct pumice_chat pumice_chat;
-
 typedef enum pumice_thinking {
   PUMICE_THINKING_DEFAULT = 0, /* as the template has it */
   PUMICE_THINKING_OFF =
@@ -526,7 +592,7 @@ PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, 
 /* The conversation as JSON, and one from JSON in its place: {"messages": [{"role": "user", "content":
  * "Hi"}]}, with members for "tools" and the other variables. It is what `pumice template --messages` reads.
  * Reading keeps the chat's own variables where the JSON has none. `capacity` and `count` work as in
- * pumice_detokenize. */
+ * pumice_model_detokenize. */
 PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
 PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
                                            size_t* count, pumice_error* error);
@@ -539,247 +605,15 @@ PUMICE_API pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice
 PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity,
                                             size_t* count, pumice_error* error);
 
-/* ---- sessions: a conversation with a decoder ---- */
+/* ======== The rest ======== */
 
-typedef struct pumice_session pumice_session;
+/* ---- work: what runs in slices ---- */
 
-typedef enum pumice_cache_type {
-  PUMICE_CACHE_F16 = 0,
-  PUMICE_CACHE_F32 = 1,
-  PUMICE_CACHE_Q8_0 = 2
-} pumice_cache_type;
-
-typedef enum pumice_event_type {
-  PUMICE_EVENT_TOKEN = 1, /* a token; `text` may be empty: a character may not be complete yet, or the text be
-                             the beginning of a stop string */
-  PUMICE_EVENT_END =
-      2, /* the text has ended: see `finish_reason`; `text` is the rest of the text that no token event had */
-  PUMICE_EVENT_PART = 3 /* only of an answer to a chat, whose other events have no text: see `part` */
-} pumice_event_type;
-
-/* What a piece of an answer belongs to. What cannot be read as thinking or as a call is content, as it is. */
-typedef enum pumice_part {
-  PUMICE_PART_NONE = 0,
-  PUMICE_PART_CONTENT = 1,  /* `text` comes next in the content */
-  PUMICE_PART_THINKING = 2, /* `text` comes next in what the model thinks before it answers */
-  PUMICE_PART_TOOL_CALL = 3 /* a whole call: `name`, `text` (its arguments, a JSON object), and `id` */
-} pumice_part;
-
-typedef enum pumice_finish_reason {
-  PUMICE_FINISH_NONE = 0,
-  PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event, or a stop string */
-  PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
-  PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
-  PUMICE_FINISH_CANCELLED = 4 /* pumice_session_cancel, pumice_batch_cancel */
-} pumice_finish_reason;
-
-/* How probable a token was, before biases, penalties and temperature. */
-typedef struct pumice_token_probability {
-  uint32_t token;
-  float log_probability; /* the natural logarithm, at most 0 */
-} pumice_token_probability;
-
-/* In Pumice's memory, with all that it points to: valid until the callback returns, or with pumice_poll until
- * the next call with this session. */
-typedef struct pumice_event {
-  pumice_event_type type;
-  uint32_t token;    /* of PUMICE_EVENT_TOKEN */
-  uint32_t position; /* of the token in the conversation, from 0 */
-  pumice_finish_reason finish_reason;
-  const char* text; /* what the token adds to the text; never NULL */
-  /* With pumice_sampling.log_probabilities: the token's, and those of the most probable tokens, the most
-   * probable first. Otherwise 0 and none. */
-  float log_probability;
-  uint32_t top_count;
-  const pumice_token_probability* top;
-  uint32_t text_id; /* of a batch: what pumice_batch_add returned */
-  uint32_t reused; /* tokens of the text's prompt that were not computed, because the session had read them */
-  pumice_part part; /* of PUMICE_EVENT_PART */
-  const char* name; /* of a tool call; never NULL */
-  const char* id;   /* of a tool call, if the model writes one; never NULL */
-} pumice_event;
-
-/* Called during the functions that run a session, and when it is saved, suspended or discarded, by the thread
- * that calls them. With this session, it may call pumice_session_cancel and pumice_session_tokens, and
- * pumice_session_destroy: that cancels the text, and takes effect when the function that runs returns. All
- * others return PUMICE_NOT_READY. */
-typedef void (*pumice_event_function)(void* user, const pumice_event* event);
-
-/* A range of a buffer of your program. The buffer must have TRANSFER_SRC (for inputs) or TRANSFER_DST (for
- * outputs) usage, belong to the same VkDevice and the queue family that Pumice uses, and outlive the object
- * that it is given to. */
-typedef struct pumice_buffer {
-  VkBuffer buffer;
-  uint64_t offset; /* a multiple of 4 */
-  uint64_t bytes;
-} pumice_buffer;
-
-typedef struct pumice_session_options {
-  size_t struct_size;
-  uint32_t context; /* most tokens of the conversation, at least 2; 0: the model's own, at most 4,096 */
-  /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
-   * which helps with small time budgets, but make reading a prompt slower. */
-  uint32_t chunk;
-  pumice_cache_type cache;
-  pumice_event_function on_event; /* NULL: fetch events with pumice_poll */
-  void* user;
-  /* Runs each kind of step a few times while the session is created, which takes some tenths of a second.
-   * Then even the first slices stay within their budgets. If false, the costs of steps are learned while
-   * slices run. */
-  bool warm_up;
-  uint32_t threads; /* threads that compile kernels, including the calling one; 0: 1 */
-  /* Called from time to time by the thread that creates the session, with the steps that are done and their
-   * number: two for each kernel, because some drivers compile it when it is made, others when it first runs.
-   * If it returns false, creating ends with PUMICE_CANCELLED after at most one more kernel. May be NULL. */
-  bool (*progress)(void* user, uint64_t done, uint64_t total);
-  void* progress_user;
-  pumice_buffer
-      logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
-  /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
-   * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
-   * been loaded with pumice_load_options.sees. */
-  uint32_t pictures;
-  uint32_t reserved; /* 0 */
-} pumice_session_options;
-
-/* Device memory of a model and a session, or a batch, before anything is allocated; of a model in stages, of
- * all its devices together. The host needs only some KiB. */
-typedef struct pumice_memory_estimate {
-  size_t struct_size;
-  uint64_t weights; /* of the model, once for all its sessions; without experts in the host's memory */
-  uint64_t cache;   /* keys and values of the session, or of all texts of the batch */
-  uint64_t scratch; /* of its steps */
-  uint64_t loading; /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
-  uint64_t peak;    /* the most at a time, for the model and one session or batch */
-  bool fits;        /* peak is at most pumice_memory_report.available; of stages, on each device */
-  uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
-  uint64_t host;            /* of the host, for experts that lie there */
-} pumice_memory_estimate;
-
-/* Reads a model's header, and estimates the device memory of the model and one session with these options
- * (NULL: the defaults). */
-PUMICE_API pumice_status pumice_estimate_memory(pumice_device* device, const pumice_source* source,
-                                                const pumice_load_options* load,
-                                                const pumice_session_options* options,
-                                                pumice_memory_estimate* estimate, pumice_error* error);
-
-PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
-                                               pumice_session** session, pumice_error* error);
-
-/* Creates a session on a thread of its own. Compiling kernels takes some drivers seconds. */
-typedef struct pumice_start pumice_start;
-
-/* `options` is copied. options->progress is called from the new thread. */
-PUMICE_API pumice_status pumice_session_start(pumice_model* model, const pumice_session_options* options,
-                                              pumice_start** start, pumice_error* error);
-/* Whether it has ended, successfully or not, and its progress; `done` and `total` may be NULL. Never waits.
- */
-PUMICE_API bool pumice_start_poll(pumice_start* start, uint64_t* done, uint64_t* total);
-/* Asks it to stop, from any thread; pumice_start_finish then returns PUMICE_CANCELLED. */
-PUMICE_API void pumice_start_cancel(pumice_start* start);
-/* Waits for the end and returns the session. A second call returns PUMICE_INVALID_ARGUMENT. */
-PUMICE_API pumice_status pumice_start_finish(pumice_start* start, pumice_session** session,
-                                             pumice_error* error);
-/* Cancels it if it has not ended, and waits for it. */
-PUMICE_API void pumice_start_destroy(pumice_start* start);
-
-/* Creates another session with the same conversation. Its keys and values are copied on the device, not
- * computed again, so that several sessions can begin with the same long prompt. A text that `session`
- * generates goes on there, after the slices under way have been waited for (PUMICE_NOT_READY while a recorded
- * one has not finished); in the fork, pumice_generate goes on with the tokens so far. `options` is for the
- * fork, whose cache type must be that of `session`, and whose context must have room for the conversation (or
- * else PUMICE_CONTEXT_FULL); NULL: the options of `session`, without on_event, progress and logits. With
- * another context or chunk, a model whose layers see a window only computes a conversation again that is
- * longer. */
-PUMICE_API pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
-                                             pumice_session** fork, pumice_error* error);
-
-/* Waits for everything that Pumice has submitted. Command buffers with recorded slices must have finished, or
- * must not be submitted any more. */
-PUMICE_API void pumice_session_destroy(pumice_session* session);
-
-/* Added to the logit of a token before anything else. -INFINITY: the token is never chosen. */
-typedef struct pumice_logit_bias {
-  uint32_t token;
-  float bias; /* not NaN */
-} pumice_logit_bias;
-
-/* How tokens are chosen. With all fields zero, the most probable token. Applied in this order; see also
- * runtime/README.md. A value outside of its range is an error. */
-typedef struct pumice_sampling {
-  size_t struct_size;
-  float temperature;    /* logits are divided by it; 0 to 1000; 0: always the most probable token */
-  uint32_t top_k;       /* only the k most probable tokens, k at most 2^30; 0: all */
-  float typical_p;      /* only the most typical tokens with this total probability; 0 to 1; 0: all */
-  float top_p;          /* only the most probable tokens with this total probability; 0 to 1; 0: all */
-  float min_p;          /* only tokens with at least this share of the largest probability; 0 to 1; 0: all */
-  float repeat_penalty; /* divides positive logits and multiplies negative ones, of tokens among the last
-                           `repeat_window`; 0.01 to 100; 0: 1, off */
-  /* Subtracted from a logit for each time that its token occurs there; -100 to 100. */
-  float frequency_penalty;
-  float presence_penalty;                /* subtracted once if it occurs there; -100 to 100 */
-  uint32_t repeat_window;                /* tokens, at most 4,096; 0: 64 */
-  uint64_t seed;                         /* the same seed, prompt and device give the same text */
-  const uint32_t* stop_tokens;           /* end the text, in addition to the model's own */
-  size_t stop_token_count;               /* with the model's own, at most 16 different ones */
-  const uint32_t* banned_tokens;         /* are never chosen */
-  size_t banned_token_count;             /* with the biases, at most 1,024 different ones */
-  const pumice_logit_bias* logit_biases; /* those of the same token are added up */
-  size_t logit_bias_count;
-  /* If not 0, events have the log-probabilities of their token and of so many most probable ones; at most 64.
-   */
-  size_t log_probabilities;
-} pumice_sampling;
-
-typedef struct pumice_request {
-  size_t struct_size;
-  /* Added to the conversation in this order; at its beginning, between the special tokens that the model
-   * expects around a text. `text` is text: what a player types. `before` and `after` are your own: the
-   * special tokens that they spell become those tokens, as the marks of a chat model must. Any of them may be
-   * NULL. */
-  const char* before;
-  const char* text;
-  const char* after;
-  const uint32_t* tokens; /* added after them */
-  size_t token_count;
-  bool anew;           /* replace the whole conversation; a common beginning is not computed again */
-  bool ignore_end;     /* do not stop at the model's own end tokens */
-  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
-  const pumice_sampling* sampling; /* NULL: the most probable token each time */
-  /* Strings that end the text. It ends before the first of them. The conversation keeps the token that
-   * completes the string. At most 64 of them, none empty. */
-  const char* const* stops;
-  size_t stop_count;
-  /* Answer this chat, of the same model: its messages are the whole prompt, in place of the conversation and
-   * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
-   * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
-   * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
-   * nothing came.
-   *
-   * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
-   * pumice_session_tokens are numbers from 2^31 on. A conversation with pictures cannot be saved. A batch
-   * answers a chat with pictures if a session has looked at all of them, in the same chat. */
-  pumice_chat* chat;
-} pumice_request;
-
-/* Starts a request without computing anything yet. A text that was being generated ends where it is, without
- * an event, and events that were not polled are dropped.
- *
- * Without text and tokens, it goes on with the conversation; in an empty one, and with `anew`, that is
- * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
- * another token: leave something out, and begin `anew`. A chat with several turns has to leave room for an
- * answer: max_tokens, or else 512, but no more than a quarter of the context (of max_tokens, half): call
- * pumice_chat_forget until it does. PUMICE_NOT_READY while a recorded slice has not finished. */
-PUMICE_API pumice_status pumice_generate(pumice_session* session, const pumice_request* request,
-                                         pumice_error* error);
-
-/* Reads the prompt and generates to the end. With nothing to do (there was no request, or its text has
- * ended), returns PUMICE_OK at once, without an event. A context that fills up is no error: the text ends
- * with PUMICE_FINISH_CONTEXT. PUMICE_CANCELLED after pumice_session_cancel. */
-PUMICE_API pumice_status pumice_run(pumice_session* session, pumice_error* error);
-
-/* The next event; NULL: there is none now. Never waits for the device. For sessions without on_event. */
-PUMICE_API const pumice_event* pumice_poll(pumice_session* session);
+/* All that computes on the device can do so a slice at a time, in the time that a frame has left: sessions,
+ * batches, encoders, translators, transcribers and measurements. Each hands out its work, which is valid as
+ * long as the object and needs no destroying. Whatever the budgets, the results are the same as those of the
+ * functions that run to the end, bit for bit. */
+typedef struct pumice_work pumice_work;
 
 /* A slice, and what is known of earlier ones. Times are measured on the device. */
 typedef struct pumice_slice {
@@ -789,7 +623,7 @@ typedef struct pumice_slice {
   float expected_us;   /* expected time of this slice: about as many slices take longer as take less */
   float largest_us;    /* expected time of the largest dispatch of the current step. A slice has at least one
                           dispatch, so it may take this long even if the budget is smaller */
-  uint64_t finished;   /* slices of this session that are known to have finished, those of warm_up too */
+  uint64_t finished;   /* slices of this work that are known to have finished, those of warm_up too */
   float measured_us;   /* time of the last of them; 0: unknown, the device has no timestamps */
   float predicted_us;  /* expected time of that slice */
 } pumice_slice;
@@ -808,39 +642,237 @@ typedef struct pumice_sync {
 
 /* Submits a slice: as much of the current and following steps as runs within `budget_us` of device time, by
  * all that was learned from earlier slices, with a margin for how much the latest ones varied. Does not wait
- * for the device. Delivers the events of slices that have finished. Submits at least one dispatch while there
- * is work, unless four slices are in flight already, or a model in stages waits for one. Whatever the
- * budgets, the text is the same as that of pumice_run, bit for bit. `sync` and `slice` may be NULL; the
- * semaphores of `sync` are signalled even if there is nothing to submit. */
-PUMICE_API pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
-                                        pumice_slice* slice, pumice_error* error);
+ * for the device. Calls the callbacks for slices that have finished. Submits at least one dispatch while
+ * there is work, unless four slices are in flight already, or a model in stages waits for one. `sync` and
+ * `slice` may be NULL; the semaphores of `sync` are signalled even if there is nothing to submit. */
+PUMICE_API pumice_status pumice_work_advance(pumice_work* work, float budget_us, const pumice_sync* sync,
+                                             pumice_slice* slice, pumice_error* error);
 
 /* The same, but records the slice into a command buffer of your program. It must be a primary command buffer
  * in the recording state, outside of a render pass, of the queue family that Pumice uses. Submit it once, to
  * the queue that Pumice uses, before the command buffers of later slices. Pumice notices by itself when it
  * has run. Afterwards, the compute pipeline, its descriptor sets and push constants are others than before.
  */
-PUMICE_API pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer,
-                                       float budget_us, pumice_slice* slice, pumice_error* error);
+PUMICE_API pumice_status pumice_work_record(pumice_work* work, VkCommandBuffer command_buffer,
+                                            float budget_us, pumice_slice* slice, pumice_error* error);
 
 /* Forgets recorded slices whose command buffers will not be submitted, and waits for slices that were. The
  * steps that they belong to start again. */
-PUMICE_API pumice_status pumice_discard(pumice_session* session, pumice_error* error);
+PUMICE_API pumice_status pumice_work_discard(pumice_work* work, pumice_error* error);
 
-/* Stops the text that is being generated, after at most one more submission. pumice_run, or else the next
- * pumice_advance or pumice_record, returns PUMICE_CANCELLED once. The conversation keeps its tokens so far,
- * and the session can be used further. Only the text that there is now: pumice_generate forgets what was
- * cancelled before it, and with nothing to cancel nothing happens. */
-PUMICE_API void pumice_session_cancel(pumice_session* session);
+/* Stops what is under way, after at most one more submission. The function that runs to the end, or else the
+ * next pumice_work_advance or pumice_work_record, returns PUMICE_CANCELLED once, and the object can be used
+ * further. Only what there is now: what begins afterwards forgets it, and with nothing to cancel nothing
+ * happens. From any thread, until the destroy function of the object begins. */
+PUMICE_API void pumice_work_cancel(pumice_work* work);
 
-/* The conversation so far: prompts and generated tokens. `capacity` and `count` work as in pumice_tokenize.
+/* Generates a slice at a time. After cancelling, the conversation keeps its tokens so far. */
+PUMICE_API pumice_work* pumice_session_work(pumice_session* session);
+
+/* ---- in the background: loading models and creating sessions on threads of their own ---- */
+
+/* A load that runs on its own thread. */
+typedef struct pumice_load pumice_load;
+
+/* Starts loading. What `source` points to must stay valid until the load is destroyed. options->progress is
+ * called from the new thread. */
+PUMICE_API pumice_status pumice_load_start(pumice_device* device, const pumice_source* source,
+                                           const pumice_load_options* options, pumice_load** load,
+                                           pumice_error* error);
+/* Whether it has ended, successfully or not, and its progress in bytes; `done` and `total` may be NULL. Never
+ * waits. */
+PUMICE_API bool pumice_load_poll(pumice_load* load, uint64_t* done, uint64_t* total);
+/* Asks it to stop, from any thread; pumice_load_finish then returns PUMICE_CANCELLED. */
+PUMICE_API void pumice_load_cancel(pumice_load* load);
+/* Waits for the end and returns the model. A second call returns PUMICE_INVALID_ARGUMENT. */
+PUMICE_API pumice_status pumice_load_finish(pumice_load* load, pumice_model** model, pumice_error* error);
+/* Cancels the load if it has not ended, and waits for it. */
+PUMICE_API void pumice_load_destroy(pumice_load* load);
+
+/* Creates a session on a thread of its own. Compiling kernels takes some drivers seconds. */
+typedef struct pumice_session_creation pumice_session_creation;
+
+/* `options` is copied. options->progress is called from the new thread. */
+PUMICE_API pumice_status pumice_session_creation_start(pumice_model* model,
+                                                       const pumice_session_options* options,
+                                                       pumice_session_creation** creation,
+                                                       pumice_error* error);
+/* Whether it has ended, successfully or not, and its progress; `done` and `total` may be NULL. Never waits.
  */
-PUMICE_API pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens,
-                                               size_t capacity, size_t* count, pumice_error* error);
+PUMICE_API bool pumice_session_creation_poll(pumice_session_creation* creation, uint64_t* done,
+                                             uint64_t* total);
+/* Asks it to stop, from any thread; pumice_session_creation_finish then returns PUMICE_CANCELLED. */
+PUMICE_API void pumice_session_creation_cancel(pumice_session_creation* creation);
+/* Waits for the end and returns the session. A second call returns PUMICE_INVALID_ARGUMENT. */
+PUMICE_API pumice_status pumice_session_creation_finish(pumice_session_creation* creation,
+                                                        pumice_session** session, pumice_error* error);
+/* Cancels it if it has not ended, and waits for it. */
+PUMICE_API void pumice_session_creation_destroy(pumice_session_creation* creation);
+
+/* ---- your program's Vulkan device and memory ---- */
+
+/* What Pumice can use of a physical device: for programs that make the VkDevice themselves. */
+typedef struct pumice_features pumice_features;
+
+/* `chain` is what you want yourself: your VkDeviceCreateInfo.pNext, or NULL. Features whose structures are
+ * there are switched on in them; the structures of others are put before it. It must stay as it is until
+ * pumice_features_destroy. PUMICE_UNSUPPORTED if Pumice cannot use the device; the message says why. */
+PUMICE_API pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_proc_addr,
+                                                VkInstance instance, VkPhysicalDevice physical_device,
+                                                void* chain, pumice_features** features, pumice_error* error);
+PUMICE_API void pumice_features_destroy(pumice_features* features);
+/* For VkDeviceCreateInfo.pNext, and for pumice_vulkan.features. Valid until pumice_features_destroy. */
+PUMICE_API const void* pumice_features_chain(const pumice_features* features);
+/* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. */
+PUMICE_API const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count);
+
+/* A Vulkan device that your program made and owns. All handles must outlive everything that is created from
+ * the pumice_device. */
+struct pumice_vulkan {
+  size_t struct_size;                                   /* sizeof(pumice_vulkan) */
+  pumice_get_instance_proc_addr get_instance_proc_addr; /* of the loader that made the instance; needed */
+  VkInstance instance;                                  /* made for Vulkan 1.2 or newer */
+  VkPhysicalDevice physical_device;
+  VkDevice device;
+  uint32_t queue_family; /* of `queue`; it must support compute */
+  VkQueue queue;
+  /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
+   * no feature that is not enabled there. timelineSemaphore is required. For each other feature that would
+   * make kernels faster on this device, a warning in the log says what its absence costs: CPUs need
+   * bufferDeviceAddress; GPUs subgroupSizeControl with computeFullSubgroups, shaderIntegerDotProduct, and
+   * cooperative matrices with vulkanMemoryModel and shaderFloat16. Without a warning, newer CPU drivers use
+   * storageBuffer16BitAccess with shaderFloat16. pumice_features_create makes such a chain. */
+  const void* features;
+  const char* const* extensions;
+  uint32_t extension_count;
+  /* Called around every use of the queue, by the thread that uses it. Set both or neither. Pumice never calls
+   * lock_queue again before unlock_queue on the same thread. */
+  void* lock_user;
+  void (*lock_queue)(void* lock_user);
+  void (*unlock_queue)(void* lock_user);
+};
+
+/* A range of device memory that your program gives to Pumice. */
+typedef struct pumice_memory {
+  VkDeviceMemory memory;
+  uint64_t offset; /* where the range begins in it */
+  void* handle;    /* for your own use in free and map; may be NULL */
+} pumice_memory;
+
+typedef struct pumice_memory_request {
+  uint64_t bytes;
+  uint64_t alignment;        /* of the offset */
+  uint32_t memory_type_bits; /* the memory types that are allowed, a bit for each */
+  uint32_t memory_type;      /* the one of them that Pumice prefers */
+  bool host_visible;   /* the memory type must be host-visible and host-coherent; the memory will be mapped */
+  bool device_address; /* VkMemoryAllocateFlagsInfo: VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT */
+} pumice_memory_request;
+
+/* Allocates device memory in place of vkAllocateMemory. Called from every thread that calls Pumice, possibly
+ * from several at the same time. */
+struct pumice_allocator {
+  size_t struct_size;
+  void* user;
+  /* Fills `memory`. PUMICE_OUT_OF_MEMORY, or another failure, is passed on to the caller. */
+  pumice_status (*allocate)(void* user, const pumice_memory_request* request, pumice_memory* memory);
+  void (*free)(void* user, const pumice_memory* memory);
+  /* Returns the host address of the first byte of the range, valid until it is freed; NULL: mapping failed.
+   */
+  void* (*map)(void* user, const pumice_memory* memory);
+};
+
+/* The Vulkan handles of a device, for example to make semaphores and buffers. `features` and `extensions` are
+ * NULL. Call the lock functions around your own uses of the queue. Valid until the device and everything
+ * created from it is destroyed. */
+PUMICE_API pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan,
+                                              pumice_error* error);
+
+/* ---- memory, before it is allocated ---- */
+
+/* Device memory of a model and a session, or a batch, before anything is allocated; of a model in stages, of
+ * all its devices together. The host needs only some KiB. */
+typedef struct pumice_memory_estimate {
+  size_t struct_size;
+  uint64_t weights; /* of the model, once for all its sessions; without experts in the host's memory */
+  uint64_t cache;   /* keys and values of the session, or of all texts of the batch */
+  uint64_t scratch; /* of its steps */
+  uint64_t loading; /* taken during loading only, beyond `cache` + `scratch`; freed afterwards */
+  uint64_t peak;    /* the most at a time, for the model and one session or batch */
+  bool fits;        /* peak is at most pumice_memory_report.available; of stages, on each device */
+  uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
+  uint64_t host;            /* of the host, for experts that lie there */
+} pumice_memory_estimate;
+
+/* Reads a model's header, and estimates the device memory of the model and one session with these options
+ * (NULL: the defaults). */
+PUMICE_API pumice_status pumice_session_estimate_memory(pumice_device* device, const pumice_source* source,
+                                                        const pumice_load_options* load,
+                                                        const pumice_session_options* options,
+                                                        pumice_memory_estimate* estimate,
+                                                        pumice_error* error);
+
+/* ---- tokens ---- */
+
+/* Special tokens are not text: the beginning of a text, its end, a role in a chat. A text that a player types
+ * may spell one ("</s>"). Text stays text, wherever it is handed in: it never gives a special token, unless
+ * PUMICE_PARSE_SPECIAL is set, or the text is pumice_request.before or after. */
+typedef enum pumice_tokenize_flags {
+  PUMICE_ADD_SPECIAL = 1,  /* the special tokens that the model expects around a text */
+  PUMICE_PARSE_SPECIAL = 2 /* special tokens that the text spells, such as "<|im_start|>" */
+} pumice_tokenize_flags;
+
+/* The tokens of a text. Writes at most `capacity` of them to `tokens`, and the number of all to `count`; it
+ * is no error if they do not fit. `flags`: pumice_tokenize_flags, or 0. `tokens` may be NULL if capacity is
+ * 0. */
+PUMICE_API pumice_status pumice_model_tokenize(const pumice_model* model, const char* text, uint32_t flags,
+                                               uint32_t* tokens, size_t capacity, size_t* count,
+                                               pumice_error* error);
+/* The text of tokens, without special ones. Zero-terminated and cut to `capacity` bytes; `count` is the
+ * length of the whole text without the zero. */
+PUMICE_API pumice_status pumice_model_detokenize(const pumice_model* model, const uint32_t* tokens,
+                                                 size_t token_count, char* text, size_t capacity,
+                                                 size_t* count, pumice_error* error);
+
+typedef enum pumice_token_role {
+  PUMICE_ROLE_BEGIN = 1,     /* begins a text */
+  PUMICE_ROLE_END = 2,       /* each of them ends a text */
+  PUMICE_ROLE_UNKNOWN = 3,   /* stands for what the vocabulary lacks */
+  PUMICE_ROLE_PADDING = 4,   /* fills up to a length */
+  PUMICE_ROLE_SEPARATOR = 5, /* between two texts */
+  PUMICE_ROLE_MASK = 6       /* to be guessed */
+} pumice_token_role;
+
+/* The tokens that have a role in this model, none or several, as its settings or its tokenizer name them.
+ * `tokens`, `capacity` and `count` work as in pumice_model_tokenize. */
+PUMICE_API pumice_status pumice_model_role_tokens(const pumice_model* model, pumice_token_role role,
+                                                  uint32_t* tokens, size_t capacity, size_t* count,
+                                                  pumice_error* error);
+/* The token that the vocabulary spells so, special or not: "<|im_end|>". PUMICE_NOT_FOUND if there is none.
+ */
+PUMICE_API pumice_status pumice_model_find_token(const pumice_model* model, const char* name, uint32_t* token,
+                                                 pumice_error* error);
+/* Whether a token is special, and how the vocabulary spells it; `special` may be NULL. `name`, `capacity` and
+ * `count` work as in pumice_model_detokenize. */
+PUMICE_API pumice_status pumice_model_token_name(const pumice_model* model, uint32_t token, bool* special,
+                                                 char* name, size_t capacity, size_t* count,
+                                                 pumice_error* error);
+
+/* ---- conversations: fork, save, suspend ---- */
+
+/* Creates another session with the same conversation. Its keys and values are copied on the device, not
+ * computed again, so that several sessions can begin with the same long prompt. A text that `session`
+ * generates goes on there, after the slices under way have been waited for (PUMICE_NOT_READY while a recorded
+ * one has not finished); in the fork, pumice_session_generate goes on with the tokens so far. `options` is
+ * for the fork, whose cache type must be that of `session`, and whose context must have room for the
+ * conversation (or else PUMICE_CONTEXT_FULL); NULL: the options of `session`, without on_event, progress and
+ * logits. With another context or chunk, a model whose layers see a window only computes a conversation again
+ * that is longer. */
+PUMICE_API pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
+                                             pumice_session** fork, pumice_error* error);
 
 /* Saves the conversation with its keys and values to a file, and restores it, into any session of the same
  * model and cache type whose context it fits. A damaged or foreign file is an error. A text that was being
- * generated ends. Continue with pumice_generate.
+ * generated ends. Continue with pumice_session_generate.
  * Saving replaces an older file only when the new one is complete. A symbolic link stays, and the file that
  * it leads to is replaced; a device or a pipe is written as it is; a folder or a write-protected file is an
  * error. */
@@ -886,8 +918,8 @@ typedef struct pumice_batch_options {
   void* progress_user;
 } pumice_batch_options;
 
-/* As pumice_estimate_memory, for the model and one batch with these options. */
-PUMICE_API pumice_status pumice_estimate_batch_memory(pumice_device* device, const pumice_source* source,
+/* As pumice_session_estimate_memory, for the model and one batch with these options. */
+PUMICE_API pumice_status pumice_batch_estimate_memory(pumice_device* device, const pumice_source* source,
                                                       const pumice_load_options* load,
                                                       const pumice_batch_options* options,
                                                       pumice_memory_estimate* estimate, pumice_error* error);
@@ -912,21 +944,13 @@ PUMICE_API pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, p
  * added. PUMICE_NOT_READY while a recorded slice has not finished. */
 PUMICE_API pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error);
 
-/* The same a slice at a time, in the time that a frame has left. They work like pumice_advance, pumice_record
- * and pumice_discard; slice.active: there is a text that has not ended. */
-PUMICE_API pumice_status pumice_batch_advance(pumice_batch* batch, float budget_us, const pumice_sync* sync,
-                                              pumice_slice* slice, pumice_error* error);
-PUMICE_API pumice_status pumice_batch_record(pumice_batch* batch, VkCommandBuffer command_buffer,
-                                             float budget_us, pumice_slice* slice, pumice_error* error);
-PUMICE_API pumice_status pumice_batch_discard(pumice_batch* batch, pumice_error* error);
-
 /* The next event of any text, see pumice_event.text_id; NULL: there is none now. Valid until the next call
  * with this batch. */
 PUMICE_API const pumice_event* pumice_batch_poll(pumice_batch* batch);
 
-/* Stops all texts that are being generated, after at most one more submission: pumice_batch_step, or else the
- * next pumice_batch_advance or pumice_batch_record, returns PUMICE_CANCELLED once. */
-PUMICE_API void pumice_batch_cancel(pumice_batch* batch);
+/* Runs them a slice at a time. slice.active: there is a text that has not ended. Cancelling ends all of them:
+ * pumice_batch_step, or else the next slice, returns PUMICE_CANCELLED once. */
+PUMICE_API pumice_work* pumice_batch_work(pumice_batch* batch);
 
 /* ---- encoders ---- */
 
@@ -969,32 +993,24 @@ typedef struct pumice_input {
 } pumice_input;
 
 /* Runs inputs in one step and waits. Writes the result, f32[rows, columns], input after input, to `values`:
- * at most `capacity` floats, and the number of all to `count`. PUMICE_CANCELLED after pumice_encoder_cancel.
+ * at most `capacity` floats, and the number of all to `count`. PUMICE_CANCELLED after pumice_work_cancel.
  * `values` may be NULL if capacity is 0. */
-PUMICE_API pumice_status pumice_encode(pumice_encoder* encoder, const pumice_input* inputs,
-                                       size_t input_count, float* values, size_t capacity, size_t* count,
-                                       pumice_error* error);
+PUMICE_API pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input* inputs,
+                                               size_t input_count, float* values, size_t capacity,
+                                               size_t* count, pumice_error* error);
 
-/* The same a slice at a time: call pumice_encode_begin with the inputs, then pumice_encode_advance or
- * pumice_encode_record until slice.active is false, then pumice_encode_read. They work like the functions of
- * sessions. */
-PUMICE_API pumice_status pumice_encode_begin(pumice_encoder* encoder, const pumice_input* inputs,
-                                             size_t input_count, pumice_error* error);
-PUMICE_API pumice_status pumice_encode_advance(pumice_encoder* encoder, float budget_us,
-                                               const pumice_sync* sync, pumice_slice* slice,
-                                               pumice_error* error);
-PUMICE_API pumice_status pumice_encode_record(pumice_encoder* encoder, VkCommandBuffer command_buffer,
-                                              float budget_us, pumice_slice* slice, pumice_error* error);
-/* Like pumice_discard: the inputs start again. */
-PUMICE_API pumice_status pumice_encode_discard(pumice_encoder* encoder, pumice_error* error);
-PUMICE_API pumice_status pumice_encode_read(pumice_encoder* encoder, float* values, size_t capacity,
-                                            size_t* count, pumice_error* error);
-PUMICE_API void pumice_encoder_cancel(pumice_encoder* encoder);
+/* The same a slice at a time: pumice_encoder_begin with the inputs, then slices of pumice_encoder_work until
+ * slice.active is false, then pumice_encoder_read. After a discard the inputs start again. */
+PUMICE_API pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* inputs,
+                                              size_t input_count, pumice_error* error);
+PUMICE_API pumice_work* pumice_encoder_work(pumice_encoder* encoder);
+PUMICE_API pumice_status pumice_encoder_read(pumice_encoder* encoder, float* values, size_t capacity,
+                                             size_t* count, pumice_error* error);
 
 /* Writes a row for each of `count` texts to `values`, f32[count, columns], in as many steps as needed. The
  * encoder's output must be one with a row for each input. */
-PUMICE_API pumice_status pumice_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
-                                      float* values, pumice_error* error);
+PUMICE_API pumice_status pumice_encoder_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
+                                              float* values, pumice_error* error);
 
 /* ---- translators: an encoder with a decoder ---- */
 
@@ -1017,33 +1033,26 @@ PUMICE_API pumice_status pumice_translator_create(pumice_model* model,
 PUMICE_API void pumice_translator_destroy(pumice_translator* translator);
 /* Translates a text and waits. Writes the translation, zero-terminated and cut to `capacity` bytes; `count`
  * is the length of the whole translation without the zero, and may be NULL. PUMICE_CANCELLED after
- * pumice_translator_cancel. */
-PUMICE_API pumice_status pumice_translate(pumice_translator* translator, const char* text, char* translation,
-                                          size_t capacity, size_t* count, pumice_error* error);
+ * pumice_work_cancel. */
+PUMICE_API pumice_status pumice_translator_translate(pumice_translator* translator, const char* text,
+                                                     char* translation, size_t capacity, size_t* count,
+                                                     pumice_error* error);
 /* The same for any input that the encoder reads, such as a picture, which becomes its caption. */
-PUMICE_API pumice_status pumice_translate_input(pumice_translator* translator, const pumice_input* input,
-                                                char* translation, size_t capacity, size_t* count,
-                                                pumice_error* error);
+PUMICE_API pumice_status pumice_translator_translate_input(pumice_translator* translator,
+                                                           const pumice_input* input, char* translation,
+                                                           size_t capacity, size_t* count,
+                                                           pumice_error* error);
 
-/* The same a slice at a time: call pumice_translate_begin with the input (a text, or any other), then
- * pumice_translate_advance or pumice_translate_record until slice.active is false, then
- * pumice_translate_read. They work like the functions of sessions. Each token of a translation with beams, or
- * of a model whose settings have rules for tokens, is chosen by the call that finds its step finished; until
- * then there is nothing to submit, and slice.dispatches is 0. */
-PUMICE_API pumice_status pumice_translate_begin(pumice_translator* translator, const pumice_input* input,
-                                                pumice_error* error);
-PUMICE_API pumice_status pumice_translate_advance(pumice_translator* translator, float budget_us,
-                                                  const pumice_sync* sync, pumice_slice* slice,
-                                                  pumice_error* error);
-PUMICE_API pumice_status pumice_translate_record(pumice_translator* translator,
-                                                 VkCommandBuffer command_buffer, float budget_us,
-                                                 pumice_slice* slice, pumice_error* error);
-/* Like pumice_discard: the translation starts again. */
-PUMICE_API pumice_status pumice_translate_discard(pumice_translator* translator, pumice_error* error);
-/* The last translation. PUMICE_NOT_READY before slice.active is false. */
-PUMICE_API pumice_status pumice_translate_read(pumice_translator* translator, char* translation,
-                                               size_t capacity, size_t* count, pumice_error* error);
-PUMICE_API void pumice_translator_cancel(pumice_translator* translator);
+/* The same a slice at a time: pumice_translator_begin with the input (a text, or any other), then slices of
+ * pumice_translator_work until slice.active is false, then pumice_translator_read, which returns
+ * PUMICE_NOT_READY before. Each token of a translation with beams, or of a model whose settings have rules
+ * for tokens, is chosen by the call that finds its step finished; until then there is nothing to submit, and
+ * slice.dispatches is 0. After a discard the translation starts again. */
+PUMICE_API pumice_status pumice_translator_begin(pumice_translator* translator, const pumice_input* input,
+                                                 pumice_error* error);
+PUMICE_API pumice_work* pumice_translator_work(pumice_translator* translator);
+PUMICE_API pumice_status pumice_translator_read(pumice_translator* translator, char* translation,
+                                                size_t capacity, size_t* count, pumice_error* error);
 
 /* ---- transcribers: speech to text ---- */
 
@@ -1090,35 +1099,28 @@ typedef struct pumice_segment {
   size_t word_count;
 } pumice_segment;
 
-/* Called by the functions that transcribe. With this transcriber, it may call pumice_transcriber_cancel, and
+/* Called by the functions that transcribe. With this transcriber, it may call pumice_work_cancel, and
  * pumice_transcriber_destroy: that takes effect when the function that runs returns. All others return
  * PUMICE_NOT_READY. */
 typedef void (*pumice_segment_function)(void* user, const pumice_segment* segment);
 
 /* Transcribes a sound of any length and waits. `samples`: one channel, -1 to 1, `rate` of them a second; 0:
  * the model's own rate. Calls `on_segment` for each segment, in order, whenever a window of the sound is
- * done. PUMICE_CANCELLED after pumice_transcriber_cancel. */
-PUMICE_API pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples,
-                                           size_t count, uint32_t rate, pumice_segment_function on_segment,
-                                           void* user, pumice_error* error);
+ * done. PUMICE_CANCELLED after pumice_work_cancel. */
+PUMICE_API pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, const float* samples,
+                                                       size_t count, uint32_t rate,
+                                                       pumice_segment_function on_segment, void* user,
+                                                       pumice_error* error);
 
-/* The same a slice at a time: call pumice_transcribe_begin, which copies the samples, then
- * pumice_transcribe_advance or pumice_transcribe_record until slice.active is false. They work like the
- * functions of sessions, and call `on_segment` when they find a window of the sound done. The host's part of
- * a window, its spectrum, is computed by the call that begins the window, whatever its budget. */
-PUMICE_API pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const float* samples,
-                                                 size_t count, uint32_t rate,
-                                                 pumice_segment_function on_segment, void* user,
-                                                 pumice_error* error);
-PUMICE_API pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
-                                                   const pumice_sync* sync, pumice_slice* slice,
-                                                   pumice_error* error);
-PUMICE_API pumice_status pumice_transcribe_record(pumice_transcriber* transcriber,
-                                                  VkCommandBuffer command_buffer, float budget_us,
-                                                  pumice_slice* slice, pumice_error* error);
-/* Like pumice_discard: the window starts again. */
-PUMICE_API pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error);
-PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
+/* The same a slice at a time: pumice_transcriber_begin, which copies the samples, then slices of
+ * pumice_transcriber_work until slice.active is false. They call `on_segment` when they find a window of the
+ * sound done. The host's part of a window, its spectrum, is computed by the call that begins the window,
+ * whatever its budget. After a discard the window starts again. */
+PUMICE_API pumice_status pumice_transcriber_begin(pumice_transcriber* transcriber, const float* samples,
+                                                  size_t count, uint32_t rate,
+                                                  pumice_segment_function on_segment, void* user,
+                                                  pumice_error* error);
+PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber);
 
 /* ---- tuning: measuring which kernels are the fastest ---- */
 
@@ -1129,14 +1131,14 @@ PUMICE_API void pumice_transcriber_cancel(pumice_transcriber* transcriber);
  * What was measured counts for everything that is created on the device from then on, or resumed: sessions,
  * batches, encoders, translators and transcribers, also of models that are loaded already. What there is
  * keeps its kernels. The results are stored in the cache folder, as those of the command `pumice tune` are,
- * and pumice_tuning_save writes them to a file that a program can ship. Kernels that give wrong results are
- * not used, and named in the log. So are kernels that a driver crashed or hung with: before a kernel is tried
- * for the first time, its name is written to a file in the cache folder, and a next start that finds it there
- * goes on without that kernel until the driver or Pumice changes. A process that is killed in such a moment
- * leaves the name there too.
+ * and pumice_device_save_tuning writes them to a file that a program can ship. Kernels that give wrong
+ * results are not used, and named in the log. So are kernels that a driver crashed or hung with: before a
+ * kernel is tried for the first time, its name is written to a file in the cache folder, and a next start
+ * that finds it there goes on without that kernel until the driver or Pumice changes. A process that is
+ * killed in such a moment leaves the name there too.
  *
  * There are three ways: pumice_load_options.tune_seconds, while a model is loaded; pumice_tune_start, on a
- * thread of its own; and the same with `in_slices`, where the device only works when pumice_tune_advance
+ * thread of its own; and the same with `in_slices`, where the device only works when pumice_work_advance
  * tells it to. Kernels are compiled on the thread, before they are measured, and never in a slice, because
  * the driver may take longer for one than a frame lasts. Drivers that compile when a kernel first runs do it
  * in the queue, though, where other work waits meanwhile. */
@@ -1160,7 +1162,7 @@ typedef struct pumice_tune_options {
 typedef struct pumice_tune_report {
   size_t struct_size;
   uint32_t classes; /* classes of shapes whose fastest kernel was found */
-  bool complete;    /* false: the time limit or pumice_tune_cancel ended it early */
+  bool complete;    /* false: the time limit or pumice_work_cancel ended it early */
 } pumice_tune_report;
 
 /* Starts measuring the kernels that a model needs. Takes the memory of a small session until it has ended. */
@@ -1169,16 +1171,14 @@ PUMICE_API pumice_status pumice_tune_start(pumice_model* model, const pumice_tun
 /* Whether it has ended, successfully or not, and its progress in classes of shapes, of which more may become
  * known; `done` and `total` may be NULL. Never waits. */
 PUMICE_API bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* total);
-/* With `in_slices`: submits a slice, as pumice_advance does, of at most about `budget_us` of device time, or
- * one run of a kernel. Never waits for the device. Budgets below a millisecond make measurements less sure.
- * Often there is nothing to submit, while kernels are compiled and results compared: call it in the next
- * frame again, until slice->active is false. From one thread at a time. `slice->dispatches` counts runs of a
- * kernel and copies. An error ends the measurement, and pumice_tune_finish returns it too. */
-PUMICE_API pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumice_sync* sync,
-                                             pumice_slice* slice, pumice_error* error);
-/* Asks it to stop, from any thread. What has been measured is kept. */
-PUMICE_API void pumice_tune_cancel(pumice_tune* tune);
-/* Waits for the end. PUMICE_OK also after the time limit and pumice_tune_cancel: see `report`, which may be
+/* Cancelling asks it to stop; what has been measured is kept. With `in_slices`, pumice_work_advance submits a
+ * slice of at most about `budget_us` of device time, or one run of a kernel. Budgets below a millisecond make
+ * measurements less sure. Often there is nothing to submit, while kernels are compiled and results compared:
+ * call it in the next frame again, until slice->active is false. `slice->dispatches` counts runs of a kernel
+ * and copies. An error ends the measurement, and pumice_tune_finish returns it too. Nothing can be recorded:
+ * PUMICE_UNSUPPORTED. */
+PUMICE_API pumice_work* pumice_tune_work(pumice_tune* tune);
+/* Waits for the end. PUMICE_OK also after the time limit and pumice_work_cancel: see `report`, which may be
  * NULL. PUMICE_NOT_READY if it waits for more slices. A second call returns PUMICE_INVALID_ARGUMENT. */
 PUMICE_API pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report,
                                             pumice_error* error);
@@ -1189,11 +1189,11 @@ PUMICE_API void pumice_tune_destroy(pumice_tune* tune);
  * that are in the file stay there, so that one file serves several. They are of use to a device of the same
  * kind with the same version of its driver, and to this version of Pumice. PUMICE_INVALID_FILE if there is a
  * file that holds something else. Replaces files as pumice_session_save does. */
-PUMICE_API pumice_status pumice_tuning_save(const pumice_device* device, const char* path,
-                                            pumice_error* error);
+PUMICE_API pumice_status pumice_device_save_tuning(const pumice_device* device, const char* path,
+                                                   pumice_error* error);
 /* The same into whatever takes the bytes, of this device alone. `write`: as in pumice_session_write. */
-PUMICE_API pumice_status pumice_tuning_write(const pumice_device* device, pumice_write_function write,
-                                             void* user, pumice_error* error);
+PUMICE_API pumice_status pumice_device_write_tuning(const pumice_device* device, pumice_write_function write,
+                                                    void* user, pumice_error* error);
 
 #ifdef __cplusplus
 }

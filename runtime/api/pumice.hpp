@@ -265,11 +265,13 @@ public:
     return handles;
   }
 
-  // What was measured on it, to a file or in memory: see pumice_tuning_save.
+  // What was measured on it, to a file or in memory: see pumice_device_save_tuning.
   Status save_tuning(const std::string& path) const {
-    return detail::call(pumice_tuning_save, get(), path.c_str());
+    return detail::call(pumice_device_save_tuning, get(), path.c_str());
   }
-  Result<std::vector<unsigned char>> tuning() const { return detail::written(pumice_tuning_write, get()); }
+  Result<std::vector<unsigned char>> tuning() const {
+    return detail::written(pumice_device_write_tuning, get());
+  }
 
   Result<MemoryReport> memory() const {
     return detail::made(detail::sized(MemoryReport{}), pumice_device_memory, get());
@@ -344,28 +346,29 @@ public:
   }
 
   // The tokens of a text, by default with the special tokens that the model expects around it. `flags` as for
-  // pumice_tokenize.
+  // pumice_model_tokenize.
   Result<std::vector<uint32_t>> tokenize(const std::string& text, uint32_t flags = PUMICE_ADD_SPECIAL) const {
-    return detail::listed<std::vector<uint32_t>>(text.size() + 8, 0, pumice_tokenize, get(), text.c_str(),
-                                                 flags);
+    return detail::listed<std::vector<uint32_t>>(text.size() + 8, 0, pumice_model_tokenize, get(),
+                                                 text.c_str(), flags);
   }
 
   // The tokens with a role: those that begin a text, those that end one ...
   Result<std::vector<uint32_t>> role_tokens(pumice_token_role role) const {
-    return detail::listed<std::vector<uint32_t>>(16, 0, pumice_role_tokens, get(), role);
+    return detail::listed<std::vector<uint32_t>>(16, 0, pumice_model_role_tokens, get(), role);
   }
   // The token that the vocabulary spells so: "<|im_end|>".
   Result<uint32_t> find_token(const std::string& name) const {
-    return detail::made(uint32_t(0), pumice_find_token, get(), name.c_str());
+    return detail::made(uint32_t(0), pumice_model_find_token, get(), name.c_str());
   }
   // How the vocabulary spells a token.
   Result<std::string> token_name(uint32_t token) const {
-    return detail::listed<std::string>(256, 1, pumice_token_name, get(), token, static_cast<bool*>(nullptr));
+    return detail::listed<std::string>(256, 1, pumice_model_token_name, get(), token,
+                                       static_cast<bool*>(nullptr));
   }
 
   // The text of tokens, without special ones.
   Result<std::string> detokenize(const std::vector<uint32_t>& tokens) const {
-    return detail::listed<std::string>(8 * tokens.size(), 1, pumice_detokenize, get(), tokens.data(),
+    return detail::listed<std::string>(8 * tokens.size(), 1, pumice_model_detokenize, get(), tokens.data(),
                                        tokens.size());
   }
 };
@@ -477,7 +480,7 @@ inline Result<MemoryEstimate> estimate_memory(const Device& device, const Source
   const pumice_source from = source.c();
   const LoadOptions sized_load = detail::sized(load);
   const SessionOptions sized_session = detail::sized(session);
-  return detail::made(detail::sized(MemoryEstimate{}), pumice_estimate_memory, device.get(), &from,
+  return detail::made(detail::sized(MemoryEstimate{}), pumice_session_estimate_memory, device.get(), &from,
                       &sized_load, &sized_session);
 }
 
@@ -488,9 +491,34 @@ inline Result<MemoryEstimate> estimate_batch_memory(const Device& device, const 
   const pumice_source from = source.c();
   const LoadOptions sized_load = detail::sized(load);
   const BatchOptions sized_batch = detail::sized(batch);
-  return detail::made(detail::sized(MemoryEstimate{}), pumice_estimate_batch_memory, device.get(), &from,
+  return detail::made(detail::sized(MemoryEstimate{}), pumice_batch_estimate_memory, device.get(), &from,
                       &sized_load, &sized_batch);
 }
+
+// What runs in slices, whatever it computes. Belongs to the object that hands it out, and is valid as long.
+class Work {
+public:
+  explicit Work(pumice_work* work) : work_(work) {}
+  pumice_work* get() const { return work_; }
+
+  // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
+  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) const {
+    const Sync sized = detail::sized(sync ? *sync : Sync{});
+    return detail::made(detail::sized(Slice{}), pumice_work_advance, work_, budget_us,
+                        sync ? &sized : nullptr);
+  }
+  // Records it into your command buffer.
+  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) const {
+    return detail::made(detail::sized(Slice{}), pumice_work_record, work_, command_buffer, budget_us);
+  }
+  // Forgets slices that were recorded and will not be submitted.
+  Status discard() const { return detail::call(pumice_work_discard, work_); }
+  // From any thread.
+  void cancel() const { pumice_work_cancel(work_); }
+
+private:
+  pumice_work* work_;
+};
 
 // A conversation.
 class Session {
@@ -520,7 +548,7 @@ public:
   // Starts a request without computing anything yet.
   Status generate(const Request& request) {
     const detail::SizedRequest sized(request);
-    return detail::call(pumice_generate, get(), &sized.request);
+    return detail::call(pumice_session_generate, get(), &sized.request);
   }
   // Adds `text` to the conversation and generates at most `max_tokens` tokens; 0: as many as fit.
   Status generate(const std::string& text, uint32_t max_tokens = 0, const Sampling* sampling = nullptr) {
@@ -540,25 +568,13 @@ public:
   }
 
   // Generates to the end.
-  Status run() { return detail::call(pumice_run, get()); }
+  Status run() { return detail::call(pumice_session_run, get()); }
 
   // The next event, or null. Valid until the next call with this session.
-  const Event* poll() { return pumice_poll(get()); }
+  const Event* poll() { return pumice_session_poll(get()); }
 
-  // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_advance, get(), budget_us, sync ? &sized : nullptr);
-  }
-  // Records it into your command buffer.
-  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
-    return detail::made(detail::sized(Slice{}), pumice_record, get(), command_buffer, budget_us);
-  }
-  // Forgets slices that were recorded and will not be submitted.
-  Status discard() { return detail::call(pumice_discard, get()); }
-
-  // From any thread.
-  void cancel() const { pumice_session_cancel(get()); }
+  // Generates a slice at a time; cancel() keeps the tokens so far.
+  Work work() const { return Work(pumice_session_work(get())); }
 
   // The conversation so far.
   Result<std::vector<uint32_t>> tokens() const {
@@ -590,7 +606,7 @@ public:
   Status resume(const Model& model) { return detail::call(pumice_session_resume, get(), model.get()); }
 
 private:
-  friend class Start;
+  friend class SessionCreation;
   using Handle = detail::Owner<pumice_session, pumice_session_destroy>;
 
   SessionOptions with_function(const SessionOptions& options, EventFunction on_event) {
@@ -607,21 +623,22 @@ private:
 };
 
 // A session that is created on a thread of its own.
-class Start {
+class SessionCreation {
 public:
-  static Result<Start> start(const Model& model, const SessionOptions& options = {},
-                             EventFunction on_event = nullptr) {
-    Start start;
-    const SessionOptions sized = start.session_.with_function(options, std::move(on_event));
-    auto handle = detail::owned<Handle, pumice_start>(pumice_session_start, model.get(), &sized);
+  static Result<SessionCreation> start(const Model& model, const SessionOptions& options = {},
+                                       EventFunction on_event = nullptr) {
+    SessionCreation creation;
+    const SessionOptions sized = creation.session_.with_function(options, std::move(on_event));
+    auto handle =
+        detail::owned<Handle, pumice_session_creation>(pumice_session_creation_start, model.get(), &sized);
     if (!handle.ok()) return handle.error();
-    start.handle_ = std::move(handle).value();
-    return Result<Start>(std::move(start));
+    creation.handle_ = std::move(handle).value();
+    return Result<SessionCreation>(std::move(creation));
   }
 
-  Start() = default;
-  Start(Start&&) = default;
-  Start& operator=(Start&& from) {
+  SessionCreation() = default;
+  SessionCreation(SessionCreation&&) = default;
+  SessionCreation& operator=(SessionCreation&& from) {
     handle_ = std::move(from.handle_); // ends the thread, which may call the function
     session_ = std::move(from.session_);
     return *this;
@@ -629,20 +646,21 @@ public:
 
   // Whether it has ended, successfully or not, and its progress. The pointers may be null.
   bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
-    return pumice_start_poll(handle_.get(), done, total);
+    return pumice_session_creation_poll(handle_.get(), done, total);
   }
-  void cancel() const { pumice_start_cancel(handle_.get()); }
+  void cancel() const { pumice_session_creation_cancel(handle_.get()); }
 
   // Waits for the end and returns the session. Call it once.
   Result<Session> finish() {
-    auto handle = detail::owned<Session::Handle, pumice_session>(pumice_start_finish, handle_.get());
+    auto handle =
+        detail::owned<Session::Handle, pumice_session>(pumice_session_creation_finish, handle_.get());
     if (!handle.ok()) return handle.error();
     session_.handle_ = std::move(handle).value();
     return Result<Session>(std::move(session_));
   }
 
 private:
-  using Handle = detail::Owner<pumice_start, pumice_start_destroy>;
+  using Handle = detail::Owner<pumice_session_creation, pumice_session_creation_destroy>;
   Session session_; // has the function that the session will call
   Handle handle_;
 };
@@ -667,24 +685,11 @@ public:
   // Runs one step of all texts and waits. Returns whether there is more to do.
   Result<bool> step() { return detail::made(false, pumice_batch_step, get()); }
 
-  // Submits a slice that is expected to take at most `budget_us` microseconds on the device.
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_batch_advance, get(), budget_us,
-                        sync ? &sized : nullptr);
-  }
-  // Records it into your command buffer.
-  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
-    return detail::made(detail::sized(Slice{}), pumice_batch_record, get(), command_buffer, budget_us);
-  }
-  // Forgets slices that were recorded and will not be submitted.
-  Status discard() { return detail::call(pumice_batch_discard, get()); }
-
   // The next event of any text, or null. Valid until the next call with this batch.
   const Event* poll() { return pumice_batch_poll(get()); }
 
-  // From any thread.
-  void cancel() const { pumice_batch_cancel(get()); }
+  // Runs the texts a slice at a time; cancel() ends all of them.
+  Work work() const { return Work(pumice_batch_work(get())); }
 };
 
 // Turns texts, pictures or sounds into vectors.
@@ -704,7 +709,8 @@ public:
   // Returns the number of all floats.
   Result<size_t> encode(const std::vector<Input>& inputs, float* values, size_t capacity) {
     const std::vector<Input> sized = detail::all_sized(inputs);
-    return detail::made(size_t(0), pumice_encode, get(), sized.data(), sized.size(), values, capacity);
+    return detail::made(size_t(0), pumice_encoder_encode, get(), sized.data(), sized.size(), values,
+                        capacity);
   }
 
   // A row for each text.
@@ -713,31 +719,22 @@ public:
     pointers.reserve(texts.size());
     for (const std::string& text : texts) pointers.push_back(text.c_str());
     std::vector<float> values(texts.size() * columns());
-    Status status = detail::call(pumice_embed, get(), pointers.data(), pointers.size(), values.data());
+    Status status =
+        detail::call(pumice_encoder_embed, get(), pointers.data(), pointers.size(), values.data());
     if (!status.ok()) return status.error();
     return Result<std::vector<float>>(std::move(values));
   }
 
-  // A slice at a time: begin, then advance or record until slice.active is false, then read.
+  // A slice at a time: begin, then slices of work() until slice.active is false, then read.
   Status begin(const std::vector<Input>& inputs) {
     const std::vector<Input> sized = detail::all_sized(inputs);
-    return detail::call(pumice_encode_begin, get(), sized.data(), sized.size());
+    return detail::call(pumice_encoder_begin, get(), sized.data(), sized.size());
   }
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_encode_advance, get(), budget_us,
-                        sync ? &sized : nullptr);
-  }
-  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
-    return detail::made(detail::sized(Slice{}), pumice_encode_record, get(), command_buffer, budget_us);
-  }
-  Status discard() { return detail::call(pumice_encode_discard, get()); }
   Result<std::vector<float>> read() {
-    return detail::listed<std::vector<float>>(columns(), 0, pumice_encode_read, get());
+    return detail::listed<std::vector<float>>(columns(), 0, pumice_encoder_read, get());
   }
 
-  // From any thread.
-  void cancel() const { pumice_encoder_cancel(get()); }
+  Work work() const { return Work(pumice_encoder_work(get())); }
 };
 
 // Turns a text into another one with an encoder and a decoder.
@@ -752,38 +749,28 @@ public:
 
   // A translation longer than both 16 KiB and sixteen times its text is computed twice.
   Result<std::string> translate(const std::string& text) {
-    return detail::listed<std::string>(std::max<size_t>(16384, 16 * text.size()), 1, pumice_translate, get(),
-                                       text.c_str());
+    return detail::listed<std::string>(std::max<size_t>(16384, 16 * text.size()), 1,
+                                       pumice_translator_translate, get(), text.c_str());
   }
   // The same for another input, such as a picture, which becomes its caption.
   Result<std::string> translate(const Input& input) {
     const Input sized = detail::sized(input);
-    return detail::listed<std::string>(16384, 1, pumice_translate_input, get(), &sized);
+    return detail::listed<std::string>(16384, 1, pumice_translator_translate_input, get(), &sized);
   }
 
-  // A slice at a time: begin, then advance or record until slice.active is false, then read.
+  // A slice at a time: begin, then slices of work() until slice.active is false, then read.
   Status begin(const Input& input) {
     const Input sized = detail::sized(input);
-    return detail::call(pumice_translate_begin, get(), &sized);
+    return detail::call(pumice_translator_begin, get(), &sized);
   }
   Status begin(const std::string& text) {
     Input input{};
     input.text = text.c_str();
     return begin(input);
   }
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_translate_advance, get(), budget_us,
-                        sync ? &sized : nullptr);
-  }
-  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
-    return detail::made(detail::sized(Slice{}), pumice_translate_record, get(), command_buffer, budget_us);
-  }
-  Status discard() { return detail::call(pumice_translate_discard, get()); }
-  Result<std::string> read() { return detail::listed<std::string>(1024, 1, pumice_translate_read, get()); }
+  Result<std::string> read() { return detail::listed<std::string>(1024, 1, pumice_translator_read, get()); }
 
-  // From any thread.
-  void cancel() const { pumice_translator_cancel(get()); }
+  Work work() const { return Work(pumice_translator_work(get())); }
 };
 
 // Writes down speech.
@@ -811,31 +798,21 @@ public:
 
   // `rate`: samples a second; 0: the model's own. Calls `on_segment` for each segment when it is there.
   Status transcribe(const std::vector<float>& samples, uint32_t rate, const SegmentFunction& on_segment) {
-    return detail::call(pumice_transcribe, get(), samples.data(), samples.size(), rate, call_function,
-                        user(on_segment));
+    return detail::call(pumice_transcriber_transcribe, get(), samples.data(), samples.size(), rate,
+                        call_function, user(on_segment));
   }
 
-  // A slice at a time: begin, which copies the samples and the function, then advance or record until
+  // A slice at a time: begin, which copies the samples and the function, then slices of work() until
   // slice.active is false.
   Status begin(const std::vector<float>& samples, uint32_t rate, SegmentFunction on_segment) {
     auto function = std::make_unique<SegmentFunction>(std::move(on_segment));
-    Status status = detail::call(pumice_transcribe_begin, get(), samples.data(), samples.size(), rate,
+    Status status = detail::call(pumice_transcriber_begin, get(), samples.data(), samples.size(), rate,
                                  call_function, user(*function));
     if (status.ok()) on_segment_ = std::move(function);
     return status;
   }
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_transcribe_advance, get(), budget_us,
-                        sync ? &sized : nullptr);
-  }
-  Result<Slice> record(VkCommandBuffer command_buffer, float budget_us) {
-    return detail::made(detail::sized(Slice{}), pumice_transcribe_record, get(), command_buffer, budget_us);
-  }
-  Status discard() { return detail::call(pumice_transcribe_discard, get()); }
 
-  // From any thread.
-  void cancel() const { pumice_transcriber_cancel(get()); }
+  Work work() const { return Work(pumice_transcriber_work(get())); }
 
 private:
   using Handle = detail::Owner<pumice_transcriber, pumice_transcriber_destroy>;
@@ -863,14 +840,8 @@ public:
   bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
     return pumice_tune_poll(get(), done, total);
   }
-  // With options.in_slices: submits a slice of at most about `budget_us` microseconds.
-  Result<Slice> advance(float budget_us, const Sync* sync = nullptr) {
-    const Sync sized = detail::sized(sync ? *sync : Sync{});
-    return detail::made(detail::sized(Slice{}), pumice_tune_advance, get(), budget_us,
-                        sync ? &sized : nullptr);
-  }
-  // From any thread. What has been measured is kept.
-  void cancel() const { pumice_tune_cancel(get()); }
+  // With options.in_slices, measures a slice at a time. After cancel(), what has been measured is kept.
+  Work work() const { return Work(pumice_tune_work(get())); }
   // Waits for the end. Call it once.
   Result<TuneReport> finish() { return detail::made(detail::sized(TuneReport{}), pumice_tune_finish, get()); }
 };

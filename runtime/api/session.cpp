@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include "api/background.h"
+#include "api/buffer.h"
 #include "api/events.h"
-#include "api/exclusive.h"
 #include "api/handles.h"
 #include "api/request.h"
 #include "api/sight.h"
-#include "api/slice.h"
 #include "api/tune.h"
+#include "api/work.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -18,9 +18,10 @@ constexpr uint32_t most_pictures = 64; // of a step
 
 } // namespace
 
-struct pumice_session {
+struct pumice_session : pumice_work {
   static constexpr const char* name = "session";
-  static constexpr const char* callback = "on_event";
+
+  pumice_session() : pumice_work(name, "on_event") {}
 
   std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -32,7 +33,6 @@ struct pumice_session {
   std::unique_ptr<Sight> sight;       // null: it sees no pictures
   std::optional<TextRequest> looking; // begins when its pictures have been looked at
   uint64_t slices = 0, sights = 0;    // that have finished, of either
-  Use use;
 
   bool active() const { return looking || session->active(); }
 
@@ -56,26 +56,8 @@ struct pumice_session {
     return status;
   }
 
-  // The same for a slice. A stop string may have ended the text.
-  Result<SliceResult> after_slice(const Result<SliceResult>& result) {
-    PUMICE_CHECK(after(result.ok() ? Status() : Status(result.error())));
-    SliceResult own = *result;
-    slices = own.report.finished;
-    own.report.finished += sights;
-    own.active = active();
-    return own;
-  }
-
-  // The same for a slice of looking at pictures.
-  Result<SliceResult> after_sight(const Result<SliceResult>& result) {
-    PUMICE_CHECK(after(looked(result.ok() ? Status() : Status(result.error()))));
-    SliceResult own = *result;
-    sights = own.report.finished;
-    own.report.finished += slices;
-    own.active = active();
-    return own;
-  }
-
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override;
   Status begin(TextRequest request);
   Status begin_seen(TextRequest& request);
   Status stop_looking();
@@ -87,11 +69,11 @@ struct pumice_session {
     events.begin(tokenizer, session->tokens(), std::move(stops), std::move(answer));
   }
 
-  void cancel() {
+  void cancel() override {
     session->cancel();
     if (sight) sight->cancel();
   }
-  void close() {
+  void close() override {
     events.close();
     cancel();
   }
@@ -109,7 +91,7 @@ Status pumice_session::begin(TextRequest request) {
                  "request.chat shows pictures: load the model with options.sees, and create the session with "
                  "options.pictures"};
   }
-  PUMICE_CHECK(session->end());
+  PUMICE_CHECK(session->end_text());
   PUMICE_CHECK(stop_looking());
   // What is said of the text at its end, if it ends before it begins.
   events.begin(tokenizer, request.generation.tokens, std::move(request.stops), request.open());
@@ -138,6 +120,24 @@ Status pumice_session::looked(Status status) {
   looking.reset();
   if (sight->cancelled()) session->cancel(); // begin() forgets what was cancelled before it
   return {};
+}
+
+// A stop string may have ended the text. Slices of pictures and of text are counted together.
+Result<SliceResult> pumice_session::slice(const SliceRequest& request) {
+  const bool looks = looking.has_value();
+  Result<SliceResult> result = looks ? sight->slice(request) : session->slice(request);
+  Status status = result.ok() ? Status() : Status(result.error());
+  PUMICE_CHECK(after(looks ? looked(std::move(status)) : std::move(status)));
+  uint64_t& finished = result->report.finished;
+  (looks ? sights : slices) = finished;
+  finished += looks ? slices : sights;
+  result->active = active();
+  return result;
+}
+
+Status pumice_session::discard() {
+  if (sight) PUMICE_CHECK(sight->discard());
+  return after(session->discard());
 }
 
 Status pumice_session::run() {
@@ -214,7 +214,7 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   return options;
 }
 
-struct pumice_start {
+struct pumice_session_creation {
   pumice_model model; // shares what the caller's has
   pumice_session_options options = {};
   Background<pumice_session> starting; // uses those before it
@@ -236,13 +236,13 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
   });
 }
 
-pumice_status pumice_session_start(pumice_model* model, const pumice_session_options* options,
-                                   pumice_start** start, pumice_error* error) {
+pumice_status pumice_session_creation_start(pumice_model* model, const pumice_session_options* options,
+                                            pumice_session_creation** creation, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
-    PUMICE_REQUIRE(start);
-    *start = nullptr;
-    auto handle = std::make_unique<pumice_start>();
+    PUMICE_REQUIRE(creation);
+    *creation = nullptr;
+    auto handle = std::make_unique<pumice_session_creation>();
     handle->model = *model;
     PUMICE_TRY(handle->options, read(options, "options"));
     const auto work = [own = handle.get()](const Progress& progress) {
@@ -250,32 +250,33 @@ pumice_status pumice_session_start(pumice_model* model, const pumice_session_opt
                           both(own->options.progress, own->options.progress_user, progress));
     };
     PUMICE_CHECK(handle->starting.start(work, "the session"));
-    *start = handle.release();
+    *creation = handle.release();
     return {};
   });
 }
 
-bool pumice_start_poll(pumice_start* start, uint64_t* done, uint64_t* total) {
-  return !start || start->starting.poll(done, total);
+bool pumice_session_creation_poll(pumice_session_creation* creation, uint64_t* done, uint64_t* total) {
+  return !creation || creation->starting.poll(done, total);
 }
 
-void pumice_start_cancel(pumice_start* start) {
-  if (start) start->starting.cancel();
+void pumice_session_creation_cancel(pumice_session_creation* creation) {
+  if (creation) creation->starting.cancel();
 }
 
-pumice_status pumice_start_finish(pumice_start* start, pumice_session** session, pumice_error* error) {
+pumice_status pumice_session_creation_finish(pumice_session_creation* creation, pumice_session** session,
+                                             pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(start);
+    PUMICE_REQUIRE(creation);
     PUMICE_REQUIRE(session);
     *session = nullptr;
-    PUMICE_TRY(std::unique_ptr<pumice_session> made, start->starting.finish());
+    PUMICE_TRY(std::unique_ptr<pumice_session> made, creation->starting.finish());
     *session = made.release();
     return {};
   });
 }
 
-void pumice_start_destroy(pumice_start* start) {
-  delete start;
+void pumice_session_creation_destroy(pumice_session_creation* creation) {
+  delete creation;
 }
 
 pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
@@ -318,7 +319,8 @@ void pumice_session_destroy(pumice_session* session) {
   destroy(session);
 }
 
-pumice_status pumice_generate(pumice_session* session, const pumice_request* request, pumice_error* error) {
+pumice_status pumice_session_generate(pumice_session* session, const pumice_request* request,
+                                      pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_TRY(const pumice_request given, read(request, "request"));
     Session& own = *session->session;
@@ -328,43 +330,16 @@ pumice_status pumice_generate(pumice_session* session, const pumice_request* req
   });
 }
 
-pumice_status pumice_run(pumice_session* session, pumice_error* error) {
+pumice_status pumice_session_run(pumice_session* session, pumice_error* error) {
   return call_exclusive(session, error, [&] { return session->run(); });
 }
 
-const pumice_event* pumice_poll(pumice_session* session) {
+const pumice_event* pumice_session_poll(pumice_session* session) {
   return session ? session->events.poll() : nullptr;
 }
 
-pumice_status pumice_advance(pumice_session* session, float budget_us, const pumice_sync* sync,
-                             pumice_slice* slice, pumice_error* error) {
-  return call_exclusive(session, error, [&]() -> Status {
-    const auto looked = [&](const Result<SliceResult>& result) { return session->after_sight(result); };
-    if (session->looking) return advance_slice(*session->sight, budget_us, sync, slice, looked);
-    const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
-    return advance_slice(*session->session, budget_us, sync, slice, after);
-  });
-}
-
-pumice_status pumice_record(pumice_session* session, VkCommandBuffer command_buffer, float budget_us,
-                            pumice_slice* slice, pumice_error* error) {
-  return call_exclusive(session, error, [&]() -> Status {
-    const auto looked = [&](const Result<SliceResult>& result) { return session->after_sight(result); };
-    if (session->looking) return record_slice(*session->sight, command_buffer, budget_us, slice, looked);
-    const auto after = [&](const Result<SliceResult>& result) { return session->after_slice(result); };
-    return record_slice(*session->session, command_buffer, budget_us, slice, after);
-  });
-}
-
-pumice_status pumice_discard(pumice_session* session, pumice_error* error) {
-  return call_exclusive(session, error, [&]() -> Status {
-    if (session->sight) PUMICE_CHECK(session->sight->discard());
-    return session->after(session->session->discard());
-  });
-}
-
-void pumice_session_cancel(pumice_session* session) {
-  if (session) session->cancel();
+pumice_work* pumice_session_work(pumice_session* session) {
+  return session;
 }
 
 pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens, size_t capacity,

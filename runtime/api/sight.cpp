@@ -56,7 +56,7 @@ Status Sight::warm_up(ResumableEncoder& encoding, const Model& tower) const {
   for (int round = 0; round < warm_up_rounds; ++round) {
     PUMICE_CHECK(encoding.begin(std::span(&blank, 1)));
     for (bool active = true; active;) {
-      PUMICE_TRY(const SliceResult slice, encoding.advance(warm_up_slice_seconds));
+      PUMICE_TRY(const SliceResult slice, encoding.slice({warm_up_slice_seconds}));
       active = slice.active;
     }
   }
@@ -151,20 +151,11 @@ Status Sight::begin_slice() {
   return {};
 }
 
-Result<SliceResult> Sight::after_slice(Result<SliceResult> result) {
-  if (!result.ok()) return failed(std::move(result));
-  if (!result->active && under_way_ > 0) PUMICE_CHECK(take_rows());
+Result<SliceResult> Sight::slice(const SliceRequest& request) {
+  PUMICE_CHECK(failed(begin_slice()));
+  PUMICE_TRY(const SliceResult result, failed(encoding_->slice(request)));
+  if (!result.active && under_way_ > 0) PUMICE_CHECK(take_rows());
   return result;
-}
-
-Result<SliceResult> Sight::advance(double budget, const SubmitSync& sync) {
-  PUMICE_CHECK(failed(begin_slice()));
-  return after_slice(encoding_->advance(budget, sync));
-}
-
-Result<SliceResult> Sight::record(VkCommandBuffer into, double budget) {
-  PUMICE_CHECK(failed(begin_slice()));
-  return after_slice(encoding_->record(into, budget));
 }
 
 Status Sight::discard() {

@@ -16,7 +16,7 @@ uint32_t patches_in_session(const EncoderShape& tower);
 
 // What a session looks at pictures with: the model's tower, which makes the rows that stand for them, or for
 // their tiles, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
-class Sight {
+class Sight : public Work {
 public:
   // `inputs`: most pictures or tiles of a step. `warm_up`: runs some steps in slices, so that their costs are
   // known.
@@ -34,11 +34,9 @@ public:
   // To the end. `cancelled` ends it.
   Status run();
   // A slice of it. The call that finds the last part done submits nothing.
-  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
-  Result<SliceResult> record(VkCommandBuffer into, double budget);
-  Status discard();
-  // From any thread.
-  void cancel();
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override;
+  void cancel() override;
   bool cancelled() const { return cancelled_; }
 
   // What has begun of it begins again. `not_ready` while a recorded slice has not finished.
@@ -54,7 +52,6 @@ private:
   std::vector<EncoderInput> next_inputs() const;
   Status take_rows();
   Status begin_slice();
-  Result<SliceResult> after_slice(Result<SliceResult> result);
   template <class T>
   T failed(T result);
 

@@ -1,24 +1,25 @@
 #include <fmt/format.h>
 
-#include "api/exclusive.h"
 #include "api/handles.h"
-#include "api/slice.h"
 #include "api/tune.h"
+#include "api/work.h"
 #include "media/resample.h"
 #include "speech/transcription.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_transcriber {
+struct pumice_transcriber : pumice_work {
   static constexpr const char* name = "transcriber";
-  static constexpr const char* callback = "on_segment";
+
+  pumice_transcriber() : pumice_work(name, "on_segment") {}
+
+  Result<SliceResult> slice(const SliceRequest& request) override { return transcriber->slice(request); }
+  Status discard() override { return transcriber->discard(); }
+  void cancel() override { transcriber->cancel(); }
 
   std::unique_ptr<Transcriber> transcriber;
   std::vector<float> samples; // that are being transcribed, at the model's rate
-  Use use;
-
-  void close() { transcriber->cancel(); }
 };
 
 namespace {
@@ -75,7 +76,7 @@ Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
   std::vector<float> samples = given.at_rate(transcriber.transcriber->shape().sample_rate);
   const auto on_window = [&transcriber, given](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
-      if (!transcriber.use.destroyed) report_segment(segment, given.on_segment, given.user);
+      if (!transcriber.destroyed) report_segment(segment, given.on_segment, given.user);
     }
   };
   PUMICE_CHECK(transcriber.transcriber->begin(samples, on_window));
@@ -124,9 +125,9 @@ void pumice_transcriber_destroy(pumice_transcriber* transcriber) {
   destroy(transcriber);
 }
 
-pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples, size_t count,
-                                uint32_t rate, pumice_segment_function on_segment, void* user,
-                                pumice_error* error) {
+pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, const float* samples,
+                                            size_t count, uint32_t rate, pumice_segment_function on_segment,
+                                            void* user, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
     PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate, on_segment, user}));
     const Result<Transcript> result = transcriber->transcriber->run();
@@ -134,34 +135,16 @@ pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* sa
   });
 }
 
-pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const float* samples, size_t count,
-                                      uint32_t rate, pumice_segment_function on_segment, void* user,
-                                      pumice_error* error) {
+pumice_status pumice_transcriber_begin(pumice_transcriber* transcriber, const float* samples, size_t count,
+                                       uint32_t rate, pumice_segment_function on_segment, void* user,
+                                       pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
     return begin_sound(*transcriber, {samples, count, rate, on_segment, user});
   });
 }
 
-pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
-                                        const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
-  return call_exclusive(transcriber, error, [&]() -> Status {
-    return advance_slice(*transcriber->transcriber, budget_us, sync, slice);
-  });
-}
-
-pumice_status pumice_transcribe_record(pumice_transcriber* transcriber, VkCommandBuffer command_buffer,
-                                       float budget_us, pumice_slice* slice, pumice_error* error) {
-  return call_exclusive(transcriber, error, [&]() -> Status {
-    return record_slice(*transcriber->transcriber, command_buffer, budget_us, slice);
-  });
-}
-
-pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error) {
-  return call_exclusive(transcriber, error, [&]() -> Status { return transcriber->transcriber->discard(); });
-}
-
-void pumice_transcriber_cancel(pumice_transcriber* transcriber) {
-  if (transcriber) transcriber->transcriber->cancel();
+pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber) {
+  return transcriber;
 }
 
 } // extern "C"

@@ -3,14 +3,20 @@
 
 #include "api/handles.h"
 #include "api/input.h"
-#include "api/slice.h"
 #include "api/tune.h"
+#include "api/work.h"
 #include "generate/resumable_generation.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_translator {
+struct pumice_translator : pumice_work {
+  pumice_translator() : pumice_work("translator") {}
+
+  Result<SliceResult> slice(const SliceRequest& request) override { return generation->slice(request); }
+  Status discard() override { return generation->discard(); }
+  void cancel() override { generation->cancel(); }
+
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   GenerationOptions options;
@@ -85,8 +91,8 @@ void pumice_translator_destroy(pumice_translator* translator) {
   delete translator;
 }
 
-pumice_status pumice_translate(pumice_translator* translator, const char* text, char* translation,
-                               size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_translator_translate(pumice_translator* translator, const char* text, char* translation,
+                                          size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
     PUMICE_REQUIRE(text);
@@ -99,8 +105,9 @@ pumice_status pumice_translate(pumice_translator* translator, const char* text, 
   });
 }
 
-pumice_status pumice_translate_input(pumice_translator* translator, const pumice_input* input,
-                                     char* translation, size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_translator_translate_input(pumice_translator* translator, const pumice_input* input,
+                                                char* translation, size_t capacity, size_t* count,
+                                                pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
     PUMICE_REQUIRE(input);
@@ -112,8 +119,8 @@ pumice_status pumice_translate_input(pumice_translator* translator, const pumice
   });
 }
 
-pumice_status pumice_translate_begin(pumice_translator* translator, const pumice_input* input,
-                                     pumice_error* error) {
+pumice_status pumice_translator_begin(pumice_translator* translator, const pumice_input* input,
+                                      pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
     PUMICE_REQUIRE(input);
@@ -122,31 +129,8 @@ pumice_status pumice_translate_begin(pumice_translator* translator, const pumice
   });
 }
 
-pumice_status pumice_translate_advance(pumice_translator* translator, float budget_us,
-                                       const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
-    return advance_slice(*translator->generation, budget_us, sync, slice);
-  });
-}
-
-pumice_status pumice_translate_record(pumice_translator* translator, VkCommandBuffer command_buffer,
-                                      float budget_us, pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
-    return record_slice(*translator->generation, command_buffer, budget_us, slice);
-  });
-}
-
-pumice_status pumice_translate_discard(pumice_translator* translator, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
-    return translator->generation->discard();
-  });
-}
-
-pumice_status pumice_translate_read(pumice_translator* translator, char* translation, size_t capacity,
-                                    size_t* count, pumice_error* error) {
+pumice_status pumice_translator_read(pumice_translator* translator, char* translation, size_t capacity,
+                                     size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
     PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
@@ -156,8 +140,8 @@ pumice_status pumice_translate_read(pumice_translator* translator, char* transla
   });
 }
 
-void pumice_translator_cancel(pumice_translator* translator) {
-  if (translator) translator->generation->cancel();
+pumice_work* pumice_translator_work(pumice_translator* translator) {
+  return translator;
 }
 
 } // extern "C"

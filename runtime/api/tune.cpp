@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "api/background.h"
-#include "api/slice.h"
 #include "api/stages.h"
+#include "api/work.h"
 #include "gpu/cache_folder/tuning_file.h"
 #include "kernel/probe/probe.h"
 #include "tuning/check_record.h"
@@ -17,10 +17,13 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_tune {
-  ~pumice_tune() { cancel(); } // before `measuring` waits for its thread
+struct pumice_tune : pumice_work {
+  pumice_tune() : pumice_work("measurement") {}
+  ~pumice_tune() override { pumice_tune::cancel(); } // before `measuring` waits for its thread
 
-  void cancel() {
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override { return {}; } // there are no recorded ones
+  void cancel() override {
     measuring.cancel();
     if (sliced) sliced->cancel();
     cancelled = true;
@@ -33,6 +36,16 @@ struct pumice_tune {
   std::atomic<bool> cancelled = false;
   Background<Tuning> measuring; // uses those before it
 };
+
+Result<SliceResult> pumice_tune::slice(const SliceRequest& request) {
+  if (!sliced) {
+    return Error{Code::invalid_argument,
+                 "the measurement was started without options.in_slices: it submits its work itself"};
+  }
+  PUMICE_TRY(SliceResult result, sliced->slice(request));
+  result.active = !measuring.poll(nullptr, nullptr);
+  return result;
+}
 
 namespace {
 
@@ -193,32 +206,16 @@ bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* total) {
   return !tune || tune->measuring.poll(done, total);
 }
 
-pumice_status pumice_tune_advance(pumice_tune* tune, float budget_us, const pumice_sync* sync,
-                                  pumice_slice* slice, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(tune);
-    if (!tune->sliced) {
-      return Error{Code::invalid_argument,
-                   "the measurement was started without options.in_slices: it submits its work itself"};
-    }
-    const auto after = [&](Result<SliceResult> result) {
-      if (result.ok()) result->active = !tune->measuring.poll(nullptr, nullptr);
-      return result;
-    };
-    return advance_slice(*tune->sliced, budget_us, sync, slice, after);
-  });
-}
-
-void pumice_tune_cancel(pumice_tune* tune) {
-  if (tune) tune->cancel();
+pumice_work* pumice_tune_work(pumice_tune* tune) {
+  return tune;
 }
 
 pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(tune);
     if (tune->sliced && !tune->cancelled && !tune->measuring.poll(nullptr, nullptr)) {
-      return Error{Code::not_ready, "the measurement waits for more slices: call pumice_tune_advance until "
-                                    "slice.active is false, or pumice_tune_cancel"};
+      return Error{Code::not_ready, "the measurement waits for more slices: call pumice_work_advance until "
+                                    "slice.active is false, or pumice_work_cancel"};
     }
     PUMICE_TRY(const std::unique_ptr<Tuning> tuning, tune->measuring.finish());
     pumice_tune_report own = {sizeof own};
@@ -232,7 +229,7 @@ void pumice_tune_destroy(pumice_tune* tune) {
   delete tune;
 }
 
-pumice_status pumice_tuning_save(const pumice_device* device, const char* path, pumice_error* error) {
+pumice_status pumice_device_save_tuning(const pumice_device* device, const char* path, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(device);
     PUMICE_REQUIRE(path);
@@ -241,8 +238,8 @@ pumice_status pumice_tuning_save(const pumice_device* device, const char* path, 
   });
 }
 
-pumice_status pumice_tuning_write(const pumice_device* device, pumice_write_function write, void* user,
-                                  pumice_error* error) {
+pumice_status pumice_device_write_tuning(const pumice_device* device, pumice_write_function write, void* user,
+                                         pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(device);
     PUMICE_REQUIRE(write);

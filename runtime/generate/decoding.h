@@ -56,7 +56,7 @@ public:
   // Submits a step, and takes in the oldest one whose tokens are there, for which it waits.
   virtual Status step() = 0;
   // In slices: puts the next dispatches into the current slice, as many as fit and can run without the host.
-  virtual Status fill(StageSlices& slices) = 0;
+  virtual Status fill(Slice& slice) = 0;
   // Takes in what steps have computed that are known to have finished, and decides how to go on.
   virtual Status collect() = 0;
   // Ends it, also early, so that another one can begin.

@@ -276,29 +276,29 @@ Status EncoderDecoder::end() {
   return status;
 }
 
-Status EncoderDecoder::fill(StageSlices& slices) {
+Status EncoderDecoder::fill(Slice& slice) {
   if (run_->ranges.empty()) {
     PUMICE_TRY(const std::span<const EncoderInput> inputs, next_inputs());
     PUMICE_TRY(run_->ranges, encoder_->open(inputs));
   }
   if (encoder_->runner().step_open()) {
-    PUMICE_TRY(const std::optional<Completion> done, encoder_->runner().fill(slices));
+    PUMICE_TRY(const std::optional<Completion> done, encoder_->runner().fill(slice));
     if (!done) return {};
   }
   if (!run_->decoding) PUMICE_CHECK(begin_decoding());
-  return run_->decoding->done() ? Status() : run_->decoding->fill(slices);
+  return run_->decoding->done() ? Status() : run_->decoding->fill(slice);
 }
 
-Status EncoderDecoder::collect(const StageSlices& slices) {
+Status EncoderDecoder::collect(const Slicer& slicer) {
   if (!run_ || !run_->decoding) return {};
   PUMICE_CHECK(run_->decoding->collect());
   // Steps that ran ahead of the end of the texts still use what the texts have.
-  return run_->decoding->done() && !slices.under_way() ? end_decoding() : Status();
+  return run_->decoding->done() && !slicer.under_way() ? end_decoding() : Status();
 }
 
-double EncoderDecoder::largest_dispatch(const StageSlices& slices) const {
-  if (!run_ || !run_->decoding) return encoder_->runner().largest_dispatch(slices);
-  return runner_of(run_->options).largest_dispatch(slices);
+double EncoderDecoder::largest_dispatch(const Slicer& slicer) const {
+  if (!run_ || !run_->decoding) return encoder_->runner().largest_dispatch(slicer);
+  return runner_of(run_->options).largest_dispatch(slicer);
 }
 
 } // namespace pumice

@@ -49,10 +49,10 @@ public:
   // In slices, instead of step(): fill() puts the next dispatches into the current slice, as many as fit, and
   // collect() does the host's part of steps that are known to have finished. Neither waits. It stays active()
   // until all slices have finished.
-  Status fill(StageSlices& slices);
-  Status collect(const StageSlices& slices);
+  Status fill(Slice& slice);
+  Status collect(const Slicer& slicer);
   // Expected seconds of the largest dispatch of the current step.
-  double largest_dispatch(const StageSlices& slices) const;
+  double largest_dispatch(const Slicer& slicer) const;
 
   // Compiles the kernels of all steps of calls with such options.
   Status prepare(const GenerationOptions& options);

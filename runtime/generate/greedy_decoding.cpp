@@ -14,7 +14,7 @@ public:
   Status begin() override;
   bool done() const override { return batch_.sequences() == 0; }
   Status step() override;
-  Status fill(StageSlices& slices) override { return batch_.fill(slices); }
+  Status fill(Slice& slice) override { return batch_.fill(slice); }
   Status collect() override;
   Status end() override { return batch_.drop_all(); }
 

@@ -65,7 +65,7 @@ public:
   Status begin() override;
   bool done() const override;
   Status step() override;
-  Status fill(StageSlices& slices) override;
+  Status fill(Slice& slice) override;
   Status collect() override;
   Status end() override;
 
@@ -174,13 +174,13 @@ Status SearchDecoding::step() {
 }
 
 // One step at a time: the host's part of the next one may change what the device reads.
-Status SearchDecoding::fill(StageSlices& slices) {
+Status SearchDecoding::fill(Slice& slice) {
   if (done_) return {};
   if (!runner_.step_open()) {
     PUMICE_TRY(sliced_, write_step());
     PUMICE_CHECK(runner_.open_step(sliced_.rows));
   }
-  PUMICE_TRY(done_, runner_.fill(slices));
+  PUMICE_TRY(done_, runner_.fill(slice));
   return {};
 }
 

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "step/warm_up.h"
-
 namespace pumice {
 
 namespace {
@@ -21,52 +19,42 @@ size_t given_rows(std::span<const uint32_t> tokens) {
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options,
                                                  const Progress& progress) {
   options.size.sequences = 1;
-  std::unique_ptr<Session> session(new Session(std::move(model), options));
+  std::unique_ptr<Session> session(new Session(std::move(model), std::move(options)));
   PUMICE_CHECK(session->make(progress));
   return session;
 }
 
-Session::~Session() {
-  work_.end(batch_);
-}
-
-Status Session::make(const Progress& progress) {
+Status Session::make_object(const Progress& progress) {
   sequence_.reset();
-  sliced_ = false;
-  return work_.make(*model_, batch_, [&]() -> Status {
-    PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model_, options_));
-    if (options_.preparation != Preparation::none) {
-      PUMICE_CHECK(batch->runner().prepare_all(options_.compiling_threads, progress));
-    }
-    if (options_.interruptible) batch->runner().set_interrupt(work_.interrupt());
-    batch_ = std::move(batch);
-    const bool warms_up = options_.preparation == Preparation::warmed_up && has_slices(*model_);
-    return warms_up ? warm_up(*batch_, work_.slices()) : Status();
-  });
+  return BatchWork::make_object(progress);
 }
 
 Status Session::ready() {
   if (suspended_) return Error{Code::not_ready, "the session is suspended: resume it first"};
-  return work_.broken() ? make() : Status();
+  return BatchWork::ready();
 }
 
 Status Session::begin(GenerationRequest request) {
   PUMICE_CHECK(ready());
-  Conversation conversation;
-  if (!request.anew) conversation.tokens = conversation_.tokens;
-  conversation.tokens.insert(conversation.tokens.end(), request.tokens.begin(), request.tokens.end());
-  conversation.sampling = std::move(request.sampling);
-  SharedEmbeddings given = request.given;
-  if (!request.anew) given = joined(given_, given);
-  PUMICE_CHECK(batch_->check({conversation.tokens, conversation.sampling, request.max_tokens, {}, given}));
-  PUMICE_CHECK(work_.checked(stop()));
-  work_.forget_cancel();
+  auto tokens = std::make_shared<std::vector<uint32_t>>();
+  if (!request.anew) *tokens = *tokens_;
+  tokens->insert(tokens->end(), request.tokens.begin(), request.tokens.end());
+  SharedEmbeddings given = request.anew ? request.given : joined(given_, request.given);
+  // If the batch refuses it, the text so far goes on.
+  PUMICE_TRY(const uint32_t added,
+             object_->add({{}, request.sampling, request.max_tokens, {}, given, tokens}));
+  if (Status stopped = checked(stop()); !stopped.ok()) {
+    object_->finish(added);
+    return stopped;
+  }
+  forget_cancel();
   received_.clear();
   reused_.reset();
-  conversation_ = std::move(conversation);
+  sequence_ = added;
+  limit_ = tokens->size() + std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
+  tokens_ = std::move(tokens);
+  sampling_ = std::move(request.sampling);
   given_ = std::move(given);
-  limit_ = conversation_.tokens.size() +
-           std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
   active_ = true;
   return {};
 }
@@ -74,24 +62,25 @@ Status Session::begin(GenerationRequest request) {
 // Adds the sequence to the batch again if it was dropped; its keys and values are still in the cache.
 Status Session::go_on() {
   if (sequence_) return {};
-  SequenceRequest request{conversation_.tokens, conversation_.sampling, UINT32_MAX, {}, given_};
-  request.max_tokens =
-      static_cast<uint32_t>(std::min<size_t>(limit_ - conversation_.tokens.size(), UINT32_MAX));
-  PUMICE_TRY(sequence_, batch_->add(std::move(request)));
+  const auto left = static_cast<uint32_t>(std::min<size_t>(limit_ - tokens_->size(), UINT32_MAX));
+  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, given_, tokens_}));
   return {};
 }
 
 // Waits for the steps in flight and takes the sequence out of the batch. Steps that ran ahead are discarded;
 // their entries in the cache lie after the conversation and are overwritten before anything reads them.
 Status Session::stop() {
-  if (!sequence_ && !batch_->in_flight()) return {};
-  if (sliced_) {
-    PUMICE_CHECK(work_.slices().wait());
-    PUMICE_CHECK(collect());
-  }
-  if (!sequence_) return batch_->drop_in_flight();
-  if (batch_->unread(*sequence_) < tokens().size()) note_reused(batch_->reused(*sequence_));
-  return batch_->drop(*std::exchange(sequence_, std::nullopt));
+  if (!sequence_ && !object_->in_flight()) return {};
+  PUMICE_CHECK(wait_for_slices());
+  if (!sequence_) return object_->drop_in_flight();
+  if (object_->unread(*sequence_) < tokens().size()) note_reused(object_->reused(*sequence_));
+  return object_->drop(*std::exchange(sequence_, std::nullopt));
+}
+
+// The same, if it can be used.
+Status Session::stop_text() {
+  PUMICE_CHECK(ready());
+  return checked(stop());
 }
 
 // A sequence that is added again finds what this text has computed itself: the first number counts.
@@ -99,80 +88,45 @@ void Session::note_reused(uint32_t reused) {
   if (!reused_) reused_ = reused;
 }
 
-Status Session::use_slices(bool wanted) {
-  if (sliced_ == wanted) return {};
+Result<bool> Session::end() {
   PUMICE_CHECK(stop());
-  sliced_ = wanted;
-  return {};
+  return std::exchange(active_, false);
 }
 
-Status Session::check_cancelled() {
-  if (!work_.cancelled()) return {};
-  PUMICE_CHECK(stop());
-  work_.forget_cancel();
-  if (!active_) return {};
+void Session::receive(const BatchToken& token) {
+  if (!sequence_ || token.sequence != *sequence_) return;
+  note_reused(token.reused);
+  received_.push_back(token);
+  received_.back().reused = reused();
+  if (token.finish_reason == FinishReason::none) return;
   active_ = false;
-  return Error{Code::cancelled, "generating was cancelled"};
+  sequence_.reset();
 }
 
-void Session::received(std::span<const BatchToken> tokens) {
-  for (const BatchToken& token : tokens) {
-    if (!sequence_ || token.sequence != *sequence_) continue;
-    note_reused(token.reused);
-    conversation_.tokens.push_back(token.token);
-    received_.push_back(token);
-    received_.back().reused = reused();
-    if (token.finish_reason == FinishReason::none) continue;
-    active_ = false;
-    sequence_.reset();
-  }
-}
-
-std::optional<BatchToken> Session::take() {
-  if (received_.empty()) return {};
-  BatchToken token = std::move(received_.front());
-  received_.pop_front();
-  return token;
-}
-
-Status Session::end() {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
+Status Session::end_text() {
+  PUMICE_CHECK(stop_text());
   received_.clear();
   active_ = false;
   return {};
 }
 
 void Session::end_at(size_t tokens) {
-  if (sequence_) batch_->finish(*std::exchange(sequence_, std::nullopt));
-  const size_t rows = given_rows(conversation_.tokens);
-  conversation_.tokens.resize(std::min(tokens, conversation_.tokens.size()));
-  if (const size_t left = given_rows(conversation_.tokens); given_ && left < rows)
+  if (sequence_) object_->finish(*std::exchange(sequence_, std::nullopt));
+  const size_t rows = given_rows(*tokens_);
+  tokens_->resize(std::min(tokens, tokens_->size()));
+  if (const size_t left = given_rows(*tokens_); given_ && left < rows)
     given_ = first_rows(given_, left, rows);
   received_.clear();
   active_ = false;
 }
 
-// Handles an error of a whole step. cancel() ends the text; the context's interrupt has no end.
-Status Session::failed(const Error& error) {
-  const bool by_cancel = error.code == Code::cancelled && work_.cancelled();
-  return work_.checked(by_cancel ? check_cancelled() : Status(error));
-}
-
 Status Session::step() {
   PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(check_cancelled()));
+  PUMICE_CHECK(checked(check_cancelled()));
+  if (active_) PUMICE_CHECK(checked(use_whole_steps()));
   if (!active_) return {};
-  PUMICE_CHECK(work_.checked(use_slices(false)));
   PUMICE_CHECK(go_on());
-  return run_step();
-}
-
-Status Session::run_step() {
-  const Result<std::span<const BatchToken>> tokens = batch_->step();
-  if (!tokens.ok()) return failed(tokens.error());
-  received(*tokens);
-  return {};
+  return run_whole_step();
 }
 
 Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
@@ -188,27 +142,27 @@ Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParam
 }
 
 Status Session::read_prompt(const Progress& progress) {
-  PUMICE_CHECK(work_.checked(use_slices(false)));
+  PUMICE_CHECK(checked(use_whole_steps()));
   PUMICE_CHECK(go_on());
-  Status submitted = batch_->submit(1);
-  if (submitted.ok()) note_reused(batch_->reused(*sequence_));
+  Status submitted = object_->submit(1);
+  if (submitted.ok()) note_reused(object_->reused(*sequence_));
   const uint64_t total = tokens().size() - reused();
   if (progress) (void)progress(0, total); // the caller is asked again after the first step
   while (submitted.ok()) {
-    const uint32_t left = batch_->unread(*sequence_);
+    const uint32_t left = object_->unread(*sequence_);
     if (left == 0) break;
-    PUMICE_CHECK(work_.checked(check_cancelled()));
-    PUMICE_CHECK(run_step());
+    PUMICE_CHECK(checked(check_cancelled()));
+    PUMICE_CHECK(run_whole_step());
     if (progress && !progress(total - left, total)) {
-      PUMICE_CHECK(work_.checked(stop()));
+      PUMICE_CHECK(checked(stop()));
       active_ = false;
       return Error{Code::cancelled, "reading the prompt was cancelled"};
     }
-    submitted = batch_->submit(1);
+    submitted = object_->submit(1);
   }
-  if (!submitted.ok()) return failed(submitted.error());
+  if (!submitted.ok()) return ended(std::move(submitted));
   if (!progress) return {};
-  PUMICE_CHECK(work_.checked(batch_->wait()));
+  PUMICE_CHECK(checked(object_->wait()));
   progress(total, total);
   return {};
 }
@@ -221,75 +175,26 @@ Result<uint32_t> Session::next() {
     if (full()) {
       return Error{Code::context_full, fmt::format("the context of {} tokens is full", size().context)};
     }
-    PUMICE_CHECK(begin({{}, false, UINT32_MAX, conversation_.sampling, {}}));
+    PUMICE_CHECK(begin({{}, false, UINT32_MAX, sampling_, {}}));
   }
   while (received_.empty()) PUMICE_CHECK(step());
   return take()->token;
 }
 
-Result<SliceResult> Session::advance(double budget, const SubmitSync& sync) {
-  PUMICE_CHECK(check_slices(*model_, "run the text to its end"));
-  return work_.checked(slice(VK_NULL_HANDLE, budget, sync));
-}
-
-Result<SliceResult> Session::record(VkCommandBuffer into, double budget) {
-  PUMICE_CHECK(check_slices(*model_, "run the text to its end"));
-  if (!into)
-    return Error{Code::invalid_argument, "the command buffer is NULL: give one that is being recorded"};
-  return work_.checked(slice(into, budget, {}));
-}
-
-Result<SliceResult> Session::slice(VkCommandBuffer into, double budget, const SubmitSync& sync) {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(use_slices(true));
-  StageSlices& slices = work_.slices();
-  PUMICE_CHECK(slices.look());
-  PUMICE_CHECK(collect());
-  PUMICE_CHECK(check_cancelled());
-  if (active_) PUMICE_CHECK(go_on());
-  const auto fill = [&] { return batch_->fill(slices); };
-  SliceResult result;
-  PUMICE_TRY(result.report, slices.run(active_ ? fill : std::function<Status()>(), budget, sync, into));
-  if (active_) result.largest = batch_->runner().largest_dispatch(slices);
-  result.active = active_;
-  return result;
-}
-
-Status Session::collect() {
-  for (;;) {
-    PUMICE_TRY(const auto tokens, batch_->collect());
-    if (!tokens) return {};
-    received(*tokens);
-  }
-}
-
-Status Session::discard() {
-  PUMICE_CHECK(work_.discard_if_broken());
-  PUMICE_CHECK(ready());
-  if (!sliced_) return {};
-  PUMICE_CHECK(work_.checked(work_.slices().look()));
-  PUMICE_CHECK(work_.checked(collect()));
-  const bool known = batch_->forget_discarded(work_.slices());
-  work_.slices().discard();
-  PUMICE_CHECK(work_.checked(work_.slices().wait()));
-  if (known) PUMICE_CHECK(work_.checked(collect()));
-  return work_.checked(batch_->abandon());
+Status Session::fill(Slice& slice) {
+  PUMICE_CHECK(go_on());
+  return BatchWork::fill(slice);
 }
 
 Status Session::reset() {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
-  batch_->forget(0);
-  conversation_ = {};
-  given_.reset();
-  active_ = false;
-  received_.clear();
-  return {};
+  PUMICE_CHECK(stop_text());
+  object_->forget(0);
+  return restore(Conversation());
 }
 
 // The rows of pictures are in no state file: without them, what is not in the caches cannot be computed.
 Status Session::check_saves() const {
-  if (given_rows(conversation_.tokens) == 0) return {};
+  if (given_rows(tokens()) == 0) return {};
   return Error{Code::unsupported,
                "the conversation shows pictures, and a saved session cannot hold their rows: keep the text "
                "and the pictures, and begin with them again"};
@@ -297,18 +202,16 @@ Status Session::check_saves() const {
 
 Status Session::save(const std::filesystem::path& path) {
   PUMICE_CHECK(check_saves());
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_CHECK(work_.checked(batch_->save(path, 0, conversation_)));
+  PUMICE_CHECK(stop_text());
+  PUMICE_CHECK(checked(object_->save(path, 0, conversation())));
   active_ = false;
   return {};
 }
 
 Status Session::save(const StateSink& sink) {
   PUMICE_CHECK(check_saves());
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_CHECK(work_.checked(batch_->save(sink, 0, conversation_)));
+  PUMICE_CHECK(stop_text());
+  PUMICE_CHECK(checked(object_->save(sink, 0, conversation())));
   active_ = false;
   return {};
 }
@@ -319,10 +222,15 @@ Status Session::restore(const std::filesystem::path& path) {
 }
 
 Status Session::restore(MappedFile file) {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_TRY(Conversation conversation, batch_->load(std::move(file), 0));
-  conversation_ = std::move(conversation);
+  PUMICE_CHECK(stop_text());
+  PUMICE_TRY(Conversation conversation, object_->load(std::move(file), 0));
+  return restore(std::move(conversation));
+}
+
+// Goes on with another conversation, without pictures.
+Status Session::restore(Conversation conversation) {
+  tokens_ = std::make_shared<std::vector<uint32_t>>(std::move(conversation.tokens));
+  sampling_ = std::move(conversation.sampling);
   given_.reset();
   active_ = false;
   received_.clear();
@@ -331,33 +239,28 @@ Status Session::restore(MappedFile file) {
 
 // The conversation in the host's memory. A text that is being generated can go on.
 Result<std::vector<std::byte>> Session::saved_bytes() {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
+  PUMICE_CHECK(stop_text());
   std::vector<std::byte> bytes;
   const auto append = [&](std::span<const std::byte> more) -> Status {
     bytes.insert(bytes.end(), more.begin(), more.end());
     return {};
   };
-  PUMICE_CHECK(work_.checked(batch_->save(append, 0, conversation_)));
+  PUMICE_CHECK(checked(object_->save(append, 0, conversation())));
   return bytes;
 }
 
 Status Session::copy(Session& other) {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(work_.checked(stop()));
-  PUMICE_CHECK(other.ready());
-  PUMICE_CHECK(other.work_.checked(other.stop()));
-  PUMICE_CHECK(work_.checked(batch_->copy(0, *other.batch_, 0, other.conversation_)));
-  conversation_ = other.conversation_;
+  PUMICE_CHECK(stop_text());
+  PUMICE_CHECK(other.stop_text());
+  PUMICE_CHECK(checked(object_->copy(0, *other.object_, 0, other.conversation())));
+  PUMICE_CHECK(restore(other.conversation()));
   given_ = other.given_;
-  active_ = false;
-  received_.clear();
   return {};
 }
 
 Status Session::suspend() {
   PUMICE_TRY(saved_, saved_bytes());
-  work_.end(batch_);
+  free();
   suspended_ = true;
   return {};
 }
@@ -368,14 +271,14 @@ Status Session::resume(std::shared_ptr<const Model> model) {
                  fmt::format("{}: this is another model than the one that the session was made with, {}",
                              model->file().path(), model_->file().path())};
   }
-  PUMICE_CHECK(work_.wait_before_end());
+  PUMICE_CHECK(wait_before_end());
   model_ = std::move(model);
   PUMICE_CHECK(make());
   suspended_ = false;
   if (saved_.empty()) return {};
   const std::vector<std::byte> saved = std::exchange(saved_, {});
   const Result<Conversation> loaded =
-      work_.checked(batch_->load(MappedFile::from_memory(saved, "the suspended session"), 0));
+      checked(object_->load(MappedFile::from_memory(saved, "the suspended session"), 0));
   return loaded.ok() ? Status() : Status(loaded.error());
 }
 

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 
 #include "base/progress.h"
-#include "step/batch.h"
-#include "step/work/resumable_work.h"
+#include "step/work/batch_work.h"
 
 namespace pumice {
 
@@ -21,39 +19,28 @@ struct GenerationRequest {
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
-// or in slices of time; both give the same tokens. Another thread can cancel it. It can give its device
-// memory back and take it again, and it survives the loss of its device: its tokens are in the host's memory,
-// and everything else can be made from them. Tokens whose keys and values are in the cache are not computed
-// again. Used by one thread at a time, except cancel().
-class Session {
+// or in slices of time; both give the same tokens. It can give its device memory back and take it again, and
+// it survives the loss of its device: its tokens are in the host's memory, and everything else can be made
+// from them. Tokens whose keys and values are in the cache are not computed again. A token that was received
+// is already a part of the conversation.
+class Session : public BatchWork {
 public:
   // `progress` counts kernels that are compiled, and may stop that.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options,
                                                  const Progress& progress = {});
-  ~Session();
 
   // Begins a text. It runs until it ends or another begin(). Computes nothing yet. The conversation with the
   // new tokens must leave at least one position of the context free.
   Status begin(GenerationRequest request);
-  bool active() const { return active_; } // a text has begun and has not ended
+  bool active() const override { return active_; } // a text has begun and has not ended
   // Generates the next token, or ends the text.
   Status step();
-  // Submits a slice that is expected to take at most `budget` seconds.
-  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
-  // The same, recorded into the application's command buffer.
-  Result<SliceResult> record(VkCommandBuffer into, double budget);
-  // Forgets slices in command buffers that will not be submitted.
-  Status discard();
-  // The next generated token that was not taken yet. It is already a part of the conversation.
-  std::optional<BatchToken> take();
   // Ends the text where it is, and waits for its steps. Its tokens that were not taken are forgotten.
   // `not_ready` while a recorded slice has not finished.
-  Status end();
+  Status end_text();
   // Ends the text where the conversation has so many tokens; later ones that came already are forgotten. Does
   // not wait.
   void end_at(size_t tokens);
-  // From any thread: ends the text. The call that generates, or the next one, returns `cancelled`.
-  void cancel() { work_.cancel(); }
 
   // Begins a text and submits the steps for `tokens`, the last of which samples the first token. prefill()
   // adds the tokens to the conversation; set_prompt() replaces the conversation by them. With a callback,
@@ -65,7 +52,7 @@ public:
   // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
-  std::span<const uint32_t> tokens() const { return conversation_.tokens; }
+  std::span<const uint32_t> tokens() const { return *tokens_; }
   // Forgets everything said so far, and the cache.
   Status reset();
 
@@ -88,51 +75,46 @@ public:
   Status resume(std::shared_ptr<const Model> model);
 
   const std::shared_ptr<const Model>& model() const { return model_; }
-  // Do not call these while it is suspended, or after an error.
-  const SessionSize& size() const { return batch_->size(); }
-  Runner& runner() { return batch_->runner(); }
+  // Do not call these and size() while it is suspended, or after an error.
+  Runner& runner() { return object_->runner(); }
   bool full() const { return tokens().size() >= size().context; }
   // Tokens of the text's prompt that were in the cache already. Known with its first token, and after
   // prefill() and set_prompt().
   uint32_t reused() const { return reused_.value_or(0); }
   // The host's seconds for submitting decoding steps, and the number of those steps.
-  double host_seconds() const { return batch_->host_seconds(); }
-  uint64_t decode_steps() const { return batch_->repeated_steps(); }
-  uint32_t steps_per_submit() const { return batch_->steps_per_submit(); } // as Batch has it
+  double host_seconds() const { return object_->host_seconds(); }
+  uint64_t decode_steps() const { return object_->repeated_steps(); }
+  uint32_t steps_per_submit() const { return object_->steps_per_submit(); } // as Batch has it
+
+  Status ready() override;
 
 private:
   Session(std::shared_ptr<const Model> model, SessionOptions options)
-      : model_(std::move(model)), options_(options) {}
-  Status make(const Progress& progress = {});
-  Status ready();
+      : BatchWork(std::move(model), std::move(options), "run the text to its end") {}
+  Status make_object(const Progress& progress) override;
+  Status fill(Slice& slice) override;
+  Result<bool> end() override;
+  void receive(const BatchToken& token) override;
   Status read_prompt(const Progress& progress);
   Status go_on();
   Status stop();
-  Status use_slices(bool wanted);
+  Status stop_text();
   void note_reused(uint32_t reused);
-  Status check_cancelled();
   Status check_saves() const;
+  Conversation conversation() const { return {*tokens_, sampling_}; }
+  Status restore(Conversation conversation);
   Result<std::vector<std::byte>> saved_bytes();
-  Status collect();
-  void received(std::span<const BatchToken> tokens);
-  Status run_step();
-  Status failed(const Error& error);
-  Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
 
-  std::shared_ptr<const Model> model_;
-  SessionOptions options_;
-  ResumableWork work_;
-  std::unique_ptr<Batch> batch_;
-  bool sliced_ = false; // the batch runs in slices
   bool suspended_ = false;
   std::vector<std::byte> saved_; // while it is suspended
-  Conversation conversation_;
-  size_t limit_ = 0; // tokens of the conversation at which the text ends
+  // The conversation. The batch adds the tokens that it samples.
+  std::shared_ptr<std::vector<uint32_t>> tokens_ = std::make_shared<std::vector<uint32_t>>();
+  SamplingParams sampling_;
+  SharedEmbeddings given_; // the rows of its pictures
+  size_t limit_ = 0;       // tokens of the conversation at which the text ends
   bool active_ = false;
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
-  std::deque<BatchToken> received_;  // and not taken
   std::optional<uint32_t> reused_;
-  SharedEmbeddings given_; // the rows of the conversation's pictures
 };
 
 } // namespace pumice

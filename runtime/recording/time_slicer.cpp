@@ -36,31 +36,11 @@ Status TimeSlicer::make(Slot& slot) {
   return {};
 }
 
-Result<SliceReport> TimeSlicer::run(const std::function<Status()>& fill, double budget,
-                                    const SubmitSync& sync, VkCommandBuffer into) {
-  report_.dispatches = 0;
-  report_.expected = 0;
-  PUMICE_TRY(const bool begun, fill ? begin(budget, into) : Result<bool>(false));
-  if (!begun) {
-    if (!sync.empty()) PUMICE_CHECK(device_->submit({}, sync));
-    return report_;
-  }
-  Status status = fill();
-  if (status.ok()) status = end(sync);
-  if (!status.ok()) {
-    --number_.value;
-    return status.error();
-  }
-  return report_;
-}
-
-// Returns false if too many slices are in flight.
-Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
+Result<std::optional<TimeSlicer::Slice>> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   PUMICE_CHECK(look());
-  if (under_way_.size() == most_under_way) return false;
-  current_ = (under_way_.empty() ? current_ : under_way_.back()) + 1;
-  current_ %= most_under_way;
-  Slot& slot = slots_[current_];
+  if (!has_room()) return std::optional<Slice>();
+  last_ = ((under_way_.empty() ? last_ : under_way_.back()) + 1) % most_under_way;
+  Slot& slot = slots_[last_];
   PUMICE_CHECK(make(slot));
   slot.borrowed = into != VK_NULL_HANDLE;
   if (slot.borrowed) {
@@ -73,67 +53,59 @@ Result<bool> TimeSlicer::begin(double budget, VkCommandBuffer into) {
   slot.entries.clear();
   slot.costs = 0;
   slot.points = 0;
-  budget_ = budget;
-  ++number_.value;
-  slot.number = number_;
-  return true;
+  slot.number.value = number_.value + 1;
+  return std::optional(Slice(*this, slot, budget));
 }
 
-bool TimeSlicer::fits(const CostTable& costs, size_t dispatch) const {
-  const Slot& slot = slots_[current_];
-  return slot.entries.empty() || predictor_.safe(slot.costs + costs[dispatch].seconds()) <= budget_;
+bool TimeSlicer::Slice::fits(const CostTable& costs, size_t dispatch) const {
+  const double together = slot_->costs + costs[dispatch].seconds();
+  return slot_->entries.empty() || slicer_->predictor_.safe(together) <= budget_;
 }
 
 void TimeSlicer::write_point(Slot& slot) {
   if (device_->capabilities().timestamps) slot.timestamps.write(slot.commands(), slot.points++);
 }
 
-void TimeSlicer::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) {
-  Slot& slot = slots_[current_];
+void TimeSlicer::Slice::add(const std::shared_ptr<CostTable>& costs, size_t dispatch) const {
+  Slot& slot = *slot_;
+  const bool timestamps = slicer_->device_->capabilities().timestamps;
   SliceEntry entry{costs, dispatch, false, 0};
   const bool first = slot.entries.empty();
   if (first) {
-    if (device_->capabilities().timestamps) slot.timestamps.reset(slot.commands());
-    write_point(slot);
+    if (timestamps) slot.timestamps.reset(slot.commands());
+    slicer_->write_point(slot);
     slot.commands().barrier(); // against what was submitted before
   }
   // With its own timestamp, and one after it.
   entry.timed = !(*costs)[dispatch].known() && slot.points + 2 <= most_points;
-  if (!first && (entry.timed || slot.entries.back().timed)) write_point(slot);
+  if (!first && (entry.timed || slot.entries.back().timed)) slicer_->write_point(slot);
   entry.before = slot.points - 1;
   slot.costs += (*costs)[dispatch].seconds();
   slot.entries.push_back(std::move(entry));
 }
 
-Status TimeSlicer::end(const SubmitSync& sync) {
-  Slot& slot = slots_[current_];
-  const bool empty = slot.entries.empty();
-  if (!empty) {
-    write_point(slot);
-    if (slot.points > 0) slot.timestamps.finish(slot.commands(), slot.points);
-    slot.commands().host_barrier(); // after the points: it takes time itself on CPU drivers
-    if (slot.borrowed) slot.commands().set_event(slot.event.handle());
+Result<SliceReport> TimeSlicer::end(const std::optional<Slice>& slice, const SubmitSync& sync) {
+  report_.dispatches = 0;
+  report_.expected = 0;
+  if (!slice || slice->slot_->entries.empty()) {
+    if (!sync.empty()) PUMICE_CHECK(device_->submit({}, sync));
+    return report_;
   }
-  slot.predicted = empty ? 0 : predictor_.expected(slot.costs);
-  report_.dispatches = static_cast<uint32_t>(slot.entries.size());
-  report_.expected = slot.predicted;
+  Slot& slot = *slice->slot_;
+  write_point(slot);
+  if (slot.points > 0) slot.timestamps.finish(slot.commands(), slot.points);
+  slot.commands().host_barrier(); // after the points: it takes time itself on CPU drivers
+  if (slot.borrowed) slot.commands().set_event(slot.event.handle());
+  slot.predicted = predictor_.expected(slot.costs);
   if (!slot.borrowed) {
     PUMICE_CHECK(slot.own.end());
-    PUMICE_CHECK(submit(slot, sync));
+    PUMICE_TRY(slot.done, device_->submit(slot.own.buffers(), sync));
   }
-  if (empty) {
-    --number_.value;
-  } else {
-    under_way_.push_back(current_);
-  }
-  return {};
-}
-
-Status TimeSlicer::submit(Slot& slot, const SubmitSync& sync) {
-  if (slot.entries.empty() && sync.empty()) return {};
-  const std::span<const VkCommandBuffer> commands = slot.own.buffers();
-  PUMICE_TRY(slot.done, device_->submit(slot.entries.empty() ? commands.first(0) : commands, sync));
-  return {};
+  under_way_.push_back(last_);
+  number_ = slot.number;
+  report_.dispatches = static_cast<uint32_t>(slot.entries.size());
+  report_.expected = slot.predicted;
+  return report_;
 }
 
 Result<bool> TimeSlicer::has_finished(const Slot& slot) const {
@@ -174,6 +146,10 @@ Status TimeSlicer::wait(SliceNumber last) {
 Status TimeSlicer::wait_before_end() {
   Status status = wait();
   return !status.ok() && status.error().code == Code::device_lost ? Status() : status;
+}
+
+bool TimeSlicer::recorded_under_way() const {
+  return std::ranges::any_of(under_way_, [this](size_t slot) { return slots_[slot].borrowed; });
 }
 
 void TimeSlicer::discard() {

@@ -3,7 +3,6 @@
 #include <array>
 #include <compare>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,39 +30,49 @@ struct SliceReport {
   double predicted = 0;  // expected time of that slice
 };
 
-// The state of some work after a slice of it.
-struct SliceResult {
-  bool active = false; // there is more to do
-  SliceReport report;
-  double largest = 0; // expected seconds of the largest dispatch of the current step
-};
-
 // Cuts work for a device into slices that are expected to stay within a time budget. Each slice goes into its
 // own command buffer and is submitted, or into a command buffer of the application. It sees when slices have
 // finished, measures them and learns the costs of dispatches from that. Used by one thread at a time.
 class TimeSlicer {
+  struct Slot;
+
 public:
   static constexpr size_t most_under_way = 4;
+
+  // A slice that is being made. Forgotten without end(), it was never begun.
+  class Slice {
+  public:
+    SliceNumber number() const { return slot_->number; }
+    TimeSlicer& slicer() const { return *slicer_; }
+    // Whether a dispatch fits. The first one always does.
+    bool fits(const CostTable& costs, size_t dispatch) const;
+    Commands& commands() const { return slot_->commands(); }
+    // Adds a dispatch. The caller records it into commands() next.
+    void add(const std::shared_ptr<CostTable>& costs, size_t dispatch) const;
+
+  private:
+    friend class TimeSlicer;
+    Slice(TimeSlicer& slicer, Slot& slot, double budget) : slicer_(&slicer), slot_(&slot), budget_(budget) {}
+
+    TimeSlicer* slicer_;
+    Slot* slot_;
+    double budget_; // seconds
+  };
 
   explicit TimeSlicer(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   ~TimeSlicer();
 
-  // Makes a slice of at most `budget` seconds: `fill` adds dispatches to it with fits() and add(). The slice
-  // is submitted, or recorded into the application's command buffer `into` if there is one. Without `fill`,
-  // or with too many slices in flight, only the semaphores of `sync` are submitted.
-  Result<SliceReport> run(const std::function<Status()>& fill, double budget, const SubmitSync& sync = {},
-                          VkCommandBuffer into = VK_NULL_HANDLE);
-  // Whether a dispatch fits the current slice. The first dispatch of a slice always does.
-  bool fits(const CostTable& costs, size_t dispatch) const;
-  Commands& commands() { return slots_[current_].commands(); }
-  // Adds a dispatch to the current slice. The caller records it into commands() next.
-  void add(const std::shared_ptr<CostTable>& costs, size_t dispatch);
+  // Begins a slice of at most `budget` seconds, which goes into the application's command buffer `into` if
+  // there is one. Nothing: too many slices are in flight.
+  Result<std::optional<Slice>> begin(double budget, VkCommandBuffer into = VK_NULL_HANDLE);
+  // Submits it, unless it is recorded. Without a slice, only the semaphores of `sync` are submitted.
+  Result<SliceReport> end(const std::optional<Slice>& slice, const SubmitSync& sync = {});
+  bool has_room() const { return under_way_.size() < most_under_way; }
 
-  // The number of the slice that was begun last.
-  SliceNumber number() const { return number_; }
   // Whether a slice was discarded, or has finished as far as look() has seen.
   bool finished(SliceNumber number) const { return number <= finished_; }
   bool under_way() const { return !under_way_.empty(); }
+  bool recorded_under_way() const; // in command buffers of the application
   // Checks which slices have finished, and learns from their times. Does not wait.
   Status look();
   // Waits for all slices in flight. `not_ready` if one of them is in a command buffer of the application that
@@ -83,7 +92,7 @@ public:
   Status discard_and_wait();
 
   const SlicePredictor& predictor() const { return predictor_; }
-  // What run() returned last, and what has finished since.
+  // What end() returned last, and what has finished since.
   const SliceReport& report() const { return report_; }
   // Bytes of device memory that the slicer allocates with its first slices.
   static Result<uint64_t> memory_needed(const Device& device);
@@ -106,20 +115,16 @@ private:
     std::vector<SliceEntry> entries;
   };
   Status make(Slot& slot);
-  Result<bool> begin(double budget, VkCommandBuffer into);
-  Status end(const SubmitSync& sync);
   void write_point(Slot& slot);
   Result<bool> has_finished(const Slot& slot) const;
-  Status submit(Slot& slot, const SubmitSync& sync);
   void finish_oldest();
 
   std::shared_ptr<Device> device_;
   std::array<Slot, most_under_way> slots_;
   std::deque<size_t> under_way_; // slots, in order
-  size_t current_ = 0;
-  double budget_ = 0;
-  SliceNumber number_;
-  SliceNumber finished_; // this slice and all before it have finished
+  size_t last_ = 0;              // slot that was begun last
+  SliceNumber number_;           // of the last slice
+  SliceNumber finished_;         // this slice and all before it have finished
   SlicePredictor predictor_;
   SliceReport report_;
 };

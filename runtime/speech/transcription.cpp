@@ -427,21 +427,16 @@ Result<Transcript> Transcriber::detect_language(std::unique_ptr<SoundSource> sou
   return with_language({});
 }
 
-template <class Slice>
-Result<SliceResult> Transcriber::slice(const Slice& slice_of_window) {
+Result<SliceResult> Transcriber::slice_of_windows(const SliceRequest& request) {
   if (active() && sound_.windows.empty()) PUMICE_CHECK(begin_windows());
-  PUMICE_TRY(SliceResult result, slice_of_window());
+  PUMICE_TRY(SliceResult result, generation_->slice(request));
   if (active() && !result.active) PUMICE_CHECK(finish_windows());
   result.active = active();
   return result;
 }
 
-Result<SliceResult> Transcriber::advance(double budget, const SubmitSync& sync) {
-  return failed(slice([&] { return generation_->advance(budget, sync); }));
-}
-
-Result<SliceResult> Transcriber::record(VkCommandBuffer into, double budget) {
-  return failed(slice([&] { return generation_->record(into, budget); }));
+Result<SliceResult> Transcriber::slice(const SliceRequest& request) {
+  return failed(slice_of_windows(request));
 }
 
 } // namespace pumice

@@ -74,7 +74,7 @@ struct Transcript {
 // the one before; otherwise windows lie back to back. Models without such tokens are run without them. Runs
 // in slices of time or all at once, with the same result. Memory does not grow with the sound. Used by one
 // thread at a time, except cancel().
-class Transcriber {
+class Transcriber : public Work {
 public:
   // `tokenizer` may be null.
   static Result<std::unique_ptr<Transcriber>> create(std::shared_ptr<const Model> model,
@@ -95,19 +95,15 @@ public:
   // sounds.
   void set_fallback(bool on) { attempts_ = on ? options_.temperatures.size() : 1; }
 
-  // The same piece by piece: begin(), then run(); or in slices advance(), which submits one of at most
-  // `budget` expected seconds, or record(), which records it into the application's command buffer, until the
-  // result is not active. The samples must stay where they are until then. The features of a window are
-  // computed by the call that begins it, its words by the one that ends it.
+  // The same piece by piece: begin(), then run() or slice() until the result is not active. The samples must
+  // stay where they are until then. The features of a window are computed by the call that begins it, its
+  // words by the one that ends it. After discard() the window begins again.
   Status begin(std::span<const float> samples, WindowFunction on_window, Progress progress = {});
   Status begin(std::unique_ptr<SoundSource> source, WindowFunction on_window, Progress progress = {});
   Result<Transcript> run();
-  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
-  Result<SliceResult> record(VkCommandBuffer into, double budget);
-  // Forgets slices in command buffers that will not be submitted. The window then begins again.
-  Status discard() { return generation_->discard(); }
-  // From any thread.
-  void cancel() { generation_->cancel(); }
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override { return generation_->discard(); }
+  void cancel() override { generation_->cancel(); }
 
   // What is spoken at the beginning of a sound, without its text.
   Result<Transcript> detect_language(std::unique_ptr<SoundSource> source);
@@ -161,8 +157,7 @@ private:
   Status run_windows();
   template <class T>
   T failed(T result);
-  template <class Slice>
-  Result<SliceResult> slice(const Slice& slice_of_window);
+  Result<SliceResult> slice_of_windows(const SliceRequest& request);
   std::vector<uint32_t> prompt() const;
   Written written(const Hypothesis& best, const Window& window) const;
   std::string text_of(std::span<const uint32_t> tokens) const;

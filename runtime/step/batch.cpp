@@ -69,10 +69,11 @@ Status check_picture_rows(const SessionSize& size, std::span<const uint32_t> pro
 
 // Checks the prompt's tokens, and that there are rows for those that are given.
 Status check_given(const Model& model, const SequenceRequest& request) {
+  const std::vector<uint32_t>& prompt = *request.tokens;
   const uint32_t vocabulary = model.shape().vocabulary;
-  const auto count = static_cast<size_t>(std::ranges::count_if(request.prompt, is_given));
-  if (count == 0 || !model.shape().pictures) return check_tokens(model, request.prompt, vocabulary);
-  std::vector<uint32_t> others = request.prompt;
+  const auto count = static_cast<size_t>(std::ranges::count_if(prompt, is_given));
+  if (count == 0 || !model.shape().pictures) return check_tokens(model, prompt, vocabulary);
+  std::vector<uint32_t> others = prompt;
   std::erase_if(others, is_given);
   PUMICE_CHECK(check_tokens(model, others, vocabulary));
   const size_t numbers = request.given ? request.given->values.size() : 0;
@@ -95,19 +96,20 @@ Status check_given(const Model& model, const SequenceRequest& request) {
 }
 
 Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
-  if (request.prompt.empty()) {
+  const std::vector<uint32_t>& prompt = *request.tokens;
+  if (prompt.empty()) {
     return Error{Code::invalid_argument, "the prompt is empty: give at least one token"};
   }
-  if (request.prompt.size() >= size.context) {
+  if (prompt.size() >= size.context) {
     return Error{Code::context_full,
                  fmt::format("the prompt of {} tokens does not fit the context of {}: it may have at most {}",
-                             request.prompt.size(), size.context, size.context - 1)};
+                             prompt.size(), size.context, size.context - 1)};
   }
   if (request.max_tokens == 0) {
     return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
   PUMICE_CHECK(check_given(model, request));
-  if (sees_whole_pictures(model)) PUMICE_CHECK(check_picture_rows(size, request.prompt, model));
+  if (sees_whole_pictures(model)) PUMICE_CHECK(check_picture_rows(size, prompt, model));
   return check_sampling(request.sampling);
 }
 
@@ -153,22 +155,19 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   return batch;
 }
 
-Status Batch::check(const SequenceRequest& request) const {
-  return check_request(runner_->model(), size(), request);
-}
-
 Result<uint32_t> Batch::add(SequenceRequest request) {
-  PUMICE_CHECK(check(request));
+  if (!request.tokens) request.tokens = std::make_shared<std::vector<uint32_t>>(std::move(request.prompt));
+  PUMICE_CHECK(check_request(runner_->model(), size(), request));
   Sequence sequence;
   sequence.id = next_id_++;
-  const uint64_t limit = uint64_t{request.max_tokens} + request.prompt.size();
+  sequence.text = std::move(request.tokens);
+  const uint64_t limit = uint64_t{request.max_tokens} + sequence.tokens().size();
   sequence.limit = static_cast<uint32_t>(std::min<uint64_t>(limit, size().context));
-  sequence.tokens = std::move(request.prompt);
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
   sequence.given = std::move(request.given);
   if (has_places(runner_->model()) && sequence.given)
-    sequence.places = RotaryPlaces(sequence.tokens, sequence.given->grids);
+    sequence.places = RotaryPlaces(sequence.tokens(), sequence.given->grids);
   sequences_.push_back(std::move(sequence));
   changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
   return sequences_.back().id;
@@ -200,8 +199,8 @@ Status Batch::drop_all() {
   return drop_in_flight();
 }
 
-bool Batch::forget_discarded(const StageSlices& slices) {
-  const std::optional<SliceNumber> last = slices.last_kept();
+bool Batch::forget_discarded(const Slicer& slicer) {
+  const std::optional<SliceNumber> last = slicer.last_kept();
   if (!last) return false;
   while (!in_flight_.empty() && !(in_flight_.back().done && in_flight_.back().done->done_with(*last))) {
     for (Sequence& sequence : sequences_) sequence.stopped_end = 0;
@@ -241,7 +240,7 @@ Status Batch::place_again(Sequence& sequence) {
   keep(sequence);
   sequence.interrupted = false;
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-  return place(sequence, slot, reusable(slots_[slot], sequence.tokens));
+  return place(sequence, slot, reusable(slots_[slot], sequence.tokens()));
 }
 
 // Notes that some launches of a step may have run and others not: its states are then of no position.
@@ -270,7 +269,7 @@ uint32_t Batch::reused(uint32_t id) const {
 uint32_t Batch::unread(uint32_t id) const {
   const Sequence* sequence = find(id);
   if (!sequence) return 0;
-  const uint32_t end = static_cast<uint32_t>(sequence->tokens.size());
+  const uint32_t end = static_cast<uint32_t>(sequence->tokens().size());
   return end - std::min(sequence->next, end);
 }
 
@@ -280,7 +279,7 @@ Status Batch::wait() const {
   return last == in_flight_.rend() ? Status() : last->done->wait();
 }
 
-Status Batch::fill(StageSlices& slices, size_t most_steps) {
+Status Batch::fill(Slice& slice, size_t most_steps) {
   most_steps = std::min(most_steps, most_sliced_steps_);
   while (runner_->step_open() || in_flight_.size() < most_steps) {
     if (!runner_->step_open()) {
@@ -291,7 +290,7 @@ Status Batch::fill(StageSlices& slices, size_t most_steps) {
         // a sequence's rotary places are.
         const auto reads_rows = [&](const Sequence& each) {
           return each.slot < 0 ? has_places(runner_->model()) || each.given
-                               : each.given && each.next < each.tokens.size();
+                               : each.given && each.next < each.tokens().size();
         };
         if (!in_flight_.empty() && std::ranges::any_of(sequences_, reads_rows)) return {};
       }
@@ -300,7 +299,7 @@ Status Batch::fill(StageSlices& slices, size_t most_steps) {
       PUMICE_CHECK(runner_->open_step(step->tokens));
       PUMICE_CHECK(add_in_flight(*step, {}));
     }
-    PUMICE_TRY(const std::optional<Completion> done, runner_->fill(slices));
+    PUMICE_TRY(const std::optional<Completion> done, runner_->fill(slice));
     if (!done) return {};
     in_flight_.back().done = done;
   }
@@ -351,7 +350,7 @@ Status Batch::read_oldest() {
 
 Result<BatchToken> Batch::read_token(Sequence& sequence) {
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-  const uint32_t n = static_cast<uint32_t>(sequence.tokens.size());
+  const uint32_t n = static_cast<uint32_t>(sequence.tokens().size());
   BatchToken result{sequence.id, sampling_state_.token(slot, n), FinishReason::none, {}, sequence.reused};
   const Model& model = runner_->model();
   if (result.token >= model.shape().vocabulary) {
@@ -364,11 +363,11 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
   if (sequence.sampling.log_probabilities) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
-  sequence.tokens.push_back(result.token);
+  sequence.tokens().push_back(result.token);
   sequence.computed = std::max(sequence.computed, n); // the new token itself has not been computed yet
   if (sampling_state_.finished_at(slot) == n) {
     result.finish_reason = FinishReason::stop;
-  } else if (sequence.tokens.size() == sequence.limit) {
+  } else if (sequence.tokens().size() == sequence.limit) {
     result.finish_reason = sequence.limit < size().context ? FinishReason::length : FinishReason::context;
   }
   return result;
@@ -391,8 +390,9 @@ void Batch::keep(const Sequence& sequence) {
   slot.written_end = std::max(slot.written_end, sequence.next);
   const bool known = sequence.computed == sequence.next && !sequence.interrupted;
   slot.states.latest = known ? sequence.next : 0;
-  const size_t cached = std::min<size_t>(sequence.tokens.size(), sequence.computed);
-  slot.cached.assign(sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(cached));
+  const size_t cached = std::min<size_t>(sequence.tokens().size(), sequence.computed);
+  slot.cached.assign(sequence.tokens().begin(),
+                     sequence.tokens().begin() + static_cast<std::ptrdiff_t>(cached));
 }
 
 Status Batch::submit(size_t most) {
@@ -459,22 +459,22 @@ Result<Batch::NextStep> Batch::compose() {
     if (sequence.slot < 0) continue;
     const uint32_t slot = static_cast<uint32_t>(sequence.slot);
     const size_t room = size().chunk - rows.size() - --others;
-    const size_t left = sequence.tokens.size() - sequence.next;
+    const size_t left = sequence.tokens().size() - sequence.next;
     uint32_t count = static_cast<uint32_t>(std::min(room, left));
     if (sequence.careful) count = careful_rows(sequence.next, count);
-    if (whole) count = rows_of_whole_pictures(sequence.tokens, sequence.next, count);
+    if (whole) count = rows_of_whole_pictures(sequence.tokens(), sequence.next, count);
     step.counts[slot] = count;
-    const auto begin = sequence.tokens.begin() + sequence.next;
-    auto number = static_cast<size_t>(std::count_if(sequence.tokens.begin(), begin, is_given));
+    const auto begin = sequence.tokens().begin() + sequence.next;
+    auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_given));
     for (uint32_t at = sequence.next; at < sequence.next + count; ++at) {
-      const uint32_t token = sequence.tokens[at];
+      const uint32_t token = sequence.tokens()[at];
       if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
       const RotaryPlaces::Place place = sequence.places.at(at);
       rows.back().less_lag = sequence.places.lag() - place.lag;
       rows.back().down = place.down;
       rows.back().across = place.across;
-      if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens, at).second;
+      if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
     }
     if (count < left) continue;
     rows.back().output = true;
@@ -489,7 +489,7 @@ Result<Batch::NextStep> Batch::compose() {
 // Writes the embeddings that the composed step of `rows` rows does not look up.
 Status Batch::write_given(uint32_t rows) {
   for (const GivenRow& each : given_) {
-    const std::vector<uint32_t>& tokens = each.sequence->tokens;
+    const std::vector<uint32_t>& tokens = each.sequence->tokens();
     if (!each.sequence->given) {
       return Error{Code::invalid_argument, "a picture of the conversation has to be read again, and it is "
                                            "not there any more: begin a new one"};
@@ -521,7 +521,7 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
     if (sequence.slot < 0) continue;
     advance(sequence, step.counts[static_cast<size_t>(sequence.slot)]);
     added.next_positions.emplace_back(sequence.id, sequence.next);
-    changed_ = changed_ || sequence.next < sequence.tokens.size();
+    changed_ = changed_ || sequence.next < sequence.tokens().size();
   }
   in_flight_.push_back(std::move(added));
   // While the device works on this step, the host prepares the decoding that follows.
@@ -535,7 +535,7 @@ Status Batch::assign_slots() {
     for (Slot& slot : slots_) {
       if (slot.busy) continue;
       // A sequence with another encoder input has other keys and values.
-      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens);
+      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens());
       if (best && reused <= sequence.reused) continue;
       best = &slot;
       sequence.reused = reused;
@@ -558,7 +558,7 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   slots_[slot].cached.clear();
   sampling_state_.set_params(slot, sequence.sampling);
   // Rows of pictures count as the token that stands for them.
-  std::vector<uint32_t> tokens = sequence.tokens;
+  std::vector<uint32_t> tokens = sequence.tokens();
   if (const std::optional<PictureTokens>& pictures = runner_->model().shape().pictures) {
     std::ranges::replace_if(tokens, is_given, pictures->token);
   }

@@ -33,10 +33,10 @@ struct SessionOptions {
   uint32_t steps_per_submit = 0;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
-  // Used by Session and ResumableBatch only.
+  // Used by BatchWork only.
   Preparation preparation = Preparation::none;
-  // Session::cancel() also ends a step of several submissions in the middle. At most two submissions are then
-  // in flight.
+  // BatchWork::cancel() also ends a step of several submissions in the middle. At most two submissions are
+  // then in flight.
   bool interruptible = false;
   size_t compiling_threads = 0; // that compile kernels beside the calling one
 };
@@ -50,6 +50,8 @@ struct SequenceRequest {
   // The embeddings of the prompt's tokens with the bit GIVEN_ROW, one after the other. Such tokens are equal
   // only where their rows are.
   SharedEmbeddings given = {};
+  // If set, the prompt is there, and each token that is sampled is added to it.
+  std::shared_ptr<std::vector<uint32_t>> tokens = {};
 };
 
 enum class FinishReason { none, stop, length, context };
@@ -85,8 +87,6 @@ class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
 
-  // Whether add() would accept the request.
-  Status check(const SequenceRequest& request) const;
   // Returns the sequence's id. The prompt has to fit the context with one position to spare.
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence between steps. Does nothing if it has ended already.
@@ -100,7 +100,7 @@ public:
   Status drop_all();
   // Before slices are discarded: forgets the steps in flight that will not run to their end. The others can
   // be collected once they have. False, and nothing is forgotten, if it is not known which these are.
-  bool forget_discarded(const StageSlices& slices);
+  bool forget_discarded(const Slicer& slicer);
   // Forgets the steps in flight after slices were discarded. Sequences go on after what has been collected.
   // Only when no slice is under way.
   Status abandon();
@@ -118,7 +118,7 @@ public:
 
   // The same in slices. Do not mix it with step() and submit() while steps are in flight. Puts the next
   // dispatches into the current slice, as many as fit. Begins no step while `most_steps` are in flight.
-  Status fill(StageSlices& slices, size_t most_steps = SIZE_MAX);
+  Status fill(Slice& slice, size_t most_steps = SIZE_MAX);
   // The tokens of the next step, possibly none, if it is known to have finished; otherwise nothing. Does not
   // wait.
   Result<std::optional<std::span<const BatchToken>>> collect();
@@ -162,7 +162,8 @@ public:
 private:
   struct Sequence {
     uint32_t id = 0;
-    std::vector<uint32_t> tokens; // the prompt, then what has been read
+    std::shared_ptr<std::vector<uint32_t>> text; // the prompt, then what has been read
+    std::vector<uint32_t>& tokens() const { return *text; }
     SamplingParams sampling;
     std::optional<InputRange> input;
     SharedEmbeddings given;

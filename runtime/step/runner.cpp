@@ -351,28 +351,28 @@ Status Runner::open_here(uint32_t tokens) {
   return {};
 }
 
-Result<std::optional<Completion>> Runner::fill(StageSlices& slices) {
+Result<std::optional<Completion>> Runner::fill(Slice& slice) {
   if (staged_step_) {
-    PUMICE_TRY(const bool arrived, staged_step_->fill(slices));
+    PUMICE_TRY(const bool arrived, staged_step_->fill(slice));
     if (!arrived) return std::optional<Completion>();
     PUMICE_CHECK(open_arrived());
   }
-  TimeSlicer* slicer = slices.enter(slices.last_stage());
-  return slicer ? fill_here(*slicer) : Result<std::optional<Completion>>(std::optional<Completion>());
+  PUMICE_TRY(const TimeSlicer::Slice* const here, slice.enter(slice.last_stage()));
+  return here ? fill_here(*here) : Result<std::optional<Completion>>(std::optional<Completion>());
 }
 
-Result<std::optional<Completion>> Runner::fill_here(TimeSlicer& slicer) {
+Result<std::optional<Completion>> Runner::fill_here(const TimeSlicer::Slice& slice) {
   const PreparedPlan& plan = open_->recordings.at({}).plan();
   for (; next_dispatch_ < plan.size(); ++next_dispatch_) {
-    if (!slicer.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
-    slicer.add(costs_, next_dispatch_);
-    last_submission_ = submitted_here_ = Completion(slicer, slicer.number());
+    if (!slice.fits(*costs_, next_dispatch_)) return std::optional<Completion>();
+    slice.add(costs_, next_dispatch_);
+    last_submission_ = submitted_here_ = Completion(slice.slicer(), slice.number());
     if (next_dispatch_ == 0) {
-      slicer.commands().barrier(); // against the step before
-      step_ring_.record(slicer.commands());
+      slice.commands().barrier(); // against the step before
+      step_ring_.record(slice.commands());
       step_ring_.submitted(last_submission_);
     }
-    plan.record(slicer.commands(), next_dispatch_);
+    plan.record(slice.commands(), next_dispatch_);
   }
   open_ = nullptr;
   return std::optional(last_submission_);
@@ -399,9 +399,9 @@ Result<double> Runner::guessed_step_seconds(uint32_t tokens) {
   return seconds;
 }
 
-double Runner::largest_dispatch(const StageSlices& slices) const {
-  if (staged_step_) return staged_step_->largest_dispatch(slices);
-  return largest_here(slices.slicer(slices.last_stage()));
+double Runner::largest_dispatch(const Slicer& slicer) const {
+  if (staged_step_) return staged_step_->largest_dispatch(slicer);
+  return largest_here(slicer.at(slicer.last_stage()));
 }
 
 double Runner::largest_here(const TimeSlicer& slicer) const {

@@ -16,7 +16,7 @@
 #include "step/cache/step_ring.h"
 #include "step/hop_places.h"
 #include "step/last_stage.h"
-#include "step/stage_slices.h"
+#include "step/slicer.h"
 #include "step/staged_step.h"
 
 namespace pumice {
@@ -166,13 +166,13 @@ public:
   Result<bool> place_free() const { return step_ring_.next_place().finished(); }
   Status open_step(uint32_t tokens);
   bool step_open() const { return open_ || staged_step_; }
-  Result<std::optional<Completion>> fill(StageSlices& slices);
+  Result<std::optional<Completion>> fill(Slice& slice);
   void close_step(); // drops the dispatches that are in no slice yet
   // Expected seconds of the largest dispatch of the open step, or of the last step if none is open.
-  double largest_dispatch(const StageSlices& slices) const;
+  double largest_dispatch(const Slicer& slicer) const;
   // The part of fill() and largest_dispatch() on this runner's device, of a step that open_here() has opened.
   Status open_here(uint32_t tokens);
-  Result<std::optional<Completion>> fill_here(TimeSlicer& slicer);
+  Result<std::optional<Completion>> fill_here(const TimeSlicer::Slice& slice);
   double largest_here(const TimeSlicer& slicer) const;
   // submit() checks it between the submissions of a step; if it is set, submit() returns `cancelled`. Whoever
   // submits several steps checks it between them.

@@ -10,19 +10,19 @@ StagedStep::StagedStep(std::vector<std::shared_ptr<Runner>> stages, StepRows row
   bytes_.assign(values.begin(), values.end());
 }
 
-Result<bool> StagedStep::fill(StageSlices& slices) {
+Result<bool> StagedStep::fill(Slice& slice) {
   for (; stage_ < stages_.size(); ++stage_) {
     if (!stages_[stage_]) continue; // what it receives goes on
-    if (!open_) PUMICE_CHECK(slices.named(stage_, open()));
+    if (!open_) PUMICE_CHECK(slice.named(stage_, open()));
     if (!done_) {
-      TimeSlicer* slicer = slices.enter(stage_);
-      if (!slicer) return false;
-      PUMICE_TRY(done_, slices.named(stage_, stages_[stage_]->fill_here(*slicer)));
+      PUMICE_TRY(const TimeSlicer::Slice* const here, slice.enter(stage_));
+      if (!here) return false;
+      PUMICE_TRY(done_, slice.named(stage_, stages_[stage_]->fill_here(*here)));
       if (!done_) return false;
     }
     PUMICE_TRY(const bool finished, done_->finished());
     if (!finished) return false;
-    PUMICE_CHECK(slices.named(stage_, close_and_read()));
+    PUMICE_CHECK(slice.named(stage_, close_and_read()));
   }
   return true;
 }
@@ -48,9 +48,9 @@ void StagedStep::close() {
   if (open_) stages_[stage_]->close_step();
 }
 
-double StagedStep::largest_dispatch(const StageSlices& slices) const {
+double StagedStep::largest_dispatch(const Slicer& slicer) const {
   const bool there = stage_ < stages_.size() && stages_[stage_];
-  return there ? stages_[stage_]->largest_here(slices.slicer(stage_)) : 0;
+  return there ? stages_[stage_]->largest_here(slicer.at(stage_)) : 0;
 }
 
 } // namespace pumice

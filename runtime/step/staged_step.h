@@ -6,7 +6,7 @@
 
 #include "model/upstream.h"
 #include "recording/completion.h"
-#include "step/stage_slices.h"
+#include "step/slicer.h"
 
 namespace pumice {
 
@@ -19,10 +19,10 @@ public:
 
   // Puts as much of it as fits into the current slice. True once it has been through all stages. Does not
   // wait.
-  Result<bool> fill(StageSlices& slices);
+  Result<bool> fill(Slice& slice);
   // Drops the dispatches that are in no slice yet.
   void close();
-  double largest_dispatch(const StageSlices& slices) const;
+  double largest_dispatch(const Slicer& slicer) const;
 
   const StepRows& rows() const { return rows_; }
   bool composed() const { return composed_; }

@@ -66,17 +66,18 @@ double SlicedWork::longest_piece() const {
   return budget_;
 }
 
-Result<SliceResult> SlicedWork::advance(double budget, const SubmitSync& sync) {
+Result<SliceResult> SlicedWork::slice(const SliceRequest& request) {
+  if (request.into) {
+    return Error{Code::unsupported, "a measurement records nothing into a command buffer: let it submit its "
+                                    "slices itself"};
+  }
   std::lock_guard lock(mutex_);
-  budget_ = budget;
+  budget_ = request.budget;
   SliceResult result;
   Status status = slicer_.look();
   if (status.ok() && waiting_ && next_ == pieces_.size() && !slicer_.under_way()) waiting_ = false;
   if (status.ok()) {
-    const bool work = waiting_ && !cancelled_ && next_ < pieces_.size();
-    const Result<SliceReport> report = guarded([&] {
-      return slicer_.run(work ? [this] { return fill(); } : std::function<Status()>(), budget, sync);
-    });
+    const Result<SliceReport> report = guarded([&] { return make_slice(request); });
     if (report.ok()) result.report = *report;
     if (!report.ok()) status = report.error();
   }
@@ -89,11 +90,20 @@ Result<SliceResult> SlicedWork::advance(double budget, const SubmitSync& sync) {
   return result;
 }
 
-Status SlicedWork::fill() {
-  for (; next_ < pieces_.size() && slicer_.fits(*costs_, next_); ++next_) {
-    slicer_.add(costs_, next_);
-    PUMICE_CHECK(pieces_[next_].record(slicer_.commands()));
-    slicer_.commands().host_barrier();
+Result<SliceReport> SlicedWork::make_slice(const SliceRequest& request) {
+  std::optional<TimeSlicer::Slice> slice;
+  if (waiting_ && !cancelled_ && next_ < pieces_.size()) {
+    PUMICE_TRY(slice, slicer_.begin(request.budget));
+  }
+  if (slice) PUMICE_CHECK(fill(*slice));
+  return slicer_.end(slice, request.sync);
+}
+
+Status SlicedWork::fill(const TimeSlicer::Slice& slice) {
+  for (; next_ < pieces_.size() && slice.fits(*costs_, next_); ++next_) {
+    slice.add(costs_, next_);
+    PUMICE_CHECK(pieces_[next_].record(slice.commands()));
+    slice.commands().host_barrier();
   }
   return {};
 }

@@ -9,6 +9,7 @@
 #include "gpu/commands.h"
 #include "recording/recording.h"
 #include "recording/time_slicer.h"
+#include "step/work/work.h"
 
 namespace pumice {
 
@@ -43,22 +44,24 @@ private:
 };
 
 // Leaves the submissions to another thread, which makes them in time slices.
-class SlicedWork : public DeviceWork {
+class SlicedWork : public DeviceWork, public Work {
 public:
   explicit SlicedWork(std::shared_ptr<Device> device) : slicer_(std::move(device)) {}
 
-  // By the thread that measures. `cancelled` after cancel(), and an error of advance().
+  // By the thread that measures. `cancelled` after cancel(), and an error of slice().
   Result<double> run(std::span<const WorkPiece> pieces) override;
   double longest_piece() const override;
 
-  // By the other thread: submits as much of the work as is expected to take `budget` seconds, or one piece.
-  // Does not wait for the device. `active` says whether run() waits for more.
-  Result<SliceResult> advance(double budget, const SubmitSync& sync);
-  // From any thread: ends run(), once what was submitted has ended.
-  void cancel();
+  // By the other thread: submits as much of the work as is expected to fit the budget, or one piece. `active`
+  // says whether run() waits for more. It records nothing: run() waits for what was submitted.
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override { return {}; }
+  // Ends run(), once what was submitted has ended.
+  void cancel() override;
 
 private:
-  Status fill();
+  Result<SliceReport> make_slice(const SliceRequest& request);
+  Status fill(const TimeSlicer::Slice& slice);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -67,7 +70,7 @@ private:
   size_t next_ = 0;                   // piece that is in no slice yet
   bool waiting_ = false;              // run() waits for the pieces
   bool cancelled_ = false;
-  Status status_;     // the first error of advance(), after which nothing runs any more
+  Status status_;     // the first error of slice(), after which nothing runs any more
   double budget_ = 0; // of the last slice
   TimeSlicer slicer_;
 };

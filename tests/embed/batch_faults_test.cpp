@@ -35,7 +35,7 @@ public:
     return run(texts, error, [&](bool& active, int number) {
       pumice_slice slice = {sizeof slice};
       const pumice_status status =
-          pumice_batch_advance(batch_.get(), program_.budget_us, nullptr, &slice, error);
+          pumice_work_advance(pumice_batch_work(batch_.get()), program_.budget_us, nullptr, &slice, error);
       if (number % 2) program_.wait_for_device(); // two are under way now and then
       active = slice.active;
       return status;
@@ -45,11 +45,11 @@ public:
   pumice_status recorded(Texts& texts, pumice_error* error) {
     return run(texts, error, [&](bool& active, int number) {
       pumice_slice slice = {sizeof slice};
-      const pumice_status status = pumice_batch_record(batch_.get(), program_.application().begin(),
-                                                       program_.budget_us, &slice, error);
+      const pumice_status status = pumice_work_record(
+          pumice_batch_work(batch_.get()), program_.application().begin(), program_.budget_us, &slice, error);
       active = slice.active;
       if (status != PUMICE_OK) return status;
-      if (number == 7) return pumice_batch_discard(batch_.get(), error);
+      if (number == 7) return pumice_work_discard(pumice_batch_work(batch_.get()), error);
       program_.application().run();
       return PUMICE_OK;
     });
@@ -80,8 +80,8 @@ private:
   }
   // What there was has ended.
   pumice_status clear(pumice_status status) {
-    pumice_batch_cancel(batch_.get());
-    (void)pumice_batch_discard(batch_.get(), nullptr);
+    pumice_work_cancel(pumice_batch_work(batch_.get()));
+    (void)pumice_work_discard(pumice_batch_work(batch_.get()), nullptr);
     bool active = true;
     (void)pumice_batch_step(batch_.get(), &active, nullptr);
     CHECK_FALSE(active);

@@ -70,10 +70,10 @@ public:
 private:
   static Said say(pumice_session* session, const pumice_request& request) {
     pumice_error error;
-    require_ok(pumice_generate(session, &request, &error), error);
-    require_ok(pumice_run(session, &error), error);
+    require_ok(pumice_session_generate(session, &request, &error), error);
+    require_ok(pumice_session_run(session, &error), error);
     Said said;
-    while (const pumice_event* event = pumice_poll(session)) said.add(*event);
+    while (const pumice_event* event = pumice_session_poll(session)) said.add(*event);
     return said;
   }
 
@@ -122,12 +122,12 @@ public:
     return active;
   }
   bool advance(float budget) {
-    require_ok(pumice_batch_advance(batch.get(), budget, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_batch_work(batch.get()), budget, nullptr, &slice, &error), error);
     take();
     return slice.active;
   }
   bool record(VkCommandBuffer commands, float budget) {
-    require_ok(pumice_batch_record(batch.get(), commands, budget, &slice, &error), error);
+    require_ok(pumice_work_record(pumice_batch_work(batch.get()), commands, budget, &slice, &error), error);
     take();
     return slice.active;
   }
@@ -262,11 +262,11 @@ TEST_CASE("texts are added, dropped and cancelled between slices") {
     stage.add(0);
     stage.add(2);
     until(0, 4);
-    pumice_batch_cancel(stage.batch.get());
+    pumice_work_cancel(pumice_batch_work(stage.batch.get()));
     bool active = true;
     if (in_slices) {
-      CHECK(pumice_batch_advance(stage.batch.get(), 100, nullptr, &stage.slice, &stage.error) ==
-            PUMICE_CANCELLED);
+      CHECK(pumice_work_advance(pumice_batch_work(stage.batch.get()), 100, nullptr, &stage.slice,
+                                &stage.error) == PUMICE_CANCELLED);
     } else {
       CHECK(pumice_batch_step(stage.batch.get(), &active, &stage.error) == PUMICE_CANCELLED);
       CHECK_FALSE(active);
@@ -275,7 +275,7 @@ TEST_CASE("texts are added, dropped and cancelled between slices") {
     CHECK_FALSE(stage.advance(100));
     for (const size_t i : {0, 2}) CHECK(stage.said[i].story.finish_reason == PUMICE_FINISH_CANCELLED);
   }
-  pumice_batch_cancel(stage.batch.get()); // nothing to cancel
+  pumice_work_cancel(pumice_batch_work(stage.batch.get())); // nothing to cancel
   stage.add_all();
   while (stage.advance(1000)) {
   }
@@ -300,7 +300,7 @@ TEST_CASE("slices of a batch are recorded into a program's command buffers, subm
     active = stage.record(application.begin(), random() % 8 == 0 ? 1e5f : 500.0f);
     if (stage.slice.dispatches > 0 && random() % 8 == 0) {
       CHECK(pumice_batch_step(stage.batch.get(), nullptr, &stage.error) == PUMICE_NOT_READY);
-      require_ok(pumice_batch_discard(stage.batch.get(), &stage.error), stage.error);
+      require_ok(pumice_work_discard(pumice_batch_work(stage.batch.get()), &stage.error), stage.error);
       ++discarded;
     } else {
       application.run();
@@ -309,9 +309,9 @@ TEST_CASE("slices of a batch are recorded into a program's command buffers, subm
   stage.check_all();
   MESSAGE(discarded << " slices discarded");
   CHECK(discarded > 3);
-  CHECK(pumice_batch_record(stage.batch.get(), nullptr, 100, nullptr, &stage.error) ==
+  CHECK(pumice_work_record(pumice_batch_work(stage.batch.get()), nullptr, 100, nullptr, &stage.error) ==
         PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_batch_advance(stage.batch.get(), 0, nullptr, nullptr, &stage.error) ==
+  CHECK(pumice_work_advance(pumice_batch_work(stage.batch.get()), 0, nullptr, nullptr, &stage.error) ==
         PUMICE_INVALID_ARGUMENT);
 
   // What was recorded for a text that is dropped may run or not.
@@ -323,7 +323,7 @@ TEST_CASE("slices of a batch are recorded into a program's command buffers, subm
     if (runs) {
       application.run();
     } else {
-      require_ok(pumice_batch_discard(stage.batch.get(), &stage.error), stage.error);
+      require_ok(pumice_work_discard(pumice_batch_work(stage.batch.get()), &stage.error), stage.error);
     }
     while (stage.advance(500)) {
     }
@@ -342,7 +342,7 @@ TEST_CASE("the memory estimate of a model and a batch is what they take") {
     pumice_batch_options options = options_of(texts);
     options.cache = texts == 3 ? PUMICE_CACHE_Q8_0 : PUMICE_CACHE_F16;
     pumice_memory_estimate estimate = {sizeof estimate};
-    require_ok(pumice_estimate_batch_memory(device.get(), &source, nullptr, &options, &estimate, &error),
+    require_ok(pumice_batch_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error),
                error);
     const DeviceHandle fresh = make_device();
     pumice_memory_report report = {sizeof report};
@@ -357,7 +357,7 @@ TEST_CASE("the memory estimate of a model and a batch is what they take") {
     require_ok(pumice_batch_add(batch.get(), &request, &text, &error), error);
     pumice_slice slice = {sizeof slice, true}; // small ones, so that as many are under way as can be
     while (slice.active) {
-      require_ok(pumice_batch_advance(batch.get(), 1, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_batch_work(batch.get()), 1, nullptr, &slice, &error), error);
     }
     require_ok(pumice_device_memory(fresh.get(), &report, &error), error);
     CHECK(estimate.peak == report.peak - before);
@@ -369,7 +369,7 @@ TEST_CASE("the memory estimate of a model and a batch is what they take") {
   }
   pumice_batch_options options = options_of(17); // more texts than the tokens of a step
   pumice_memory_estimate estimate = {sizeof estimate};
-  CHECK(pumice_estimate_batch_memory(device.get(), &source, nullptr, &options, &estimate, &error) ==
+  CHECK(pumice_batch_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error) ==
         PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("options.texts is 17") != std::string::npos);
   const ModelHandle model = load(device.get());

@@ -35,13 +35,13 @@ void begin_tokens(pumice_session* session, const std::vector<uint32_t>& tokens, 
   request.ignore_end = true;
   request.max_tokens = max_tokens;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
 }
 
 pumice_slice advance(pumice_session* session, float budget_us) {
   pumice_slice slice = {sizeof slice};
   pumice_error error;
-  require_ok(pumice_advance(session, budget_us, nullptr, &slice, &error), error);
+  require_ok(pumice_work_advance(pumice_session_work(session), budget_us, nullptr, &slice, &error), error);
   return slice;
 }
 
@@ -154,7 +154,8 @@ TEST_CASE(
       vulkan.count();
       const auto start = Clock::now();
       if (records) {
-        require_ok(pumice_record(session.get(), commands, 3000, &slice, &error), error);
+        require_ok(pumice_work_record(pumice_session_work(session.get()), commands, 3000, &slice, &error),
+                   error);
       } else {
         slice = advance(session.get(), 3000);
       }

@@ -184,18 +184,19 @@ public:
     } else {
       go_on();
     }
-    canceller_.arm(whole_.a_moment_in_it(random), [this] { pumice_session_cancel(session_.get()); });
+    canceller_.arm(whole_.a_moment_in_it(random),
+                   [this] { pumice_work_cancel(pumice_session_work(session_.get())); });
     pumice_error error;
     const bool sliced = random() % 2;
     std::exponential_distribution<float> budget(1 / 500.0f);
-    const pumice_status status =
-        sliced ? advance([&] { return 1 + budget(random); }, error) : pumice_run(session_.get(), &error);
+    const pumice_status status = sliced ? advance([&] { return 1 + budget(random); }, error)
+                                        : pumice_session_run(session_.get(), &error);
     const Canceller::Done ended = now();
     check_stopped_or_done(status, error);
     outcomes.add(status, canceller_.wait(), ended);
     check(status);
     // Cancelled too late, there is nothing to stop.
-    if (status == PUMICE_OK) CHECK(pumice_run(session_.get(), &error) == PUMICE_OK);
+    if (status == PUMICE_OK) CHECK(pumice_session_run(session_.get(), &error) == PUMICE_OK);
   }
 
   void check_whole() {
@@ -217,13 +218,13 @@ private:
     pumice_request request = {sizeof request};
     request.max_tokens = static_cast<uint32_t>(length - said_);
     pumice_error error;
-    require_ok(pumice_generate(session_.get(), &request, &error), error);
+    require_ok(pumice_session_generate(session_.get(), &request, &error), error);
   }
   pumice_status advance(const std::function<float()>& budget, pumice_error& error) {
     pumice_slice slice = {sizeof slice};
     pumice_status status;
     do {
-      status = pumice_advance(session_.get(), budget(), nullptr, &slice, &error);
+      status = pumice_work_advance(pumice_session_work(session_.get()), budget(), nullptr, &slice, &error);
       if (slice.dispatches == 0) std::this_thread::yield();
     } while (status == PUMICE_OK && slice.active);
     return status;
@@ -270,7 +271,8 @@ public:
 
   template <class Random>
   void turn(Random& random, Outcomes& outcomes) {
-    canceller_.arm(whole_.a_moment_in_it(random), [this] { pumice_encoder_cancel(encoder_.get()); });
+    canceller_.arm(whole_.a_moment_in_it(random),
+                   [this] { pumice_work_cancel(pumice_encoder_work(encoder_.get())); });
     std::vector<float> values(expected_.size());
     pumice_error error;
     const Clock::time_point begin = Clock::now();
@@ -286,18 +288,19 @@ public:
 private:
   pumice_status read(std::vector<float>& values, pumice_error& error) {
     const pumice_input input = {sizeof input, nullptr, tokens_.data(), tokens_.size(), nullptr};
-    return pumice_encode(encoder_.get(), &input, 1, values.data(), values.size(), nullptr, &error);
+    return pumice_encoder_encode(encoder_.get(), &input, 1, values.data(), values.size(), nullptr, &error);
   }
   pumice_status read_in_slices(std::vector<float>& values, pumice_error& error) {
     const pumice_input input = {sizeof input, nullptr, tokens_.data(), tokens_.size(), nullptr};
-    require_ok(pumice_encode_begin(encoder_.get(), &input, 1, &error), error);
+    require_ok(pumice_encoder_begin(encoder_.get(), &input, 1, &error), error);
     pumice_slice slice = {sizeof slice};
     do {
-      const pumice_status status = pumice_encode_advance(encoder_.get(), 100, nullptr, &slice, &error);
+      const pumice_status status =
+          pumice_work_advance(pumice_encoder_work(encoder_.get()), 100, nullptr, &slice, &error);
       if (status != PUMICE_OK) return status;
       if (slice.dispatches == 0) std::this_thread::yield();
     } while (slice.active);
-    return pumice_encode_read(encoder_.get(), values.data(), values.size(), nullptr, &error);
+    return pumice_encoder_read(encoder_.get(), values.data(), values.size(), nullptr, &error);
   }
 
   Canceller& canceller_;
@@ -388,9 +391,9 @@ TEST_CASE("no step that could run ahead is submitted after a cancel") {
   // Another prompt, read in several steps, none of which waits for another.
   begin(session.get(), "Then there was a little boy named Tom, who had a big red ball and a dog", 8);
   const uint64_t before = CountedVulkan::submissions();
-  CountedVulkan::at_submission = [&] { pumice_session_cancel(session.get()); };
+  CountedVulkan::at_submission = [&] { pumice_work_cancel(pumice_session_work(session.get())); };
   pumice_error error;
-  const pumice_status status = pumice_run(session.get(), &error);
+  const pumice_status status = pumice_session_run(session.get(), &error);
   CountedVulkan::at_submission = nullptr;
   CHECK(status == PUMICE_CANCELLED);
   CHECK(CountedVulkan::submissions() - before == 1);

@@ -29,14 +29,14 @@ struct Talk {
   pumice_status ask(pumice_error* error) const {
     pumice_request request = {sizeof request};
     request.chat = chat.get();
-    return pumice_generate(program.session.get(), &request, error);
+    return pumice_session_generate(program.session.get(), &request, error);
   }
 
   // The answer, which is taken out of the chat again.
   std::string answer() {
     pumice_error error;
     std::string text;
-    while (const pumice_event* event = pumice_poll(program.session.get())) {
+    while (const pumice_event* event = pumice_session_poll(program.session.get())) {
       if (event->part == PUMICE_PART_CONTENT) text += event->text;
       CHECK(event->finish_reason != PUMICE_FINISH_CANCELLED);
     }

@@ -138,7 +138,7 @@ TEST_CASE("a chat with each model's pictures is written, read again, forgotten a
     // Paused while it looks at what is not the first part of them.
     require_ok(player.begin(session.get(), read.get(), error), error);
     for (int slice = 0; slice < 100; ++slice)
-      require_ok(pumice_advance(session.get(), 1, nullptr, nullptr, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 1, nullptr, nullptr, &error), error);
     require_ok(pumice_session_suspend(session.get(), &error), error);
     require_ok(pumice_session_resume(session.get(), player.model.get(), &error), error);
     CHECK(player.finish(session.get(), 300) == both);
@@ -147,9 +147,9 @@ TEST_CASE("a chat with each model's pictures is written, read again, forgotten a
 
     // Cancelled, and asked again.
     require_ok(player.begin(session.get(), chat.get(), error), error);
-    require_ok(pumice_advance(session.get(), 1, nullptr, nullptr, &error), error);
-    pumice_session_cancel(session.get());
-    CHECK(pumice_run(session.get(), &error) == PUMICE_CANCELLED);
+    require_ok(pumice_work_advance(pumice_session_work(session.get()), 1, nullptr, nullptr, &error), error);
+    pumice_work_cancel(pumice_session_work(session.get()));
+    CHECK(pumice_session_run(session.get(), &error) == PUMICE_CANCELLED);
     CHECK(player.answer(session.get(), chat.get()) == both);
     // The oldest turn takes its pictures along.
     add(chat.get(), "w247 w28", {first});
@@ -198,7 +198,7 @@ TEST_CASE("an encoder alone has no use for a picture in tiles or in patches") {
   pumice_input input = {sizeof input};
   input.pixels = image.pixels.data();
   input.width = input.height = 27;
-  CHECK(pumice_encode(encoder.get(), &input, 1, nullptr, 0, nullptr, &error) == PUMICE_UNSUPPORTED);
+  CHECK(pumice_encoder_encode(encoder.get(), &input, 1, nullptr, 0, nullptr, &error) == PUMICE_UNSUPPORTED);
   CHECK(std::string(error.message).find("inputs[0]") != std::string::npos);
   CHECK(std::string(error.message).find("pumice_chat_add_picture") != std::string::npos);
   // Its values are those of one tile, of 4 x 4 patches.
@@ -206,7 +206,7 @@ TEST_CASE("an encoder alone has no use for a picture in tiles or in patches") {
   input = {sizeof input};
   input.values = values.data();
   size_t count = 0;
-  require_ok(pumice_encode(encoder.get(), &input, 1, nullptr, 0, &count, &error), error);
+  require_ok(pumice_encoder_encode(encoder.get(), &input, 1, nullptr, 0, &count, &error), error);
   CHECK(count == 16 * pumice_encoder_columns(encoder.get()));
 }
 
@@ -250,8 +250,8 @@ TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their
     request.chat = chat.get();
     request.max_tokens = 12;
     request.ignore_end = true;
-    require_ok(pumice_generate(session.get(), &request, &error), error);
-    require_ok(pumice_run(session.get(), &error), error);
+    require_ok(pumice_session_generate(session.get(), &request, &error), error);
+    require_ok(pumice_session_run(session.get(), &error), error);
     Story story;
     take_events(session.get(), story);
     return story.tokens;
@@ -280,7 +280,8 @@ TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their
   const auto weights = [&] {
     pumice_memory_estimate estimate = {sizeof estimate};
     pumice_error error;
-    require_ok(pumice_estimate_memory(device.get(), &source, &options, &session, &estimate, &error), error);
+    require_ok(pumice_session_estimate_memory(device.get(), &source, &options, &session, &estimate, &error),
+               error);
     return estimate.weights;
   };
   const uint64_t together = weights();

@@ -87,7 +87,7 @@ struct Player {
     request.chat = chat;
     request.max_tokens = answer_tokens;
     request.ignore_end = true;
-    return pumice_generate(own, &request, &error);
+    return pumice_session_generate(own, &request, &error);
   }
 
   // Slices of a budget; with 0, to the end at once.
@@ -98,12 +98,12 @@ struct Player {
     slice.active = budget > 0;
     uint64_t finished = 0;
     while (slice.active) {
-      require_ok(pumice_advance(own, budget, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(own), budget, nullptr, &slice, &error), error);
       CHECK(slice.finished >= finished);
       finished = slice.finished;
       take_events(own, story);
     }
-    if (budget == 0) require_ok(pumice_run(own, &error), error);
+    if (budget == 0) require_ok(pumice_session_run(own, &error), error);
     take_events(own, story);
     return story;
   }
@@ -196,7 +196,8 @@ TEST_CASE("looking at pictures is cut into slices, and is done once") {
     require_ok(player.begin(session.get(), chat.get(), error), error);
     // The first call of the smallest budget has one launch: the tower's steps are cut, too.
     pumice_slice slice = {sizeof slice};
-    require_ok(pumice_advance(session.get(), budget, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session.get()), budget, nullptr, &slice, &error),
+               error);
     CHECK(slice.active);
     CHECK(slice.dispatches >= 1);
     if (budget == 1.0f) CHECK(slice.dispatches == 1);
@@ -251,14 +252,14 @@ TEST_CASE("looking is cancelled, goes on over a pause, and ends for another text
     chat = make_chat(player.model.get());
     add(chat.get(), "w20", {picture_of(image)});
     require_ok(player.begin(session, chat.get(), error), error);
-    require_ok(pumice_advance(session, 1, nullptr, nullptr, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session), 1, nullptr, nullptr, &error), error);
   };
   for (const bool slices : {false, true}) {
     CAPTURE(slices);
     begun();
-    pumice_session_cancel(session);
-    CHECK((slices ? pumice_advance(session, 1, nullptr, nullptr, &error) : pumice_run(session, &error)) ==
-          PUMICE_CANCELLED);
+    pumice_work_cancel(pumice_session_work(session));
+    CHECK((slices ? pumice_work_advance(pumice_session_work(session), 1, nullptr, nullptr, &error)
+                  : pumice_session_run(session, &error)) == PUMICE_CANCELLED);
     Story story;
     take_events(session, story);
     CHECK(story.finish_reason == PUMICE_FINISH_CANCELLED);
@@ -269,8 +270,8 @@ TEST_CASE("looking is cancelled, goes on over a pause, and ends for another text
   chat = make_chat(player.model.get());
   add(chat.get(), "w20", {picture_of(image)});
   require_ok(player.begin(session, chat.get(), error), error);
-  pumice_session_cancel(session);
-  CHECK(pumice_advance(session, 1, nullptr, nullptr, &error) == PUMICE_CANCELLED);
+  pumice_work_cancel(pumice_session_work(session));
+  CHECK(pumice_work_advance(pumice_session_work(session), 1, nullptr, nullptr, &error) == PUMICE_CANCELLED);
   CHECK(player.answer(chat.get(), 500).tokens == expected);
 
   begun();
@@ -278,7 +279,7 @@ TEST_CASE("looking is cancelled, goes on over a pause, and ends for another text
   require_ok(pumice_session_suspend(session, &error), error);
   const uint64_t suspended = allocated(player.device.get());
   CHECK(suspended < before);
-  CHECK(pumice_advance(session, 1, nullptr, nullptr, &error) == PUMICE_NOT_READY);
+  CHECK(pumice_work_advance(pumice_session_work(session), 1, nullptr, nullptr, &error) == PUMICE_NOT_READY);
   require_ok(pumice_session_resume(session, player.model.get(), &error), error);
   CHECK(allocated(player.device.get()) > suspended);
   CHECK(player.finish(session, 300).tokens == expected);
@@ -287,7 +288,7 @@ TEST_CASE("looking is cancelled, goes on over a pause, and ends for another text
   require_ok(player.begin(session, chat.get(), error), error);
   Story story;
   while (story.tokens.size() < 2) {
-    require_ok(pumice_advance(session, 300, nullptr, nullptr, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, nullptr, &error), error);
     take_events(session, story);
   }
   require_ok(pumice_session_suspend(session, &error), error);
@@ -446,8 +447,9 @@ TEST_CASE("the memory of a model that sees is known beforehand") {
     pumice_session_options options = none.session_options(pictures);
     pumice_memory_estimate estimate = {sizeof estimate};
     pumice_error error;
-    require_ok(pumice_estimate_memory(device.get(), &source, &load_options, &options, &estimate, &error),
-               error);
+    require_ok(
+        pumice_session_estimate_memory(device.get(), &source, &load_options, &options, &estimate, &error),
+        error);
     const ModelHandle model = none.load_seeing(device.get());
     pumice_model_info info = {sizeof info};
     require_ok(pumice_model_get_info(model.get(), &info, &error), error);

@@ -64,12 +64,13 @@ TEST_CASE("logits are copied into a buffer of the program") {
     pumice_slice slice = {sizeof slice, slices};
     while (slice.active) {
       const size_t before = story.tokens.size();
-      require_ok(pumice_advance(session.get(), 700, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 700, nullptr, &slice, &error),
+                 error);
       take_events(session.get(), story);
       if (story.tokens.size() > before && !slice.active) CHECK(largest() == story.tokens.back());
     }
     if (!slices) {
-      require_ok(pumice_run(session.get(), &error), error);
+      require_ok(pumice_session_run(session.get(), &error), error);
       take_events(session.get(), story);
       CHECK(largest() == story.tokens.back());
     }
@@ -117,9 +118,10 @@ TEST_CASE("pictures are read from a buffer of the program, and results copied in
   const pumice_input given[pictures] = {{size, nullptr, nullptr, 0, values.data()},
                                         {size, nullptr, nullptr, 0, values.data() + info.input_values}};
   size_t count = 0;
-  require_ok(pumice_encode(plain.get(), given, pictures, nullptr, 0, &count, &error), error);
+  require_ok(pumice_encoder_encode(plain.get(), given, pictures, nullptr, 0, &count, &error), error);
   std::vector<float> expected(count);
-  require_ok(pumice_encode(plain.get(), given, pictures, expected.data(), count, &count, &error), error);
+  require_ok(pumice_encoder_encode(plain.get(), given, pictures, expected.data(), count, &count, &error),
+             error);
 
   const uint64_t in_bytes = values.size() * 4, out_bytes = expected.size() * 4;
   MappedBuffer in(program, in_bytes + 8, VK_BUFFER_USAGE_TRANSFER_SRC_BIT);
@@ -135,46 +137,49 @@ TEST_CASE("pictures are read from a buffer of the program, and results copied in
     CHECK(std::memcmp(out.bytes() + 16, expected.data(), out_bytes) == 0);
     std::memset(out.bytes(), 0, out_bytes + 16);
   };
-  require_ok(pumice_encode(encoder.get(), from_buffer, pictures, read.data(), read.size(), &count, &error),
-             error);
+  require_ok(
+      pumice_encoder_encode(encoder.get(), from_buffer, pictures, read.data(), read.size(), &count, &error),
+      error);
   check_output();
   for (const bool recorded : {false, true}) {
     Frames frames(program);
-    require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
+    require_ok(pumice_encoder_begin(encoder.get(), from_buffer, pictures, &error), error);
     pumice_slice slice = {sizeof slice};
     do {
       if (recorded) {
         const VkCommandBuffer commands = frames.begin();
-        require_ok(pumice_encode_record(encoder.get(), commands, 50, &slice, &error), error);
+        require_ok(pumice_work_record(pumice_encoder_work(encoder.get()), commands, 50, &slice, &error),
+                   error);
         frames.end(commands);
         program.submit(commands);
       } else {
-        require_ok(pumice_encode_advance(encoder.get(), 50, nullptr, &slice, &error), error);
+        require_ok(pumice_work_advance(pumice_encoder_work(encoder.get()), 50, nullptr, &slice, &error),
+                   error);
       }
       program.wait();
     } while (slice.active);
-    require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
+    require_ok(pumice_encoder_read(encoder.get(), read.data(), read.size(), &count, &error), error);
     check_output();
   }
 
   // What is not submitted is forgotten; the slices that were, before and after, change nothing.
   Frames frames(program);
-  require_ok(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error), error);
+  require_ok(pumice_encoder_begin(encoder.get(), from_buffer, pictures, &error), error);
   pumice_slice slice = {sizeof slice};
   for (int frame = 0; frame == 0 || slice.active; ++frame) {
     const VkCommandBuffer commands = frames.begin();
-    require_ok(pumice_encode_record(encoder.get(), commands, 50, &slice, &error), error);
+    require_ok(pumice_work_record(pumice_encoder_work(encoder.get()), commands, 50, &slice, &error), error);
     frames.end(commands);
     if (frame == 2) {
       REQUIRE(slice.dispatches > 0);
-      CHECK(pumice_encode_begin(encoder.get(), from_buffer, pictures, &error) == PUMICE_NOT_READY);
-      require_ok(pumice_encode_discard(encoder.get(), &error), error);
+      CHECK(pumice_encoder_begin(encoder.get(), from_buffer, pictures, &error) == PUMICE_NOT_READY);
+      require_ok(pumice_work_discard(pumice_encoder_work(encoder.get()), &error), error);
     } else {
       program.submit(commands);
       program.wait();
     }
   }
-  require_ok(pumice_encode_read(encoder.get(), read.data(), read.size(), &count, &error), error);
+  require_ok(pumice_encoder_read(encoder.get(), read.data(), read.size(), &count, &error), error);
   check_output();
 
   const auto refused = [&](const char* name) {

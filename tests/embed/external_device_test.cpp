@@ -74,7 +74,7 @@ TEST_CASE("Pumice waits for a program that holds its queue's lock") {
   program.queue().lock();
   std::thread generation([&] {
     pumice_error error;
-    CHECK(pumice_run(session.get(), &error) == PUMICE_OK);
+    CHECK(pumice_session_run(session.get(), &error) == PUMICE_OK);
     done = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));

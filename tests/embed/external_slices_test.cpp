@@ -19,7 +19,8 @@ TEST_CASE("slices in the program's own command buffers give the same text") {
     int frame = 0;
     do {
       const VkCommandBuffer commands = frames.begin();
-      require_ok(pumice_record(session.get(), commands, 1000, &slice, &error), error);
+      require_ok(pumice_work_record(pumice_session_work(session.get()), commands, 1000, &slice, &error),
+                 error);
       frames.end(commands);
       take_events(session.get(), story);
       program.submit(commands);
@@ -45,16 +46,16 @@ TEST_CASE("slices that were recorded and not submitted can be discarded") {
   pumice_error error;
   for (int frame = 0; frame == 0 || (slice.active && frame < 5000); ++frame) {
     const VkCommandBuffer commands = frames.begin();
-    require_ok(pumice_record(session.get(), commands, 1500, &slice, &error), error);
+    require_ok(pumice_work_record(pumice_session_work(session.get()), commands, 1500, &slice, &error), error);
     frames.end(commands);
     take_events(session.get(), story);
     // Not so often that a step never comes to its end.
     if ((frame == 2 || frame == 31 || frame == 77) && slice.dispatches > 0) {
-      CHECK(pumice_run(session.get(), &error) == PUMICE_NOT_READY);
+      CHECK(pumice_session_run(session.get(), &error) == PUMICE_NOT_READY);
       pumice_request anew = {sizeof anew};
       anew.text = prompt;
-      CHECK(pumice_generate(session.get(), &anew, &error) == PUMICE_NOT_READY);
-      require_ok(pumice_discard(session.get(), &error), error);
+      CHECK(pumice_session_generate(session.get(), &anew, &error) == PUMICE_NOT_READY);
+      require_ok(pumice_work_discard(pumice_session_work(session.get()), &error), error);
     } else {
       program.submit(commands);
       program.wait();
@@ -78,11 +79,11 @@ TEST_CASE("all chunks of a prompt that were recorded together can be discarded")
   pumice_error error;
   for (int frame = 0; frame == 0 || (slice.active && frame < 500); ++frame) {
     const VkCommandBuffer commands = frames.begin();
-    require_ok(pumice_record(session.get(), commands, 1e6f, &slice, &error), error);
+    require_ok(pumice_work_record(pumice_session_work(session.get()), commands, 1e6f, &slice, &error), error);
     frames.end(commands);
     take_events(session.get(), story);
     if (frame == 0) {
-      require_ok(pumice_discard(session.get(), &error), error);
+      require_ok(pumice_work_discard(pumice_session_work(session.get()), &error), error);
     } else {
       program.submit(commands);
       program.wait();
@@ -133,7 +134,7 @@ TEST_CASE("semaphores are signalled when too many slices are under way for anoth
     timeline.signal(1);
     CHECK(timeline.reaches(value));
   }
-  require_ok(pumice_run(session.get(), &error), error);
+  require_ok(pumice_session_run(session.get(), &error), error);
   take_events(session.get(), story);
   CHECK(story == expected);
 }

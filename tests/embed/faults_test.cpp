@@ -398,14 +398,16 @@ TEST_CASE("after a fault, a recorded slice that has not run is waited for, or di
     pumice_error error;
     program.begin(prompt, 1 + longer);
     const VkCommandBuffer commands = program.application().begin();
-    const auto record = [&] { return pumice_record(program.session.get(), commands, 1, nullptr, &error); };
+    const auto record = [&] {
+      return pumice_work_record(pumice_session_work(program.session.get()), commands, 1, nullptr, &error);
+    };
     require_ok(record(), error);
     vulkan.fail_next("vkGetEventStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
     CHECK(record() == PUMICE_OUT_OF_MEMORY);
     vulkan.rest();
     CHECK(record() == PUMICE_NOT_READY);
     if (discarded) {
-      require_ok(pumice_discard(program.session.get(), &error), error);
+      require_ok(pumice_work_discard(pumice_session_work(program.session.get()), &error), error);
     } else {
       program.application().run();
     }

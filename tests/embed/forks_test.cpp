@@ -42,10 +42,10 @@ Said go_on(pumice_session* session, uint32_t tokens) {
   request.max_tokens = tokens;
   request.sampling = &sampling;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
-  require_ok(pumice_run(session, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
   Said said;
-  while (const pumice_event* event = pumice_poll(session)) {
+  while (const pumice_event* event = pumice_session_poll(session)) {
     if (event->type != PUMICE_EVENT_TOKEN) continue;
     said.tokens.push_back(event->token);
     said.log_probabilities.push_back(event->log_probability);
@@ -61,8 +61,8 @@ void read(pumice_session* session, const std::vector<uint32_t>& tokens) {
   request.max_tokens = 1;
   request.anew = true;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
-  require_ok(pumice_run(session, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
 }
 
 std::vector<uint32_t> many_tokens(size_t count) {
@@ -83,7 +83,7 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
   Story first;
   pumice_slice slice = {sizeof slice};
   do { // slices are under way when it ends
-    require_ok(pumice_advance(session.get(), 300, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session.get()), 300, nullptr, &slice, &error), error);
     take_events(session.get(), first);
   } while (first.tokens.size() < 12);
   const SessionHandle made = fork(session.get());
@@ -92,7 +92,7 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
   CHECK(done < 40);
 
   const Said rest = go_on(made.get(), static_cast<uint32_t>(40 - done)); // before the session goes on
-  require_ok(pumice_run(session.get(), &error), error);
+  require_ok(pumice_session_run(session.get(), &error), error);
   take_events(session.get(), first);
   CHECK(first == whole);
   CHECK(std::equal(rest.tokens.begin(), rest.tokens.end(), whole.tokens.begin() + static_cast<long>(done)));

@@ -23,7 +23,7 @@ struct Player {
   uint32_t token(const char* name) const {
     uint32_t found = 0;
     pumice_error error;
-    require_ok(pumice_find_token(model.get(), name, &found, &error), error);
+    require_ok(pumice_model_find_token(model.get(), name, &found, &error), error);
     return found;
   }
 };
@@ -35,11 +35,12 @@ Story generate(pumice_session* session, pumice_request request, const char* text
   request.anew = true;
   if (request.max_tokens == 0) request.max_tokens = 40;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
   pumice_slice slice = {sizeof slice};
   slice.active = in_slices;
-  while (slice.active) require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);
-  require_ok(pumice_run(session, &error), error);
+  while (slice.active)
+    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
   Story story;
   take_events(session, story);
   return story;
@@ -49,8 +50,8 @@ Story go_on(pumice_session* session, uint32_t tokens) {
   pumice_request request = {sizeof request};
   request.max_tokens = tokens;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
-  require_ok(pumice_run(session, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
   Story story;
   take_events(session, story);
   return story;
@@ -122,10 +123,10 @@ TEST_CASE("events have log-probabilities where they are asked for") {
   request.max_tokens = 8;
   request.sampling = &sampling;
   pumice_error error;
-  require_ok(pumice_generate(player.session.get(), &request, &error), error);
-  require_ok(pumice_run(player.session.get(), &error), error);
+  require_ok(pumice_session_generate(player.session.get(), &request, &error), error);
+  require_ok(pumice_session_run(player.session.get(), &error), error);
   size_t tokens = 0;
-  while (const pumice_event* event = pumice_poll(player.session.get())) {
+  while (const pumice_event* event = pumice_session_poll(player.session.get())) {
     if (event->type == PUMICE_EVENT_END) {
       CHECK(event->top_count == 0);
       continue;
@@ -190,22 +191,22 @@ TEST_CASE("a session is created on a thread of its own, with progress, and can b
     return true;
   };
   options.progress_user = &steps;
-  pumice_start* made = nullptr;
+  pumice_session_creation* made = nullptr;
   pumice_error error;
-  require_ok(pumice_session_start(model.get(), &options, &made, &error), error);
+  require_ok(pumice_session_creation_start(model.get(), &options, &made, &error), error);
   StartHandle start(made);
   uint64_t done = 0, total = 0;
-  while (!pumice_start_poll(made, &done, &total)) std::this_thread::yield();
-  pumice_start_poll(made, &done, &total);
+  while (!pumice_session_creation_poll(made, &done, &total)) std::this_thread::yield();
+  pumice_session_creation_poll(made, &done, &total);
   CHECK(done == total);
   pumice_session* session = nullptr;
-  require_ok(pumice_start_finish(made, &session, &error), error);
+  require_ok(pumice_session_creation_finish(made, &session, &error), error);
   const SessionHandle owner(session);
   CHECK(total > 2);
   CHECK(steps.size() > 2);
   CHECK(std::is_sorted(steps.begin(), steps.end()));
   CHECK(generate(session, {}, prompt) == generate(Player().session.get(), {}, prompt));
-  CHECK(pumice_start_finish(made, &session, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_creation_finish(made, &session, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(session == nullptr);
 
   options.progress = [](void*, uint64_t, uint64_t) { return false; };
@@ -217,11 +218,11 @@ TEST_CASE("a session is created on a thread of its own, with progress, and can b
     while (!was_cancelled) std::this_thread::yield();
     return true;
   };
-  require_ok(pumice_session_start(model.get(), &options, &made, &error), error);
+  require_ok(pumice_session_creation_start(model.get(), &options, &made, &error), error);
   start.reset(made);
-  pumice_start_cancel(made);
+  pumice_session_creation_cancel(made);
   was_cancelled = true;
-  CHECK(pumice_start_finish(made, &session, &error) == PUMICE_CANCELLED);
-  require_ok(pumice_session_start(model.get(), &options, &made, &error), error);
+  CHECK(pumice_session_creation_finish(made, &session, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_session_creation_start(model.get(), &options, &made, &error), error);
   start.reset(made); // is destroyed while it runs
 }

@@ -39,7 +39,7 @@ std::string caption(pumice_translator* translator, const pumice_input& input) {
   char text[1024] = "";
   size_t count = 0;
   pumice_error error;
-  require_ok(pumice_translate_input(translator, &input, text, sizeof text, &count, &error), error);
+  require_ok(pumice_translator_translate_input(translator, &input, text, sizeof text, &count, &error), error);
   CHECK(count == std::string(text).size());
   return text;
 }
@@ -57,9 +57,9 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   const EncoderHandle encoder(made);
   const auto encode = [&](const pumice_input& input) {
     size_t count = 0;
-    require_ok(pumice_encode(made, &input, 1, nullptr, 0, &count, &error), error);
+    require_ok(pumice_encoder_encode(made, &input, 1, nullptr, 0, &count, &error), error);
     std::vector<float> rows(count);
-    require_ok(pumice_encode(made, &input, 1, rows.data(), count, &count, &error), error);
+    require_ok(pumice_encoder_encode(made, &input, 1, rows.data(), count, &count, &error), error);
     return rows;
   };
   const std::vector<uint8_t> pixels = picture(1);
@@ -76,7 +76,7 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
 
   size_t count = 0;
   const auto refused = [&](pumice_input input, const char* words) {
-    CHECK(pumice_encode(made, &input, 1, nullptr, 0, &count, &error) == PUMICE_INVALID_ARGUMENT);
+    CHECK(pumice_encoder_encode(made, &input, 1, nullptr, 0, &count, &error) == PUMICE_INVALID_ARGUMENT);
     CAPTURE(error.message);
     CHECK(std::string(error.message).find(words) != std::string::npos);
   };
@@ -104,8 +104,9 @@ std::vector<float> encode(pumice_model* model, const char* output, const std::ve
   const EncoderHandle encoder(made);
   std::vector<float> rows(inputs.size() * pumice_encoder_columns(made));
   size_t count = 0;
-  require_ok(pumice_encode(made, inputs.data(), inputs.size(), rows.data(), rows.size(), &count, &error),
-             error);
+  require_ok(
+      pumice_encoder_encode(made, inputs.data(), inputs.size(), rows.data(), rows.size(), &count, &error),
+      error);
   CHECK(count == rows.size());
   return rows;
 }
@@ -190,7 +191,7 @@ TEST_CASE("a picture becomes its caption") {
   CHECK_FALSE(text.empty());
   CHECK(caption(made, prepared) == text);
   CHECK(caption(made, input_of(picture(77))) != text);
-  CHECK(pumice_translate(made, "a text", nullptr, 0, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translator_translate(made, "a text", nullptr, 0, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
 }
 
 TEST_CASE("speech is written down, segment by segment") {
@@ -207,9 +208,9 @@ TEST_CASE("speech is written down, segment by segment") {
   const TranscriberHandle transcriber(made);
   const auto hear = [&](const std::vector<float>& samples, uint32_t rate) {
     Listener listener;
-    require_ok(
-        pumice_transcribe(made, samples.data(), samples.size(), rate, Listener::hear, &listener, &error),
-        error);
+    require_ok(pumice_transcriber_transcribe(made, samples.data(), samples.size(), rate, Listener::hear,
+                                             &listener, &error),
+               error);
     return listener.segments;
   };
   const std::vector<float> wave = sound(40000, 16000); // windows are one second long
@@ -228,7 +229,7 @@ TEST_CASE("speech is written down, segment by segment") {
 
   Listener listener;
   listener.cancels = made;
-  CHECK(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
+  CHECK(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
         PUMICE_CANCELLED);
   CHECK(listener.nested == PUMICE_NOT_READY);
   CHECK(listener.segments.size() < segments.size());
@@ -239,10 +240,13 @@ TEST_CASE("speech is written down, segment by segment") {
     CAPTURE(error.message);
     CHECK(std::string(error.message).find(words) != std::string::npos);
   };
-  refused(pumice_transcribe(made, nullptr, 9, 0, Listener::hear, &listener, &error), "samples is NULL");
-  refused(pumice_transcribe(made, wave.data(), 0, 0, Listener::hear, &listener, &error), "count is 0");
-  refused(pumice_transcribe(made, wave.data(), 9, 0, nullptr, &listener, &error), "on_segment is NULL");
-  refused(pumice_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
+  refused(pumice_transcriber_transcribe(made, nullptr, 9, 0, Listener::hear, &listener, &error),
+          "samples is NULL");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 0, 0, Listener::hear, &listener, &error),
+          "count is 0");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 9, 0, nullptr, &listener, &error),
+          "on_segment is NULL");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
           "rate is 1073741824");
   // Several windows at once, with words.
   options.windows = 3;
@@ -251,7 +255,8 @@ TEST_CASE("speech is written down, segment by segment") {
   require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
   const TranscriberHandle together(made);
   Listener words;
-  require_ok(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &words, &error), error);
+  require_ok(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &words, &error),
+             error);
   CHECK_FALSE(words.segments.empty());
   CHECK(words.words > 0);
   options.windows = 257;
@@ -265,7 +270,7 @@ TEST_CASE("speech is written down, segment by segment") {
   require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
   listener = {};
   listener.destroys = made;
-  CHECK(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
+  CHECK(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
         PUMICE_CANCELLED);
   CHECK(listener.segments.size() == 1);
 

@@ -29,22 +29,23 @@ struct Embedding : FaultSubject {
   }
   pumice_status run(std::vector<float>& values, pumice_error* error) {
     values.assign(BertFolder::hidden, 0);
-    return pumice_encode(encoder.get(), &input, 1, values.data(), values.size(), nullptr, error);
+    return pumice_encoder_encode(encoder.get(), &input, 1, values.data(), values.size(), nullptr, error);
   }
   // Begins where it has not, and goes on where it had come to.
   pumice_status run_in_slices(std::vector<float>& values, pumice_error* error) {
     pumice_status status = PUMICE_OK;
-    if (!begun) status = pumice_encode_begin(encoder.get(), &input, 1, error);
+    if (!begun) status = pumice_encoder_begin(encoder.get(), &input, 1, error);
     if (status != PUMICE_OK) return status;
     begun = true;
     pumice_slice slice = {sizeof slice};
     for (int number = 0; number == 0 || slice.active; ++number) {
-      status = pumice_encode_advance(encoder.get(), program_.budget_us, nullptr, &slice, error);
+      status =
+          pumice_work_advance(pumice_encoder_work(encoder.get()), program_.budget_us, nullptr, &slice, error);
       if (status != PUMICE_OK) return status;
       if (number % 2) program_.wait_for_device();
     }
     values.assign(BertFolder::hidden, 0);
-    status = pumice_encode_read(encoder.get(), values.data(), values.size(), nullptr, error);
+    status = pumice_encoder_read(encoder.get(), values.data(), values.size(), nullptr, error);
     begun = status != PUMICE_OK;
     return status;
   }
@@ -85,8 +86,8 @@ struct Translation : FaultSubject {
   }
   pumice_status run(std::string& text, pumice_error* error) {
     char buffer[64] = "";
-    const pumice_status status =
-        pumice_translate(translator.get(), "the third of may, 1987", buffer, sizeof buffer, nullptr, error);
+    const pumice_status status = pumice_translator_translate(translator.get(), "the third of may, 1987",
+                                                             buffer, sizeof buffer, nullptr, error);
     text = buffer;
     return status;
   }
@@ -95,17 +96,18 @@ struct Translation : FaultSubject {
     pumice_input input = {sizeof input};
     input.text = "the third of may, 1987";
     pumice_status status = PUMICE_OK;
-    if (!begun) status = pumice_translate_begin(translator.get(), &input, error);
+    if (!begun) status = pumice_translator_begin(translator.get(), &input, error);
     if (status != PUMICE_OK) return status;
     begun = true;
     pumice_slice slice = {sizeof slice};
     for (int number = 0; number == 0 || slice.active; ++number) {
-      status = pumice_translate_advance(translator.get(), program_.budget_us, nullptr, &slice, error);
+      status = pumice_work_advance(pumice_translator_work(translator.get()), program_.budget_us, nullptr,
+                                   &slice, error);
       if (status != PUMICE_OK) return status;
       if (number % 2) program_.wait_for_device();
     }
     char buffer[64] = "";
-    status = pumice_translate_read(translator.get(), buffer, sizeof buffer, nullptr, error);
+    status = pumice_translator_read(translator.get(), buffer, sizeof buffer, nullptr, error);
     text = buffer;
     begun = false;
     return status;
@@ -132,18 +134,19 @@ struct Transcription : FaultSubject {
   void destroy() override { transcriber.reset(); }
   pumice_status run(Segments& segments, pumice_error* error) {
     Listener listener;
-    const pumice_status status =
-        pumice_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear, &listener, error);
+    const pumice_status status = pumice_transcriber_transcribe(transcriber.get(), wave.data(), wave.size(), 0,
+                                                               Listener::hear, &listener, error);
     segments = std::move(listener.segments);
     return status;
   }
   pumice_status run_in_slices(Segments& segments, pumice_error* error) {
     Listener listener;
-    pumice_status status = pumice_transcribe_begin(transcriber.get(), wave.data(), wave.size(), 0,
-                                                   Listener::hear, &listener, error);
+    pumice_status status = pumice_transcriber_begin(transcriber.get(), wave.data(), wave.size(), 0,
+                                                    Listener::hear, &listener, error);
     pumice_slice slice = {sizeof slice, true};
     for (int number = 0; status == PUMICE_OK && slice.active; ++number) {
-      status = pumice_transcribe_advance(transcriber.get(), 20 * program_.budget_us, nullptr, &slice, error);
+      status = pumice_work_advance(pumice_transcriber_work(transcriber.get()), 20 * program_.budget_us,
+                                   nullptr, &slice, error);
       if (number % 2) program_.wait_for_device();
     }
     segments = std::move(listener.segments);

@@ -127,7 +127,8 @@ TEST_CASE("the memory estimate of a model and a session is what they take") {
     pumice_session_options options = {sizeof options};
     options.context = context;
     pumice_memory_estimate estimate = {sizeof estimate};
-    require_ok(pumice_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error), error);
+    require_ok(pumice_session_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error),
+               error);
     const DeviceHandle fresh = make_device();
     pumice_memory_report before = {sizeof before}, after = {sizeof after};
     require_ok(pumice_device_memory(fresh.get(), &before, &error), error);
@@ -161,7 +162,7 @@ TEST_CASE("texts become vectors, at once and in slices") {
   REQUIRE(columns > 0);
   const char* texts[] = {"hello world", "the quick brown fox", "hello"};
   std::vector<float> embedded(size_t{3} * columns);
-  require_ok(pumice_embed(made, texts, 3, embedded.data(), &error), error);
+  require_ok(pumice_encoder_embed(made, texts, 3, embedded.data(), &error), error);
   double length = 0;
   for (uint32_t i = 0; i < columns; ++i) length += double{embedded[i]} * embedded[i];
   CHECK(length == doctest::Approx(1).epsilon(1e-4));
@@ -169,25 +170,25 @@ TEST_CASE("texts become vectors, at once and in slices") {
   const pumice_input input = {sizeof input, texts[1], nullptr, 0, nullptr};
   std::vector<float> once(columns), sliced(columns);
   size_t count = 0;
-  require_ok(pumice_encode(made, &input, 1, once.data(), once.size(), &count, &error), error);
+  require_ok(pumice_encoder_encode(made, &input, 1, once.data(), once.size(), &count, &error), error);
   CHECK(count == columns);
   CHECK(std::memcmp(once.data(), embedded.data() + columns, columns * 4) == 0);
-  require_ok(pumice_encode_begin(made, &input, 1, &error), error);
-  CHECK(pumice_encode_read(made, sliced.data(), sliced.size(), &count, &error) == PUMICE_NOT_READY);
+  require_ok(pumice_encoder_begin(made, &input, 1, &error), error);
+  CHECK(pumice_encoder_read(made, sliced.data(), sliced.size(), &count, &error) == PUMICE_NOT_READY);
   pumice_slice slice = {sizeof slice};
   uint32_t slices = 0;
   do {
-    require_ok(pumice_encode_advance(made, 50, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_encoder_work(made), 50, nullptr, &slice, &error), error);
     slices += slice.dispatches > 0;
   } while (slice.active);
   CHECK(slices > 1);
-  require_ok(pumice_encode_read(made, sliced.data(), sliced.size(), &count, &error), error);
+  require_ok(pumice_encoder_read(made, sliced.data(), sliced.size(), &count, &error), error);
   CHECK(sliced == once);
 
-  require_ok(pumice_encode_begin(made, &input, 1, &error), error);
-  pumice_encoder_cancel(made);
-  CHECK(pumice_encode_advance(made, 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
-  require_ok(pumice_encode(made, &input, 1, sliced.data(), sliced.size(), &count, &error), error);
+  require_ok(pumice_encoder_begin(made, &input, 1, &error), error);
+  pumice_work_cancel(pumice_encoder_work(made));
+  CHECK(pumice_work_advance(pumice_encoder_work(made), 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_encoder_encode(made, &input, 1, sliced.data(), sliced.size(), &count, &error), error);
   CHECK(sliced == once);
   CHECK(pumice_session_create(model.get(), nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
   pumice_session* session = nullptr;
@@ -203,11 +204,12 @@ TEST_CASE("dates are translated") {
   const TranslatorHandle translator(made);
   char translation[32];
   size_t count = 0;
-  require_ok(pumice_translate(made, "le 3 mars 2021", translation, sizeof translation, &count, &error),
-             error);
+  require_ok(
+      pumice_translator_translate(made, "le 3 mars 2021", translation, sizeof translation, &count, &error),
+      error);
   CHECK(std::string(translation) == "2021-03-03");
   CHECK(count == 10);
-  require_ok(pumice_translate(made, "May 4, 1999", translation, 5, &count, &error), error);
+  require_ok(pumice_translator_translate(made, "May 4, 1999", translation, 5, &count, &error), error);
   CHECK(std::string(translation) == "1999");
   CHECK(count == 10);
 }
@@ -218,16 +220,17 @@ TEST_CASE("text becomes tokens and tokens text") {
   uint32_t tokens[64];
   size_t count = 0;
   pumice_error error;
-  require_ok(pumice_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, tokens, 64, &count, &error),
-             error);
+  require_ok(
+      pumice_model_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, tokens, 64, &count, &error),
+      error);
   REQUIRE(count > 2);
   size_t needed = 0;
   require_ok(
-      pumice_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, nullptr, 0, &needed, &error),
+      pumice_model_tokenize(model.get(), "Once upon a time", PUMICE_ADD_SPECIAL, nullptr, 0, &needed, &error),
       error);
   CHECK(needed == count);
   char text[64];
-  require_ok(pumice_detokenize(model.get(), tokens, count, text, sizeof text, &needed, &error), error);
+  require_ok(pumice_model_detokenize(model.get(), tokens, count, text, sizeof text, &needed, &error), error);
   CHECK(std::string(text) == "Once upon a time");
 }
 
@@ -238,22 +241,23 @@ TEST_CASE("text that spells a special token is text, unless it is asked for") {
   const auto tokenize = [&](const char* text, uint32_t flags) {
     std::vector<uint32_t> tokens(64);
     size_t count = 0;
-    require_ok(pumice_tokenize(model.get(), text, flags, tokens.data(), 64, &count, &error), error);
+    require_ok(pumice_model_tokenize(model.get(), text, flags, tokens.data(), 64, &count, &error), error);
     tokens.resize(count);
     return tokens;
   };
   uint32_t ends[4] = {}, begins[4] = {}, end = 0;
   size_t count = 0;
-  require_ok(pumice_role_tokens(model.get(), PUMICE_ROLE_BEGIN, begins, 4, &count, &error), error);
+  require_ok(pumice_model_role_tokens(model.get(), PUMICE_ROLE_BEGIN, begins, 4, &count, &error), error);
   CHECK(count == 1);
-  require_ok(pumice_role_tokens(model.get(), PUMICE_ROLE_END, ends, 4, &count, &error), error);
+  require_ok(pumice_model_role_tokens(model.get(), PUMICE_ROLE_END, ends, 4, &count, &error), error);
   CHECK(count == 1);
-  require_ok(pumice_find_token(model.get(), "</s>", &end, &error), error);
+  require_ok(pumice_model_find_token(model.get(), "</s>", &end, &error), error);
   CHECK(end == ends[0]);
-  CHECK(pumice_find_token(model.get(), "<|no such token|>", &end, &error) == PUMICE_NOT_FOUND);
+  CHECK(pumice_model_find_token(model.get(), "<|no such token|>", &end, &error) == PUMICE_NOT_FOUND);
   char name[16];
   bool special = false;
-  require_ok(pumice_token_name(model.get(), ends[0], &special, name, sizeof name, &count, &error), error);
+  require_ok(pumice_model_token_name(model.get(), ends[0], &special, name, sizeof name, &count, &error),
+             error);
   CHECK(std::string(name) == "</s>");
   CHECK(count == 4);
   CHECK(special);
@@ -268,7 +272,8 @@ TEST_CASE("text that spells a special token is text, unless it is asked for") {
   CHECK(tokenize(typed, PUMICE_ADD_SPECIAL)[0] == begins[0]);
   char text[64];
   const std::vector<uint32_t> tokens = tokenize(typed, 0);
-  require_ok(pumice_detokenize(model.get(), tokens.data(), tokens.size(), text, 64, &count, &error), error);
+  require_ok(pumice_model_detokenize(model.get(), tokens.data(), tokens.size(), text, 64, &count, &error),
+             error);
   CHECK(std::string(text) == typed);
 
   // In a request, the program's own marks are special, and what the player types is not.
@@ -279,7 +284,7 @@ TEST_CASE("text that spells a special token is text, unless it is asked for") {
   request.before = "</s>";
   request.text = typed;
   request.after = "</s>";
-  require_ok(pumice_generate(session.get(), &request, &error), error);
+  require_ok(pumice_session_generate(session.get(), &request, &error), error);
   const std::vector<uint32_t> prompt_tokens = tokens_of(session.get());
   CHECK(std::ranges::count(prompt_tokens, ends[0]) == 2);
   CHECK(prompt_tokens[0] == begins[0]);

@@ -76,10 +76,10 @@ static void generate(void* library, const char* path) {
   check(CALL(pumice_device_create)(NULL, &device, &error), &error);
   check(CALL(pumice_model_load)(device, &source, NULL, &model, &error), &error);
   check(CALL(pumice_session_create)(model, &options, &session, &error), &error);
-  check(CALL(pumice_generate)(session, &request, &error), &error);
-  check(CALL(pumice_run)(session, &error), &error);
-  while ((event = CALL(pumice_poll)(session))) came += event->type == PUMICE_EVENT_TOKEN;
-  if (came != tokens) fail("pumice_run", "brought another number of tokens than it was asked for");
+  check(CALL(pumice_session_generate)(session, &request, &error), &error);
+  check(CALL(pumice_session_run)(session, &error), &error);
+  while ((event = CALL(pumice_session_poll)(session))) came += event->type == PUMICE_EVENT_TOKEN;
+  if (came != tokens) fail("pumice_session_run", "brought another number of tokens than it was asked for");
   CALL(pumice_session_destroy)(session);
   CALL(pumice_model_destroy)(model);
   CALL(pumice_device_destroy)(device);

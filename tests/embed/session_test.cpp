@@ -26,14 +26,14 @@ void advance(pumice_session* session, size_t tokens, Story& story) {
   pumice_slice slice = {sizeof slice};
   pumice_error error;
   do {
-    require_ok(pumice_advance(session, 500, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session), 500, nullptr, &slice, &error), error);
     take_events(session, story);
   } while (slice.active && story.tokens.size() < tokens);
 }
 
 void finish(pumice_session* session, Story& story) {
   pumice_error error;
-  require_ok(pumice_run(session, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
   take_events(session, story);
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a conversation goes on where it was") {
   pumice_error error;
   pumice_request more = {sizeof more};
   more.max_tokens = 8;
-  require_ok(pumice_generate(player.session.get(), &more, &error), error);
+  require_ok(pumice_session_generate(player.session.get(), &more, &error), error);
   Story second;
   finish(player.session.get(), second);
   const Story both = tell(player.session.get(), prompt, 16);
@@ -90,7 +90,7 @@ TEST_CASE("a suspended session gives all its memory back, and goes on in the mid
   require_ok(pumice_model_get_info(player.model.get(), &info, &error), error);
   CHECK(allocated(player.device.get()) == info.weight_bytes);
   CHECK(tokens_of(player.session.get()).size() > 9);
-  CHECK(pumice_run(player.session.get(), &error) == PUMICE_NOT_READY);
+  CHECK(pumice_session_run(player.session.get(), &error) == PUMICE_NOT_READY);
   CHECK(std::string(error.message).find("suspended") != std::string::npos);
   require_ok(pumice_session_resume(player.session.get(), player.model.get(), &error), error);
   CHECK(allocated(player.device.get()) == with);
@@ -134,13 +134,13 @@ TEST_CASE("a session is saved to a file") {
   require_ok(pumice_session_save(player.session.get(), path.c_str(), &error), error);
   pumice_request more = {sizeof more};
   more.max_tokens = 8;
-  require_ok(pumice_generate(player.session.get(), &more, &error), error);
+  require_ok(pumice_session_generate(player.session.get(), &more, &error), error);
   Story expected;
   finish(player.session.get(), expected);
 
   Player other;
   require_ok(pumice_session_restore(other.session.get(), path.c_str(), &error), error);
-  require_ok(pumice_generate(other.session.get(), &more, &error), error);
+  require_ok(pumice_session_generate(other.session.get(), &more, &error), error);
   Story story;
   finish(other.session.get(), story);
   CHECK(story == expected);
@@ -193,10 +193,12 @@ TEST_CASE("what is being generated can be cancelled") {
   const Story expected = tell(player.session.get(), prompt, 100);
   begin(player.session.get(), prompt, 100);
   pumice_error error;
-  pumice_session_cancel(player.session.get());
+  pumice_work_cancel(pumice_session_work(player.session.get()));
   pumice_slice slice = {sizeof slice};
-  CHECK(pumice_advance(player.session.get(), 500, nullptr, &slice, &error) == PUMICE_CANCELLED);
-  CHECK(pumice_advance(player.session.get(), 500, nullptr, &slice, &error) == PUMICE_OK);
+  CHECK(pumice_work_advance(pumice_session_work(player.session.get()), 500, nullptr, &slice, &error) ==
+        PUMICE_CANCELLED);
+  CHECK(pumice_work_advance(pumice_session_work(player.session.get()), 500, nullptr, &slice, &error) ==
+        PUMICE_OK);
   CHECK_FALSE(slice.active);
   Story story;
   take_events(player.session.get(), story);
@@ -215,18 +217,20 @@ TEST_CASE("invalid requests are errors and change nothing") {
   pumice_request request = {sizeof request};
   request.tokens = &unknown;
   request.token_count = 1;
-  CHECK(pumice_generate(player.session.get(), &request, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_generate(player.session.get(), &request, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("vocabulary") != std::string::npos);
   const std::vector<uint32_t> many(400, 5);
   request.tokens = many.data();
   request.token_count = many.size();
-  CHECK(pumice_generate(player.session.get(), &request, &error) == PUMICE_CONTEXT_FULL);
+  CHECK(pumice_session_generate(player.session.get(), &request, &error) == PUMICE_CONTEXT_FULL);
   CHECK(std::string(error.message).find("context") != std::string::npos);
-  CHECK(pumice_advance(player.session.get(), 0, nullptr, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_record(player.session.get(), nullptr, 100, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_generate(nullptr, &request, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_advance(pumice_session_work(player.session.get()), 0, nullptr, nullptr, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_record(pumice_session_work(player.session.get()), nullptr, 100, nullptr, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_generate(nullptr, &request, &error) == PUMICE_INVALID_ARGUMENT);
   request = {sizeof request + 8};
-  CHECK(pumice_generate(player.session.get(), &request, nullptr) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_generate(player.session.get(), &request, nullptr) == PUMICE_INVALID_ARGUMENT);
   finish(player.session.get(), story);
   CHECK(story == expected);
 }

@@ -43,7 +43,7 @@ Story tell_in_slices(pumice_session* session, uint32_t tokens, const Budget& bud
   Story story;
   const uint32_t count = run_slices(
       [&](pumice_slice* slice, pumice_error* error) {
-        return pumice_advance(session, budget(), nullptr, slice, error);
+        return pumice_work_advance(pumice_session_work(session), budget(), nullptr, slice, error);
       },
       [&] { take_events(session, story); });
   if (slices) *slices = count;
@@ -91,8 +91,9 @@ TEST_CASE("slices of any size over stages give the text of one device") {
     Story story;
     pumice_slice slice = {sizeof slice};
     pumice_error error;
-    for (int i = 0; i < 40; ++i) require_ok(pumice_advance(session, 200, nullptr, &slice, &error), error);
-    require_ok(pumice_run(session, &error), error);
+    for (int i = 0; i < 40; ++i)
+      require_ok(pumice_work_advance(pumice_session_work(session), 200, nullptr, &slice, &error), error);
+    require_ok(pumice_session_run(session, &error), error);
     take_events(session, story);
     CHECK(story == expected);
     pumice_sampling stopped = sampling;
@@ -123,19 +124,20 @@ TEST_CASE("slices over stages of models of other kinds: windows, states, experts
       request.max_tokens = 8;
       request.ignore_end = true;
       pumice_error error;
-      require_ok(pumice_generate(session.get(), &request, &error), error);
+      require_ok(pumice_session_generate(session.get(), &request, &error), error);
       if (in_slices) {
         int slices = 0;
         run_slices([&](pumice_slice* slice, pumice_error* why) {
-          const pumice_status status = pumice_advance(session.get(), 100, nullptr, slice, why);
+          const pumice_status status =
+              pumice_work_advance(pumice_session_work(session.get()), 100, nullptr, slice, why);
           // Not so often that a step never comes to its end.
           const bool discards = slice->dispatches > 0 && (++slices == 5 || slices == 21 || slices == 90);
-          if (discards) require_ok(pumice_discard(session.get(), why), *why);
+          if (discards) require_ok(pumice_work_discard(pumice_session_work(session.get()), why), *why);
           return status;
         });
         CHECK(slices > 90);
       } else {
-        require_ok(pumice_run(session.get(), &error), error);
+        require_ok(pumice_session_run(session.get(), &error), error);
       }
       return tokens_of(session.get());
     };
@@ -170,7 +172,7 @@ TEST_CASE("batches in slices over stages, one text of which is dropped in the mi
       return active;
     };
     const auto advance = [&](pumice_slice* slice, pumice_error* why) {
-      return pumice_batch_advance(batch.get(), budget, nullptr, slice, why);
+      return pumice_work_advance(pumice_batch_work(batch.get()), budget, nullptr, slice, why);
     };
     if (steps == Steps::sliced) run_slices(advance, take);
     for (bool active = true; active && steps != Steps::sliced;) {
@@ -216,13 +218,13 @@ TEST_CASE("chats in slices over stages") {
       pumice_request request = {sizeof request};
       request.chat = chat.get();
       request.max_tokens = 24;
-      require_ok(pumice_generate(session.get(), &request, &error), error);
+      require_ok(pumice_session_generate(session.get(), &request, &error), error);
       if (in_slices) {
         run_slices([&](pumice_slice* slice, pumice_error* why) {
-          return pumice_advance(session.get(), 400, nullptr, slice, why);
+          return pumice_work_advance(pumice_session_work(session.get()), 400, nullptr, slice, why);
         });
       } else {
-        require_ok(pumice_run(session.get(), &error), error);
+        require_ok(pumice_session_run(session.get(), &error), error);
       }
       take_events(session.get(), answers.emplace_back());
     }
@@ -255,13 +257,14 @@ TEST_CASE("stages in the program's own command buffers: those on its device are 
       for (int frame = 0; frame == 0 || slice.active; ++frame) {
         REQUIRE(frame < 20000);
         const VkCommandBuffer commands = frames.begin();
-        require_ok(pumice_record(session.get(), commands, 1000, &slice, &error), error);
+        require_ok(pumice_work_record(pumice_session_work(session.get()), commands, 1000, &slice, &error),
+                   error);
         frames.end(commands);
         take_events(session.get(), story);
         // Not so often that a step never comes to its end.
         if (discards && slice.dispatches > 0 && discarded < 3 && frame >= 20 * discarded) {
-          if (alone) CHECK(pumice_run(session.get(), &error) == PUMICE_NOT_READY);
-          require_ok(pumice_discard(session.get(), &error), error);
+          if (alone) CHECK(pumice_session_run(session.get(), &error) == PUMICE_NOT_READY);
+          require_ok(pumice_work_discard(pumice_session_work(session.get()), &error), error);
           ++discarded;
           continue;
         }
@@ -306,9 +309,11 @@ TEST_CASE("slices over stages do not wait, and signal semaphores") {
       timeline.signal(1);
       CHECK(timeline.reaches(value));
     }
-    run_slices([&](pumice_slice* to,
-                   pumice_error* why) { return pumice_advance(session.get(), 2000, nullptr, to, why); },
-               [&] { take_events(session.get(), story); });
+    run_slices(
+        [&](pumice_slice* to, pumice_error* why) {
+          return pumice_work_advance(pumice_session_work(session.get()), 2000, nullptr, to, why);
+        },
+        [&] { take_events(session.get(), story); });
     CHECK(story == expected);
   }
 }
@@ -329,12 +334,13 @@ TEST_CASE("a text in slices over stages can be cancelled anywhere") {
     CAPTURE(after);
     begin(session, prompt, 6);
     for (uint32_t i = 0; i < after;) {
-      require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
       i += slice.dispatches > 0;
     }
-    pumice_session_cancel(session);
-    CHECK(pumice_advance(session, 300, nullptr, &slice, &error) == PUMICE_CANCELLED);
-    require_ok(pumice_advance(session, 300, nullptr, &slice, &error), error);
+    pumice_work_cancel(pumice_session_work(session));
+    CHECK(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error) ==
+          PUMICE_CANCELLED);
+    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
     CHECK_FALSE(slice.active);
     Story ended;
     take_events(session, ended);
@@ -364,9 +370,9 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
       Story story;
       begin(session, prompt, 12);
       begin(other.get(), prompt, 12);
-      require_ok(pumice_advance(other.get(), 1000, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(other.get()), 1000, nullptr, &slice, &error), error);
       for (int i = 0; i < after; ++i) {
-        require_ok(pumice_advance(session, 1000, nullptr, &slice, &error), error);
+        require_ok(pumice_work_advance(pumice_session_work(session), 1000, nullptr, &slice, &error), error);
         take_events(session, story);
       }
       vulkan.count();
@@ -374,7 +380,7 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
       pumice_status status = PUMICE_OK;
       const auto start = Clock::now();
       while (status == PUMICE_OK && Clock::now() - start < std::chrono::seconds(20)) {
-        status = pumice_advance(session, 1000, nullptr, &slice, &error);
+        status = pumice_work_advance(pumice_session_work(session), 1000, nullptr, &slice, &error);
         take_events(session, story);
       }
       CHECK(status == PUMICE_DEVICE_LOST);
@@ -382,16 +388,18 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
       if (first_is_lost) CHECK(std::string(error.message).find("layers 0 to 1") != std::string::npos);
       status = PUMICE_OK;
       while (status == PUMICE_OK && Clock::now() - start < std::chrono::seconds(40)) {
-        status = pumice_advance(other.get(), 1000, nullptr, &slice, &error);
+        status = pumice_work_advance(pumice_session_work(other.get()), 1000, nullptr, &slice, &error);
       }
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
       const DeviceHandle new_first = make_device(), new_last = make_device();
       const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
       require_ok(pumice_session_resume(session, anew.get(), &error), error);
-      run_slices([&](pumice_slice* to,
-                     pumice_error* why) { return pumice_advance(session, 1000, nullptr, to, why); },
-                 [&] { take_events(session, story); });
+      run_slices(
+          [&](pumice_slice* to, pumice_error* why) {
+            return pumice_work_advance(pumice_session_work(session), 1000, nullptr, to, why);
+          },
+          [&] { take_events(session, story); });
       CHECK(story == expected);
     }
   }
@@ -412,11 +420,12 @@ TEST_CASE("sessions over the same stages, some in slices and some in whole steps
       pumice_request request = {sizeof request};
       request.text = prompt;
       request.max_tokens = 20;
-      if (pumice_generate(session, &request, &error) != PUMICE_OK) return;
+      if (pumice_session_generate(session, &request, &error) != PUMICE_OK) return;
       pumice_slice slice = {sizeof slice};
       slice.active = i % 2 == 0;
-      if (!slice.active && pumice_run(session, &error) != PUMICE_OK) return;
-      while (slice.active && pumice_advance(session, 500, nullptr, &slice, &error) == PUMICE_OK) {
+      if (!slice.active && pumice_session_run(session, &error) != PUMICE_OK) return;
+      while (slice.active &&
+             pumice_work_advance(pumice_session_work(session), 500, nullptr, &slice, &error) == PUMICE_OK) {
         take_events(session, told[i]);
       }
       take_events(session, told[i]);
@@ -434,7 +443,7 @@ TEST_CASE("warm-up over stages makes the first slices stay within their budgets"
   const SessionHandle session = make_session(model.get(), options);
   pumice_slice slice = {sizeof slice};
   pumice_error error;
-  require_ok(pumice_advance(session.get(), 1000, nullptr, &slice, &error), error);
+  require_ok(pumice_work_advance(pumice_session_work(session.get()), 1000, nullptr, &slice, &error), error);
   CHECK(slice.finished > 0); // those of the warm-up
   CHECK_FALSE(slice.active);
   CHECK(tell_in_slices(session.get(), 8, [] { return 500.0f; }) ==

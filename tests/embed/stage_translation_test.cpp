@@ -44,7 +44,8 @@ struct Staged {
 std::string translate(pumice_translator* translator, const std::string& line) {
   char text[256] = "";
   pumice_error error;
-  require_ok(pumice_translate(translator, line.c_str(), text, sizeof text, nullptr, &error), error);
+  require_ok(pumice_translator_translate(translator, line.c_str(), text, sizeof text, nullptr, &error),
+             error);
   return text;
 }
 
@@ -110,12 +111,14 @@ TEST_CASE("translators over the same stages, each used by a thread of its own") 
         input.text = line.c_str();
         pumice_slice slice = {sizeof slice};
         if (i % 2 == 0) {
-          if (pumice_translate_begin(own, &input, &error) != PUMICE_OK) return;
+          if (pumice_translator_begin(own, &input, &error) != PUMICE_OK) return;
           do {
-            if (pumice_translate_advance(own, 500, nullptr, &slice, &error) != PUMICE_OK) return;
+            if (pumice_work_advance(pumice_translator_work(own), 500, nullptr, &slice, &error) != PUMICE_OK)
+              return;
           } while (slice.active);
-          if (pumice_translate_read(own, text, sizeof text, nullptr, &error) != PUMICE_OK) return;
-        } else if (pumice_translate(own, line.c_str(), text, sizeof text, nullptr, &error) != PUMICE_OK) {
+          if (pumice_translator_read(own, text, sizeof text, nullptr, &error) != PUMICE_OK) return;
+        } else if (pumice_translator_translate(own, line.c_str(), text, sizeof text, nullptr, &error) !=
+                   PUMICE_OK) {
           return;
         }
         written[i].push_back(text);
@@ -149,15 +152,18 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
       CAPTURE(after);
       begin(translator, text_input(date.c_str()));
       for (uint32_t i = 0; i < after;) {
-        require_ok(pumice_translate_advance(translator, 100, nullptr, &slice, &error), error);
+        require_ok(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error),
+                   error);
         i += slice.dispatches > 0;
       }
       if (after % 2) {
-        pumice_translator_cancel(translator);
-        CHECK(pumice_translate_advance(translator, 100, nullptr, &slice, &error) == PUMICE_CANCELLED);
-        require_ok(pumice_translate_advance(translator, 100, nullptr, &slice, &error), error);
+        pumice_work_cancel(pumice_translator_work(translator));
+        CHECK(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error) ==
+              PUMICE_CANCELLED);
+        require_ok(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error),
+                   error);
         CHECK_FALSE(slice.active);
-        CHECK(pumice_translate_read(translator, nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
+        CHECK(pumice_translator_read(translator, nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
       } else {
         CHECK(translate_in_slices(translator, "le 3 mars 2021", 1000) == "2021-03-03");
       }
@@ -167,9 +173,10 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
     for (int frame = 0; frame == 0 || slice.active; ++frame) {
       REQUIRE(frame < 20000);
       const VkCommandBuffer commands = vulkan.begin();
-      require_ok(pumice_translate_record(translator, commands, 200, &slice, &error), error);
+      require_ok(pumice_work_record(pumice_translator_work(translator), commands, 200, &slice, &error),
+                 error);
       if (slice.dispatches > 0 && discarded < 3 && frame >= 30 * discarded) {
-        require_ok(pumice_translate_discard(translator, &error), error);
+        require_ok(pumice_work_discard(pumice_translator_work(translator), &error), error);
         ++discarded;
       } else {
         vulkan.run();
@@ -197,14 +204,16 @@ TEST_CASE("captions over stages: pictures go to the first one") {
     pumice_error error;
     char text[4096] = "";
     if (!in_slices) {
-      require_ok(pumice_translate_input(translator.get(), &input, text, sizeof text, nullptr, &error), error);
+      require_ok(
+          pumice_translator_translate_input(translator.get(), &input, text, sizeof text, nullptr, &error),
+          error);
       return std::string(text);
     }
-    require_ok(pumice_translate_begin(translator.get(), &input, &error), error);
+    require_ok(pumice_translator_begin(translator.get(), &input, &error), error);
     run_slices([&](pumice_slice* slice, pumice_error* why) {
-      return pumice_translate_advance(translator.get(), 300, nullptr, slice, why);
+      return pumice_work_advance(pumice_translator_work(translator.get()), 300, nullptr, slice, why);
     });
-    require_ok(pumice_translate_read(translator.get(), text, sizeof text, nullptr, &error), error);
+    require_ok(pumice_translator_read(translator.get(), text, sizeof text, nullptr, &error), error);
     return std::string(text);
   };
   const std::string expected = caption_of(whole.get(), false);
@@ -225,16 +234,16 @@ TEST_CASE("transcribers over stages hear what those of one device hear, in whole
       pumice_error error;
       Listener listener;
       if (budget == 0) {
-        require_ok(
-            pumice_transcribe(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener, &error),
-            error);
+        require_ok(pumice_transcriber_transcribe(transcriber, wave.data(), wave.size(), 0, Listener::hear,
+                                                 &listener, &error),
+                   error);
         return listener.segments;
       }
-      require_ok(pumice_transcribe_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener,
-                                         &error),
+      require_ok(pumice_transcriber_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener,
+                                          &error),
                  error);
       run_slices([&](pumice_slice* slice, pumice_error* why) {
-        return pumice_transcribe_advance(transcriber, budget, nullptr, slice, why);
+        return pumice_work_advance(pumice_transcriber_work(transcriber), budget, nullptr, slice, why);
       });
       return listener.segments;
     };

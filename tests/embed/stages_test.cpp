@@ -67,8 +67,8 @@ TEST_CASE("models of other kinds in stages: windows, states, experts") {
       request.max_tokens = 8;
       request.ignore_end = true;
       pumice_error error;
-      require_ok(pumice_generate(session.get(), &request, &error), error);
-      require_ok(pumice_run(session.get(), &error), error);
+      require_ok(pumice_session_generate(session.get(), &request, &error), error);
+      require_ok(pumice_session_run(session.get(), &error), error);
       return tokens_of(session.get());
     };
     const ModelHandle whole = load(device.get(), path);
@@ -98,8 +98,8 @@ TEST_CASE("sessions in stages: suspended, saved, restored elsewhere, forked") {
     pumice_request request = {sizeof request};
     request.max_tokens = tokens;
     request.sampling = &sampling;
-    require_ok(pumice_generate(own, &request, &error), error);
-    require_ok(pumice_run(own, &error), error);
+    require_ok(pumice_session_generate(own, &request, &error), error);
+    require_ok(pumice_session_run(own, &error), error);
   };
   go_on(fork.get(), 13);
   CHECK(tokens_of(fork.get()) == all);
@@ -165,8 +165,8 @@ TEST_CASE("batches in stages, and sessions of several threads") {
       request.text = prompts[i % 3];
       request.max_tokens = 20;
       request.sampling = &sampling;
-      if (pumice_generate(sessions[i].get(), &request, &error) != PUMICE_OK) return;
-      if (pumice_run(sessions[i].get(), &error) != PUMICE_OK) return;
+      if (pumice_session_generate(sessions[i].get(), &request, &error) != PUMICE_OK) return;
+      if (pumice_session_run(sessions[i].get(), &error) != PUMICE_OK) return;
       take_events(sessions[i].get(), together[i]);
     });
   }
@@ -202,21 +202,21 @@ TEST_CASE(
       begin(session.get(), prompt, 20, &sampling);
       vulkan.count();
       vulkan.fail_next("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
-      pumice_status status = pumice_run(session.get(), &error);
+      pumice_status status = pumice_session_run(session.get(), &error);
       CHECK(status == PUMICE_DEVICE_LOST);
       CAPTURE(error.message);
       if (first_is_lost) CHECK(contains(error.message, "layers 0 to 1"));
       // The other session hears of it, too, and nothing waits for ever.
       pumice_request request = {sizeof request};
       request.text = prompt;
-      status = pumice_generate(other.get(), &request, &error);
-      if (status == PUMICE_OK) status = pumice_run(other.get(), &error);
+      status = pumice_session_generate(other.get(), &request, &error);
+      if (status == PUMICE_OK) status = pumice_session_run(other.get(), &error);
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
       const DeviceHandle new_first = make_device(), new_last = make_device();
       const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
       require_ok(pumice_session_resume(session.get(), anew.get(), &error), error);
-      require_ok(pumice_run(session.get(), &error), error);
+      require_ok(pumice_session_run(session.get(), &error), error);
       Story story;
       take_events(session.get(), story);
       CHECK(story == expected);
@@ -377,7 +377,7 @@ TEST_CASE("the memory of a model in stages is estimated to the byte, on all devi
     source.path = stories.c_str();
     pumice_memory_estimate estimate = {sizeof estimate};
     pumice_error error;
-    require_ok(pumice_estimate_memory(device, &source, &options, &own, &estimate, &error), error);
+    require_ok(pumice_session_estimate_memory(device, &source, &options, &own, &estimate, &error), error);
     return estimate;
   };
   const pumice_session_options own = small_options();
@@ -396,7 +396,8 @@ TEST_CASE("the memory of a model in stages is estimated to the byte, on all devi
     pumice_slice slice = {sizeof slice};
     begin(session.get(), prompt, 4);
     do {
-      require_ok(pumice_advance(session.get(), 1e5f, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 1e5f, nullptr, &slice, &error),
+                 error);
     } while (slice.active);
     CHECK(all() == estimate.weights + estimate.cache + estimate.scratch);
     CHECK(estimate.peak >= all());

@@ -86,12 +86,12 @@ public:
     request.max_tokens = max_tokens;
     request.sampling = &sampling;
     pumice_error error;
-    require_ok(pumice_generate(session, &request, &error), error);
+    require_ok(pumice_session_generate(session, &request, &error), error);
   }
   Story run(pumice_session* session) const {
     begin(session);
     pumice_error error;
-    require_ok(pumice_run(session, &error), error);
+    require_ok(pumice_session_run(session, &error), error);
     Story story;
     take_events(session, story);
     return story;
@@ -112,7 +112,8 @@ std::array<Story, 2> run_in_turns(const std::array<SessionHandle, 2>& sessions,
     for (size_t i = 0; i < 2; ++i) {
       pumice_slice slice = {sizeof slice};
       pumice_error error;
-      require_ok(pumice_advance(sessions[i].get(), 800, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(sessions[i].get()), 800, nullptr, &slice, &error),
+                 error);
       take_events(sessions[i].get(), stories[i]);
       active = active || slice.active;
       dispatches += slice.dispatches;
@@ -174,7 +175,8 @@ TEST_CASE("eight threads with sessions of two models give the texts that each gi
       const SessionHandle session = Speech::make(model_of(round));
       Speech(1).begin(session.get());
       pumice_error error;
-      require_ok(pumice_advance(session.get(), 500, nullptr, nullptr, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 500, nullptr, nullptr, &error),
+                 error);
     }
   });
   together(tasks);
@@ -214,7 +216,7 @@ struct Listener {
     own->strange +=
         own->thread != std::this_thread::get_id() || own->story.finish_reason != PUMICE_FINISH_NONE;
     add_event(*event, own->story);
-    if (own->story.tokens.size() >= own->cancel_at) pumice_session_cancel(own->session);
+    if (own->story.tokens.size() >= own->cancel_at) pumice_work_cancel(pumice_session_work(own->session));
   }
 };
 
@@ -256,7 +258,7 @@ TEST_CASE("events come in the thread that runs their session, messages in any th
         listener.cancel_at = cancels ? 5 : 100;
         Speech(i).begin(session.get());
         pumice_error error;
-        const pumice_status status = pumice_run(session.get(), &error);
+        const pumice_status status = pumice_session_run(session.get(), &error);
         CHECK(status == (cancels ? PUMICE_CANCELLED : PUMICE_OK));
         if (!cancels) CHECK(listener.story == expected[i]);
         const std::vector<uint32_t>& tokens = listener.story.tokens;

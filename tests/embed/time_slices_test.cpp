@@ -18,7 +18,7 @@ Story tell_in_slices(pumice_session* session, uint32_t max_tokens, const pumice_
   pumice_error error;
   const auto start = std::chrono::steady_clock::now();
   do {
-    require_ok(pumice_advance(session, budget(), nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session), budget(), nullptr, &slice, &error), error);
     take_events(session, story);
     if (slices) *slices += slice.dispatches > 0;
     REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));

@@ -19,7 +19,8 @@ constexpr std::array budgets = {1.0f, 10.0f, 100.0f, 1000.0f, 1e4f, 1e5f, 1e6f};
 std::string translate(pumice_translator* translator, const pumice_input& input) {
   char text[4096] = "";
   pumice_error error;
-  require_ok(pumice_translate_input(translator, &input, text, sizeof text, nullptr, &error), error);
+  require_ok(pumice_translator_translate_input(translator, &input, text, sizeof text, nullptr, &error),
+             error);
   return text;
 }
 
@@ -84,17 +85,17 @@ TEST_CASE("a translation can be read once it is complete, and not while another 
   pumice_slice slice = {sizeof slice};
   char text[32];
   const auto not_ready = [&] {
-    CHECK(pumice_translate_read(translator, text, sizeof text, nullptr, &error) == PUMICE_NOT_READY);
+    CHECK(pumice_translator_read(translator, text, sizeof text, nullptr, &error) == PUMICE_NOT_READY);
   };
   not_ready();
-  require_ok(pumice_translate_advance(translator, 100, nullptr, &slice, &error), error);
+  require_ok(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error), error);
   CHECK_FALSE(slice.active);
   CHECK(slice.dispatches == 0);
 
   // Another one ends what is under way.
   begin(translator, text_input(date));
   not_ready();
-  require_ok(pumice_translate_advance(translator, 1e6f, nullptr, &slice, &error), error);
+  require_ok(pumice_work_advance(pumice_translator_work(translator), 1e6f, nullptr, &slice, &error), error);
   CHECK(slice.active);
   CHECK(slice.dispatches > 0);
   begin(translator, text_input("le 3 mars 2021"));
@@ -102,17 +103,19 @@ TEST_CASE("a translation can be read once it is complete, and not while another 
   CHECK(read(translator) == "2021-03-03");
   CHECK(read(translator) == "2021-03-03"); // stays
   begin(translator, text_input(date));
-  require_ok(pumice_translate_advance(translator, 1, nullptr, &slice, &error), error);
+  require_ok(pumice_work_advance(pumice_translator_work(translator), 1, nullptr, &slice, &error), error);
   CHECK(translate(translator, text_input("May 4, 1999")) == "1999-05-04");
   CHECK(read(translator) == "1999-05-04");
 
   // An input that is refused changes nothing.
   begin(translator, text_input(date));
   const pumice_input none = {sizeof none};
-  CHECK(pumice_translate_begin(translator, &none, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_translate_begin(translator, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_translate_advance(translator, 0, nullptr, &slice, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_translate_record(translator, nullptr, 9, &slice, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translator_begin(translator, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_translator_begin(translator, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_advance(pumice_translator_work(translator), 0, nullptr, &slice, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_record(pumice_translator_work(translator), nullptr, 9, &slice, &error) ==
+        PUMICE_INVALID_ARGUMENT);
   advance_to_the_end(translator, 500);
   CHECK(read(translator) == "1987-05-03");
 }
@@ -131,15 +134,18 @@ TEST_CASE("what is translated in slices can be cancelled anywhere") {
       CAPTURE(after);
       begin(translator.get(), text_input(date));
       for (uint32_t i = 0; i < after; ++i) {
-        require_ok(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error), error);
+        require_ok(pumice_work_advance(pumice_translator_work(translator.get()), 50, nullptr, &slice, &error),
+                   error);
       }
-      pumice_translator_cancel(translator.get());
-      CHECK(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
-      require_ok(pumice_translate_advance(translator.get(), 50, nullptr, &slice, &error), error);
+      pumice_work_cancel(pumice_translator_work(translator.get()));
+      CHECK(pumice_work_advance(pumice_translator_work(translator.get()), 50, nullptr, &slice, &error) ==
+            PUMICE_CANCELLED);
+      require_ok(pumice_work_advance(pumice_translator_work(translator.get()), 50, nullptr, &slice, &error),
+                 error);
       CHECK_FALSE(slice.active);
-      CHECK(pumice_translate_read(translator.get(), nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
+      CHECK(pumice_translator_read(translator.get(), nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
     }
-    pumice_translator_cancel(translator.get()); // with nothing to cancel
+    pumice_work_cancel(pumice_translator_work(translator.get())); // with nothing to cancel
     begin(translator.get(), text_input(date));
     advance_to_the_end(translator.get(), 1000);
     CHECK(read(translator.get()) == "1987-05-03");
@@ -159,12 +165,14 @@ TEST_CASE("a translation is recorded into command buffers of the program, and di
     for (int frame = 0; frame == 0 || slice.active; ++frame) {
       REQUIRE(frame < 5000);
       const VkCommandBuffer commands = program.vulkan.begin();
-      require_ok(pumice_translate_record(translator.get(), commands, 200, &slice, &error), error);
+      require_ok(pumice_work_record(pumice_translator_work(translator.get()), commands, 200, &slice, &error),
+                 error);
       if ((frame == 0 || frame == 4 || frame == 15) && slice.dispatches > 0) {
         const pumice_input other = text_input("May 4, 1999");
-        CHECK(pumice_translate_begin(translator.get(), &other, &error) == PUMICE_NOT_READY);
-        CHECK(pumice_translate(translator.get(), date, nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
-        require_ok(pumice_translate_discard(translator.get(), &error), error);
+        CHECK(pumice_translator_begin(translator.get(), &other, &error) == PUMICE_NOT_READY);
+        CHECK(pumice_translator_translate(translator.get(), date, nullptr, 0, nullptr, &error) ==
+              PUMICE_NOT_READY);
+        require_ok(pumice_work_discard(pumice_translator_work(translator.get()), &error), error);
         ++discarded;
       } else {
         program.vulkan.run();
@@ -185,20 +193,20 @@ TEST_CASE("slices of any size give the segments of a sound that whole steps give
     const TranscriberHandle transcriber = make_transcriber(model.get(), beams);
     pumice_error error;
     Listener whole;
-    require_ok(
-        pumice_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
-        error);
+    require_ok(pumice_transcriber_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear,
+                                             &whole, &error),
+               error);
     REQUIRE(whole.segments.size() > 1);
     for (const float budget : budgets) {
       CAPTURE(budget);
       Listener sliced;
       std::vector<float> samples = wave;
-      require_ok(pumice_transcribe_begin(transcriber.get(), samples.data(), samples.size(), 0, Listener::hear,
-                                         &sliced, &error),
+      require_ok(pumice_transcriber_begin(transcriber.get(), samples.data(), samples.size(), 0,
+                                          Listener::hear, &sliced, &error),
                  error);
       samples.assign(samples.size(), 0); // were copied
       run_slices([&](pumice_slice* slice, pumice_error* why) {
-        return pumice_transcribe_advance(transcriber.get(), budget, nullptr, slice, why);
+        return pumice_work_advance(pumice_transcriber_work(transcriber.get()), budget, nullptr, slice, why);
       });
       CHECK(sliced.segments == whole.segments);
     }
@@ -215,16 +223,17 @@ TEST_CASE("a sound that is transcribed in slices can be cancelled, replaced and 
   pumice_error error;
   pumice_slice slice = {sizeof slice};
   Listener whole;
-  require_ok(pumice_transcribe(transcriber, wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
-             error);
+  require_ok(
+      pumice_transcriber_transcribe(transcriber, wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
+      error);
   REQUIRE(whole.segments.size() > 1);
   const auto begin_hearing = [&](Listener& listener) {
     require_ok(
-        pumice_transcribe_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener, &error),
+        pumice_transcriber_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &listener, &error),
         error);
   };
   const auto advance = [&](pumice_slice* to, pumice_error* why) {
-    return pumice_transcribe_advance(transcriber, 1000, nullptr, to, why);
+    return pumice_work_advance(pumice_transcriber_work(transcriber), 1000, nullptr, to, why);
   };
 
   // From within the function that it calls.
@@ -255,12 +264,13 @@ TEST_CASE("a sound that is transcribed in slices can be cancelled, replaced and 
   for (int frame = 0; frame == 0 || slice.active; ++frame) {
     REQUIRE(frame < 5000);
     const VkCommandBuffer commands = program.vulkan.begin();
-    require_ok(pumice_transcribe_record(transcriber, commands, 1000, &slice, &error), error);
+    require_ok(pumice_work_record(pumice_transcriber_work(transcriber), commands, 1000, &slice, &error),
+               error);
     if ((frame == 1 || frame == 9 || frame == 40) && slice.dispatches > 0) {
       Listener other;
-      CHECK(pumice_transcribe_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &other,
-                                    &error) == PUMICE_NOT_READY);
-      require_ok(pumice_transcribe_discard(transcriber, &error), error);
+      CHECK(pumice_transcriber_begin(transcriber, wave.data(), wave.size(), 0, Listener::hear, &other,
+                                     &error) == PUMICE_NOT_READY);
+      require_ok(pumice_work_discard(pumice_transcriber_work(transcriber), &error), error);
     } else {
       program.vulkan.run();
     }

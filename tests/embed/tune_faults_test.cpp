@@ -26,7 +26,7 @@ struct Measuring {
     const std::unique_ptr<pumice_tune, Destroy<pumice_tune_destroy>> tune(made);
     pumice_slice slice = {sizeof slice, in_slices};
     while (slice.active) {
-      const pumice_status ended = pumice_tune_advance(made, 2000, nullptr, &slice, error);
+      const pumice_status ended = pumice_work_advance(pumice_tune_work(made), 2000, nullptr, &slice, error);
       if (ended == PUMICE_OK) continue;
       while (!pumice_tune_poll(made, nullptr, nullptr)) std::this_thread::yield();
       CHECK(pumice_tune_finish(made, nullptr, nullptr) == ended);

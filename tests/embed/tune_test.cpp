@@ -200,9 +200,14 @@ TEST_CASE("measuring goes on in slices between frames") {
   pumice_error error;
   CHECK(pumice_tune_finish(tune.get(), nullptr, &error) == PUMICE_NOT_READY);
   pumice_slice slice = {sizeof slice, true};
+  // Nothing of it is recorded.
+  const auto commands = reinterpret_cast<VkCommandBuffer>(&slice);
+  CHECK(pumice_work_record(pumice_tune_work(tune.get()), commands, 500, nullptr, &error) ==
+        PUMICE_UNSUPPORTED);
+  CHECK(pumice_work_discard(pumice_tune_work(tune.get()), &error) == PUMICE_OK);
   size_t slices = 0, several = 0;
   while (slice.active) {
-    require_ok(pumice_tune_advance(tune.get(), 500, nullptr, &slice, &error), error);
+    require_ok(pumice_work_advance(pumice_tune_work(tune.get()), 500, nullptr, &slice, &error), error);
     // One piece, which nothing can divide, or what is expected to fit.
     CHECK((slice.dispatches <= 1 || slice.expected_us <= 500));
     slices += slice.dispatches > 0;
@@ -241,7 +246,7 @@ TEST_CASE("measuring ends when it is cancelled, and keeps what it has") {
   const TuneHandle tune = start(model.get(), how);
   uint64_t done = 0;
   while (done < 2 && !pumice_tune_poll(tune.get(), &done, nullptr)) std::this_thread::yield();
-  pumice_tune_cancel(tune.get());
+  pumice_work_cancel(pumice_tune_work(tune.get()));
   const pumice_tune_report report = finish(tune);
   CHECK_FALSE(report.complete);
   CHECK(report.classes > 0);
@@ -254,16 +259,16 @@ TEST_CASE("measuring ends when it is cancelled, and keeps what it has") {
     const TuneHandle sliced = start(model.get(), how);
     for (int i = 0; i < slices; ++i) {
       pumice_error error;
-      require_ok(pumice_tune_advance(sliced.get(), 500, nullptr, nullptr, &error), error);
+      require_ok(pumice_work_advance(pumice_tune_work(sliced.get()), 500, nullptr, nullptr, &error), error);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    pumice_tune_cancel(sliced.get());
+    pumice_work_cancel(pumice_tune_work(sliced.get()));
     CHECK_FALSE(finish(sliced).complete);
     CHECK(known(device) == before);
   }
   pumice_error error;
   const TuneHandle destroyed = start(model.get(), how);
-  require_ok(pumice_tune_advance(destroyed.get(), 500, nullptr, nullptr, &error), error);
+  require_ok(pumice_work_advance(pumice_tune_work(destroyed.get()), 500, nullptr, nullptr, &error), error);
 }
 
 TEST_CASE("a limit of time ends measuring, whatever is under way") {
@@ -375,7 +380,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
     classes = chosen(model);
     here = capabilities(device);
     device->context.pipelines->add_tuning_results(all_portable(classes));
-    require_ok(pumice_tuning_save(device.get(), path.c_str(), &error), error);
+    require_ok(pumice_device_save_tuning(device.get(), path.c_str(), &error), error);
   }
   // Of another device, too.
   Capabilities other = here;
@@ -395,7 +400,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
         CHECK(device->context.pipelines->compiled(planned.dispatch.kernel, planned.dispatch.constants));
       }
     }
-    require_ok(pumice_tuning_save(device.get(), path.c_str(), &error), error);
+    require_ok(pumice_device_save_tuning(device.get(), path.c_str(), &error), error);
     CHECK(TuningFile::read(path)->devices() == 2);
     CHECK(TuningFile::read(path)->find(other) == TuningResults{{"choice x", "tiled"}});
 
@@ -405,7 +410,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
       static_cast<std::string*>(user)->append(static_cast<const char*>(more), count);
       return true;
     };
-    require_ok(pumice_tuning_write(device.get(), append, &bytes, &error), error);
+    require_ok(pumice_device_write_tuning(device.get(), append, &bytes, &error), error);
     pumice_device_options memory = {sizeof memory};
     memory.tuning = bytes.data();
     memory.tuning_bytes = bytes.size();
@@ -461,16 +466,16 @@ TEST_CASE("wrong use of measuring is refused, and names what is wrong") {
   refused("options.cache");
   (void)pumice_tune_start(nullptr, nullptr, &tune, &error);
   refused("model");
-  (void)pumice_tuning_save(device.get(), nullptr, &error);
+  (void)pumice_device_save_tuning(device.get(), nullptr, &error);
   refused("path");
-  (void)pumice_tuning_write(device.get(), nullptr, nullptr, &error);
+  (void)pumice_device_write_tuning(device.get(), nullptr, nullptr, &error);
   refused("write");
   const pumice_write_function full = [](void*, const void*, size_t) { return false; };
-  CHECK(pumice_tuning_write(device.get(), full, nullptr, &error) == PUMICE_IO);
+  CHECK(pumice_device_write_tuning(device.get(), full, nullptr, &error) == PUMICE_IO);
   options = small_sessions(false);
   options.seconds = 0.01f;
   const TuneHandle own = start(model.get(), options);
-  (void)pumice_tune_advance(own.get(), 500, nullptr, nullptr, &error);
+  (void)pumice_work_advance(pumice_tune_work(own.get()), 500, nullptr, nullptr, &error);
   refused("in_slices");
   pumice_load_options load_options = {sizeof load_options};
   load_options.tune_seconds = std::nanf("");
@@ -480,6 +485,6 @@ TEST_CASE("wrong use of measuring is refused, and names what is wrong") {
   (void)pumice_model_load(device.get(), &source, &load_options, &none, &error);
   refused("tune_seconds");
   CHECK(pumice_tune_poll(nullptr, nullptr, nullptr));
-  pumice_tune_cancel(nullptr);
+  pumice_work_cancel(pumice_tune_work(nullptr));
   pumice_tune_destroy(nullptr);
 }

@@ -53,7 +53,7 @@ struct Player {
   // What a request says when it is refused with this status; else "".
   std::string refused(const pumice_request& request, pumice_status expected = PUMICE_INVALID_ARGUMENT) const {
     pumice_error error;
-    const pumice_status status = pumice_generate(session.get(), &request, &error);
+    const pumice_status status = pumice_session_generate(session.get(), &request, &error);
     CHECK(error.status == status);
     return status == expected ? error.message : "";
   }
@@ -183,14 +183,17 @@ TEST_CASE("nulls, counts and sizes are named as the program knows them") {
   uint32_t token = 5;
   char text[8];
   says(pumice_model_load(player.device.get(), nullptr, nullptr, &model, &error), "source is NULL");
-  says(pumice_detokenize(player.model.get(), nullptr, 3, text, 8, &count, &error),
+  says(pumice_model_detokenize(player.model.get(), nullptr, 3, text, 8, &count, &error),
        "tokens is NULL, and its count is 3");
-  says(pumice_detokenize(player.model.get(), &token, SIZE_MAX, text, 8, &count, &error), "no memory holds");
-  says(pumice_tokenize(player.model.get(), "a", 4, &token, 1, &count, &error), "flags is 4");
-  says(pumice_tokenize(player.model.get(), nullptr, 0, &token, 1, &count, &error), "text is NULL");
-  says(pumice_role_tokens(player.model.get(), static_cast<pumice_token_role>(99), &token, 1, &count, &error),
+  says(pumice_model_detokenize(player.model.get(), &token, SIZE_MAX, text, 8, &count, &error),
+       "no memory holds");
+  says(pumice_model_tokenize(player.model.get(), "a", 4, &token, 1, &count, &error), "flags is 4");
+  says(pumice_model_tokenize(player.model.get(), nullptr, 0, &token, 1, &count, &error), "text is NULL");
+  says(pumice_model_role_tokens(player.model.get(), static_cast<pumice_token_role>(99), &token, 1, &count,
+                                &error),
        "role is 99");
-  says(pumice_token_name(player.model.get(), 1u << 20, nullptr, text, 8, &count, &error), "token is 1048576");
+  says(pumice_model_token_name(player.model.get(), 1u << 20, nullptr, text, 8, &count, &error),
+       "token is 1048576");
   says(pumice_session_create(nullptr, nullptr, &session, &error), "model is NULL");
   pumice_session_options options = {sizeof options};
   options.context = 1;
@@ -201,10 +204,12 @@ TEST_CASE("nulls, counts and sizes are named as the program knows them") {
   pumice_session_destroy(session);
   options.cache = static_cast<pumice_cache_type>(-3);
   says(pumice_session_create(player.model.get(), &options, &session, &error), "cache is -3");
-  says(pumice_advance(player.session.get(), not_a_number, nullptr, nullptr, &error), "budget_us is nan");
+  says(pumice_work_advance(pumice_session_work(player.session.get()), not_a_number, nullptr, nullptr, &error),
+       "budget_us is nan");
   pumice_sync sync = {sizeof sync};
   sync.wait_count = 2;
-  says(pumice_advance(player.session.get(), 100, &sync, nullptr, &error), "sync.wait is NULL");
+  says(pumice_work_advance(pumice_session_work(player.session.get()), 100, &sync, nullptr, &error),
+       "sync.wait is NULL");
   pumice_memory_report report = {};
   says(pumice_device_memory(player.device.get(), &report, &error), "report.struct_size is 0");
 }
@@ -218,8 +223,8 @@ TEST_CASE("a structure of an older header does without the fields that came late
   request.max_tokens = 8;
   request.stop_count = 3; // outside of what it says it has
   pumice_error error;
-  require_ok(pumice_generate(player.session.get(), &request, &error), error);
-  require_ok(pumice_run(player.session.get(), &error), error);
+  require_ok(pumice_session_generate(player.session.get(), &request, &error), error);
+  require_ok(pumice_session_run(player.session.get(), &error), error);
   Story story;
   take_events(player.session.get(), story);
   CHECK(story == expected);
@@ -229,16 +234,16 @@ TEST_CASE("an empty request, nothing to run, an early cancel and a full context"
   const Player player;
   pumice_session* session = player.session.get();
   pumice_error error;
-  CHECK(pumice_run(session, &error) == PUMICE_OK);
-  CHECK(pumice_poll(session) == nullptr);
+  CHECK(pumice_session_run(session, &error) == PUMICE_OK);
+  CHECK(pumice_session_poll(session) == nullptr);
 
-  pumice_session_cancel(session);
-  CHECK(pumice_run(session, &error) == PUMICE_OK);
-  pumice_session_cancel(session); // what is asked for after it is not concerned
+  pumice_work_cancel(pumice_session_work(session));
+  CHECK(pumice_session_run(session, &error) == PUMICE_OK);
+  pumice_work_cancel(pumice_session_work(session)); // what is asked for after it is not concerned
   Story whole = tell(session, prompt, 0);
   CHECK(whole.finish_reason == PUMICE_FINISH_CONTEXT);
-  CHECK(pumice_run(session, &error) == PUMICE_OK);
-  CHECK(pumice_poll(session) == nullptr);
+  CHECK(pumice_session_run(session, &error) == PUMICE_OK);
+  CHECK(pumice_session_poll(session) == nullptr);
 
   pumice_request request = {sizeof request};
   CHECK(contains(player.refused(request, PUMICE_CONTEXT_FULL), "context"));
@@ -273,16 +278,16 @@ struct Caller {
       CHECK(status == PUMICE_NOT_READY);
       CHECK(contains(error.message, "on_event"));
     };
-    refuses(pumice_generate(self.session, &request, &error));
-    refuses(pumice_run(self.session, &error));
-    refuses(pumice_advance(self.session, 100, nullptr, &slice, &error));
-    refuses(pumice_discard(self.session, &error));
+    refuses(pumice_session_generate(self.session, &request, &error));
+    refuses(pumice_session_run(self.session, &error));
+    refuses(pumice_work_advance(pumice_session_work(self.session), 100, nullptr, &slice, &error));
+    refuses(pumice_work_discard(pumice_session_work(self.session), &error));
     refuses(pumice_session_save(self.session, "session", &error));
     refuses(pumice_session_restore(self.session, "session", &error));
     refuses(pumice_session_suspend(self.session, &error));
     refuses(pumice_session_resume(self.session, self.model, &error));
     CHECK(pumice_session_tokens(self.session, nullptr, 0, &self.tokens, &error) == PUMICE_OK);
-    CHECK(pumice_poll(self.session) == nullptr);
+    CHECK(pumice_session_poll(self.session) == nullptr);
     if (self.destroys) pumice_session_destroy(self.session);
   }
 };
@@ -309,7 +314,7 @@ TEST_CASE("calls from within on_event change nothing") {
   caller.destroys = true;
   begin(session.get(), prompt, 12);
   pumice_error error;
-  CHECK(pumice_run(session.release(), &error) == PUMICE_CANCELLED);
+  CHECK(pumice_session_run(session.release(), &error) == PUMICE_CANCELLED);
   CHECK(caller.text.size() < expected.text.size());
 }
 
@@ -386,21 +391,18 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_load_start(nullptr, nullptr, nullptr, nullptr, &error));
   invalid(pumice_load_finish(nullptr, nullptr, &error));
   invalid(pumice_model_get_info(nullptr, nullptr, &error));
-  invalid(pumice_tokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
-  invalid(pumice_detokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
-  invalid(pumice_role_tokens(nullptr, PUMICE_ROLE_END, nullptr, 0, nullptr, &error));
-  invalid(pumice_find_token(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_token_name(nullptr, 0, nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_estimate_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_model_tokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_model_detokenize(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_model_role_tokens(nullptr, PUMICE_ROLE_END, nullptr, 0, nullptr, &error));
+  invalid(pumice_model_find_token(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_model_token_name(nullptr, 0, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_session_estimate_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
   invalid(pumice_session_create(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_session_start(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_start_finish(nullptr, nullptr, &error));
+  invalid(pumice_session_creation_start(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_session_creation_finish(nullptr, nullptr, &error));
   invalid(pumice_session_fork(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_generate(nullptr, nullptr, &error));
-  invalid(pumice_run(nullptr, &error));
-  invalid(pumice_advance(nullptr, 1, nullptr, nullptr, &error));
-  invalid(pumice_record(nullptr, nullptr, 1, nullptr, &error));
-  invalid(pumice_discard(nullptr, &error));
+  invalid(pumice_session_generate(nullptr, nullptr, &error));
+  invalid(pumice_session_run(nullptr, &error));
   invalid(pumice_session_tokens(nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_session_save(nullptr, nullptr, &error));
   invalid(pumice_session_restore(nullptr, nullptr, &error));
@@ -412,54 +414,47 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_batch_add(nullptr, nullptr, nullptr, &error));
   invalid(pumice_batch_drop(nullptr, 0, &error));
   invalid(pumice_batch_step(nullptr, nullptr, &error));
-  invalid(pumice_batch_advance(nullptr, 1, nullptr, nullptr, &error));
-  invalid(pumice_batch_record(nullptr, nullptr, 1, nullptr, &error));
-  invalid(pumice_batch_discard(nullptr, &error));
-  invalid(pumice_estimate_batch_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_batch_estimate_memory(nullptr, nullptr, nullptr, nullptr, nullptr, &error));
   invalid(pumice_encoder_create(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_encode(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
-  invalid(pumice_encode_begin(nullptr, nullptr, 0, &error));
-  invalid(pumice_encode_advance(nullptr, 1, nullptr, nullptr, &error));
-  invalid(pumice_encode_record(nullptr, nullptr, 1, nullptr, &error));
-  invalid(pumice_encode_discard(nullptr, &error));
-  invalid(pumice_encode_read(nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_embed(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_encoder_encode(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
+  invalid(pumice_encoder_begin(nullptr, nullptr, 0, &error));
+  invalid(pumice_encoder_read(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_encoder_embed(nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_translator_create(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_translate_begin(nullptr, nullptr, &error));
-  invalid(pumice_translate_advance(nullptr, 1, nullptr, nullptr, &error));
-  invalid(pumice_translate_record(nullptr, nullptr, 1, nullptr, &error));
-  invalid(pumice_translate_discard(nullptr, &error));
-  invalid(pumice_translate_read(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_begin(nullptr, nullptr, &error));
+  invalid(pumice_translator_read(nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_transcriber_create(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
-  invalid(pumice_transcribe_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
-  invalid(pumice_transcribe_advance(nullptr, 1, nullptr, nullptr, &error));
-  invalid(pumice_transcribe_record(nullptr, nullptr, 1, nullptr, &error));
-  invalid(pumice_transcribe_discard(nullptr, &error));
+  invalid(pumice_transcriber_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_transcriber_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_work_advance(nullptr, 1, nullptr, nullptr, &error));
+  invalid(pumice_work_record(nullptr, nullptr, 1, nullptr, &error));
+  invalid(pumice_work_discard(nullptr, &error));
 
+  CHECK(pumice_session_work(nullptr) == nullptr);
+  CHECK(pumice_batch_work(nullptr) == nullptr);
+  CHECK(pumice_encoder_work(nullptr) == nullptr);
+  CHECK(pumice_translator_work(nullptr) == nullptr);
+  CHECK(pumice_transcriber_work(nullptr) == nullptr);
+  CHECK(pumice_tune_work(nullptr) == nullptr);
   CHECK(pumice_features_chain(nullptr) == nullptr);
   CHECK(pumice_features_extensions(nullptr, nullptr) == nullptr);
   CHECK(std::string(pumice_device_name(nullptr)).empty());
   CHECK(pumice_encoder_columns(nullptr) == 0);
-  CHECK(pumice_poll(nullptr) == nullptr);
+  CHECK(pumice_session_poll(nullptr) == nullptr);
   CHECK(pumice_batch_poll(nullptr) == nullptr);
   CHECK(pumice_load_poll(nullptr, nullptr, nullptr));
-  CHECK(pumice_start_poll(nullptr, nullptr, nullptr));
+  CHECK(pumice_session_creation_poll(nullptr, nullptr, nullptr));
   pumice_load_cancel(nullptr);
-  pumice_start_cancel(nullptr);
-  pumice_session_cancel(nullptr);
-  pumice_batch_cancel(nullptr);
-  pumice_encoder_cancel(nullptr);
-  pumice_translator_cancel(nullptr);
-  pumice_transcriber_cancel(nullptr);
+  pumice_session_creation_cancel(nullptr);
+  pumice_work_cancel(nullptr);
   pumice_features_destroy(nullptr);
   pumice_device_destroy(nullptr);
   pumice_model_destroy(nullptr);
   pumice_load_destroy(nullptr);
   pumice_session_destroy(nullptr);
-  pumice_start_destroy(nullptr);
+  pumice_session_creation_destroy(nullptr);
   pumice_batch_destroy(nullptr);
   pumice_encoder_destroy(nullptr);
   pumice_translator_destroy(nullptr);

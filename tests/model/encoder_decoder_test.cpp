@@ -168,7 +168,7 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
         CAPTURE(budget);
         REQUIRE((*sliced)->start(inputs, options).ok());
         for (bool active = true; active;) {
-          const auto slice = (*sliced)->advance(budget);
+          const auto slice = (*sliced)->slice({budget});
           if (!slice.ok()) FAIL(slice.error().text());
           active = slice->active;
         }

@@ -63,7 +63,7 @@ TEST_CASE("slices of time give the tokens of whole steps, and their log-probabil
   const auto start = std::chrono::steady_clock::now();
   while (whole->active()) REQUIRE(whole->step().ok());
   while (sliced->active()) {
-    REQUIRE(sliced->advance(1e-3).ok());
+    REQUIRE(sliced->slice({1e-3}).ok());
     REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
   }
   for (int i = 0; i < 20; ++i) {

@@ -118,7 +118,7 @@ TEST_CASE("slices that were discarded do not advance a state twice") {
     const auto start = std::chrono::steady_clock::now();
     const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::minutes(2); };
     for (int slice = 0; session->active() && in_time(); ++slice) {
-      REQUIRE(session->advance(1e-4, {}).ok());
+      REQUIRE(session->slice({1e-4}).ok());
       if (slice % 7 == 6 && discards-- > 0) REQUIRE(session->discard().ok());
       while (const auto token = session->take()) tokens.push_back(token->token);
     }
@@ -134,7 +134,7 @@ public:
 
   // Runs a launch: no budget is enough for two. Returns how many it ran.
   uint32_t launch() {
-    const auto result = session_.advance(1e-12, {});
+    const auto result = session_.slice({1e-12});
     if (!result.ok()) FAIL(result.error().text());
     take();
     return result->report.dispatches;

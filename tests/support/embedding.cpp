@@ -75,7 +75,7 @@ void add_event(const pumice_event& event, Story& story) {
 }
 
 void take_events(pumice_session* session, Story& story) {
-  while (const pumice_event* event = pumice_poll(session)) add_event(*event, story);
+  while (const pumice_event* event = pumice_session_poll(session)) add_event(*event, story);
 }
 
 void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
@@ -86,14 +86,14 @@ void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
   request.max_tokens = max_tokens;
   request.sampling = sampling;
   pumice_error error;
-  require_ok(pumice_generate(session, &request, &error), error);
+  require_ok(pumice_session_generate(session, &request, &error), error);
 }
 
 Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,
            const pumice_sampling* sampling) {
   begin(session, prompt, max_tokens, sampling);
   pumice_error error;
-  require_ok(pumice_run(session, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
   Story story;
   take_events(session, story);
   return story;

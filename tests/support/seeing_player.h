@@ -76,7 +76,7 @@ struct SeeingPlayer {
     request.chat = chat;
     request.max_tokens = count;
     request.ignore_end = true;
-    return pumice_generate(session, &request, &error);
+    return pumice_session_generate(session, &request, &error);
   }
 
   // With a budget, in slices.
@@ -86,10 +86,10 @@ struct SeeingPlayer {
     pumice_slice slice = {sizeof slice};
     slice.active = budget > 0;
     while (slice.active) {
-      require_ok(pumice_advance(session, budget, nullptr, &slice, &error), error);
+      require_ok(pumice_work_advance(pumice_session_work(session), budget, nullptr, &slice, &error), error);
       take_events(session, story);
     }
-    if (budget == 0) require_ok(pumice_run(session, &error), error);
+    if (budget == 0) require_ok(pumice_session_run(session, &error), error);
     take_events(session, story);
     return story.tokens;
   }

@@ -38,14 +38,14 @@ inline pumice_input text_input(const char* text) {
 
 inline void begin(pumice_translator* translator, const pumice_input& input) {
   pumice_error error;
-  require_ok(pumice_translate_begin(translator, &input, &error), error);
+  require_ok(pumice_translator_begin(translator, &input, &error), error);
 }
 
 inline std::string read(pumice_translator* translator) {
   char text[4096] = "";
   size_t count = 0;
   pumice_error error;
-  require_ok(pumice_translate_read(translator, text, sizeof text, &count, &error), error);
+  require_ok(pumice_translator_read(translator, text, sizeof text, &count, &error), error);
   CHECK(count == std::string(text).size());
   return text;
 }
@@ -67,6 +67,6 @@ inline uint32_t run_slices(const std::function<pumice_status(pumice_slice*, pumi
 
 inline uint32_t advance_to_the_end(pumice_translator* translator, float budget) {
   return run_slices([&](pumice_slice* slice, pumice_error* error) {
-    return pumice_translate_advance(translator, budget, nullptr, slice, error);
+    return pumice_work_advance(pumice_translator_work(translator), budget, nullptr, slice, error);
   });
 }

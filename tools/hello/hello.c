@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-/* Called within pumice_run, once for each token and once at the end. The text of a token may be empty,
- * because its last character is not complete yet. The end brings the rest of the text. */
+/* Called within pumice_session_run, once for each token and once at the end. The text of a token may be
+ * empty, because its last character is not complete yet. The end brings the rest of the text. */
 static void on_event(void* user, const pumice_event* event) {
   (void)user;
   fputs(event->text, stdout);
@@ -41,10 +41,10 @@ static int generate_text(pumice_session* session, const char* prompt) {
       .sampling = &sampling, /* without it: the most probable token each time */
       .max_tokens = 256,     /* the text may end earlier */
   };
-  if (pumice_generate(session, &request, &error) != PUMICE_OK) return failed("the prompt", &error);
+  if (pumice_session_generate(session, &request, &error) != PUMICE_OK) return failed("the prompt", &error);
 
   fputs(prompt, stdout);
-  const pumice_status status = pumice_run(session, &error);
+  const pumice_status status = pumice_session_run(session, &error);
   fputs("\n", stdout);
   if (status != PUMICE_OK) return failed("generating", &error);
   if (fflush(stdout) != 0 || ferror(stdout)) {

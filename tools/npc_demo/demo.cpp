@@ -63,7 +63,7 @@ bool Demo::run() {
     run_headless();
   if (!options_.screenshot.empty() && last_) last_->save(options_.screenshot);
   report_.print(fmt::format("{}, {}x{}, {}", device_.name(), options_.size.width, options_.size.height,
-                            options_.submit ? "pumice_advance" : "pumice_record"));
+                            options_.submit ? "pumice_work_advance" : "pumice_work_record"));
   return well_;
 }
 
@@ -170,7 +170,7 @@ void Demo::draw_canvas() {
   bubble.text = text;
   draw_bubble(canvas_, mouth, ground, bubble);
   graph_.draw(canvas_, ground, controls_.generation, controls_.budget_us,
-              options_.submit ? "pumice_advance" : "pumice_record");
+              options_.submit ? "pumice_work_advance" : "pumice_work_record");
 }
 
 // Submits the scene, Pumice's slice, and the copy to the window. A recorded slice is a part of the frame,

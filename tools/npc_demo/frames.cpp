@@ -14,7 +14,7 @@ Frame::Frame(const Device& device, VkRenderPass render_pass, VkExtent2D extent, 
   check(vk.vkCreateCommandPool(device.handle(), &pool, nullptr, &pool_), "making a command pool");
   VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
   info.commandPool = pool_;
-  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY; // pumice_record requires it
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY; // pumice_work_record requires it
   info.commandBufferCount = 1;
   check(vk.vkAllocateCommandBuffers(device.handle(), &info, &commands_), "making a command buffer");
   check(vk.vkAllocateCommandBuffers(device.handle(), &info, &end_), "making a command buffer");

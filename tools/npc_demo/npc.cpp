@@ -90,9 +90,9 @@ void Npc::begin_anew() {
   complaint_.clear();
   // Creating a session compiles kernels and runs some steps. That is too long for a frame.
   const pumice_session_options options = session_options(true);
-  pumice_start* start = nullptr;
+  pumice_session_creation* start = nullptr;
   pumice_error error;
-  if (!failed(pumice_session_start(model_.get(), &options, &start, &error), "a session", error))
+  if (!failed(pumice_session_creation_start(model_.get(), &options, &start, &error), "a session", error))
     start_.reset(start);
 }
 
@@ -107,7 +107,7 @@ pumice_session_options Npc::session_options(bool warm_up) const {
 void Npc::finish_session() {
   pumice_session* session = nullptr;
   pumice_error error;
-  const pumice_status status = pumice_start_finish(start_.get(), &session, &error);
+  const pumice_status status = pumice_session_creation_finish(start_.get(), &session, &error);
   start_.reset();
   if (failed(status, "a session", error)) return;
   session_.reset(session);
@@ -131,7 +131,7 @@ void Npc::update() {
     progress_ = total > 0 ? static_cast<float>(done) / static_cast<float>(total) : 0;
     if (ended) finish_loading();
   }
-  if (start_ && pumice_start_poll(start_.get(), nullptr, nullptr)) finish_session();
+  if (start_ && pumice_session_creation_poll(start_.get(), nullptr, nullptr)) finish_session();
   if (!session_ || !complaint_.empty()) return;
   if (pause_ > 0)
     --pause_;
@@ -166,19 +166,19 @@ bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_to
   wanted.max_tokens = max_tokens;
   wanted.sampling = &sampling;
   pumice_error error;
-  const pumice_status status = pumice_generate(session, &wanted, &error);
+  const pumice_status status = pumice_session_generate(session, &wanted, &error);
   return status != PUMICE_NOT_READY && !failed(status, "the prompt", error);
 }
 
 Slice Npc::record(VkCommandBuffer commands, float budget_us) {
   return run_slice([&](pumice_slice* slice, pumice_error* error) {
-    return pumice_record(session_.get(), commands, budget_us, slice, error);
+    return pumice_work_record(pumice_session_work(session_.get()), commands, budget_us, slice, error);
   });
 }
 
 Slice Npc::advance(float budget_us) {
   return run_slice([&](pumice_slice* slice, pumice_error* error) {
-    return pumice_advance(session_.get(), budget_us, nullptr, slice, error);
+    return pumice_work_advance(pumice_session_work(session_.get()), budget_us, nullptr, slice, error);
   });
 }
 
@@ -202,7 +202,7 @@ Slice Npc::run_slice(const Call& call) {
 
 uint32_t Npc::take_events() {
   uint32_t tokens = 0;
-  while (const pumice_event* event = pumice_poll(session_.get())) {
+  while (const pumice_event* event = pumice_session_poll(session_.get())) {
     Speech& speech = said_.back();
     speech.text += event->text; // valid until the next call with the session
     if (event->type == PUMICE_EVENT_TOKEN) {
@@ -243,9 +243,9 @@ bool Npc::same_without_slices() {
     if (count == 0) continue;
     // If a text is not complete, the tokens so far are compared.
     if (!request(session.get(), speech, speech.complete ? options_.tokens : count)) return false;
-    if (failed(pumice_run(session.get(), &error), "generating without slices", error)) return false;
+    if (failed(pumice_session_run(session.get(), &error), "generating without slices", error)) return false;
     Speech whole;
-    while (const pumice_event* event = pumice_poll(session.get())) {
+    while (const pumice_event* event = pumice_session_poll(session.get())) {
       whole.text += event->text;
       if (event->type == PUMICE_EVENT_TOKEN) whole.tokens.push_back(event->token);
     }

@@ -64,7 +64,7 @@ public:
   // Forgets all texts, and creates a new session on another thread. The device must be idle.
   void begin_anew();
   void wait_until_loaded();
-  // Whether pumice_run, which does not use slices, generates the same texts in another session.
+  // Whether pumice_session_run, which does not use slices, generates the same texts in another session.
   bool same_without_slices();
 
   bool loading() const { return load_ || start_; }
@@ -94,7 +94,7 @@ private:
   std::unique_ptr<pumice_model, Destroyer<pumice_model_destroy>> model_;
   Session session_;
   std::unique_ptr<pumice_load, Destroyer<pumice_load_destroy>> load_;
-  std::unique_ptr<pumice_start, Destroyer<pumice_start_destroy>> start_;
+  std::unique_ptr<pumice_session_creation, Destroyer<pumice_session_creation_destroy>> start_;
 
   float progress_ = 0;
   std::vector<Speech> said_;

@@ -19,8 +19,8 @@ Defaults are in parentheses.
   --control             in each frame, also run work of known length around the slice, as long as the budget; its
                         time tells whether a slice took long because the machine was busy
   --generation WHEN     on, off, or alternate, which switches every second (on)
-  --submit              let Pumice submit its work itself (pumice_advance); without this option, the work is
-                        recorded into the command buffer of the frame (pumice_record)
+  --submit              let Pumice submit its work itself (pumice_work_advance); without this option, the work is
+                        recorded into the command buffer of the frame (pumice_work_record)
   --frames N            end N frames after the model is loaded (with --headless 600, else when the window closes)
   --tokens N            maximum number of tokens of a text (until the text ends)
   --seed N              seed of the first text; each further text adds 1 (1)

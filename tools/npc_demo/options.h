@@ -14,7 +14,7 @@ struct Options {
   std::string device;
   std::string cache;
   bool headless = false;
-  bool submit = false;  // use pumice_advance instead of pumice_record
+  bool submit = false;  // use pumice_work_advance instead of pumice_work_record
   bool control = false; // submit a dispatch of known length with each slice
   bool validate = false;
   bool verbose = false;

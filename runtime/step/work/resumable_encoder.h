@@ -8,56 +8,43 @@
 namespace pumice {
 
 // An encoder without a decoder, for use inside an application: it runs its inputs in slices of time or all at
-// once, and another thread can cancel it. Used by one thread at a time, except cancel().
-class ResumableEncoder {
+// once.
+class ResumableEncoder : public ResumableWork<Encoder> {
 public:
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
                                                           EncoderOptions options);
-  ~ResumableEncoder();
 
   // Runs inputs in one step and waits for it.
   Status run(std::span<const EncoderInput> inputs);
-
-  // The same in slices. begin() takes the inputs. advance() then submits a slice that is expected to take at
-  // most `budget` seconds; record() records it into the application's command buffer instead.
+  // Takes inputs for slice(), which runs them. After discard() they are run from the beginning.
   Status begin(std::span<const EncoderInput> inputs);
-  Result<SliceResult> advance(double budget, const SubmitSync& sync = {});
-  Result<SliceResult> record(VkCommandBuffer into, double budget);
-
-  // Forgets slices in command buffers that will not be submitted. The inputs are then run from the beginning.
-  Status discard();
-
   // Ends what is being run, which is then forgotten. `not_ready` while a recorded slice has not finished.
   Status stop();
-
   // The values of the output tensor for all inputs that were run, one input after the other.
   Result<std::vector<float>> read();
 
-  // From any thread: stops the inputs that are being run. The call that runs them returns `cancelled`.
-  void cancel() { work_.cancel(); }
-
-  // Makes everything again if an error has left it unusable. Call it before encoder().
-  Status ready();
-  Encoder& encoder() { return *encoder_; }
+  Encoder& encoder() { return *object_; } // only after ready()
   const std::string& output() const { return options_.readable[0]; }
   uint32_t columns() const { return columns_; }
 
 private:
   ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options)
-      : model_(std::move(model)), options_(std::move(options)) {}
-  Status make();
+      : ResumableWork(std::move(model), "encoding"), options_(std::move(options)) {}
+  Status make_object(const Progress& progress) override;
+  Status collect() override;
+  bool active() const override { return state_ == State::open || state_ == State::submitted; }
+  Status fill(Slice& slice) override;
+  double largest_dispatch() const override { return object_->runner().largest_dispatch(*slicer_); }
+  Result<bool> end() override;
+  Status restart() override;
+  Status begin_again();
   Status encode_again();
-  Status check_cancelled();
-  Result<SliceResult> slice(VkCommandBuffer into, double budget, const SubmitSync& sync);
   template <class T>
   T failed(T result);
 
-  enum class State { none, running, done };
+  enum class State { none, open, submitted, done };
 
-  std::shared_ptr<const Model> model_;
   EncoderOptions options_;
-  ResumableWork work_;
-  std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;
   State state_ = State::none;
   std::vector<EncoderInput> inputs_; // the inputs of the current or last run

@@ -100,10 +100,10 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   pumice_request request = {sizeof request};
   request.chat = chat.get();
   request.max_tokens = 4;
-  require_ok(pumice_generate(session.get(), &request, &error), error);
-  require_ok(pumice_run(session.get(), &error), error);
+  require_ok(pumice_session_generate(session.get(), &request, &error), error);
+  require_ok(pumice_session_run(session.get(), &error), error);
   std::string answer;
-  while (const pumice_event* event = pumice_poll(session.get())) {
+  while (const pumice_event* event = pumice_session_poll(session.get())) {
     if (event->part == PUMICE_PART_CONTENT) answer += event->text;
   }
   CHECK(!answer.empty());

@@ -65,7 +65,7 @@ Model load(const Device& device, const std::vector<char>& bytes) {
 std::string slice_by_slice(Session& session) {
   std::string text;
   for (bool active = true; active;) {
-    active = need(session.advance(500), "Session::advance").active;
+    active = need(session.work().advance(500), "Work::advance").active;
     while (const Event* event = session.poll()) text += event->text;
   }
   return text;
@@ -122,10 +122,10 @@ int main(int count, char** arguments) {
   expect(need(restored.tokens(), "tokens") == need(teller.tokens(), "tokens"), "what was saved is restored");
   Session forked = need(restored.fork(), "Session::fork");
   const std::vector<unsigned char> saved = need(forked.save(), "Session::save");
-  Start start = need(Start::start(model, options), "Start::start");
-  while (!start.poll()) {
+  SessionCreation creation = need(SessionCreation::start(model, options), "SessionCreation::start");
+  while (!creation.poll()) {
   }
-  Session read = need(start.finish(), "Start::finish");
+  Session read = need(creation.finish(), "SessionCreation::finish");
   need(read.restore(saved.data(), saved.size()), "Session::restore");
   expect(need(read.tokens(), "tokens") == need(teller.tokens(), "tokens"), "a fork is saved to memory");
   need(sliced.generate(Request{}), "Session::generate");
@@ -151,7 +151,7 @@ int main(int count, char** arguments) {
   tune_options.seconds = 0.2f;
   tune_options.thorough = tune_options.in_slices = true;
   Tune tune = need(Tune::start(model, tune_options), "Tune::start");
-  while (need(tune.advance(500), "Tune::advance").active) {
+  while (need(tune.work().advance(500), "Work::advance").active) {
   }
   expect(tune.poll() && !need(tune.finish(), "Tune::finish").complete, "measuring ends at its limit");
   need(device.save_tuning(std::string(arguments[2]) + "/tuning"), "Device::save_tuning");
@@ -178,7 +178,7 @@ int main(int count, char** arguments) {
   expect(need(translator.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03", "a date");
 
   need(translator.begin("le 3 mars 2021"), "Translator::begin");
-  while (need(translator.advance(1000), "Translator::advance").active) {
+  while (need(translator.work().advance(1000), "Work::advance").active) {
   }
   expect(need(translator.read(), "Translator::read") == "2021-03-03", "a date in slices");
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");

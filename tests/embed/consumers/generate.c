@@ -41,8 +41,8 @@ int main(int count, char** arguments) {
 
   request.text = "Once upon a time";
   request.max_tokens = 8;
-  if (pumice_generate(session, &request, &error) != PUMICE_OK) return fail(&error);
-  if (pumice_run(session, &error) != PUMICE_OK) return fail(&error);
+  if (pumice_session_generate(session, &request, &error) != PUMICE_OK) return fail(&error);
+  if (pumice_session_run(session, &error) != PUMICE_OK) return fail(&error);
   putchar('\n');
 
   pumice_session_destroy(session);

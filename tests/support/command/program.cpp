@@ -70,11 +70,11 @@ pumice_status FaultyProgram::open_session(pumice_error* error) {
 
 pumice_status FaultyProgram::start_session(pumice_error* error) {
   const pumice_session_options options = small_session();
-  pumice_start* start = nullptr;
+  pumice_session_creation* start = nullptr;
   pumice_session* made = nullptr;
-  pumice_status status = pumice_session_start(model.get(), &options, &start, error);
+  pumice_status status = pumice_session_creation_start(model.get(), &options, &start, error);
   const StartHandle owner(start);
-  if (status == PUMICE_OK) status = pumice_start_finish(start, &made, error);
+  if (status == PUMICE_OK) status = pumice_session_creation_finish(start, &made, error);
   return keep(made, status);
 }
 
@@ -107,14 +107,15 @@ void FaultyProgram::begin(const char* prompt, uint32_t max_tokens) {
   request.max_tokens = max_tokens;
   request.sampling = &sampling;
   pumice_error error;
-  require_ok(pumice_generate(session.get(), &request, &error), error);
+  require_ok(pumice_session_generate(session.get(), &request, &error), error);
   story_ = {};
 }
 
 pumice_status FaultyProgram::advance(pumice_error* error) {
   pumice_slice slice = {sizeof slice};
   for (int number = 0;; ++number) {
-    const pumice_status status = pumice_advance(session.get(), budget_us, nullptr, &slice, error);
+    const pumice_status status =
+        pumice_work_advance(pumice_session_work(session.get()), budget_us, nullptr, &slice, error);
     if (status != PUMICE_OK || !slice.active) return status;
     if (number % 2) wait_for_device(); // two are under way now and then
   }
@@ -123,8 +124,8 @@ pumice_status FaultyProgram::advance(pumice_error* error) {
 pumice_status FaultyProgram::record(pumice_error* error) {
   pumice_slice slice = {sizeof slice};
   do {
-    const pumice_status status =
-        pumice_record(session.get(), application().begin(), budget_us, &slice, error);
+    const pumice_status status = pumice_work_record(pumice_session_work(session.get()), application().begin(),
+                                                    budget_us, &slice, error);
     if (status != PUMICE_OK) return status;
     application().run();
   } while (slice.active);
@@ -134,7 +135,8 @@ pumice_status FaultyProgram::record(pumice_error* error) {
 void FaultyProgram::go_midway() {
   pumice_error error;
   while (story_.tokens.size() < 2) {
-    require_ok(pumice_advance(session.get(), budget_us, nullptr, nullptr, &error), error);
+    require_ok(pumice_work_advance(pumice_session_work(session.get()), budget_us, nullptr, nullptr, &error),
+               error);
     take_events(session.get(), story_);
   }
   REQUIRE(story_.finish_reason == PUMICE_FINISH_NONE);

@@ -26,7 +26,7 @@ public:
   // A prompt in place of the conversation, or nothing new.
   void begin(const char* prompt, uint32_t max_tokens);
   // To the end of the text.
-  pumice_status run(pumice_error* error) { return pumice_run(session.get(), error); }
+  pumice_status run(pumice_error* error) { return pumice_session_run(session.get(), error); }
   pumice_status advance(pumice_error* error);
   pumice_status record(pumice_error* error);
   // Into a text, with slices under way.

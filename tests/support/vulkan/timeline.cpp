@@ -46,5 +46,5 @@ pumice_status Timeline::advance(pumice_session* session, float budget_us, uint64
   sync.signal_values = &signal;
   sync.wait_count = wait > 0;
   sync.signal_count = signal > 0;
-  return pumice_advance(session, budget_us, &sync, slice, error);
+  return pumice_work_advance(pumice_session_work(session), budget_us, &sync, slice, error);
 }

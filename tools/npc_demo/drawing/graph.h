@@ -13,7 +13,7 @@ namespace npc {
 class Graph {
 public:
   void add(const Figures& figures);
-  // `how` is the function that runs slices: "pumice_record" or "pumice_advance".
+  // `how` is the function that runs slices: "pumice_work_record" or "pumice_work_advance".
   void draw(Canvas& canvas, float top, bool generation, float budget_us, const char* how);
 
 private:
