@@ -12,6 +12,7 @@ Status describe_mixtral(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(d.read_window(settings, {"sliding_window", "attention.sliding_window"}));
   d.config.set_neighbouring_in_gguf(settings.gguf());
   PUMICE_TRY(d.mixture, read_mixture(settings, d.config, {}));
+  d.mixture->sparse.assign(d.config.layers, true); // whatever else the config says
   d.experts = mixtral_names;
   d.shown = hyperparameters(*d.mixture);
   d.gguf_name = "llama";

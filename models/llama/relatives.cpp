@@ -91,6 +91,7 @@ Status describe_gpt_oss(const Settings& settings, Decoder& d) {
   if (settings.gguf()) d.config.rotary.truncate = false; // GGUF has no key for it
   PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {}));
   mixture.biases = true;
+  mixture.sparse.assign(d.config.layers, true); // whatever else the config says
   PUMICE_TRY(mixture.limit, settings.f32_or({"swiglu_limit", ""}, 1e-3f, 1e6f, gguf_limit));
   if (mixture.limit != gguf_limit)
     d.refuse_gguf(settings, "swiglu_limit", fmt::format("have {}; found {}", gguf_limit, mixture.limit));
@@ -121,6 +122,7 @@ Status describe_minimax_m2(const Settings& settings, Decoder& d) {
   d.experts = mixtral_names;
   PUMICE_TRY(MixtureConfig mixture,
              read_mixture(settings, d.config, {.score = ExpertScore::sigmoid, .biased = true}));
+  mixture.sparse.assign(d.config.layers, true); // whatever else the config says
   d.set_mixture(settings, std::move(mixture), {.normalise = true});
   return {};
 }
