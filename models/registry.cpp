@@ -1,166 +1,52 @@
-#include "model/architecture.h"
-
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "model/gguf_model.h"
-#include "models/albert/albert.h"
-#include "models/bart/bart.h"
-#include "models/beit/beit.h"
-#include "models/bert/bert.h"
-#include "models/bloom/bloom.h"
-#include "models/clip/clip.h"
-#include "models/cohere2/cohere2.h"
-#include "models/deberta_v2/deberta_v2.h"
-#include "models/deepseek/deepseek.h"
-#include "models/deit/deit.h"
-#include "models/dinov2/dinov2.h"
-#include "models/distilbert/distilbert.h"
-#include "models/electra/electra.h"
-#include "models/ernie4_5/ernie4_5.h"
-#include "models/exaone4/exaone4.h"
-#include "models/falcon/falcon.h"
-#include "models/falcon_h1/falcon_h1.h"
-#include "models/gemma/gemma.h"
-#include "models/gemma2/gemma2.h"
-#include "models/gemma3/gemma3.h"
-#include "models/gemma3_vision/gemma3_vision.h"
-#include "models/gemma4/gemma4.h"
-#include "models/glm4/glm4.h"
-#include "models/glm4_moe/glm4_moe.h"
-#include "models/gpt2/gpt2.h"
-#include "models/gpt_neox/gpt_neox.h"
-#include "models/gpt_oss/gpt_oss.h"
-#include "models/granite/granite.h"
-#include "models/granite_hybrid/granite_hybrid.h"
-#include "models/hunyuan_dense/hunyuan_dense.h"
-#include "models/lfm2/lfm2.h"
-#include "models/llama/llama.h"
-#include "models/llama4/llama4.h"
-#include "models/llava/llava.h"
-#include "models/m2m100/m2m100.h"
-#include "models/mamba2/mamba2.h"
-#include "models/marian/marian.h"
-#include "models/mbart/mbart.h"
-#include "models/minimax_m2/minimax_m2.h"
-#include "models/mistral/mistral.h"
-#include "models/mistral3/mistral3.h"
-#include "models/mixtral/mixtral.h"
-#include "models/modernbert/modernbert.h"
-#include "models/mpnet/mpnet.h"
-#include "models/nemotron/nemotron.h"
-#include "models/nomic_bert/nomic_bert.h"
-#include "models/olmo2/olmo2.h"
-#include "models/opt/opt.h"
-#include "models/pegasus/pegasus.h"
-#include "models/phi/phi.h"
-#include "models/phi3/phi3.h"
-#include "models/qwen2/qwen2.h"
-#include "models/qwen2_5_vl/qwen2_5_vl.h"
-#include "models/qwen2_moe/qwen2_moe.h"
-#include "models/qwen3/qwen3.h"
-#include "models/qwen3_moe/qwen3_moe.h"
-#include "models/qwen3_next/qwen3_next.h"
-#include "models/resnet/resnet.h"
-#include "models/rnn_attention/rnn_attention.h"
-#include "models/roberta/roberta.h"
-#include "models/seed_oss/seed_oss.h"
-#include "models/siglip/siglip.h"
-#include "models/smollm3/smollm3.h"
-#include "models/smolvlm/smolvlm.h"
-#include "models/stablelm/stablelm.h"
-#include "models/starcoder2/starcoder2.h"
-#include "models/t5/t5.h"
-#include "models/text_index/text_index.h"
-#include "models/transformer/transformer.h"
-#include "models/vision_encoder_decoder/vision_encoder_decoder.h"
-#include "models/vit/vit.h"
-#include "models/wav2vec2/wav2vec2.h"
-#include "models/whisper/whisper.h"
+#include "models/registry.h"
 
 namespace pumice {
 
-std::span<const Architecture> architectures() {
-  static const Architecture table[] = {
-      {"albert", {"albert"}, {}, open_albert},
-      {"bart", {"bart"}, {}, open_bart},
-      {"beit", {"beit"}, {}, open_beit},
-      {"bert", {"bert"}, {"bert"}, open_bert},
-      {"bloom", {"bloom"}, {"bloom"}, open_bloom},
-      {"clip", {"clip"}, {}, open_clip, open_clip_pictures},
-      {"cohere2", {"cohere2"}, {"cohere2"}, open_cohere2},
-      {"deberta_v2", {"deberta-v2"}, {}, open_deberta_v2},
-      {"deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"}, open_deepseek},
-      {"deit", {"deit"}, {}, open_deit},
-      {"dinov2", {"dinov2"}, {}, open_dinov2},
-      {"distilbert", {"distilbert"}, {}, open_distilbert},
-      {"electra", {"electra"}, {}, open_electra},
-      {"ernie4_5", {"ernie4_5"}, {"ernie4_5"}, open_ernie4_5},
-      {"exaone4", {"exaone4"}, {"exaone4"}, open_exaone4},
-      {"falcon_h1", {"falcon_h1"}, {"falcon-h1"}, open_falcon_h1},
-      {"falcon", {"falcon"}, {"falcon"}, open_falcon},
-      {"gemma", {"gemma"}, {"gemma"}, open_gemma},
-      {"gemma2", {"gemma2"}, {"gemma2"}, open_gemma2},
-      {"gemma3", {"gemma3_text"}, {"gemma3", "gemma-embedding"}, open_gemma3},
-      {"gemma3_vision", {"gemma3"}, {}, open_gemma3_vision, open_gemma3_pictures, {"gemma3"}},
-      {"gemma4", {"gemma4_text", "gemma4"}, {"gemma4"}, open_gemma4},
-      {"glm4", {"glm4", "glm4v_text"}, {"glm4"}, open_glm4},
-      {"glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"}, open_glm4_moe},
-      {"gpt2", {"gpt2"}, {"gpt2"}, open_gpt2},
-      {"gpt_neox", {"gpt_neox"}, {"gptneox"}, open_gpt_neox},
-      {"gpt_oss", {"gpt_oss"}, {"gpt-oss"}, open_gpt_oss},
-      {"granite_hybrid", {"granitemoehybrid"}, {"granitehybrid"}, open_granite_hybrid},
-      {"granite", {"granite"}, {"granite"}, open_granite},
-      {"hunyuan_dense", {"hunyuan_v1_dense"}, {"hunyuan-dense"}, open_hunyuan_dense},
-      {"lfm2", {"lfm2"}, {"lfm2"}, open_lfm2},
-      {"llama", {"llama"}, {"llama"}, open_llama},
-      {"llama4", {"llama4_text", "llama4"}, {"llama4"}, open_llama4},
-      {"llava", {"llava"}, {}, open_llava, open_llava_pictures, {"mlp"}},
-      {"m2m100", {"m2m_100"}, {}, open_m2m100},
-      {"mamba2", {"mamba2"}, {"mamba2"}, open_mamba2},
-      {"marian", {"marian"}, {}, open_marian},
-      {"mbart", {"mbart"}, {}, open_mbart},
-      {"minimax_m2", {"minimax_m2"}, {"minimax-m2"}, open_minimax_m2},
-      {"mistral", {"mistral"}, {}, open_mistral},
-      {"mistral3", {"ministral3", "mistral3"}, {"mistral3"}, open_mistral3},
-      {"mixtral", {"mixtral"}, {}, open_mixtral},
-      {"modernbert", {"modernbert"}, {"modern-bert"}, open_modernbert},
-      {"mpnet", {"mpnet"}, {}, open_mpnet},
-      {"nemotron", {"nemotron"}, {"nemotron"}, open_nemotron},
-      {"nomic_bert", {"nomic_bert"}, {"nomic-bert"}, open_nomic_bert},
-      {"olmo2", {"olmo2", "olmo3"}, {"olmo2"}, open_olmo2},
-      {"opt", {"opt"}, {}, open_opt},
-      {"pegasus", {"pegasus"}, {}, open_pegasus},
-      {"phi", {"phi"}, {"phi2"}, open_phi},
-      {"phi3", {"phi3"}, {"phi3"}, open_phi3},
-      {"qwen2", {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"}, {"qwen2", "qwen2vl"}, open_qwen2},
-      {"qwen2_5_vl", {"qwen2_5_vl"}, {}, open_qwen2_5_vl, open_qwen2_5_vl_pictures, {"qwen2.5vl_merger"}},
-      {"qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, open_qwen2_moe},
-      {"qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, open_qwen3},
-      {"qwen3_next",
-       {"qwen3_next", "qwen3_5_text", "qwen3_5", "qwen3_5_moe_text", "qwen3_5_moe"},
-       {"qwen3next", "qwen35", "qwen35moe"},
-       open_qwen3_next},
-      {"qwen3_moe", {"qwen3_moe", "qwen3_vl_moe_text"}, {"qwen3moe", "qwen3vlmoe"}, open_qwen3_moe},
-      {"resnet", {"resnet"}, {}, open_resnet},
-      {"rnn_attention", {"rnn_attention"}, {}, open_rnn_attention},
-      {"roberta", {"roberta", "xlm-roberta"}, {}, open_roberta},
-      {"seed_oss", {"seed_oss"}, {"seed_oss"}, open_seed_oss},
-      {"siglip", {"siglip"}, {}, open_siglip, open_siglip_pictures},
-      {"smollm3", {"smollm3"}, {"smollm3"}, open_smollm3},
-      {"smolvlm", {"smolvlm", "idefics3"}, {}, open_smolvlm, open_smolvlm_pictures, {"idefics3"}},
-      {"stablelm", {"stablelm"}, {"stablelm"}, open_stablelm},
-      {"starcoder2", {"starcoder2"}, {"starcoder2"}, open_starcoder2},
-      {"t5", {"t5"}, {"t5", "t5encoder"}, open_t5},
-      {"text_index", {"text_index"}, {}, open_text_index},
-      {"transformer", {"transformer"}, {}, open_transformer},
-      {"vision_encoder_decoder", {"vision-encoder-decoder"}, {}, open_vision_encoder_decoder},
-      {"vit", {"vit"}, {}, open_vit},
-      {"wav2vec2", {"wav2vec2"}, {}, open_wav2vec2},
-      {"whisper", {"whisper"}, {}, open_whisper},
-  };
-  return table;
+// The table of each file that has models.
+Architectures albert_models(), bart_models(), beit_models(), bert_models(), clip_models(),
+    deberta_v2_models(), deepseek_models(), deit_models(), dinov2_models(), distilbert_models(),
+    falcon_h1_models(), gemma3_vision_models(), gemma4_models(), gemma_models(), glm_models(), gpt2_models(),
+    gpt_models(), granite_models(), lfm2_models(), llama4_models(), llama_models(), llama_relatives(),
+    llava_models(), mamba_models(), modernbert_models(), mpnet_models(), nomic_bert_models(),
+    qwen2_5_vl_models(), qwen3_next_models(), qwen_models(), resnet_models(), rnn_attention_models(),
+    siglip_models(), smolvlm_models(), t5_models(), text_index_models(), transformer_models(),
+    vision_encoder_decoder_models(), vit_models(), wav2vec2_models(), whisper_models();
+
+const Architectures& architectures() {
+  static const Architectures all = [] {
+    Architectures joined;
+    for (const auto table : {albert_models,      bart_models,
+                             beit_models,        bert_models,
+                             clip_models,        deberta_v2_models,
+                             deepseek_models,    deit_models,
+                             dinov2_models,      distilbert_models,
+                             falcon_h1_models,   gemma3_vision_models,
+                             gemma4_models,      gemma_models,
+                             glm_models,         gpt2_models,
+                             gpt_models,         granite_models,
+                             lfm2_models,        llama4_models,
+                             llama_models,       llama_relatives,
+                             llava_models,       mamba_models,
+                             modernbert_models,  mpnet_models,
+                             nomic_bert_models,  qwen2_5_vl_models,
+                             qwen3_next_models,  qwen_models,
+                             resnet_models,      rnn_attention_models,
+                             siglip_models,      smolvlm_models,
+                             t5_models,          text_index_models,
+                             transformer_models, vision_encoder_decoder_models,
+                             vit_models,         wav2vec2_models,
+                             whisper_models})
+      for (Architecture& each : table()) joined.push_back(std::move(each));
+    return joined;
+  }();
+  return all;
 }
 
 Result<DecoderGraph> ModelDefinition::graph(const ModelFile& file) const {
@@ -243,16 +129,22 @@ const Architecture* find_architecture(const Named& named) {
 }
 
 Error unknown_architecture(const Named& named) {
-  std::string known;
+  std::set<std::string_view> known;
   for (const Architecture& architecture : architectures()) {
-    for (std::string_view name : architecture.*named.known)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
+    const auto& names = architecture.*named.known;
+    known.insert(names.begin(), names.end());
   }
   return {Code::unsupported, fmt::format("{}: field '{}': expected one of {}; found '{}'", named.file.path(),
-                                         named.field, known, named.names.front())};
+                                         named.field, fmt::join(known, ", "), named.names.front())};
 }
 
 } // namespace
+
+OpenedDefinition open_decoder(std::string_view name, const Settings& settings,
+                              std::optional<PictureTokens> pictures) {
+  const auto& entry = *std::ranges::find(architectures(), name, &Architecture::name);
+  return entry.open_decoder(settings, std::move(pictures));
+}
 
 bool has_picture_tower(const ModelFile& file) {
   const Architecture* architecture = find_architecture(named_architecture(file));

@@ -5,13 +5,21 @@
 #include <fmt/format.h>
 
 #include "models/encoder_decoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
 namespace {
 
-// BART's tables of positions begin with this many unused rows.
-constexpr uint32_t position_offset = 2;
+// How a model that is derived from BART differs from it.
+struct BartFamily {
+  std::optional<Sinusoids> sinusoids;       // instead of learned positions, and no embedding norm
+  bool separate_vocabularies = false;       // possible: share_encoder_decoder_embeddings
+  std::optional<bool> norm_first = {};      // norms before sublayers, and one after the last layer; none: the
+                                            // config says both
+  bool scaled_embedding = false;            // if the config does not say
+  Activation activation = Activation::gelu; // if the config does not say
+};
 
 struct BartSettings {
   std::string prefix;                       // of Hugging Face's tensor names
@@ -65,7 +73,7 @@ private:
       return sinusoidal_positions(builder.graph(), "with_positions", x, *own_.sinusoids);
     }
     builder.prefix(own_.prefix + side + ".", "");
-    return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, position_offset),
+    return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, bart_position_offset),
                               {"layernorm_embedding", ""});
   }
 
@@ -110,8 +118,7 @@ Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNa
   BartConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config.encoder), read_stack_config(settings, names));
 
-  DecoderConfigNames decoder;
-  static_cast<StackConfigNames&>(decoder) = names;
+  StackConfigNames decoder = names;
   decoder.vocabulary = own.decoder_vocabulary;
   decoder.context = own.decoder_context;
   decoder.layers = {"decoder_layers", ""};
@@ -145,7 +152,9 @@ LayerNames bart_layer_names(const std::string& prefix, std::string_view side) {
   return names;
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family) {
+namespace {
+
+OpenedDefinition open_bart_family(const ModelFile& file, const BartFamily& family) {
   const Settings settings(file);
   bool shared = true;
   if (family.separate_vocabularies) {
@@ -181,8 +190,43 @@ Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file,
       std::make_unique<Bart>(std::move(config), settings.gguf(), std::move(own)));
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_bart(const ModelFile& file) {
-  return open_bart_family(file, {});
+// M2M-100 (Fan et al. 2020) and NLLB-200 (NLLB Team 2022): BART with norms before sublayers and fairseq's
+// sinusoidal positions, which are counted from the padding's id on.
+OpenedDefinition open_m2m100(const ModelFile& file) {
+  const Settings settings(file);
+  PUMICE_TRY(const uint32_t width, settings.u32({"d_model", ""}, 1, limits::columns));
+  PUMICE_TRY(const uint32_t padding, settings.u32_or({"pad_token_id", ""}, 0, limits::tokens, 1));
+  if (width < 4 || width % 2 != 0) {
+    return settings.error({"d_model", ""},
+                          fmt::format("expected an even number, at least 4; found {}", width));
+  }
+  return open_bart_family(
+      file, {.sinusoids = Sinusoids{SinusoidLayout::halves, SinusoidSpacing::closed, padding + 1},
+             .norm_first = true,
+             .scaled_embedding = true,
+             .activation = Activation::relu});
+}
+
+// An entry of a model whose family is always the same.
+Architecture bart(std::string_view name, const BartFamily& family) {
+  return {name, {name}, {}, [family](const ModelFile& file) { return open_bart_family(file, family); }};
+}
+
+} // namespace
+
+Architectures bart_models() {
+  const Sinusoids halves = {SinusoidLayout::halves};
+  return {
+      bart("bart", {}),
+      {"m2m100", {"m2m_100"}, {}, open_m2m100},
+      // Marian (Junczys-Dowmunt et al. 2018), such as the Opus-MT models: BART with sinusoidal positions, and
+      // usually one vocabulary for both languages.
+      bart("marian", {.sinusoids = halves, .separate_vocabularies = true}),
+      // mBART (Liu et al. 2020) and mBART-50 (Tang et al. 2020): BART with norms before sublayers.
+      bart("mbart", {.norm_first = true}),
+      // PEGASUS (Zhang et al. 2020): the same with sinusoidal positions.
+      bart("pegasus", {.sinusoids = halves, .norm_first = true}),
+  };
 }
 
 } // namespace pumice

@@ -28,23 +28,13 @@ struct BartConfigNames {
 
 Result<BartConfig> read_bart_config(const Settings& settings, const BartConfigNames& names);
 
+// Its tables of positions begin with this many unused rows.
+inline constexpr uint32_t bart_position_offset = 2;
+
 // The prefix of tensor names: "model.", or nothing if the file has no heads.
 std::string bart_prefix(const ModelFile& file);
 
 // The tensor names of a side's layers. `side` is "encoder" or "decoder".
 LayerNames bart_layer_names(const std::string& prefix, std::string_view side);
-
-// How a model that is derived from BART differs from it.
-struct BartFamily {
-  std::optional<Sinusoids> sinusoids;       // instead of learned positions, and no embedding norm
-  bool separate_vocabularies = false;       // possible: share_encoder_decoder_embeddings
-  std::optional<bool> norm_first = {};      // norms before sublayers, and one after the last layer; none: the
-                                            // config says both
-  bool scaled_embedding = false;            // if the config does not say
-  Activation activation = Activation::gelu; // if the config does not say
-};
-
-Result<std::unique_ptr<ModelDefinition>> open_bart_family(const ModelFile& file, const BartFamily& family);
-Result<std::unique_ptr<ModelDefinition>> open_bart(const ModelFile& file);
 
 } // namespace pumice

@@ -1,14 +1,22 @@
-#include "models/bert/bert.h"
-
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
 #include "models/encoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
 namespace {
+
+// How a model that is derived from BERT differs from it.
+struct BertFamily {
+  std::string_view prefix = "bert."; // of tensor names, if the file has heads
+  uint32_t position_offset = 0;      // the position table's row of the first position
+  // The classifier has a dense layer of its own and reads the last hidden state, not the pooler's result.
+  bool classifier_has_dense = false;
+  Activation classifier_activation = Activation::tanh; // of that layer
+};
 
 struct BertSettings {
   std::string prefix; // of Hugging Face's tensor names
@@ -143,9 +151,7 @@ Result<uint32_t> read_token_types(const Settings& settings) {
   return static_cast<uint32_t>(table->shape[0]);
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file, const BertFamily& family) {
+OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& family) {
   const Settings settings(file);
   PUMICE_TRY(EncoderConfig config, read_config(settings, family));
   PUMICE_TRY(uint32_t types, read_token_types(settings));
@@ -169,8 +175,32 @@ Result<std::unique_ptr<ModelDefinition>> open_bert_family(const ModelFile& file,
       std::make_unique<Bert>(std::move(config), settings.gguf(), std::move(own)));
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_bert(const ModelFile& file) {
-  return open_bert_family(file, {});
+} // namespace
+
+Architectures bert_models() {
+  return {
+      {"bert", {"bert"}, {"bert"}, [](const ModelFile& file) { return open_bert_family(file, {}); }},
+      // ELECTRA (Clark et al. 2020), the discriminator: BERT without a pooler, whose embeddings may have
+      // fewer columns than its layers, and whose classifier has a dense layer with GELU.
+      {"electra",
+       {"electra"},
+       {},
+       [](const ModelFile& file) {
+         return open_bert_family(
+             file,
+             {.prefix = "electra.", .classifier_has_dense = true, .classifier_activation = Activation::gelu});
+       }},
+      // RoBERTa (Liu et al. 2019) and XLM-R: BERT whose first position is the id of the padding token plus 1,
+      // and whose classifier has a dense layer of its own.
+      {"roberta",
+       {"roberta", "xlm-roberta"},
+       {},
+       [](const ModelFile& file) -> OpenedDefinition {
+         PUMICE_TRY(uint32_t padding, Settings(file).u32_or({"pad_token_id", ""}, 0, limits::tokens, 1));
+         return open_bert_family(
+             file, {.prefix = "roberta.", .position_offset = padding + 1, .classifier_has_dense = true});
+       }},
+  };
 }
 
 } // namespace pumice

@@ -1,10 +1,9 @@
-#include "models/clip/clip.h"
-
 #include <cmath>
 
 #include "kernel/pooling/pooling.h"
 #include "models/clip/clip_vision.h"
 #include "models/encoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -71,9 +70,7 @@ Result<uint32_t> projected_size(const ModelFile& file) {
   return Settings(file).u32_or({"projection_dim", ""}, 1, limits::columns, 512);
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_clip(const ModelFile& file) {
+OpenedDefinition open_clip(const ModelFile& file) {
   PUMICE_TRY(const Settings settings, tower_settings(file, "text_config"));
   PUMICE_TRY(EncoderConfig config, read_clip_text_config(settings, 1e-5f));
   config.causal = true;
@@ -89,11 +86,17 @@ Result<std::unique_ptr<ModelDefinition>> open_clip(const ModelFile& file) {
   return std::unique_ptr<ModelDefinition>(std::make_unique<ClipText>(std::move(config), space, size, rule));
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_clip_pictures(const ModelFile& file) {
+OpenedDefinition open_clip_pictures(const ModelFile& file) {
   PUMICE_TRY(const Settings settings, tower_settings(file, "vision_config"));
   PUMICE_TRY(ClipVisionConfig config, read_clip_vision_config(settings, {}));
   PUMICE_TRY(const uint32_t size, projected_size(file));
   return std::unique_ptr<ModelDefinition>(std::make_unique<ClipPictures>(std::move(config), size));
+}
+
+} // namespace
+
+Architectures clip_models() {
+  return {{"clip", {"clip"}, {}, open_clip, open_clip_pictures}};
 }
 
 } // namespace pumice

@@ -133,17 +133,6 @@ TensorId DecoderBuilder::attend_and_project(uint32_t layer, const AttentionInput
   return project(attend(layer, inputs, style), style.output, config_.hidden, style.output_bias, "attention");
 }
 
-TensorId DecoderBuilder::self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {
-  return attend_and_project(layer, query_key_value(x, style), style);
-}
-
-TensorId DecoderBuilder::normed_self_attention(uint32_t layer, TensorId x, const AttentionStyle& style) {
-  AttentionInputs inputs = query_key_value(x, style);
-  inputs.query = rms_norm(inputs.query, style.query_norm);
-  inputs.key = rms_norm(inputs.key, style.key_norm);
-  return attend_and_project(layer, inputs, style);
-}
-
 TensorId DecoderBuilder::gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias) {
   const std::string_view component = "feed-forward";
   const TensorId gated = project(x, names.gate, rows, bias, component);
@@ -190,15 +179,6 @@ TensorId DecoderBuilder::block(TensorId x, const BlockNorms& norms, const Sublay
   x = residual(x, attended, norms.attention_result, "attention_residual");
   const TensorId fed = feed_forward(norm_if_named(x, norms.feed_forward_input));
   return residual(x, fed, norms.feed_forward_result, "residual");
-}
-
-TensorId DecoderBuilder::llama_block(uint32_t layer, TensorId x, const Biases& biases, AttentionStyle style,
-                                     const BlockNorms& norms) {
-  style.input_bias = biases.attention;
-  style.output_bias = biases.output;
-  return block(
-      x, norms, [&](TensorId y) { return self_attention(layer, y, style); },
-      [&](TensorId y) { return gated_feed_forward(y, biases.feed_forward); });
 }
 
 TensorId DecoderBuilder::parallel_block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
@@ -260,6 +240,8 @@ void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
     const TensorId given = graph().input(PictureTokens::features, RowKind::tokens, config_.hidden);
     x = given_rows(graph(), "with_pictures", x, given);
   }
+  if (!names.positions.hugging_face.empty()) x = learned_positions(x, names.positions, names.first_position);
+  x = norm_if_named(x, names.embedding_norm);
   decode_embedded(x, block, names);
 }
 

@@ -14,9 +14,13 @@ struct BlockNorms {
   TensorName feed_forward_input, feed_forward_result;
 };
 
-// LLaMA's, OLMo 2's and Gemma 2's names.
+// LLaMA's names, the same where GGUF calls the second norm otherwise, those where it is missing, OLMo 2's and
+// Gemma 2's.
 inline constexpr BlockNorms norms_before = {
     {"input_layernorm", "attn_norm"}, {}, {"post_attention_layernorm", "ffn_norm"}, {}};
+inline constexpr BlockNorms norms_before_renamed = {
+    {"input_layernorm", "attn_norm"}, {}, {"post_attention_layernorm", "post_attention_norm"}, {}};
+inline constexpr BlockNorms one_norm = {norms_before.attention_input, {}, {}, {}};
 inline constexpr BlockNorms norms_after = {{},
                                            {"post_attention_layernorm", "post_attention_norm"},
                                            {},
@@ -41,6 +45,9 @@ struct DecoderNames {
   TensorName norm = {"model.norm", "output_norm"};
   TensorName head = {"lm_head", "output"};
   bool head_bias = false;
+  TensorName positions = {};      // a table of learned positions, or none
+  uint32_t first_position = 0;    // the table's row of the first one
+  TensorName embedding_norm = {}; // a norm of the embeddings, or none
 };
 
 // For the style of a layer without rotary positions, in a model whose other layers have them.
@@ -67,17 +74,8 @@ public:
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
   // attend() and the output projection.
   TensorId attend_and_project(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style);
-  // query_key_value(), attend() and the output projection.
-  TensorId self_attention(uint32_t layer, TensorId x, const AttentionStyle& style);
 
-  // The same with norms over the whole of the queries and of the keys.
-  TensorId normed_self_attention(uint32_t layer, TensorId x, const AttentionStyle& style);
-
-  // down(activation(gate(x)) * up(x)), with LLaMA's names.
-  TensorId gated_feed_forward(TensorId x, bool bias = false) {
-    return gated_feed_forward(x, {}, sizes().feed_forward, bias);
-  }
-  // The same with other names and `rows` rows of gate and up.
+  // down(activation(gate(x)) * up(x)) with `rows` rows of gate and up.
   TensorId gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias = false);
   // The same where one tensor holds gate and up, with Phi-3's names.
   TensorId fused_gated_feed_forward(TensorId x);
@@ -87,9 +85,6 @@ public:
   // y = x + attention(x), then y + feed_forward(y), with norms of what a sublayer reads and gives.
   TensorId block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
                  const Sublayer& feed_forward);
-  // The same with self_attention() and gated_feed_forward(). The style's biases are set by `biases`.
-  TensorId llama_block(uint32_t layer, TensorId x, const Biases& biases, AttentionStyle style = {},
-                       const BlockNorms& norms = norms_before);
   // x + attention(x) + feed_forward(x). Without a norm of its own the feed-forward reads what attention
   // reads.
   TensorId parallel_block(TensorId x, const BlockNorms& norms, const Sublayer& attention,
@@ -102,6 +97,9 @@ public:
   void decode(const Block& block, const DecoderNames& names = {});
   // The same from the embeddings on.
   void decode_embedded(TensorId x, const Block& block, const DecoderNames& names);
+
+  // The number of a recurrent operation's state. They are counted as they are described.
+  uint32_t next_state() { return states_++; }
 
   // What may be read: "logits", "log_likelihoods", the stack's tensors and what the architecture has added.
   DecoderGraph take();
@@ -129,6 +127,7 @@ private:
 
   const DecoderConfig& config_;
   uint32_t layer_ = 0; // the one that is described
+  uint32_t states_ = 0;
   TensorId logits_ = 0;
   const bool reads_;
   TensorId last_hidden_state_ = 0; // of a text reader

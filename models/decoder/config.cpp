@@ -79,28 +79,7 @@ std::vector<Hyperparameter> hyperparameters(const DecoderConfig& config) {
   };
 }
 
-std::vector<Hyperparameter> hyperparameters(const Biases& biases) {
-  return {{"biases", fmt::format("attention {}, feed-forward {}", biases.attention ? "yes" : "no",
-                                 biases.feed_forward ? "yes" : "no")}};
-}
-
-Result<Biases> read_biases(const Settings& settings, const BiasNames& names) {
-  Biases biases;
-  if (settings.gguf()) {
-    const ModelFile& file = settings.file();
-    biases.attention = file.find("blk.0.attn_q.bias");
-    biases.output = file.find("blk.0.attn_output.bias");
-    biases.feed_forward = file.find("blk.0.ffn_up.bias");
-    return biases;
-  }
-  PUMICE_TRY(biases.attention, settings.boolean_or({names.attention, ""}, names.attention_by_default));
-  PUMICE_TRY(biases.output,
-             settings.boolean_or({names.output, ""}, names.output.empty() ? biases.attention : false));
-  PUMICE_TRY(biases.feed_forward, settings.boolean_or({names.feed_forward, ""}, false));
-  return biases;
-}
-
-Result<DecoderConfig> read_decoder_config(const Settings& settings, const DecoderConfigNames& names) {
+Result<DecoderConfig> read_decoder_config(const Settings& settings, const StackConfigNames& names) {
   DecoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   PUMICE_TRY(config.original_context,

@@ -68,14 +68,8 @@ struct DecoderConfig : StackConfig {
   }
 };
 
-struct DecoderConfigNames : StackConfigNames {
-  bool tied_by_default = false;
-  bool rotary = true;
-  float default_rotary_share = 1; // of a head's dimensions
-};
-
 // Reads and checks the config. All windows are 0, and rotary pairs are in Hugging Face's layout (half_split).
-Result<DecoderConfig> read_decoder_config(const Settings& settings, const DecoderConfigNames& names = {});
+Result<DecoderConfig> read_decoder_config(const Settings& settings, const StackConfigNames& names = {});
 
 // Reads how many of the last layers share keys and values. Needs the windows.
 Status read_sharing_layers(const Settings& settings, DecoderConfig& config);
@@ -103,22 +97,14 @@ uint32_t largest_window(const DecoderConfig& config);
 // GGUF's keys of the window and of which layers have it.
 nlohmann::json gguf_windows(const DecoderConfig& config);
 
-// Which projections of LLaMA's blocks have biases.
-struct Biases {
-  bool attention = false; // of queries, keys and values
-  bool output = false;    // of attention
-  bool feed_forward = false;
-};
-
-// The names of the settings in config.json; GGUF's files have the tensors or have them not. Without a name
-// for the output's, it follows attention's.
+// The names in config.json of which projections have biases: queries, keys and values; the output, or without
+// a name as they; the feed-forward, or without a name none.
 struct BiasNames {
   std::string_view attention = "attention_bias", output = {}, feed_forward = "mlp_bias";
   bool attention_by_default = false;
 };
-Result<Biases> read_biases(const Settings& settings, const BiasNames& names = {});
+inline constexpr BiasNames attention_biases = {.feed_forward = {}};
 
 std::vector<Hyperparameter> hyperparameters(const DecoderConfig& config);
-std::vector<Hyperparameter> hyperparameters(const Biases& biases);
 
 } // namespace pumice

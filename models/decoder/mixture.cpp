@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "kernel/elementwise/elementwise.h"
-#include "model/gguf_model.h"
 
 namespace pumice {
 
@@ -247,34 +247,6 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, co
   if (config.shared_feed_forward) shared = shared_expert(builder, x, config, names);
   return experts(builder.graph(), builder.node_name(names.result), x, router_logits, weights, operation,
                  shared);
-}
-
-TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,
-                          const MixtureNames& names) {
-  return config.sparse[layer] ? mixture(builder, x, config, names) : builder.gated_feed_forward(x);
-}
-
-Result<GgufModel> MixtureModel::gguf(const ModelFile& file) const {
-  const GgufMixtureRule rule = gguf_rule();
-  const auto refuse = [&](const char* field, const char* what) {
-    return Error{Code::unsupported, fmt::format("{}: field '{}': GGUF's {} models {}", file.path(), field,
-                                                gguf_architecture(), what)};
-  };
-  if (rule.normalise && mixture_.routing.normalise != *rule.normalise) {
-    return refuse("norm_topk_prob", *rule.normalise ? "normalise the weights of a token's experts"
-                                                    : "do not normalise the weights of a token's experts");
-  }
-  const uint32_t dense = mixture_.dense_layers();
-  const auto first = mixture_.sparse.begin() + dense;
-  if (std::find(first, mixture_.sparse.end(), false) != mixture_.sparse.end()) {
-    return refuse("mlp_only_layers", "have no dense layers after sparse ones");
-  }
-  if (dense && !rule.dense_layers) return refuse("mlp_only_layers", "have no dense layers");
-  return DecoderModel::gguf(file);
-}
-
-std::vector<Hyperparameter> MixtureModel::own_hyperparameters() const {
-  return pumice::hyperparameters(mixture_);
 }
 
 } // namespace pumice

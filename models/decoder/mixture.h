@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kernel/experts/experts.h"
-#include "models/decoder/model.h"
+#include "models/decoder/builder.h"
 
 namespace pumice {
 
@@ -85,34 +85,11 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& confi
 // The same with the router's logits [rows, experts].
 TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, const MixtureConfig& config,
                  const MixtureNames& names);
-// The mixture, or in a layer that is not sparse the feed-forward.
-TensorId mixture_or_dense(DecoderBuilder& builder, uint32_t layer, TensorId x, const MixtureConfig& config,
-                          const MixtureNames& names = {});
 
 // What llama.cpp takes for granted in models of an architecture.
 struct GgufMixtureRule {
   std::optional<bool> normalise; // none: it reads expert_weights_norm
   bool dense_layers = false;     // at the beginning, by leading_dense_block_count
-};
-
-// A decoder with mixtures.
-class MixtureModel : public DecoderModel {
-public:
-  MixtureModel(DecoderConfig config, bool gguf, MixtureConfig mixture)
-      : DecoderModel(std::move(config), gguf), mixture_(std::move(mixture)) {}
-
-  // Refuses models that llama.cpp would compute otherwise.
-  Result<GgufModel> gguf(const ModelFile& file) const override;
-
-protected:
-  const MixtureConfig& mixture() const { return mixture_; }
-  virtual GgufMixtureRule gguf_rule() const = 0;
-
-  std::vector<Hyperparameter> own_hyperparameters() const override;
-  nlohmann::json gguf_metadata() const override { return gguf_mixture(mixture_); }
-
-private:
-  MixtureConfig mixture_;
 };
 
 } // namespace pumice

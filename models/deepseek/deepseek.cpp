@@ -1,14 +1,9 @@
-#include "models/deepseek/deepseek.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "kernel/heads/heads.h"
-#include "model/gguf_model.h"
-#include "models/decoder/mixture.h"
-#include "models/decoder/model.h"
+#include "models/decoder/decoder.h"
 #include "models/decoder/rotary.h"
 
 namespace pumice {
@@ -32,114 +27,61 @@ struct LatentAttention {
 // The norms of compressed queries and of latents do not take the config's epsilon.
 constexpr float latent_norm_eps = 1e-6f;
 
-// DeepSeek V2 and V3 (DeepSeek-AI 2024): multi-head latent attention, and experts beside shared ones after
-// some dense layers.
-//
+TensorId latent_norm(DecoderBuilder& builder, TensorId x, const TensorName& name) {
+  return builder.ModelBuilder::rms_norm(x, name, latent_norm_eps);
+}
+
+TensorId query(DecoderBuilder& builder, TensorId x, const LatentAttention& latent) {
+  const uint32_t rows = builder.config().heads * latent.query_dim();
+  if (!latent.query_rank) return builder.project(x, {"self_attn.q_proj", "attn_q"}, rows, false, "attention");
+  x = builder.project(x, {"self_attn.q_a_proj", "attn_q_a"}, latent.query_rank, latent.bias, "attention");
+  x = latent_norm(builder, x, {"self_attn.q_a_layernorm", "attn_q_a_norm"});
+  return builder.project(x, {"self_attn.q_b_proj", "attn_q_b"}, rows, false, "attention");
+}
+
+// The part of kv_b_proj that makes keys, transposed, or the part that makes values.
+std::vector<WeightId> head_matrices(DecoderBuilder& builder, const LatentAttention& latent, bool keys) {
+  const uint64_t all = latent.unrotated + latent.value_dim;
+  const auto views =
+      keys ? builder.head_tensors({"self_attn.kv_b_proj", "attn_k_b"}, builder.config().heads, latent.rank,
+                                  latent.unrotated, {all, 0, 1, 1, true}, "attention")
+           : builder.head_tensors({"self_attn.kv_b_proj", "attn_v_b"}, builder.config().heads,
+                                  latent.value_dim, latent.rank, {all, latent.unrotated, 1, 1, false},
+                                  "attention");
+  std::vector<WeightId> ids;
+  for (const WeightView& view : views) ids.push_back(builder.weight(view, "attention"));
+  return ids;
+}
+
 // The cache has one head, whose key is the rotated part and the latent, and whose value is the same numbers:
 // rotary_dim + rank for each position. They are never expanded. A head's key is W latent, and
 // query . (W latent) = (W^T query) . latent, so W^T is applied to the query before attention; and a weighted
 // sum of values V latent is V times the weighted sum of latents, so V is applied to what attention gives.
-class Deepseek : public MixtureModel {
-public:
-  Deepseek(DecoderConfig config, bool gguf, MixtureConfig mixture, const LatentAttention& latent)
-      : MixtureModel(std::move(config), gguf, std::move(mixture)), latent_(latent) {}
+TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const LatentAttention& sizes) {
+  Graph& graph = builder.graph();
+  const std::string& prefix = builder.prefix();
+  const uint32_t heads = builder.config().heads, rank = sizes.rank, rotated = sizes.rotary_dim,
+                 unrotated = sizes.unrotated, query_dim = sizes.query_dim();
+  const TensorId q = query(builder, x, sizes);
+  const TensorId kv = builder.project(x, {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"}, rank + rotated,
+                                      sizes.bias, "attention");
+  const TensorId compressed = graph.add_tensor({prefix + "compressed", RowKind::tokens, rank, View{kv, 0}});
+  const TensorId latent = latent_norm(builder, compressed, {"self_attn.kv_a_layernorm", "attn_kv_a_norm"});
 
-  Result<GgufModel> gguf(const ModelFile& file) const override {
-    if (config().rotary.pairs == RotaryPairs::neighbouring) return MixtureModel::gguf(file);
-    return Error{Code::unsupported,
-                 fmt::format("{}: field 'rope_interleave': GGUF's deepseek2 models have true; found false",
-                             file.path())};
-  }
-
-protected:
-  void build(DecoderBuilder& builder) const override {
-    builder.decode([&](uint32_t layer, TensorId x) {
-      return builder.block(
-          x, norms_before, [&](TensorId y) { return attend(builder, layer, y); },
-          [&](TensorId y) { return mixture_or_dense(builder, layer, y, mixture(), shared_experts_names); });
-    });
-  }
-
-  std::vector<Hyperparameter> own_hyperparameters() const override {
-    std::vector<Hyperparameter> all = MixtureModel::own_hyperparameters();
-    all.push_back({"latent", fmt::format("{}, and {} rotated", latent_.rank, latent_.rotary_dim)});
-    all.push_back(
-        {"query of a head",
-         fmt::format("{}{}", latent_.query_dim(),
-                     latent_.query_rank ? fmt::format(", compressed to {}", latent_.query_rank) : "")});
-    all.push_back({"value of a head", fmt::format("{}", latent_.value_dim)});
-    return all;
-  }
-  std::string_view gguf_architecture() const override { return "deepseek2"; }
-  GgufMixtureRule gguf_rule() const override { return {std::nullopt, true}; }
-  nlohmann::json gguf_metadata() const override;
-
-private:
-  TensorId query(DecoderBuilder& builder, TensorId x) const {
-    const uint32_t rows = config().heads * latent_.query_dim();
-    if (!latent_.query_rank)
-      return builder.project(x, {"self_attn.q_proj", "attn_q"}, rows, false, "attention");
-    x = builder.project(x, {"self_attn.q_a_proj", "attn_q_a"}, latent_.query_rank, latent_.bias, "attention");
-    x = norm(builder, x, {"self_attn.q_a_layernorm", "attn_q_a_norm"});
-    return builder.project(x, {"self_attn.q_b_proj", "attn_q_b"}, rows, false, "attention");
-  }
-
-  TensorId norm(DecoderBuilder& builder, TensorId x, const TensorName& name) const {
-    return builder.ModelBuilder::rms_norm(x, name, latent_norm_eps);
-  }
-
-  // The part of kv_b_proj that makes keys, transposed, or the part that makes values.
-  std::vector<WeightId> head_matrices(DecoderBuilder& builder, bool keys) const {
-    const uint64_t all = latent_.unrotated + latent_.value_dim;
-    const auto views =
-        keys ? builder.head_tensors({"self_attn.kv_b_proj", "attn_k_b"}, config().heads, latent_.rank,
-                                    latent_.unrotated, {all, 0, 1, 1, true}, "attention")
-             : builder.head_tensors({"self_attn.kv_b_proj", "attn_v_b"}, config().heads, latent_.value_dim,
-                                    latent_.rank, {all, latent_.unrotated, 1, 1, false}, "attention");
-    std::vector<WeightId> ids;
-    for (const WeightView& view : views) ids.push_back(builder.weight(view, "attention"));
-    return ids;
-  }
-
-  TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
-    Graph& graph = builder.graph();
-    const std::string& prefix = builder.prefix();
-    const uint32_t heads = config().heads, rank = latent_.rank, rotated = latent_.rotary_dim,
-                   unrotated = latent_.unrotated, query_dim = latent_.query_dim();
-    const TensorId q = query(builder, x);
-    const TensorId kv = builder.project(x, {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"}, rank + rotated,
-                                        latent_.bias, "attention");
-    const TensorId compressed = graph.add_tensor({prefix + "compressed", RowKind::tokens, rank, View{kv, 0}});
-    const TensorId latent = norm(builder, compressed, {"self_attn.kv_a_layernorm", "attn_kv_a_norm"});
-
-    const TensorId absorbed = head_linear(graph, prefix + "absorbed_query", q, {query_dim, 0, unrotated},
-                                          head_matrices(builder, true));
-    AttentionInputs inputs;
-    inputs.query = join_heads(graph, prefix + "latent_query", q, {query_dim, unrotated, rotated}, absorbed,
-                              {rank, 0, rank}, heads);
-    inputs.key = inputs.value =
-        join_heads(graph, prefix + "latent_key", kv, {0, rank, rotated}, latent, {0, 0, rank}, 1);
-    AttentionStyle style;
-    style.score_scale = latent_.score_scale;
-    const TensorId attended = builder.attend(layer, inputs, style);
-    const TensorId values = head_linear(graph, prefix + "head_values", attended,
-                                        {latent_.cached_dim(), rotated, rank}, head_matrices(builder, false));
-    return builder.project(values, style.output, config().hidden, latent_.bias, "attention");
-  }
-
-  LatentAttention latent_;
-};
-
-nlohmann::json Deepseek::gguf_metadata() const {
-  nlohmann::json metadata = MixtureModel::gguf_metadata();
-  if (latent_.query_rank) metadata["attention.q_lora_rank"] = latent_.query_rank;
-  metadata["attention.kv_lora_rank"] = latent_.rank;
-  metadata["attention.value_length"] = latent_.rank;
-  metadata["attention.key_length_mla"] = latent_.query_dim();
-  metadata["attention.value_length_mla"] = latent_.value_dim;
-  if (config().rotary.mscale_all_dim != 0)
-    metadata["rope.scaling.yarn_log_multiplier"] = 0.1f * config().rotary.mscale_all_dim;
-  return metadata;
+  const TensorId absorbed = head_linear(graph, prefix + "absorbed_query", q, {query_dim, 0, unrotated},
+                                        head_matrices(builder, sizes, true));
+  AttentionInputs inputs;
+  inputs.query = join_heads(graph, prefix + "latent_query", q, {query_dim, unrotated, rotated}, absorbed,
+                            {rank, 0, rank}, heads);
+  inputs.key = inputs.value =
+      join_heads(graph, prefix + "latent_key", kv, {0, rank, rotated}, latent, {0, 0, rank}, 1);
+  AttentionStyle style;
+  style.score_scale = sizes.score_scale;
+  const TensorId attended = builder.attend(layer, inputs, style);
+  const TensorId values =
+      head_linear(graph, prefix + "head_values", attended, {sizes.cached_dim(), rotated, rank},
+                  head_matrices(builder, sizes, false));
+  return builder.project(values, style.output, builder.config().hidden, sizes.bias, "attention");
 }
 
 Result<LatentAttention> read_latent(const Settings& settings, DecoderConfig& config) {
@@ -201,17 +143,14 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
   return mixture;
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_deepseek(const ModelFile& file) {
-  const Settings settings = Settings::of_text(file);
-  DecoderConfigNames names;
-  names.kv_heads = names.value_dim = {};
-  names.head_dim = {"qk_rope_head_dim", "attention.key_length"};
-  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+// DeepSeek V2 and V3 (DeepSeek-AI 2024): multi-head latent attention, and experts beside shared ones after
+// some dense layers.
+Status describe_deepseek(const Settings& settings, Decoder& d) {
+  DecoderConfig& config = d.config;
   PUMICE_CHECK(drop_prediction_layers(settings, config));
   PUMICE_TRY(const bool neighbours, settings.boolean_or({"rope_interleave", ""}, true));
   config.rotary.pairs = neighbours ? RotaryPairs::neighbouring : RotaryPairs::half_split;
+  if (!neighbours) d.refuse_gguf(settings, "rope_interleave", "have true; found false");
   const SettingName multiplier = {"", "rope.scaling.yarn_log_multiplier"};
   if (settings.has(multiplier)) {
     PUMICE_TRY(const float tenth, settings.f32_or(multiplier, 0.0f, 1e3f, 0));
@@ -222,9 +161,35 @@ Result<std::unique_ptr<ModelDefinition>> open_deepseek(const ModelFile& file) {
   config.kv_heads = 1;
   config.head_dim = latent.cached_dim();
   config.values_are_keys = true;
+  d.own_attention = [latent](DecoderBuilder& builder, uint32_t layer, TensorId x) {
+    return attend(builder, layer, x, latent);
+  };
   PUMICE_TRY(MixtureConfig mixture, read_deepseek_mixture(settings, config));
-  return std::unique_ptr<ModelDefinition>(
-      std::make_unique<Deepseek>(std::move(config), settings.gguf(), std::move(mixture), latent));
+  d.experts = shared_experts_names;
+  d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
+  d.shown.insert(
+      d.shown.end(),
+      {{"latent", fmt::format("{}, and {} rotated", latent.rank, latent.rotary_dim)},
+       {"query of a head",
+        fmt::format("{}{}", latent.query_dim(),
+                    latent.query_rank ? fmt::format(", compressed to {}", latent.query_rank) : "")},
+       {"value of a head", fmt::format("{}", latent.value_dim)}});
+  d.gguf_metadata.update({{"attention.kv_lora_rank", latent.rank},
+                          {"attention.value_length", latent.rank},
+                          {"attention.key_length_mla", latent.query_dim()},
+                          {"attention.value_length_mla", latent.value_dim}});
+  if (latent.query_rank) d.gguf_metadata["attention.q_lora_rank"] = latent.query_rank;
+  if (config.rotary.mscale_all_dim != 0)
+    d.gguf_metadata["rope.scaling.yarn_log_multiplier"] = 0.1f * config.rotary.mscale_all_dim;
+  return {};
+}
+
+} // namespace
+
+Architectures deepseek_models() {
+  return {decoder("deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"},
+                  {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
+                  describe_deepseek)};
 }
 
 } // namespace pumice

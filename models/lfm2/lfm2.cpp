@@ -1,5 +1,3 @@
-#include "models/lfm2/lfm2.h"
-
 #include <algorithm>
 #include <array>
 
@@ -7,91 +5,41 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/recurrence/recurrence.h"
-#include "models/decoder/model.h"
+#include "models/decoder/decoder.h"
 
 namespace pumice {
 
 namespace {
 
-constexpr BlockNorms norms = {{"operator_norm", "attn_norm"}, {}, {"ffn_norm", "ffn_norm"}, {}};
+// out(c * convolution(b * x)), where b, c and x are projections of the input.
+TensorId short_convolution(DecoderBuilder& builder, TensorId input, uint32_t taps, bool biased) {
+  const std::string_view component = "attention";
+  const uint32_t hidden = builder.config().hidden;
+  const TensorName in = {"conv.in_proj", "shortconv.in_proj"};
+  const std::array<uint64_t, 3> counts = {hidden, hidden, hidden};
+  const auto matrices = builder.fused_tensor(in, ".weight", counts, hidden, 1, component);
+  std::vector<WeightView> biases;
+  if (biased) biases = builder.fused_tensor(in, ".bias", counts, 0, 1, component);
+  const auto part = [&](size_t index, const char* suffix) {
+    return builder.project(input, builder.node_name(in) + suffix, matrices[index],
+                           biased ? &biases[index] : nullptr, component);
+  };
+  const TensorId b = part(0, ".b"), c = part(1, ".c"), x = part(2, ".x");
+  const TensorId gated = gate(builder.graph(), builder.prefix() + "gated_input", b, x, Activation::none);
 
-// LFM2 (Liquid AI 2025): short convolutions between two gates in most layers, attention in the others.
-class Lfm2 : public DecoderModel {
-public:
-  Lfm2(DecoderConfig config, bool gguf, uint32_t taps, bool bias)
-      : DecoderModel(std::move(config), gguf), taps_(taps), bias_(bias) {}
-
-protected:
-  void build(DecoderBuilder& builder) const override {
-    AttentionStyle style;
-    style.head_norms = true;
-    style.query_norm = {"self_attn.q_layernorm", "attn_q_norm"};
-    style.key_norm = {"self_attn.k_layernorm", "attn_k_norm"};
-    style.output = {"self_attn.out_proj", "attn_output"};
-    GatedNames feed_forward;
-    feed_forward.gate = {"feed_forward.w1", "ffn_gate"};
-    feed_forward.up = {"feed_forward.w3", "ffn_up"};
-    feed_forward.down = {"feed_forward.w2", "ffn_down"};
-    DecoderNames names;
-    names.norm = {"model.embedding_norm", "token_embd_norm"};
-    uint32_t state = 0;
-    const auto block = [&](uint32_t layer, TensorId x) {
-      return builder.block(
-          x, norms,
-          [&](TensorId y) {
-            if (config().attends_in(layer)) return builder.self_attention(layer, y, style);
-            return short_convolution(builder, state++, y);
-          },
-          [&](TensorId y) { return builder.gated_feed_forward(y, feed_forward, config().feed_forward); });
-    };
-    builder.decode(block, names);
-  }
-
-  std::vector<Hyperparameter> own_hyperparameters() const override {
-    return {{"convolutions", fmt::format("of {} positions in {} of {} layers", taps_, config().states.size(),
-                                         config().layers)}};
-  }
-  std::string_view gguf_architecture() const override { return "lfm2"; }
-  nlohmann::json gguf_metadata() const override {
-    nlohmann::json heads = nlohmann::json::array();
-    for (bool attends : config().attends) heads.push_back(attends ? config().kv_heads : 0);
-    return {{"shortconv.l_cache", taps_}, {"attention.head_count_kv", heads}};
-  }
-
-private:
-  // out(c * convolution(b * x)), where b, c and x are projections of the input.
-  TensorId short_convolution(DecoderBuilder& builder, uint32_t state, TensorId input) const {
-    const std::string_view component = "attention";
-    const uint32_t hidden = config().hidden;
-    const TensorName in = {"conv.in_proj", "shortconv.in_proj"};
-    const std::array<uint64_t, 3> counts = {hidden, hidden, hidden};
-    const auto matrices = builder.fused_tensor(in, ".weight", counts, hidden, 1, component);
-    std::vector<WeightView> biases;
-    if (bias_) biases = builder.fused_tensor(in, ".bias", counts, 0, 1, component);
-    const auto part = [&](size_t index, const char* suffix) {
-      return builder.project(input, builder.node_name(in) + suffix, matrices[index],
-                             bias_ ? &biases[index] : nullptr, component);
-    };
-    const TensorId b = part(0, ".b"), c = part(1, ".c"), x = part(2, ".x");
-    const TensorId gated = gate(builder.graph(), builder.prefix() + "gated_input", b, x, Activation::none);
-
-    const TensorName name = {"conv.conv", "shortconv.conv"};
-    CausalConvolution operation;
-    operation.state = state;
-    operation.taps = taps_;
-    const WeightView weights = builder.channel_taps(name, hidden, taps_, component);
-    std::optional<WeightId> bias;
-    if (bias_) bias = builder.weight(builder.tensor(name, ".bias", hidden, 0, component), component);
-    const TensorId y = causal_convolution(builder.graph(), builder.node_name(name), gated,
-                                          builder.weight(weights, component), bias, operation);
-    const TensorId result =
-        gate_every_row(builder.graph(), builder.prefix() + "gated_convolution", c, y, Activation::none);
-    return builder.project(result, {"conv.out_proj", "shortconv.out_proj"}, hidden, bias_, component);
-  }
-
-  uint32_t taps_;
-  bool bias_;
-};
+  const TensorName name = {"conv.conv", "shortconv.conv"};
+  CausalConvolution operation;
+  operation.state = builder.next_state();
+  operation.taps = taps;
+  const WeightView weights = builder.channel_taps(name, hidden, taps, component);
+  std::optional<WeightId> bias;
+  if (biased) bias = builder.weight(builder.tensor(name, ".bias", hidden, 0, component), component);
+  const TensorId y = causal_convolution(builder.graph(), builder.node_name(name), gated,
+                                        builder.weight(weights, component), bias, operation);
+  const TensorId result =
+      gate_every_row(builder.graph(), builder.prefix() + "gated_convolution", c, y, Activation::none);
+  return builder.project(result, {"conv.out_proj", "shortconv.out_proj"}, hidden, biased, component);
+}
 
 // Early files give the feed-forward's size before it is adjusted.
 Status adjust_feed_forward(const Settings& settings, DecoderConfig& config) {
@@ -108,16 +56,9 @@ Status adjust_feed_forward(const Settings& settings, DecoderConfig& config) {
   return {};
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_lfm2(const ModelFile& file) {
-  const Settings settings = Settings::of_text(file);
-  DecoderConfigNames names;
-  names.norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"};
-  names.default_norm_eps = 1e-5f;
-  names.kv_heads.gguf = {}; // a list
-  names.tied_by_default = true;
-  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings, names));
+// LFM2 (Liquid AI 2025): short convolutions between two gates in most layers, attention in the others.
+Status describe_lfm2(const Settings& settings, Decoder& d) {
+  DecoderConfig& config = d.config;
   PUMICE_CHECK(adjust_feed_forward(settings, config));
   std::vector<uint32_t> attention;
   if (!settings.gguf()) {
@@ -133,11 +74,37 @@ Result<std::unique_ptr<ModelDefinition>> open_lfm2(const ModelFile& file) {
              settings.u32_or({"conv_L_cache", "shortconv.l_cache"}, 2, CausalConvolution::most_taps, 3));
   PUMICE_TRY(bool bias, settings.boolean_or({"conv_bias", ""}, false));
   if (settings.gguf()) bias = false;
+  nlohmann::json heads = nlohmann::json::array();
   for (uint32_t layer = 0; layer < config.layers; ++layer) {
+    heads.push_back(config.attends[layer] ? config.kv_heads : 0);
     if (!config.attends[layer]) config.states.push_back(CausalConvolution::state_floats(config.hidden, taps));
   }
-  return std::unique_ptr<ModelDefinition>(
-      std::make_unique<Lfm2>(std::move(config), settings.gguf(), taps, bias));
+  d.names.norm = {"model.embedding_norm", "token_embd_norm"};
+  d.norms = {{"operator_norm", "attn_norm"}, {}, {"ffn_norm", "ffn_norm"}, {}};
+  d.style.head_norms = true;
+  d.style.query_norm = {"self_attn.q_layernorm", "attn_q_norm"};
+  d.style.key_norm = {"self_attn.k_layernorm", "attn_k_norm"};
+  d.style.output = {"self_attn.out_proj", "attn_output"};
+  d.feed_forward = {
+      {"feed_forward.w1", "ffn_gate"}, {"feed_forward.w3", "ffn_up"}, {"feed_forward.w2", "ffn_down"}};
+  d.mixer = [taps, bias](DecoderBuilder& builder, uint32_t, TensorId x) {
+    return short_convolution(builder, x, taps, bias);
+  };
+  d.shown = {{"convolutions",
+              fmt::format("of {} positions in {} of {} layers", taps, config.states.size(), config.layers)}};
+  d.gguf_metadata = {{"shortconv.l_cache", taps}, {"attention.head_count_kv", heads}};
+  return {};
+}
+
+} // namespace
+
+Architectures lfm2_models() {
+  return {decoder("lfm2", {"lfm2"}, {"lfm2"},
+                  {.kv_heads = {"num_key_value_heads", ""}, // GGUF has a list
+                   .norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"},
+                   .default_norm_eps = 1e-5f,
+                   .tied_by_default = true},
+                  describe_lfm2)};
 }
 
 } // namespace pumice

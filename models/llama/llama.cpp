@@ -1,63 +1,70 @@
-#include "models/llama/llama.h"
-
-#include "models/decoder/model.h"
-#include "models/mixtral/mixtral.h"
+#include "models/decoder/decoder.h"
 
 namespace pumice {
 
 namespace {
 
-// LLaMA 1 to 3 (Touvron et al. 2023) and models of the same form: pre-norm blocks of grouped-query attention
-// with rotary positions and a gated feed-forward.
-class Llama : public DecoderModel {
-public:
-  Llama(DecoderConfig config, bool gguf, const Biases& biases)
-      : DecoderModel(std::move(config), gguf), biases_(biases) {}
+// Mixtral (Jiang et al. 2024): Mistral's blocks with a mixture of experts as feed-forward; for each token, a
+// router chooses a few of many experts.
+Status describe_mixtral(const Settings& settings, Decoder& d) {
+  // Here, because GGUF's files of LLaMA come here too.
+  if (!settings.has(StackConfigNames().norm_eps)) d.config.norm_eps = 1e-5f;
+  PUMICE_CHECK(d.read_window(settings, {"sliding_window", "attention.sliding_window"}));
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  PUMICE_TRY(d.mixture, read_mixture(settings, d.config, {}));
+  d.mixture->sparse.assign(d.config.layers, true); // whatever else the config says
+  d.experts = mixtral_names;
+  d.shown = hyperparameters(*d.mixture);
+  d.gguf_name = "llama";
+  d.gguf_metadata["expert_count"] = d.mixture->experts;
+  d.gguf_metadata["expert_used_count"] = d.mixture->routing.used;
+  return {};
+}
 
-protected:
-  void build(DecoderBuilder& builder) const override {
-    builder.decode([&](uint32_t layer, TensorId x) { return builder.llama_block(layer, x, biases_); });
+// LLaMA 1 to 3 (Touvron et al. 2023) and models of the same form. GGUF has Mistral and Mixtral under its
+// name.
+Status describe_llama(const Settings& settings, Decoder& d) {
+  if (settings.has({"", "expert_count"})) {
+    PUMICE_TRY(const uint32_t experts, settings.fields().u32("llama.expert_count"));
+    if (experts > 0) return describe_mixtral(settings, d);
   }
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  PUMICE_CHECK(d.read_shown_biases(settings));
+  return d.read_window(settings, {"", "attention.sliding_window"});
+}
 
-  std::vector<Hyperparameter> own_hyperparameters() const override {
-    return pumice::hyperparameters(biases_);
-  }
-  std::string_view gguf_architecture() const override { return "llama"; }
+// Mistral (Jiang et al. 2023): each token attends only to a window of the tokens before it.
+Status describe_mistral(const Settings& settings, Decoder& d) {
+  d.gguf_name = "llama";
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  return d.read_window(settings, {"sliding_window", ""}, 1);
+}
 
-private:
-  Biases biases_;
-};
-
-Result<std::unique_ptr<ModelDefinition>> open_with_pictures(const Settings& settings,
-                                                            std::optional<PictureTokens> pictures) {
-  PUMICE_TRY(DecoderConfig config, read_decoder_config(settings));
-  config.set_neighbouring_in_gguf(settings.gguf());
-  PUMICE_TRY(Biases biases, read_biases(settings));
-  // Mistral is "llama" in GGUF too.
-  PUMICE_TRY(uint32_t window, settings.u32_or({"", "attention.sliding_window"}, 0, limits::context, 0));
-  config.windows.assign(config.layers, window);
-  config.pictures = std::move(pictures);
-  return make_llama(std::move(config), settings.gguf(), biases);
+// The text model of Ministral 3 and Mistral Small 3.1 (Mistral AI 2025): Ministral's queries grow with their
+// position.
+Status describe_mistral3(const Settings& settings, Decoder& d) {
+  const SettingName window = {"sliding_window", ""};
+  PUMICE_TRY(const uint32_t positions, settings.u32_or(window, 0, limits::context, 0));
+  if (positions) return settings.error(window, "windows of this architecture are not supported");
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  // What llama.cpp's converter writes of mscale_all_dim. It takes mscale to be 1.
+  const SettingName multiplier = {"", "rope.scaling.yarn_log_multiplier"};
+  if (!settings.has(multiplier)) return {};
+  d.config.rotary.mscale = 1;
+  PUMICE_TRY(d.config.rotary.mscale_all_dim, settings.f32_or(multiplier, 0.0f, 1e6f, 0.0f));
+  return {};
 }
 
 } // namespace
 
-std::unique_ptr<ModelDefinition> make_llama(DecoderConfig config, bool gguf, const Biases& biases) {
-  return std::make_unique<Llama>(std::move(config), gguf, biases);
-}
-
-Result<std::unique_ptr<ModelDefinition>> open_llama(const ModelFile& file) {
-  const Settings settings = Settings::of_text(file);
-  // GGUF uses the name "llama" for Mixtral too.
-  if (settings.has({"", "expert_count"})) {
-    PUMICE_TRY(uint32_t experts, settings.fields().u32("llama.expert_count"));
-    if (experts > 0) return open_mixtral(file);
-  }
-  return open_with_pictures(settings, {});
-}
-
-Result<std::unique_ptr<ModelDefinition>> open_llama_that_sees(const ModelFile& file, PictureTokens pictures) {
-  return open_with_pictures(Settings(file), std::move(pictures));
+Architectures llama_models() {
+  return {
+      decoder("llama", {"llama"}, {"llama"}, {}, describe_llama),
+      decoder("mistral", {"mistral"}, {}, {}, describe_mistral),
+      decoder("mistral3", {"ministral3", "mistral3"}, {"mistral3"},
+              {.default_head_dim = 128, .default_norm_eps = 1e-5f}, describe_mistral3),
+      decoder("mixtral", {"mixtral"}, {}, {}, describe_mixtral),
+  };
 }
 
 } // namespace pumice

@@ -1,5 +1,3 @@
-#include "models/resnet/resnet.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +6,7 @@
 #include "kernel/elementwise/elementwise.h"
 #include "media/preprocess.h"
 #include "models/encoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -202,9 +201,7 @@ Result<ResnetConfig> read_resnet_config(const Settings& settings) {
   return config;
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_resnet(const ModelFile& file) {
+OpenedDefinition open_resnet(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(ResnetConfig config, read_resnet_config(settings));
   config.prefix = file.find("resnet.embedder.embedder.convolution.weight") ? "resnet." : "";
@@ -212,6 +209,12 @@ Result<std::unique_ptr<ModelDefinition>> open_resnet(const ModelFile& file) {
     PUMICE_TRY(config.encoder.labels, read_labels(settings));
   }
   return std::unique_ptr<ModelDefinition>(std::make_unique<Resnet>(std::move(config), settings.gguf()));
+}
+
+} // namespace
+
+Architectures resnet_models() {
+  return {{"resnet", {"resnet"}, {}, open_resnet}};
 }
 
 } // namespace pumice

@@ -82,6 +82,7 @@ Result<StackConfig> read_stack_config(const Settings& settings, const StackConfi
   PUMICE_TRY(config.feed_forward,
              settings.u32_or(names.feed_forward, 1, 4 * limits::columns, 4 * config.hidden));
   PUMICE_TRY(config.norm_eps, settings.f32_or(names.norm_eps, 0.0f, 1.0f, names.default_norm_eps));
+  config.default_activation = names.default_activation;
   PUMICE_TRY(config.activation, settings.activation_or(names.activation, names.default_activation));
   PUMICE_CHECK(check(settings, names, config));
   return config;

@@ -22,8 +22,9 @@ struct StackConfig {
   uint32_t feed_forward = 0;
   float norm_eps = 0;
   Activation activation = Activation::silu;
-  bool gamma_and_beta = false; // names of a norm's weight and bias, from TensorFlow
-  std::string root;            // prefix of Hugging Face's tensor names, before "model."
+  Activation default_activation = Activation::silu; // of files that name none, as all of GGUF
+  bool gamma_and_beta = false;                      // names of a norm's weight and bias, from TensorFlow
+  std::string root;                                 // prefix of Hugging Face's tensor names, before "model."
 
   uint32_t embedding_columns() const { return embedding ? embedding : hidden; }
   bool bare = false; // Hugging Face's tensor names begin after "model."
@@ -50,6 +51,9 @@ struct StackConfigNames {
   uint32_t default_head_dim = 0; // 0: hidden / heads
   float default_norm_eps = 1e-6f;
   Activation default_activation = Activation::silu;
+  bool tied_by_default = false;   // of a decoder's head
+  bool rotary = true;             // a decoder rotates queries and keys
+  float default_rotary_share = 1; // of a head's dimensions
 
   // The heads divide the columns equally: there is no setting for a head's size or for the number of key
   // heads.

@@ -1,5 +1,3 @@
-#include "models/t5/t5.h"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include "model/gguf_model.h"
 #include "models/encoder/model.h"
 #include "models/encoder_decoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -167,8 +166,8 @@ private:
   T5Settings own_;
 };
 
-DecoderConfigNames t5_config_names() {
-  DecoderConfigNames names;
+StackConfigNames t5_config_names() {
+  StackConfigNames names;
   names.context = {"n_positions", "context_length"};
   names.hidden = {"d_model", "embedding_length"};
   names.layers = {"num_layers", "block_count"};
@@ -253,11 +252,9 @@ bool encoder_only(const ModelFile& file) {
   return file.has_weights() && !file.find("decoder.final_layer_norm.weight");
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file) {
+OpenedDefinition open_t5(const ModelFile& file) {
   const Settings settings(file);
-  DecoderConfigNames names = t5_config_names();
+  StackConfigNames names = t5_config_names();
   PUMICE_TRY(T5Settings own, read_own(settings));
   PUMICE_TRY(const Activation activation, read_feed_forward(settings, own));
   EncoderConfig encoder;
@@ -277,6 +274,12 @@ Result<std::unique_ptr<ModelDefinition>> open_t5(const ModelFile& file) {
   if (!settings.gguf() && file.has_weights()) decoder.tied_head = !file.find("lm_head.weight");
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<T5>(std::move(encoder), std::move(decoder), settings.gguf(), std::move(own)));
+}
+
+} // namespace
+
+Architectures t5_models() {
+  return {{"t5", {"t5"}, {"t5", "t5encoder"}, open_t5}};
 }
 
 } // namespace pumice

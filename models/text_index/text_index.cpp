@@ -1,8 +1,7 @@
-#include "models/text_index/text_index.h"
-
 #include <fmt/format.h>
 
 #include "models/builder.h"
+#include "models/registry.h"
 #include "models/settings.h"
 
 namespace pumice {
@@ -11,6 +10,9 @@ namespace {
 
 constexpr uint32_t most_vectors = 1 << 24;
 
+// The vectors of texts that `pumice search` keeps, in a folder as a model has it. config.json has model_type
+// "text_index", `vectors` and `dimensions`; the tensor "embeddings" is [vectors, dimensions]. Its encoder
+// reads the vector of a query and gives "scores", the product with each vector.
 class TextIndex : public ModelDefinition {
 public:
   TextIndex(uint32_t vectors, uint32_t dimensions) : vectors_(vectors), dimensions_(dimensions) {}
@@ -52,13 +54,17 @@ private:
   uint32_t vectors_, dimensions_;
 };
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_text_index(const ModelFile& file) {
+OpenedDefinition open_text_index(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(const uint32_t vectors, settings.u32({"vectors", ""}, 1, most_vectors));
   PUMICE_TRY(const uint32_t dimensions, settings.u32({"dimensions", ""}, 1, limits::columns));
   return std::unique_ptr<ModelDefinition>(std::make_unique<TextIndex>(vectors, dimensions));
+}
+
+} // namespace
+
+Architectures text_index_models() {
+  return {{"text_index", {"text_index"}, {}, open_text_index}};
 }
 
 } // namespace pumice

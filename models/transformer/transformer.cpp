@@ -1,11 +1,10 @@
-#include "models/transformer/transformer.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "kernel/position/sinusoid.h"
 #include "models/encoder_decoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -75,8 +74,8 @@ private:
   TransformerSettings own_;
 };
 
-DecoderConfigNames config_names() {
-  DecoderConfigNames names;
+StackConfigNames config_names() {
+  StackConfigNames names;
   names.hidden = {"d_model", ""};
   names.heads = {"num_heads", ""};
   names.set_heads_share_columns();
@@ -96,12 +95,10 @@ Status check_positions(const Settings& settings) {
   return settings.error({"position_encoding", ""}, fmt::format("expected sinusoidal; found '{}'", kind));
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_transformer(const ModelFile& file) {
+OpenedDefinition open_transformer(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_CHECK(check_positions(settings));
-  DecoderConfigNames names = config_names();
+  StackConfigNames names = config_names();
   names.layers = {"num_encoder_layers", ""};
   EncoderConfig encoder;
   PUMICE_TRY(static_cast<StackConfig&>(encoder), read_stack_config(settings, names));
@@ -114,6 +111,12 @@ Result<std::unique_ptr<ModelDefinition>> open_transformer(const ModelFile& file)
   own.output_bias = !file.has_weights() || file.find("output.bias");
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Transformer>(std::move(encoder), std::move(decoder), settings.gguf(), own));
+}
+
+} // namespace
+
+Architectures transformer_models() {
+  return {{"transformer", {"transformer"}, {}, open_transformer}};
 }
 
 } // namespace pumice

@@ -1,14 +1,13 @@
-#include "models/vision_encoder_decoder/vision_encoder_decoder.h"
-
 #include <functional>
 
 #include <fmt/format.h>
 
-#include "models/beit/beit.h"
-#include "models/deit/deit.h"
+#include "models/bart/trocr.h"
 #include "models/encoder_decoder/model.h"
-#include "models/gpt2/gpt2.h"
-#include "models/trocr/trocr.h"
+#include "models/gpt/gpt2.h"
+#include "models/registry.h"
+#include "models/vit/beit.h"
+#include "models/vit/deit.h"
 #include "models/vit/vit.h"
 
 namespace pumice {
@@ -115,9 +114,7 @@ Result<Open> open_of(const Fields& fields, const Kind<Open> (&kinds)[count]) {
   return fields.error("model_type", fmt::format("expected one of {}; found '{}'", known, found));
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_vision_encoder_decoder(const ModelFile& file) {
+OpenedDefinition open_vision_encoder_decoder(const ModelFile& file) {
   PUMICE_TRY(const Fields encoder, file.fields().object("encoder"));
   PUMICE_TRY(const Fields decoder, file.fields().object("decoder"));
   PUMICE_TRY(const auto open_eye, open_of(encoder, eyes));
@@ -126,6 +123,12 @@ Result<std::unique_ptr<ModelDefinition>> open_vision_encoder_decoder(const Model
   PUMICE_TRY(Writer writer, open_writer(Settings(file, decoder), eye.config));
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<VisionEncoderDecoder>(std::move(eye), std::move(writer), Settings(file).gguf()));
+}
+
+} // namespace
+
+Architectures vision_encoder_decoder_models() {
+  return {{"vision_encoder_decoder", {"vision-encoder-decoder"}, {}, open_vision_encoder_decoder}};
 }
 
 } // namespace pumice

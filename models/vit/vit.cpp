@@ -11,6 +11,7 @@
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
 #include "models/encoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -212,7 +213,9 @@ TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, const std::
   return x;
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file) {
+namespace {
+
+OpenedDefinition open_vit(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(VitConfig config, read_vit_config(settings));
   std::string prefix = file.find("vit.embeddings.cls_token") ? "vit." : "";
@@ -225,6 +228,12 @@ Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file) {
   }
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Vit>(std::move(config), settings.gguf(), std::move(prefix), pooler));
+}
+
+} // namespace
+
+Architectures vit_models() {
+  return {{"vit", {"vit"}, {}, open_vit}};
 }
 
 } // namespace pumice

@@ -38,6 +38,4 @@ inline TensorId build_vit(EncoderBuilder& builder, const VitConfig& config, cons
   return build_vit(builder, config, prefix, vit_layer_names(config, prefix));
 }
 
-Result<std::unique_ptr<ModelDefinition>> open_vit(const ModelFile& file);
-
 } // namespace pumice

@@ -1,5 +1,3 @@
-#include "models/wav2vec2/wav2vec2.h"
-
 #include <cmath>
 
 #include <fmt/format.h>
@@ -8,6 +6,7 @@
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/norm/norm.h"
 #include "models/encoder/model.h"
+#include "models/registry.h"
 
 namespace pumice {
 
@@ -213,9 +212,7 @@ Status read_convolutions(const Settings& settings, Wav2Vec2Config& config) {
       fmt::format("expected convolutions that leave something of {} samples", most_samples));
 }
 
-} // namespace
-
-Result<std::unique_ptr<ModelDefinition>> open_wav2vec2(const ModelFile& file) {
+OpenedDefinition open_wav2vec2(const ModelFile& file) {
   const Settings settings(file);
   Wav2Vec2Config config;
   StackConfigNames names;
@@ -247,6 +244,12 @@ Result<std::unique_ptr<ModelDefinition>> open_wav2vec2(const ModelFile& file) {
     PUMICE_TRY(config.vocabulary, settings.u32_or({"vocab_size", ""}, 1, limits::tokens, 32));
   }
   return std::unique_ptr<ModelDefinition>(std::make_unique<Wav2Vec2>(std::move(config), settings.gguf()));
+}
+
+} // namespace
+
+Architectures wav2vec2_models() {
+  return {{"wav2vec2", {"wav2vec2"}, {}, open_wav2vec2}};
 }
 
 } // namespace pumice

@@ -200,20 +200,6 @@ public:
   virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };
 
-// A family of models. To add one, make a folder models/NAME and add a line to models/registry.cpp.
-struct Architecture {
-  std::string_view name;                                  // the same as its folder in models/
-  std::vector<std::string_view> hugging_face_model_types; // config.json's model_type
-  std::vector<std::string_view> gguf_architectures;       // general.architecture
-  Result<std::unique_ptr<ModelDefinition>> (*open)(const ModelFile& file);
-  // The tower of pictures, if there is one.
-  Result<std::unique_ptr<ModelDefinition>> (*open_pictures)(const ModelFile& file) = nullptr;
-  // Of that tower in a GGUF file of its own (mmproj): clip.projector_type.
-  std::vector<std::string_view> gguf_projectors = {};
-};
-
-std::span<const Architecture> architectures();
-
 // Reads the config of a file with the architecture that it names, or its mmproj file. The tower of pictures
 // is read from a file's mmproj file, or an mmproj file alone; its tensors are found in that file.
 Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& file,

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "models/decoder/builder.h"
+#include "models/decoder/mixture.h"
+#include "models/registry.h"
+
+namespace pumice {
+
+// One tensor that holds queries, keys and values, see DecoderBuilder::fused_query_key_value().
+struct FusedInputs {
+  TensorName name;
+  uint32_t groups = 1;
+};
+
+// A decoder-only model, of which an entry of the table says how it differs from LLaMA: blocks of attention
+// with rotary positions and a gated feed-forward, each after a norm. Everything that the runtime needs comes
+// from this.
+struct Decoder {
+  DecoderConfig config;
+  DecoderNames names;
+  BlockNorms norms = norms_before;
+  bool parallel = false; // attention and feed-forward read the same input
+
+  // Attention. In layers without a window keys_as_values counts, in those with one `chunked`.
+  AttentionStyle style;
+  std::optional<FusedInputs> fused_inputs;
+  bool whole_norms = false;  // norms over the whole of the queries and of the keys
+  TensorName sinks;          // a score for each head; or none
+  std::vector<bool> rotated; // by layer; empty: all are
+  std::optional<RotaryConfig> rotary_in_windows;
+
+  // The feed-forward, or a mixture of experts in the layers that are sparse.
+  GatedNames feed_forward; // without a name for the gate it has none
+  bool fused_gate = false; // one tensor holds gate and up, with Phi-3's names
+  bool feed_forward_bias = false;
+  std::optional<MixtureConfig> mixture;
+  MixtureNames experts;
+
+  // Code in place of attention, of attention in layers that have none (DecoderConfig::attends), of the
+  // feed-forward, and of all.
+  using Part = std::function<TensorId(DecoderBuilder& builder, uint32_t layer, TensorId x)>;
+  Part own_attention, mixer, own_feed_forward;
+  std::function<void(const Decoder& decoder, DecoderBuilder& builder)> own_build;
+
+  std::vector<Hyperparameter> shown; // besides the common ones
+  std::string_view gguf_name;        // the first of the entry's; empty: llama.cpp has none
+  // GGUF's keys besides the common ones, without the architecture's name in front; null leaves one out.
+  nlohmann::json gguf_metadata = nlohmann::json::object();
+  std::optional<Error> gguf_refusal; // why the model has no GGUF form
+
+  // What an entry reads.
+
+  // Biases of queries, keys, values and the output, by a setting of config.json.
+  Status read_bias(const Settings& settings, std::string_view name, bool fallback = false);
+  // Biases by the settings of config.json; GGUF's files have the tensors or have them not.
+  Status read_biases(const Settings& settings, const BiasNames& names = {});
+  // The same, and they are shown.
+  Status read_shown_biases(const Settings& settings, const BiasNames& names = {});
+  // One window for all layers.
+  Status read_window(const Settings& settings, const SettingName& name, uint32_t least = 0);
+  // Sets the mixture, after all of it has been read, and refuses what llama.cpp would compute otherwise.
+  void set_mixture(const Settings& settings, MixtureConfig read, const GgufMixtureRule& rule);
+  // There is no GGUF form, unless there is already a reason: "GGUF's llama models {what}".
+  void refuse_gguf(const Settings& settings, std::string_view field, std::string_view what);
+
+  // What the graph is made of.
+
+  void build(DecoderBuilder& builder) const;
+  TensorId block(DecoderBuilder& builder, uint32_t layer, TensorId x) const;
+
+private:
+  AttentionStyle style_of(uint32_t layer) const;
+  TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const AttentionStyle& style) const;
+  TensorId feed(DecoderBuilder& builder, uint32_t layer, TensorId x) const;
+};
+
+// An entry: its names, those of its settings, and what sets all that is special once the config is read.
+using DescribeDecoder = Status (*)(const Settings& settings, Decoder& decoder);
+Architecture decoder(std::string_view name, std::vector<std::string_view> hugging_face_model_types,
+                     std::vector<std::string_view> gguf_architectures, const StackConfigNames& names,
+                     DescribeDecoder describe);
+
+// For a decoder that is read by code of its own.
+std::unique_ptr<ModelDefinition> make_decoder(Decoder decoder, const Settings& settings);
+
+} // namespace pumice

@@ -1,9 +1,0 @@
-#pragma once
-
-#include "model/architecture.h"
-
-namespace pumice {
-
-Result<std::unique_ptr<ModelDefinition>> open_exaone4(const ModelFile& file);
-
-} // namespace pumice

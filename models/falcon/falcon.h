@@ -1,9 +1,0 @@
-#pragma once
-
-#include "model/architecture.h"
-
-namespace pumice {
-
-Result<std::unique_ptr<ModelDefinition>> open_falcon(const ModelFile& file);
-
-} // namespace pumice

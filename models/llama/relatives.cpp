@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "models/decoder/decoder.h"
+
+// Decoders of LLaMA's form by others.
+namespace pumice {
+
+namespace {
+
+// SmolLM3's layers without rotary positions: a list, or one of `every` layers.
+constexpr uint32_t every = 4; // where a file has no setting for it
+
+Result<std::vector<bool>> read_smollm3_rotated(const Settings& settings, uint32_t layers) {
+  const Fields& fields = settings.fields();
+  std::vector<bool> rotated(layers);
+  if (!settings.gguf() && fields.has("no_rope_layers")) {
+    PUMICE_TRY(std::vector<uint32_t> list, fields.u32_array("no_rope_layers", 0, 1));
+    if (list.size() != layers) {
+      return fields.error("no_rope_layers", fmt::format("expected one for each of the {} layers; found {}",
+                                                        layers, list.size()));
+    }
+    rotated.assign(list.begin(), list.end());
+    return rotated;
+  }
+  PUMICE_TRY(uint32_t period, settings.u32_or({"no_rope_layer_interval", ""}, 1, limits::layers, every));
+  for (uint32_t layer = 0; layer < layers; ++layer) rotated[layer] = (layer + 1) % period != 0;
+  return rotated;
+}
+
+// SmolLM3 (Bakouch et al. 2025): some layers have no rotary positions.
+Status describe_smollm3(const Settings& settings, Decoder& d) {
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  PUMICE_TRY(d.rotated, read_smollm3_rotated(settings, d.config.layers));
+  PUMICE_TRY(const bool windows, settings.boolean_or({"use_sliding_window", ""}, false));
+  if (windows) {
+    PUMICE_TRY(uint32_t window, settings.u32_or({"sliding_window", ""}, 0, limits::context, 0));
+    PUMICE_CHECK(
+        read_layer_types(settings, window, d.config, [&](uint32_t layer) { return !d.rotated[layer]; }));
+  }
+  PUMICE_CHECK(d.read_biases(settings));
+  d.shown = {
+      {"rotated", fmt::format("{} of {} layers", std::ranges::count(d.rotated, true), d.config.layers)}};
+  for (uint32_t layer = 0; layer < d.config.layers; ++layer) {
+    if (d.rotated[layer] == ((layer + 1) % every != 0)) continue;
+    d.refuse_gguf(
+        settings, "no_rope_layers",
+        fmt::format("have no rotary positions in every {}th layer; layer {} differs", every, layer));
+  }
+  return {};
+}
+
+// StableLM (Bellagente et al. 2024): layer norms, and only some dimensions of each head are rotated.
+Status describe_stablelm(const Settings& settings, Decoder& d) {
+  d.config.norm.kind = NormKind::layer;
+  d.config.gguf_needs_head = true;
+  const ModelFile& file = settings.file();
+  PUMICE_TRY(const bool normed, settings.boolean_or({"qk_layernorm", ""}, false));
+  if (normed || (settings.gguf() && file.find("blk.0.attn_q_norm.weight"))) {
+    return Error{Code::unsupported,
+                 file.path() +
+                     ": norms of queries and keys (qk_layernorm, StableLM 2 12B) are not supported"};
+  }
+  if (settings.gguf()) {
+    d.parallel = file.has_weights() && !file.find("blk.0.ffn_norm.weight");
+    d.style.input_bias = file.find("blk.0.attn_q.bias");
+  } else {
+    PUMICE_TRY(d.parallel, settings.boolean_or({"use_parallel_residual", ""}, false));
+    PUMICE_TRY(d.style.input_bias, settings.boolean_or({"use_qkv_bias", ""}, false));
+  }
+  if (d.parallel) d.norms = one_norm;
+  d.shown = {{"residual", d.parallel ? "parallel" : "sequential"}};
+  d.gguf_metadata["use_parallel_residual"] = d.parallel;
+  return {};
+}
+
+// gpt-oss (OpenAI 2025): a sink for each head, a window in every other layer, experts with biases and a
+// clamped gate.
+Status describe_gpt_oss(const Settings& settings, Decoder& d) {
+  constexpr float gguf_limit = 7; // GGUF has no key for it
+  d.norms = norms_before_renamed;
+  d.sinks = {"self_attn.sinks", "attn_sinks.weight"};
+  d.experts.stack = ExpertStack::alternating;
+  d.experts.router = {"mlp.router", "ffn_gate_inp"};
+  d.experts.gate = {"mlp.experts.gate_up_proj", "ffn_gate_exps"};
+  d.experts.up = {"mlp.experts.gate_up_proj", "ffn_up_exps"};
+  d.experts.down = {"mlp.experts.down_proj", "ffn_down_exps"};
+  PUMICE_CHECK(read_periodic_windows(settings, 128, 2, d.config));
+  if (settings.gguf()) d.config.rotary.truncate = false; // GGUF has no key for it
+  PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {}));
+  mixture.biases = true;
+  mixture.sparse.assign(d.config.layers, true); // whatever else the config says
+  PUMICE_TRY(mixture.limit, settings.f32_or({"swiglu_limit", ""}, 1e-3f, 1e6f, gguf_limit));
+  if (mixture.limit != gguf_limit)
+    d.refuse_gguf(settings, "swiglu_limit", fmt::format("have {}; found {}", gguf_limit, mixture.limit));
+  PUMICE_CHECK(d.read_biases(settings, {.attention_by_default = true}));
+  d.set_mixture(settings, std::move(mixture), {.normalise = true});
+  d.gguf_metadata.update(gguf_windows(d.config));
+  return {};
+}
+
+// MiniMax-M2 (MiniMax 2025): norms over the whole query and key projections, experts chosen by the sigmoid of
+// their logits plus a bias.
+Status describe_minimax_m2(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(settings.expect("use_qk_norm", true, true));
+  PUMICE_CHECK(settings.expect("use_routing_bias", true, true));
+  PUMICE_TRY(const std::string score, settings.fields().string_or("scoring_func", "sigmoid"));
+  if (score != "sigmoid") {
+    return settings.error({"scoring_func", ""}, fmt::format("expected sigmoid; found '{}'", score));
+  }
+  // config.json counts the rotated dimensions where others have their share.
+  const SettingName name = {"rotary_dim", ""};
+  uint32_t& dim = d.config.rotary.dim;
+  PUMICE_TRY(dim, settings.u32_or(name, 2, limits::head_dim, dim));
+  if (dim % 2 || dim > d.config.head_dim) {
+    return settings.error(name,
+                          fmt::format("expected an even number up to {}; found {}", d.config.head_dim, dim));
+  }
+  d.whole_norms = true;
+  d.experts = mixtral_names;
+  PUMICE_TRY(MixtureConfig mixture,
+             read_mixture(settings, d.config, {.score = ExpertScore::sigmoid, .biased = true}));
+  mixture.sparse.assign(d.config.layers, true); // whatever else the config says
+  d.set_mixture(settings, std::move(mixture), {.normalise = true});
+  return {};
+}
+
+} // namespace
+
+Architectures llama_relatives() {
+  return {
+      // Command R7B and Command A (Cohere 2025): attention and feed-forward read the same norm, only the
+      // layers
+      // with a window have rotary positions, of neighbouring dimensions, and logits are scaled.
+      decoder("cohere2", {"cohere2"}, {"cohere2"},
+              {.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"},
+               .default_norm_eps = 1e-5f,
+               .tied_by_default = true},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.norms = one_norm;
+                d.parallel = true;
+                d.config.rotary.pairs = RotaryPairs::neighbouring;
+                d.config.norm = {.kind = NormKind::layer, .bias = false};
+                PUMICE_TRY(d.config.logit_scale,
+                           settings.f32_or({"logit_scale", "logit_scale"}, 1e-6f, 1e6f, 0.0625f));
+                PUMICE_TRY(uint32_t period,
+                           settings.u32_or({"sliding_window_pattern", ""}, 1, limits::layers, 4));
+                PUMICE_CHECK(read_periodic_windows(settings, 4096, period, d.config));
+                d.rotated.assign(d.config.windows.begin(), d.config.windows.end());
+                d.gguf_metadata = gguf_windows(d.config);
+                d.gguf_metadata["logit_scale"] = d.config.logit_scale;
+                return d.read_biases(settings, attention_biases);
+              }),
+      // ERNIE 4.5, dense (Baidu 2025): neighbouring dimensions of a head are rotated in pairs.
+      decoder("ernie4_5", {"ernie4_5"}, {"ernie4_5"},
+              {.default_head_dim = 128, .default_norm_eps = 1e-5f, .tied_by_default = true},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.config.rotary.pairs = RotaryPairs::neighbouring;
+                return d.read_shown_biases(settings, {.attention = "use_bias", .feed_forward = "use_bias"});
+              }),
+      // EXAONE 4 (LG AI Research 2025): norms after the sublayers, norms of each head's query and key, and
+      // rotary
+      // positions only in the layers with a window, if there are such.
+      decoder("exaone4", {"exaone4"}, {"exaone4"}, {.default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.norms = norms_after;
+                d.style.head_norms = true;
+                PUMICE_CHECK(read_periodic_windows(settings, 0, 4, d.config));
+                if (largest_window(d.config) == 0) return {};
+                d.rotated.assign(d.config.windows.begin(), d.config.windows.end());
+                d.gguf_metadata = gguf_windows(d.config);
+                return {};
+              }),
+      decoder("gpt_oss", {"gpt_oss"}, {"gpt-oss"}, {.default_norm_eps = 1e-5f}, describe_gpt_oss),
+      // Hunyuan, dense (Tencent 2025): norms of each head's query and key after their rotation.
+      decoder("hunyuan_dense", {"hunyuan_v1_dense"}, {"hunyuan-dense"}, {.default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                PUMICE_CHECK(settings.expect("use_qk_norm", true, true));
+                PUMICE_CHECK(settings.expect("use_cla", false, false));
+                d.style.head_norms = d.style.head_norms_after = true;
+                d.style.query_norm.hugging_face = "self_attn.query_layernorm";
+                d.style.key_norm.hugging_face = "self_attn.key_layernorm";
+                return d.read_shown_biases(settings);
+              }),
+      decoder("minimax_m2", {"minimax_m2"}, {"minimax-m2"}, {}, describe_minimax_m2),
+      // OLMo 2 (OLMo Team 2025): norms after the sublayers instead of before, and norms over the whole query
+      // and
+      // key projections. OLMo 3 adds a window to three of four layers, whose rotation is not scaled when the
+      // context is extended.
+      decoder("olmo2", {"olmo2", "olmo3"}, {"olmo2"}, {.default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.norms = norms_after;
+                d.whole_norms = true;
+                d.config.gguf_needs_head = true;
+                PUMICE_CHECK(read_periodic_windows(settings, 0, 4, d.config));
+                if (largest_window(d.config)) d.gguf_metadata = gguf_windows(d.config);
+                RotaryConfig& local = d.rotary_in_windows.emplace();
+                local.pairs = d.config.rotary.pairs;
+                local.dim = d.config.rotary.dim;
+                local.base = d.config.rotary.base;
+                return d.read_bias(settings, "attention_bias");
+              }),
+      // Phi-3 (Abdin et al. 2024): one tensor holds the query, key and value projections and another one gate
+      // and
+      // up.
+      decoder("phi3", {"phi3"}, {"phi3"}, {.default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.fused_inputs = {{"self_attn.qkv_proj", "attn_qkv"}};
+                d.fused_gate = true;
+                PUMICE_CHECK(d.read_window(settings, {"sliding_window", "attention.sliding_window"}));
+                d.gguf_metadata = {{"attention.sliding_window", d.config.windows[0]},
+                                   {"rope.scaling.original_context_length", d.config.original_context
+                                                                                ? d.config.original_context
+                                                                                : d.config.context}};
+                return {};
+              }),
+      // Seed-OSS (ByteDance Seed Team 2025): biases of queries, keys and values.
+      decoder("seed_oss", {"seed_oss"}, {"seed_oss"}, {.default_head_dim = 128},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.norms = norms_before_renamed;
+                return d.read_shown_biases(settings,
+                                           {.output = "attention_out_bias", .attention_by_default = true});
+              }),
+      decoder("smollm3", {"smollm3"}, {"smollm3"}, {.tied_by_default = true}, describe_smollm3),
+      decoder("stablelm", {"stablelm"}, {"stablelm"},
+              {.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"},
+               .default_norm_eps = 1e-5f,
+               .default_rotary_share = 0.25f},
+              describe_stablelm),
+  };
+}
+
+} // namespace pumice
