@@ -20,13 +20,6 @@ namespace {
 
 constexpr uint32_t answer_tokens = 6;
 
-pumice_picture picture_of(const std::vector<std::byte>& file) {
-  pumice_picture picture = {sizeof picture};
-  picture.file = file.data();
-  picture.file_bytes = file.size();
-  return picture;
-}
-
 pumice_status add(pumice_chat* chat, const char* content, const std::vector<pumice_picture>& pictures,
                   pumice_error& error) {
   pumice_message message = {sizeof message};

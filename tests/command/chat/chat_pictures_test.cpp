@@ -87,7 +87,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   options.cache = PUMICE_CACHE_F32;
   options.pictures = 1;
   const SessionHandle session = make_session(model.get(), options);
-  const ChatHandle chat = make_chat(model.get());
+  const ChatHandle conversation = make_chat(model.get());
   pumice_picture shown = {sizeof shown};
   shown.file = file.data();
   shown.file_bytes = file.size();
@@ -96,9 +96,9 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   message.content = "w20 w21";
   message.pictures = &shown;
   message.picture_count = 1;
-  require_ok(pumice_chat_add(chat.get(), &message, &error), error);
+  require_ok(pumice_chat_add(conversation.get(), &message, &error), error);
   pumice_request request = {sizeof request};
-  request.chat = chat.get();
+  request.chat = conversation.get();
   request.max_tokens = 4;
   require_ok(pumice_session_generate(session.get(), &request, &error), error);
   require_ok(pumice_session_run(session.get(), &error), error);
@@ -107,7 +107,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
     if (event->part == PUMICE_PART_CONTENT) answer += event->text;
   }
   CHECK(!answer.empty());
-  CHECK(::chat({path, "--image", picture, "w20 w21"}).out == answer + "\n");
+  CHECK(chat({path, "--image", picture, "w20 w21"}).out == answer + "\n");
 }
 
 TEST_CASE("the C interface answers files of pictures as the command does, however a model prepares them") {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "media/image.h"
 #include "support/embedding.h"
@@ -41,5 +42,13 @@ inline pumice_picture picture_of(const pumice::Image& image) {
   picture.pixels = image.pixels.data();
   picture.width = image.width;
   picture.height = image.height;
+  return picture;
+}
+
+// The bytes stay the file's.
+inline pumice_picture picture_of(const std::vector<std::byte>& file) {
+  pumice_picture picture = {sizeof picture};
+  picture.file = file.data();
+  picture.file_bytes = file.size();
   return picture;
 }
