@@ -17,7 +17,7 @@ set(header "${PROJECT_BINARY_DIR}/generated/command/pumice_commit.h")
 add_custom_target(pumice_commit BYPRODUCTS "${header}"
   COMMAND "${CMAKE_COMMAND}" -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${header} -P "${CMAKE_CURRENT_LIST_DIR}/Commit.cmake"
   COMMENT "" VERBATIM)
-add_dependencies(pumice pumice_commit)
+add_dependencies(pumice_command pumice_commit)
 set_source_files_properties(tools/pumice/terminal/version.cpp PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON
   INCLUDE_DIRECTORIES "${PROJECT_BINARY_DIR}/generated/command"

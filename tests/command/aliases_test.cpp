@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
 

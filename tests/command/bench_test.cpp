@@ -15,15 +15,16 @@ using nlohmann::json;
 
 namespace {
 
-CommandResult bench(const std::filesystem::path& model, std::vector<std::string> more) {
-  std::vector<std::string> all = {"bench", model.string(), "-r", "3", "-w", "3", "--no-cache"};
-  all.insert(all.end(), more.begin(), more.end());
-  return pumice_command(all);
+std::vector<std::string> bench_arguments(const std::filesystem::path& model, std::vector<std::string> more) {
+  more.insert(more.begin(), {"bench", model.string(), "-r", "3", "-w", "3", "--no-cache"});
+  return more;
 }
 
-json bench_json(const std::filesystem::path& model, std::vector<std::string> more) {
-  more.insert(more.end(), {"-o", "json"});
-  const CommandResult result = bench(model, std::move(more));
+CommandResult bench(const std::filesystem::path& model, std::vector<std::string> more) {
+  return pumice_command(bench_arguments(model, std::move(more)));
+}
+
+json json_of(const CommandResult& result) {
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   return json::parse(result.out);
@@ -56,7 +57,9 @@ void check_result(const json& result) {
 
 TEST_CASE("bench measures every combination, with every sample and what it was measured with") {
   const auto model = fixtures().story();
-  const json object = bench_json(model, {"-p", "16,7", "-n", "8", "-d", "0,20"});
+  // A process that began for it: its start is measured too, and its command line is kept.
+  const json object =
+      json_of(pumice_process(bench_arguments(model, {"-p", "16,7", "-n", "8", "-d", "0,20", "-o", "json"})));
   for (const std::string field : {"version", "command", "date", "device", "driver"}) {
     CAPTURE(field);
     CHECK(!object[field].get<std::string>().empty());
@@ -130,7 +133,8 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
 
 TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
   const auto test_of = [&](const char* model, std::vector<std::string> options, size_t at = 0) {
-    const json object = bench_json(fixtures().model(model), std::move(options));
+    options.insert(options.end(), {"-o", "json"});
+    const json object = json_of(bench(fixtures().model(model), std::move(options)));
     REQUIRE(object["results"].size() > at);
     check_result(object["results"][at]);
     CHECK(object["cold_start"]["first_seconds"] > 0);

@@ -21,7 +21,7 @@ public:
   // With GPUs' kernels on a CPU driver, and variables that say what is wrong with its compiler.
   json examine(const std::string& only, std::vector<std::string> environment = {}, int status = 1) const {
     const CommandResult result =
-        pumice_command({"doctor", "--quick", "--json", "--patience", "10", "--only", only, "--vulkan-loader",
+        pumice_process({"doctor", "--quick", "--json", "--patience", "10", "--only", only, "--vulkan-loader",
                         crashing_vulkan().string(), "--cache", cache_.path().string()},
                        nullptr, environment);
     CAPTURE(result.out);
@@ -42,7 +42,7 @@ public:
   // Variants that programs do not use here any more.
   json blocked() const {
     const CommandResult result =
-        pumice_command({"tune", stories_model().string(), "--json", "--seconds", "0", "--vulkan-loader",
+        pumice_process({"tune", stories_model().string(), "--json", "--seconds", "0", "--vulkan-loader",
                         crashing_vulkan().string(), "--cache", cache_.path().string()});
     CAPTURE(result.err);
     REQUIRE(result.status == 0);
@@ -101,7 +101,7 @@ void check_tiled(const char* kernel, const Fault& fault, const char* only) {
 TEST_CASE("doctor finds nothing wrong with this device") {
   const TemporaryFolder cache;
   const CommandResult result =
-      pumice_command({"doctor", "--quick", "--only", "Q8_0", "--cache", cache.path().string()});
+      pumice_process({"doctor", "--quick", "--only", "Q8_0", "--cache", cache.path().string()});
   CAPTURE(result.out);
   CAPTURE(result.err);
   CHECK(result.status == 0);
@@ -134,7 +134,7 @@ TEST_CASE("doctor says what to do where there is no loader, no driver or no such
     CAPTURE(lack.text);
     std::vector<std::string> arguments = {"doctor", "--json"};
     arguments.insert(arguments.end(), lack.arguments.begin(), lack.arguments.end());
-    const CommandResult result = pumice_command(arguments, nullptr, lack.environment);
+    const CommandResult result = pumice_process(arguments, nullptr, lack.environment);
     CHECK(result.status == 1);
     const json report = json::parse(result.out, nullptr, false);
     REQUIRE(report.is_object());

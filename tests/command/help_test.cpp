@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include <fmt/format.h>
 

@@ -36,7 +36,7 @@ TEST_CASE("run tells compiling apart from reading the prompt") {
   const auto speed = [&](std::vector<std::string> more) {
     more.insert(more.begin(),
                 {"run", fixtures().story().string(), "Once upon a time", "-n", "4", "--temp", "0"});
-    return pumice_command(more);
+    return pumice_process(more);
   };
   const CommandResult result = speed({"--cache", cache.path().string()});
   CHECK(result.err.find("\ncompiled ") != std::string::npos);

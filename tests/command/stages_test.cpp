@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include <doctest/doctest.h>
 

@@ -25,7 +25,7 @@ TEST_CASE("tune measures variants and keeps the results for later runs") {
   const std::vector<std::string> in_cache = {"--cache", cache.path().string()};
   const auto with_cache = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), in_cache.begin(), in_cache.end());
-    const CommandResult result = pumice_command(arguments);
+    const CommandResult result = pumice_process(arguments); // each opens the folder
     CAPTURE(result.err);
     REQUIRE(result.status == 0);
     return result;

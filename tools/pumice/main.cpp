@@ -1,161 +1,18 @@
-#include <algorithm>
-#include <exception>
+#include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "command.h"
 #include "doctor/part.h"
-#include "help/aliases.h"
-#include "help/help.h"
-#include "help/mistakes.h"
-#include "loading/open_device.h"
-#include "options/subcommand.h"
-#include "output/output_files.h"
 #include "process/measuring_child.h"
-#include "process/processes.h"
-#include "process/replicas.h"
 #include "terminal/descriptor.h"
-#include "terminal/terminal.h"
-#include "terminal/version.h"
 
-using namespace pumice;
 using namespace pumice::command;
-
-namespace {
-
-// The status that shells report for a program that ended because the reader of its output did.
-constexpr int exit_reader_ended = 141;
-
-int report(const Error& error) {
-  if (error.code == Code::cancelled && interrupted()) {
-    print_last_words();
-    return interrupted_status();
-  }
-  print_error(error.text());
-  return 1;
-}
-
-// Finds the other processes that mpirun started.
-Status join(const Subcommand& chosen) {
-  const uint32_t replicas = chosen.replicas ? *chosen.replicas : 1;
-  if (chosen.timeout) PUMICE_CHECK(join_others(*chosen.timeout, replicas));
-  if (chosen.serve || (others() && others()->size() == 1)) return {};
-  return Error{Code::unsupported, fmt::format("'pumice {}' runs in one process: start it without mpirun",
-                                              chosen.app->get_name())};
-}
-
-int run(const std::vector<Subcommand>& subcommands) {
-  const auto chosen = std::find_if(subcommands.begin(), subcommands.end(),
-                                   [](const Subcommand& each) { return each.app->parsed(); });
-  if (started_with_others()) {
-    if (Status status = join(*chosen); !status.ok()) return report(status.error());
-    if (others()->rank() > 0) {
-      Status status = chosen->serve();
-      if (Status ended = wait_for_copies(); status.ok()) status = ended;
-      return status.ok() ? 0 : report(status.error());
-    }
-  } else if (chosen->replicas && *chosen->replicas > 1) {
-    print_error("--replicas is for several processes: start the command with mpirun");
-    return 1;
-  }
-  Status status = check_files(*chosen->app, chosen->files);
-  if (status.ok()) status = chosen->run();
-  if (is_replica()) status = end_replicas(status);
-  if (Status ended = wait_for_copies(); status.ok()) status = ended;
-  if (!status.ok()) return report(status.error());
-  if (const uint64_t messages = validation_messages()) {
-    print_error(
-        fmt::format("the validation layers reported {} message{}", messages, messages == 1 ? "" : "s"));
-    return 1;
-  }
-  return exit_status();
-}
-
-// Without this, CLI11 lets an option that can be given more than once take a "--" that ends the options.
-void end_options_at_marks(CLI::App& app) {
-  for (CLI::Option* option : app.get_options()) {
-    if (option->nonpositional()) option->allow_extra_args(false);
-  }
-  for (CLI::App* each : app.get_subcommands(std::function<bool(CLI::App*)>())) end_options_at_marks(*each);
-}
-
-std::vector<Subcommand> add_subcommands(CLI::App& app) {
-  const auto group = [](const char* name, std::vector<Subcommand> some) {
-    for (Subcommand& each : some) each.app->group(name);
-    return some;
-  };
-  std::vector<Subcommand> all;
-  const auto add = [&](std::vector<Subcommand> some) { all.insert(all.end(), some.begin(), some.end()); };
-  add(group("Text", {add_chat(app), add_run(app), add_generate(app), add_translate(app), add_tokenize(app),
-                     add_template(app)}));
-  add(group("Vectors, labels, sound and pictures",
-            {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_transcribe(app),
-             add_caption(app)}));
-  add(group("Models, devices, speed, help",
-            {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
-             add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app), add_help(app),
-             add_completion(app)}));
-  end_options_at_marks(app);
-  return all;
-}
-
-// --help, --help-all and --version.
-int print_page(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string kind = error.get_name();
-  print_result(kind == "CallForVersion"   ? version_text()
-               : kind == "CallForAllHelp" ? app.help("", CLI::AppFormatMode::All)
-                                          : app.help());
-  return 0;
-}
-
-int parse_and_run(int argc, char** argv) {
-  CLI::App app("Run transformer models on any Vulkan device.", "pumice");
-  app.allow_windows_style_options(false); // a slash begins a path or a prompt there too
-  app.formatter(std::make_shared<HelpFormatter>());
-  app.set_help_flag("-h,--help");
-  app.set_help_all_flag("--help-all");
-  app.set_version_flag("-V,--version", version_number(), "Show version, commit, and what was left out")
-      ->group("Options");
-  app.require_subcommand(1);
-  app.footer("'pumice COMMAND --help' shows a command's options. " +
-             example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\""));
-  const std::vector<Subcommand> subcommands = add_subcommands(app);
-  for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
-  const Result<TranslatedArguments> given = translate_aliases(app, {argv + 1, argv + argc});
-  if (!given.ok()) return report(given.error());
-  try {
-    app.parse(std::vector<std::string>(given->arguments.rbegin(), given->arguments.rend())); // as CLI11 wants
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return print_page(app, error);
-    print_error(explain_mistake(app, error));
-    return 1;
-  }
-  for (const std::string& note : given->notes) print_note(note);
-  return run(subcommands);
-}
-
-int guarded_run(int argc, char** argv) {
-  try {
-    return parse_and_run(argc, argv);
-  } catch (const std::exception& error) { // such as std::bad_alloc
-    print_error(error.what());
-    return 1;
-  }
-}
-
-} // namespace
 
 int main(int argc, char** argv) {
   prepare_standard_streams();
-  if (argc == 2 && argv[1] == std::string_view(measuring_argument)) return measure_as_child();
-  if (argc == 2 && argv[1] == std::string_view(doctor_part_argument)) return run_doctor_part();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments == std::vector<std::string>{measuring_argument}) return measure_as_child();
+  if (arguments == std::vector<std::string>{doctor_part_argument}) return run_doctor_part();
   watch_interrupts();
-  const int status = guarded_run(argc, argv);
-  leave_others();
-  set_last_words({});
-  const Status output = finish_output();
-  if (output.ok()) return status;
-  if (output.error().code == Code::cancelled) return exit_reader_ended;
-  print_error(output.error().text());
-  return 1;
+  return run(arguments);
 }

@@ -47,37 +47,31 @@ EveryCommand::EveryCommand() {
   write_files();
   const std::string story = fixtures().story().string(), speech = speech_.path().string();
   const std::string talk = (pretrained_folder() / "chat-2m.gguf").string();
-  const auto cached = [&](Words arguments) {
-    arguments.insert(arguments.end(), {"--cache", file("cache")});
-    return arguments;
-  };
   const std::string marian = file("marian/model.safetensors"), tokenizer = file("marian/tokenizer.json");
   commands_ = {
-      {cached({"chat", talk, "What is 2 plus 3?"}), {}, {}},
+      {{"chat", talk, "What is 2 plus 3?"}, {}, {}},
       {{"template", talk, "--messages", file("messages.json")}, {}, {file("messages.json")}},
-      {cached({"run", story, "Once", "-n", "40"}), {"--session"}, {}},
-      {cached({"generate", story, "--prompt", "Once", "-n", "20"}), {"--outputs", "--session"}, {}},
-      {cached({"translate", file("marian"), "w5 w6", "-n", "12"}), {"--attention"}, {marian, tokenizer}},
-      {cached({"transcribe", speech, file("sound.wav"), "-n", "8", "--language", "en"}), {"--attention"}, {}},
-      {cached({"caption", file("vit-gpt2"), file("picture.png"), "-n", "8"}),
-       {"--attention"},
-       {file("picture.png")}},
-      {cached({"embed", file("bert"), "the fox"}), {"--output"}, {file("bert/config.json")}},
-      {cached({"rerank", file("bert"), "the fox", "--query", "fox"}), {}, {}},
-      {cached({"search", file("bert"), file("texts"), "fox"}), {}, {}},
-      {cached({"classify", file("bert"), "the fox"}), {}, {}},
+      {{"run", story, "Once", "-n", "40"}, {"--session"}, {}},
+      {{"generate", story, "--prompt", "Once", "-n", "20"}, {"--outputs", "--session"}, {}},
+      {{"translate", file("marian"), "w5 w6", "-n", "12"}, {"--attention"}, {marian, tokenizer}},
+      {{"transcribe", speech, file("sound.wav"), "-n", "8", "--language", "en"}, {"--attention"}, {}},
+      {{"caption", file("vit-gpt2"), file("picture.png"), "-n", "8"}, {"--attention"}, {file("picture.png")}},
+      {{"embed", file("bert"), "the fox"}, {"--output"}, {file("bert/config.json")}},
+      {{"rerank", file("bert"), "the fox", "--query", "fox"}, {}, {}},
+      {{"search", file("bert"), file("texts"), "fox"}, {}, {}},
+      {{"classify", file("bert"), "the fox"}, {}, {}},
       {{"tokenize", story}, {}, {}},
-      {cached({"eval", file("marian"), "--inputs", file("in.safetensors")}),
+      {{"eval", file("marian"), "--inputs", file("in.safetensors")},
        {"--outputs"},
        {marian, file("in.safetensors")},
        true},
-      {cached({"inspect", story}), {}, {}},
+      {{"inspect", story}, {}, {}},
       {{"devices"}, {}, {}},
-      {cached({"doctor", "--quick", "--only", "memory"}), {}, {}},
-      {cached({"tune", file("llama"), "--seconds", "0.1"}), {"--export"}, {file("llama/model.safetensors")}},
-      {cached({"bench", story, "-p", "16", "-n", "4", "-r", "2", "-w", "1"}), {}, {}},
+      {{"doctor", "--quick", "--only", "memory"}, {}, {}},
+      {{"tune", file("llama"), "--seconds", "0.1"}, {"--export"}, {file("llama/model.safetensors")}},
+      {{"bench", story, "-p", "16", "-n", "4", "-r", "2", "-w", "1"}, {}, {}},
       {{"bench", "compare", file("bench.json"), file("bench.json")}, {}, {}},
-      {cached({"perplexity", story, file("text.txt"), "--context", "32"}), {}, {}},
+      {{"perplexity", story, file("text.txt"), "--context", "32"}, {}, {}},
       {{"convert", file("llama"), "--type", "F16"}, {""}, {file("llama/model.safetensors")}, true},
   };
 }

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* source = "the prompt that the chat template makes";
+constexpr const char* prompt_name = "the prompt that the chat template makes";
 
 Result<std::string> checksum_of(const std::filesystem::path& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path));
@@ -121,7 +121,7 @@ Result<size_t> ChatPictures::length(const ChatPrompt& prompt, const ordered_json
                              "model sees it: name another template with --template",
                              model_, shape_->token)};
   }
-  return length_with_pictures(*shape_, prompt.ids, pictures, source);
+  return length_with_pictures(*shape_, prompt.ids, pictures, prompt_name);
 }
 
 Status ChatPictures::load_tower(const OpenedDevice& device, const LoadOptions& load) {
@@ -146,7 +146,7 @@ Result<PicturePrompt> ChatPictures::prompt(const ChatPrompt& prompt, const order
   };
   PUMICE_CHECK(for_each_picture(messages, add));
   if (rows.empty()) return PicturePrompt{prompt.ids, {}};
-  return with_pictures(*shape_, prompt.ids, rows, source, patch_grids(messages));
+  return with_pictures(*shape_, prompt.ids, rows, prompt_name, patch_grids(messages));
 }
 
 } // namespace pumice::command

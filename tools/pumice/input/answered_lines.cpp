@@ -148,6 +148,10 @@ Status keep_answered(const std::string& path) {
   return {};
 }
 
+void forget_answered() {
+  kept.reset();
+}
+
 uint64_t answered_before() {
   return kept ? kept->before : 0;
 }

@@ -13,6 +13,8 @@ namespace pumice::command {
 // What lines without an answer have come to, by their numbers, each as one line of text.
 using UnfinishedLines = std::map<uint64_t, std::string>;
 
+// At the end of a run: there is no such file any more.
+void forget_answered();
 // Opens the file, or makes it. `path` empty: nothing is kept.
 Status keep_answered(const std::string& path);
 // The last line that earlier runs have answered, with all before it; 0: none.

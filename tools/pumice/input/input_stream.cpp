@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "options/prompt.h"
-#include "terminal/descriptor.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -24,7 +23,7 @@ InputStream::InputStream(InputStream&& other) noexcept
     : path_(other.path_), descriptor_(std::exchange(other.descriptor_, -1)), ended_(other.ended_) {}
 
 bool InputStream::is_terminal() const {
-  return is_standard_input() && command::is_terminal(standard_input);
+  return is_standard_input() && command::is_terminal(input_file());
 }
 
 Error InputStream::cannot_read(int number) const {
@@ -33,7 +32,7 @@ Error InputStream::cannot_read(int number) const {
 
 Status InputStream::open() {
   if (descriptor_ >= 0) return {};
-  descriptor_ = is_standard_input() ? standard_input : open_to_read(path_);
+  descriptor_ = is_standard_input() ? input_file() : open_to_read(path_);
   return descriptor_ < 0 ? cannot_read(errno) : Status();
 }
 
@@ -82,7 +81,7 @@ Result<std::string> read_text(const std::string& path) {
 }
 
 bool input_is_given() {
-  return has_contents(standard_input);
+  return has_contents(input_file());
 }
 
 } // namespace pumice::command

@@ -26,6 +26,7 @@ namespace {
 
 std::atomic<uint64_t> messages_seen = 0;
 CompiledKernels compiled_so_far;
+DeviceSource device_source = new_device;
 
 // Names the variants that are blocked, and the file that says so. Of those that are newly_blocked() more was
 // said.
@@ -153,6 +154,23 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options) 
   return Instance::create(std::move(instance));
 }
 
+Result<FoundDevice> new_device(const DeviceOptions& options, const std::filesystem::path& cache) {
+  PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
+  PUMICE_TRY(const Capabilities chosen, instance->choose(options.device));
+  pumice::DeviceOptions device;
+  device.memory_limit = options.memory_limit;
+  FoundDevice found;
+  found.beside_gpu = has_gpu(*instance);
+  PUMICE_TRY(found.context, pumice::open_device(std::move(instance), chosen, cache, device));
+  return found;
+}
+
+void use_devices(DeviceSource source) {
+  device_source = source ? std::move(source) : new_device;
+  compiled_so_far = {};
+  messages_seen = 0;
+}
+
 // Says how much memory was taken, once the command no longer has the device.
 struct OpenedDevice::MemoryNote {
   std::string name;
@@ -172,15 +190,11 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   OpenedDevice opened;
   opened.options = options;
   PUMICE_CHECK(choose_cache(options, opened));
-  PUMICE_TRY(std::shared_ptr<Instance> instance, create_instance(options));
-  PUMICE_TRY(Capabilities chosen, instance->choose(options.device));
-  if (chosen.is_cpu() && !has_gpu(*instance) && with_note) {
-    print_note(fmt::format("no GPU found; using the CPU device {} ({} {})", chosen.name, chosen.driver,
-                           chosen.driver_version));
+  PUMICE_TRY(FoundDevice found, device_source(options, opened.cache));
+  opened.context = std::move(found.context);
+  if (opened.capabilities().is_cpu() && !found.beside_gpu && with_note) {
+    print_note(fmt::format("no GPU found; using the CPU device {} ({})", opened.name(), opened.driver()));
   }
-  pumice::DeviceOptions device;
-  device.memory_limit = options.memory_limit;
-  PUMICE_TRY(opened.context, pumice::open_device(std::move(instance), chosen, opened.cache, device));
   for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
     print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "kernel/device_context.h"
@@ -30,6 +31,19 @@ struct OpenedDevice {
   Status save_pipelines() const;
 };
 
+struct FoundDevice {
+  DeviceContext context;
+  bool beside_gpu = false; // or one itself
+};
+// How a run comes to a device. `cache`: the folder, or empty.
+using DeviceSource =
+    std::function<Result<FoundDevice>(const DeviceOptions& options, const std::filesystem::path& cache)>;
+// A new device, on an instance of its own.
+Result<FoundDevice> new_device(const DeviceOptions& options, const std::filesystem::path& cache);
+// For a run that begins: its devices come from here, from new_device() if it is empty. No kernels were
+// compiled, and the validation layers have said nothing.
+void use_devices(DeviceSource source);
+
 Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
 // Prints a note on standard error if only a CPU device was found. With --devices it opens all of them.
 Result<OpenedDevice> open_device(const DeviceOptions& options);
@@ -52,7 +66,7 @@ inline constexpr const char* default_cache_text = "%LOCALAPPDATA%\\pumice";
 inline constexpr const char* default_cache_text = "$XDG_CACHE_HOME/pumice or ~/.cache/pumice";
 #endif
 
-// The kernels that this process has compiled so far, and the seconds that it took.
+// The kernels that this run has compiled so far, and the seconds that it took.
 struct CompiledKernels {
   uint64_t count = 0;
   double seconds = 0;

@@ -29,17 +29,6 @@ namespace pumice::command {
 
 namespace {
 
-#ifdef __linux__
-// Also where the program's file was replaced or removed meanwhile.
-std::string own_program() {
-  return "/proc/self/exe";
-}
-#else
-std::string own_program() {
-  return this_program();
-}
-#endif
-
 bool write_whole(int file, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(file, text.data(), text.size());
@@ -144,7 +133,7 @@ Result<ChildProcess> ChildProcess::start(const std::string& argument) {
   posix_spawn_file_actions_adddup2(&actions, running->to.ends[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, running->from.ends[1], STDOUT_FILENO);
   const int error =
-      ::posix_spawn(&running->pid, own_program().c_str(), &actions, nullptr, arguments, environ);
+      ::posix_spawn(&running->pid, program_to_start().c_str(), &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error) running->pid = 0;
   if (error) return refused(error);

@@ -74,7 +74,7 @@ ChildProcess::~ChildProcess() = default;
 Result<ChildProcess> ChildProcess::start(const std::string& argument) {
   auto running = std::make_unique<Running>();
   if (running->to.open() && running->from.open()) {
-    running->process = start_program({this_program(), argument}, nullptr, running->to.ends[0],
+    running->process = start_program({program_to_start(), argument}, nullptr, running->to.ends[0],
                                      running->from.ends[1], GetStdHandle(STD_ERROR_HANDLE));
   }
   if (!running->process) {

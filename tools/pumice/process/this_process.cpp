@@ -61,24 +61,12 @@ std::optional<double> age() {
 
 #endif
 
-} // namespace
-
+std::string own_program() {
 #ifdef _WIN32
-
-std::string this_program() {
   std::array<char, 32768> path; // the longest that there is
   const DWORD length = GetModuleFileNameA(nullptr, path.data(), static_cast<DWORD>(path.size()));
   return length ? std::string(path.data(), length) : "pumice";
-}
-
-std::string command_line() {
-  return GetCommandLineA();
-}
-
-#else
-
-std::string this_program() {
-#ifdef __APPLE__
+#elif defined(__APPLE__)
   std::array<char, 4096> path;
   uint32_t bytes = path.size();
   return _NSGetExecutablePath(path.data(), &bytes) == 0 ? path.data() : "pumice";
@@ -88,6 +76,33 @@ std::string this_program() {
   return error ? "pumice" : path.string();
 #endif
 }
+
+std::string program_in_use; // empty: this process's own
+
+} // namespace
+
+std::string this_program() {
+  return program_in_use.empty() ? own_program() : program_in_use;
+}
+
+std::string program_to_start() {
+#ifdef __linux__
+  if (program_in_use.empty()) return "/proc/self/exe";
+#endif
+  return this_program();
+}
+
+void use_program(const std::string& path) {
+  program_in_use = path;
+}
+
+#ifdef _WIN32
+
+std::string command_line() {
+  return GetCommandLineA();
+}
+
+#else
 
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);

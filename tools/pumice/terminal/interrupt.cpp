@@ -194,6 +194,11 @@ void watch_interrupts() {
   handle_signals();
 }
 
+void forget_interrupts() {
+  set_last_words({});
+  stop_asked = stops_work_only = speaking = false;
+}
+
 void interrupt() {
   stops_work_only = false;
   stop_asked = true;

@@ -16,6 +16,9 @@ namespace pumice::command {
 // background job or SIGHUP under nohup, stays ignored.
 void watch_interrupts();
 
+// At the end of a run: no work was asked to stop, and there are no last words.
+void forget_interrupts();
+
 // Asks all work to stop, as Ctrl-C does.
 void interrupt();
 bool interrupted();

@@ -1,6 +1,6 @@
 #include "terminal/line_editor.h"
 
-#include <iostream>
+#include <algorithm>
 
 #include "terminal/descriptor.h"
 #include "terminal/interrupt.h"
@@ -26,18 +26,20 @@ TypedLine::End end_of_input(const StoppableReading& reading) {
   return TypedLine::End::ctrl_d;
 }
 
-TypedLine read_plain_line(const std::string& prompt) {
+} // namespace
+
+TypedLine LineEditor::read_plain(const std::string& prompt) {
   const StoppableReading reading;
   print_to_stderr(prompt);
-  TypedLine line;
-  if (std::getline(std::cin, line.text) && !interrupted()) {
-    line.end = TypedLine::End::enter;
-    return line;
+  while (unread_.find('\n') == std::string::npos && !input_.ended() && input_.read(unread_, true).ok()) {
   }
-  return {end_of_input(reading), {}};
+  const size_t end = std::min(unread_.find('\n'), unread_.size());
+  if (interrupted() || (end == unread_.size() && (!input_.ended() || unread_.empty())))
+    return {end_of_input(reading), {}};
+  TypedLine line{TypedLine::End::enter, unread_.substr(0, end)};
+  unread_.erase(0, end + 1);
+  return line;
 }
-
-} // namespace
 
 #ifdef PUMICE_LIBEDIT
 
@@ -129,7 +131,7 @@ struct LineEditor::Editing {
 };
 
 LineEditor::LineEditor(std::filesystem::path history) {
-  if (!is_terminal(standard_input) || !stderr_is_terminal() || !terminal_moves_cursor()) return;
+  if (!is_terminal(input_file()) || !stderr_is_terminal() || !terminal_moves_cursor()) return;
   if (!use_utf8_characters()) return;
   auto editing = std::make_unique<Editing>();
   editing->file = std::move(history);
@@ -137,7 +139,7 @@ LineEditor::LineEditor(std::filesystem::path history) {
 }
 
 TypedLine LineEditor::read(const std::string& prompt, const std::string& given) {
-  if (!editing_) return read_plain_line(prompt);
+  if (!editing_) return read_plain(prompt);
   editing_->prompt = prompt;
   editing_->given = given;
   return editing_->read();
@@ -158,7 +160,7 @@ struct LineEditor::Editing {};
 LineEditor::LineEditor(std::filesystem::path) {}
 
 TypedLine LineEditor::read(const std::string& prompt, const std::string&) {
-  return read_plain_line(prompt);
+  return read_plain(prompt);
 }
 
 void LineEditor::remember(const std::string&) {}

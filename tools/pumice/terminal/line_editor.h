@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "input/input_stream.h"
+
 namespace pumice::command {
 
 // What a person typed.
@@ -37,7 +39,11 @@ public:
 
 private:
   struct Editing;
+  TypedLine read_plain(const std::string& prompt);
+
   std::unique_ptr<Editing> editing_; // null: lines are read as they come
+  InputStream input_{"-"};           // then
+  std::string unread_;               // that has arrived
 };
 
 } // namespace pumice::command

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -11,38 +9,57 @@
 #include <fmt/format.h>
 
 #include "process/processes.h"
-#include "terminal/descriptor.h"
 
 namespace pumice::command {
 
 namespace {
 
-std::optional<int> output_problem; // the errno of writing to standard output; none: it could be written
-Verbosity chosen_verbosity = Verbosity::normal;
-int status_of_success = 0;
-std::string* captured = nullptr; // what is printed instead of on standard output
+struct Console {
+  Streams streams;
+  std::optional<int> problem; // the errno of writing to standard output; none: it could be written
+  Verbosity verbosity = Verbosity::normal;
+  int status_of_success = 0;
+  std::string* captured = nullptr; // what is printed instead of on standard output
+};
+Console console;
 
-void note_output_problem() {
-  if (!output_problem) output_problem = errno ? errno : EIO;
+// Whether all of it was written; errno says why not. Ctrl-C ends waiting for a reader.
+bool write_whole_text(int file, std::string_view text) {
+  while (!text.empty()) {
+    errno = 0;
+    const ptrdiff_t count = write_some(file, text.data(), text.size());
+    if (count < 0 && errno == EINTR && !interrupted()) continue;
+    if (count <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
 }
 
 } // namespace
 
+void use_streams(const Streams& streams) {
+  console = {};
+  console.streams = streams;
+}
+
+int input_file() {
+  return console.streams.in;
+}
+
 // Open MPI reads what its processes print through terminals of its own, also where it writes that to a file.
 bool stdout_is_terminal() {
-  return is_terminal(standard_output) && !started_with_others();
+  return is_terminal(console.streams.out) && !started_with_others();
 }
 bool stderr_is_terminal() {
-  return is_terminal(standard_error);
+  return is_terminal(console.streams.err);
 }
 
 void set_verbosity(Verbosity verbosity) {
-  chosen_verbosity = verbosity;
+  console.verbosity = verbosity;
 }
 
 void print_to_stderr(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  (void)write_whole_text(console.streams.err, text);
 }
 
 void print_error(std::string_view message) {
@@ -50,55 +67,47 @@ void print_error(std::string_view message) {
 }
 
 void set_exit_status(int status) {
-  status_of_success = status;
+  console.status_of_success = status;
 }
 int exit_status() {
-  return status_of_success;
+  return console.status_of_success;
 }
 
 void print_note(std::string_view message) {
-  if (chosen_verbosity != Verbosity::quiet) print_error(message);
+  if (console.verbosity != Verbosity::quiet) print_error(message);
 }
 
 void print_detail(std::string_view message) {
-  if (chosen_verbosity == Verbosity::verbose) print_error(message);
+  if (console.verbosity == Verbosity::verbose) print_error(message);
 }
 
 void print_figures(std::string_view lines) {
-  if (chosen_verbosity != Verbosity::quiet) print_to_stderr(lines);
+  if (console.verbosity != Verbosity::quiet) print_to_stderr(lines);
 }
 
 void capture_results(std::string* into) {
-  captured = into;
+  console.captured = into;
 }
 
 void print_result(std::string_view text) {
-  if (captured) {
-    *captured += text;
+  if (console.captured) {
+    *console.captured += text;
   } else {
     write_result(text);
   }
 }
 
 void write_result(std::string_view text) {
-  if (output_problem) return;
-  errno = 0;
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if ((written && std::fflush(stdout) == 0) || interrupted()) return;
-  note_output_problem();
+  if (console.problem || write_whole_text(console.streams.out, text) || interrupted()) return;
+  console.problem = errno ? errno : EIO;
   interrupt();
 }
 
 Status finish_output() {
-  errno = 0;
-  std::cout.flush();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    if (!interrupted()) note_output_problem();
-  }
-  if (!output_problem) return {};
-  return Error{*output_problem == EPIPE ? Code::cancelled : Code::io,
+  if (!console.problem) return {};
+  return Error{*console.problem == EPIPE ? Code::cancelled : Code::io,
                "standard output: it could not be written: " +
-                   std::generic_category().message(*output_problem)};
+                   std::generic_category().message(*console.problem)};
 }
 
 std::string ProgressBar::text(uint64_t done, uint64_t total) const {
@@ -111,7 +120,7 @@ std::string ProgressBar::text(uint64_t done, uint64_t total) const {
 
 bool ProgressBar::update(uint64_t done, uint64_t total) {
   if (interrupted()) return false;
-  if (chosen_verbosity == Verbosity::quiet || !stderr_is_terminal() || total == 0) return true;
+  if (console.verbosity == Verbosity::quiet || !stderr_is_terminal() || total == 0) return true;
   const auto now = std::chrono::steady_clock::now();
   if (!std::exchange(begun_, true)) first_ = now;
   if (look_ == Look::counted && now - first_ < std::chrono::milliseconds(300)) return true;

@@ -6,10 +6,19 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "terminal/descriptor.h"
 #include "terminal/interrupt.h"
 
 // Standard output, standard error, and progress bars.
 namespace pumice::command {
+
+// The standard streams of a run, as numbers of open files.
+struct Streams {
+  int in = standard_input, out = standard_output, err = standard_error;
+};
+// For a run that begins: nothing was printed yet, and the verbosity is the usual one.
+void use_streams(const Streams& streams);
+int input_file();
 
 bool stdout_is_terminal();
 bool stderr_is_terminal();
