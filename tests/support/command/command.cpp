@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "kernel/probe/probe.h"
@@ -47,11 +48,12 @@ private:
 
 Result<command::FoundDevice> shared_device(const command::DeviceOptions& options,
                                            const std::filesystem::path& cache) {
-  if (!options.devices.empty() || options.memory_limit || options.validate || !options.loader.empty())
+  if (!options.devices.empty() || options.validate || !options.loader.empty())
     return command::new_device(options, cache);
-  using Opened = std::map<std::pair<std::string, std::filesystem::path>, command::FoundDevice>;
+  using Key = std::tuple<std::string, std::filesystem::path, uint64_t>;
+  using Opened = std::map<Key, command::FoundDevice>;
   static Opened* const opened = new Opened; // not destroyed: drivers dislike being called after main
-  const std::pair key(options.device, cache);
+  const Key key(options.device, cache, options.memory_limit);
   if (!opened->contains(key)) {
     PUMICE_TRY(command::FoundDevice found, command::new_device(options, cache));
     opened->emplace(key, std::move(found));

@@ -13,8 +13,8 @@ struct CommandResult {
   std::string err;
 };
 
-// In this process, on a device that runs with the same --device and --cache share, with its kernels and what
-// was measured of it; --devices, --memory-limit, --validate and --vulkan-loader open new ones. With
+// In this process, on a device that runs with the same --device, --cache and --memory-limit share, with its
+// kernels and what was measured of it; --devices, --validate and --vulkan-loader open new ones. With
 // `environment`, variables to set as "NAME=value", as pumice_process() does. Without `input`, standard input
 // is /dev/null.
 CommandResult pumice_command(const std::vector<std::string>& arguments, const std::string* input = nullptr,
