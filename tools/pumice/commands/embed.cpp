@@ -98,10 +98,10 @@ Status embed(const EmbedOptions& options) {
   PUMICE_TRY(const std::unique_ptr<Embedder> embedder, Embedder::create(std::move(model), std::move(plan)));
   VectorOutput output(options, embedder->columns());
   PUMICE_CHECK(output.open());
-  WaitingLines source(options.texts);
+  WaitingLines lines(options.texts);
   TaskInputs inputs(device, embedder->runner());
   PUMICE_CHECK(inputs.run(
-      source, [&](const std::string& text, const std::string& name) { return embedder->read(text, name); },
+      lines, [&](const std::string& text, const std::string& name) { return embedder->read(text, name); },
       [&](const Line& line, std::vector<float> row) -> Status {
         PUMICE_CHECK(output.take("text", line.text, embedder->vector(std::move(row))));
         return end_line(line.number);
