@@ -11,6 +11,7 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t usual_batch_tokens = 2048;
+constexpr uint32_t most_pictures = 64;     // of a step: of few positions each (ResNet), they take much memory
 constexpr uint32_t most_logits = 1 << 24;  // that a step gives, where each is of a token
 constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per so many of its tokens
 
@@ -30,7 +31,7 @@ Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const M
   EncoderOptions encoder;
   encoder.readable = {result->source_.output};
   if (result->source_.reads_pictures()) {
-    encoder.inputs = at_most(options.inputs, std::max(batch / shape.context, 1u));
+    encoder.inputs = at_most(options.inputs, std::clamp(batch / shape.context, 1u, most_pictures));
     encoder.tokens = encoder.inputs * shape.context;
   } else {
     const uint32_t usual = at_most(usual_tokens, most_text_tokens);
