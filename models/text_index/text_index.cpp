@@ -13,9 +13,9 @@ constexpr uint32_t most_vectors = 1 << 24;
 // The vectors of texts that `pumice search` keeps, in a folder as a model has it. config.json has model_type
 // "text_index", `vectors` and `dimensions`; the tensor "embeddings" is [vectors, dimensions]. Its encoder
 // reads the vector of a query and gives "scores", the product with each vector.
-class TextIndex : public ModelDefinition {
+class TextIndexModel : public ModelDefinition {
 public:
-  TextIndex(uint32_t vectors, uint32_t dimensions) : vectors_(vectors), dimensions_(dimensions) {}
+  TextIndexModel(uint32_t vectors, uint32_t dimensions) : vectors_(vectors), dimensions_(dimensions) {}
 
   ModelShape shape() const override {
     EncoderShape encoder;
@@ -58,7 +58,7 @@ OpenedDefinition open_text_index(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(const uint32_t vectors, settings.u32({"vectors", ""}, 1, most_vectors));
   PUMICE_TRY(const uint32_t dimensions, settings.u32({"dimensions", ""}, 1, limits::columns));
-  return std::unique_ptr<ModelDefinition>(std::make_unique<TextIndex>(vectors, dimensions));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<TextIndexModel>(vectors, dimensions));
 }
 
 } // namespace

@@ -76,9 +76,7 @@ Status read_parts(const pumice_message& given, ChatPictures& pictures, ordered_j
   PUMICE_CHECK(check_array(given.pictures, given.picture_count, sizeof *given.pictures, "message.pictures"));
   parts = ordered_json::array();
   for (size_t i = 0; i < given.picture_count; ++i) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(given.pictures) + i * given.pictures->struct_size;
-    PUMICE_TRY(const pumice_picture picture,
-               read(reinterpret_cast<const pumice_picture*>(bytes), "message.pictures"));
+    PUMICE_TRY(const pumice_picture picture, read_element(given.pictures, i, "message.pictures"));
     PUMICE_TRY(ordered_json part, pictures.show(picture, fmt::format("message.pictures[{}]", i)));
     parts.push_back(std::move(part));
   }

@@ -31,12 +31,6 @@ struct pumice_encoder : pumice_work {
 
 namespace {
 
-// Element `index` of the caller's array, whose elements may be shorter than this version's.
-Result<pumice_input> element_of(const pumice_input* inputs, size_t index) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(inputs) + index * inputs->struct_size;
-  return read(reinterpret_cast<const pumice_input*>(bytes), "inputs");
-}
-
 Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const pumice_input* inputs,
                                             size_t count) {
   PUMICE_REQUIRE(inputs);
@@ -44,7 +38,7 @@ Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const
   PUMICE_CHECK(encoder.encoding->ready());
   std::vector<EncoderInput> all;
   for (size_t i = 0; i < count; ++i) {
-    PUMICE_TRY(const pumice_input given, element_of(inputs, i));
+    PUMICE_TRY(const pumice_input given, read_element(inputs, i, "inputs"));
     PUMICE_TRY(EncoderInput input, read_input(given, encoder.reader(), fmt::format("inputs[{}]", i)));
     all.push_back(std::move(input));
   }
@@ -151,41 +145,6 @@ pumice_status pumice_encoder_read(pumice_encoder* encoder, float* values, size_t
 
 pumice_work* pumice_encoder_work(pumice_encoder* encoder) {
   return encoder;
-}
-
-pumice_status pumice_encoder_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
-                                   float* values, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
-    PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));
-    PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
-    ResumableEncoder& encoding = *encoder->encoding;
-    PUMICE_CHECK(encoding.ready());
-    if (!encoding.encoder().runner().per_output(encoding.output())) {
-      return Error{
-          Code::invalid_argument,
-          fmt::format("the encoder's output '{}' has a row for each token: expected one of those that "
-                      "have a row for each input",
-                      encoding.output())};
-    }
-    std::vector<EncoderInput> inputs;
-    for (size_t i = 0; i < count; ++i) {
-      if (!texts[i]) return null_argument(fmt::format("texts[{}]", i).c_str());
-      pumice_input given = {sizeof given};
-      given.text = texts[i];
-      PUMICE_TRY(EncoderInput input, read_input(given, encoder->reader(), fmt::format("texts[{}]", i)));
-      inputs.push_back(std::move(input));
-    }
-    for (size_t first = 0; first < count;) {
-      const std::span<const EncoderInput> left = std::span(inputs).subspan(first);
-      const size_t fitting = std::max<size_t>(encoding.encoder().fitting(left), 1);
-      PUMICE_CHECK(encoding.run(left.first(fitting)));
-      PUMICE_TRY(const std::vector<float> rows, encoding.read());
-      std::copy(rows.begin(), rows.end(), values + first * encoding.columns());
-      first += fitting;
-    }
-    return {};
-  });
 }
 
 } // extern "C"

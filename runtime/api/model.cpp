@@ -71,6 +71,8 @@ Status load_with_tower(const Loading& loading, const LoadOptions& options, const
 
 LoadOptions pumice::api::tower_options(LoadOptions options) {
   options.tower = Tower::pictures;
+  options.text_reader = false;
+  options.readable.clear();
   return options;
 }
 
@@ -78,7 +80,7 @@ Result<std::shared_ptr<const Model>>
 pumice::api::plan_tower(const ModelSource& source, const LoadOptions& options, const DeviceContext& context) {
   PUMICE_TRY(const ModelFile file, source.open(Tower::main, {}, true));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(file));
-  if (!main->shape().pictures) {
+  if (!main->shape().pictures && !main->shape().shared_space) {
     return Error{Code::unsupported,
                  fmt::format("{}: options.sees is set, and the model reads text only: choose one that sees, "
                              "such as LLaVA, or set options.mmproj",

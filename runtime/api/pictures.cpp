@@ -71,6 +71,12 @@ Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t he
   return image;
 }
 
+Result<Image> read_picture(const pumice_picture& given, const std::string& name) {
+  PUMICE_CHECK(check_picture(given, name));
+  if (!given.file) return image_of_pixels(given.pixels, given.width, given.height, name);
+  return parse_image({static_cast<const std::byte*>(given.file), given.file_bytes}, name);
+}
+
 std::vector<PatchGrid> grids_of(const PictureParts& parts) {
   std::vector<PatchGrid> grids;
   for (const std::shared_ptr<PicturePart>& each : parts) grids.push_back(each->grid);
@@ -100,10 +106,7 @@ Result<ordered_json> ChatPictures::show(const pumice_picture& given, const std::
   PUMICE_CHECK(check_picture(given, name));
   std::string checksum = checksum_of(given);
   if (!pictures_.contains(checksum)) {
-    const auto bytes = std::span(static_cast<const std::byte*>(given.file), given.file_bytes);
-    PUMICE_TRY(const Image image, given.file
-                                      ? parse_image(bytes, name)
-                                      : image_of_pixels(given.pixels, given.width, given.height, name));
+    PUMICE_TRY(const Image image, read_picture(given, name));
     PUMICE_TRY(PromptPicture prepared, prepare_for_prompt(image, *preparation_, name));
     ChatPicture picture{prepared.grid, {}};
     for (EncoderInput& input : prepared.inputs) {

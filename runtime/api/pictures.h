@@ -65,5 +65,7 @@ Status check_image_size(uint32_t width, uint32_t height, const std::string& name
 // A picture of the application's pixels: red, green and blue of each, row by row.
 Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
                               const std::string& name);
+// A picture of the application's, whichever way it is given.
+Result<Image> read_picture(const pumice_picture& given, const std::string& name);
 
 } // namespace pumice::api

@@ -16,9 +16,9 @@
  *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
  * So a program compiled against an older header of the same major version keeps working. pumice_event,
- * pumice_segment and pumice_memory_request have no size, because they lie in Pumice's memory and are only
- * read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage, pumice_logit_bias and
- * pumice_token_probability, which stay as they are in all versions.
+ * pumice_segment, pumice_passage and pumice_memory_request have no size, because they lie in Pumice's memory
+ * and are only read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage,
+ * pumice_logit_bias and pumice_token_probability, which stay as they are in all versions.
  *
  * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
  * message to it. After a failure everything is as it was before the call, unless the function says otherwise.
@@ -31,11 +31,12 @@
  * any order. Strings and arrays that you pass in are copied or used before the call returns, unless a field
  * says otherwise.
  *
- * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, a
- * translator or a transcriber is used by one thread at a time, with its work; different ones by different
- * threads at the same time. The *_cancel functions may be called from any thread at any time until the
- * *_destroy of their object begins. Pumice has no thread of its own unless it is asked for:
- * pumice_load_start, pumice_session_creation_start, pumice_tune_start, and `threads` and `stages` in options.
+ * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
+ * embedder, a reranker, a classifier, an index, a translator or a transcriber is used by one thread at a
+ * time, with its work; different ones by different threads at the same time. The *_cancel functions may be
+ * called from any thread at any time until the *_destroy of their object begins. Pumice has no thread of its
+ * own unless it is asked for: pumice_load_start, pumice_session_creation_start, pumice_tune_start, and
+ * `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -229,6 +230,13 @@ typedef struct pumice_stage {
   uint32_t reserved; /* 0 */
 } pumice_stage;
 
+/* What a decoder is loaded for. An encoder is for vectors and scores anyway. */
+typedef enum pumice_purpose {
+  PUMICE_FOR_TEXT = 0,    /* to go on with texts: sessions and batches */
+  PUMICE_FOR_VECTORS = 1, /* to read whole texts: pumice_embedder_create, pumice_index_create */
+  PUMICE_FOR_SCORES = 2   /* the same with its head: pumice_reranker_create */
+} pumice_purpose;
+
 typedef struct pumice_load_options {
   size_t struct_size;
   /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
@@ -256,7 +264,8 @@ typedef struct pumice_load_options {
   float tune_seconds;
   pumice_experts experts;
   uint32_t sees; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its
-                    pictures too, for sessions with pumice_session_options.pictures */
+                    pictures too, for sessions with pumice_session_options.pictures; of a model of texts and
+                    pictures in one space (CLIP, SigLIP), for embedders and classifiers of pictures */
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
@@ -278,6 +287,8 @@ typedef struct pumice_load_options {
    * and `sees` load. NULL: they are in one folder, or the model reads text only. What it points to must stay
    * valid as long as the source. */
   const pumice_source* mmproj;
+  pumice_purpose purpose;
+  uint32_t reserved; /* 0 */
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */
@@ -815,7 +826,8 @@ PUMICE_API pumice_status pumice_session_estimate_memory(pumice_device* device, c
 
 /* Special tokens are not text: the beginning of a text, its end, a role in a chat. A text that a player types
  * may spell one ("</s>"). Text stays text, wherever it is handed in: it never gives a special token, unless
- * PUMICE_PARSE_SPECIAL is set, or the text is pumice_request.before or after. */
+ * PUMICE_PARSE_SPECIAL is set, the text is pumice_request.before or after, or an embedder, a reranker, a
+ * classifier or an index reads it. */
 typedef enum pumice_tokenize_flags {
   PUMICE_ADD_SPECIAL = 1,  /* the special tokens that the model expects around a text */
   PUMICE_PARSE_SPECIAL = 2 /* special tokens that the text spells, such as "<|im_start|>" */
@@ -1007,10 +1019,142 @@ PUMICE_API pumice_work* pumice_encoder_work(pumice_encoder* encoder);
 PUMICE_API pumice_status pumice_encoder_read(pumice_encoder* encoder, float* values, size_t capacity,
                                              size_t* count, pumice_error* error);
 
-/* Writes a row for each of `count` texts to `values`, f32[count, columns], in as many steps as needed. The
- * encoder's output must be one with a row for each input. */
-PUMICE_API pumice_status pumice_encoder_embed(pumice_encoder* encoder, const char* const* texts, size_t count,
-                                              float* values, pumice_error* error);
+/* ---- embedders, rerankers, classifiers, text indexes: what the commands `pumice embed`, `rerank`,
+ * `classify` and `search` do, with the same results, options and defaults ---- */
+
+/* A text is read as the model's tokenizer reads it: special tokens that it spells become those tokens. One
+ * that is too long is cut; `cut`, which may be NULL, is how many were. Texts and pictures take as many steps
+ * as needed. Messages name options as the commands do: --query-prefix is query_prefix. */
+
+typedef struct pumice_embedder pumice_embedder;
+
+typedef struct pumice_embedder_options {
+  size_t struct_size;
+  const char* pooling; /* how the vectors of a text's tokens become one: "mean", "cls" or "last"; NULL: as the
+                          model's settings say, or else "mean", and of a decoder "last" */
+  int32_t normalize;   /* 1: vectors of length 1; -1: as they come; 0: as the settings say, or else 1 */
+  uint32_t dimensions; /* only the first so many numbers of each vector; 0: all */
+  const char* prompt;  /* the name of the model's prompt that comes before each text, "query"; NULL: the one
+                          that its settings name */
+  const char* prefix;  /* comes before each text in place of a prompt; NULL: none */
+  uint32_t max_tokens; /* of a text; 0: as the settings say, at most 8,192 */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+} pumice_embedder_options;
+
+/* Turns texts into vectors, or pictures, or with pumice_load_options.sees both in one space.
+ * PUMICE_UNSUPPORTED for a decoder that was not loaded for it: see pumice_load_options.purpose. */
+PUMICE_API pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* options,
+                                                pumice_embedder** embedder, pumice_error* error);
+PUMICE_API void pumice_embedder_destroy(pumice_embedder* embedder);
+/* The number of floats of a vector. */
+PUMICE_API uint32_t pumice_embedder_columns(const pumice_embedder* embedder);
+/* Writes a vector for each of `count` texts to `values`, f32[count, columns], and waits. */
+PUMICE_API pumice_status pumice_embedder_embed(pumice_embedder* embedder, const char* const* texts,
+                                               size_t count, float* values, size_t* cut, pumice_error* error);
+/* The same of pictures, which all have the struct_size of the first. */
+PUMICE_API pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder,
+                                                        const pumice_picture* pictures, size_t count,
+                                                        float* values, pumice_error* error);
+/* From any thread: a function that runs returns PUMICE_CANCELLED after at most one more step. */
+PUMICE_API void pumice_embedder_cancel(pumice_embedder* embedder);
+
+typedef struct pumice_reranker pumice_reranker;
+
+typedef struct pumice_reranker_options {
+  size_t struct_size;
+  const char* instruction; /* of a decoder: what a text has to do for the query; NULL: the model's, or that it
+                              answers the query */
+  bool raw;            /* the model's logit (of several labels, that of label 1) in place of a probability */
+  uint32_t max_tokens; /* of a pair; 0: the model's limit, at most 8,192 */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+  uint32_t reserved;     /* 0 */
+} pumice_reranker_options;
+
+/* Scores how well texts answer a query. A score is a probability: of one label the sigmoid of its logit, of
+ * several the softmax probability of label 1, of a decoder without labels that of "yes" against "no". */
+PUMICE_API pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* options,
+                                                pumice_reranker** reranker, pumice_error* error);
+PUMICE_API void pumice_reranker_destroy(pumice_reranker* reranker);
+/* Writes the score of each of `count` texts to `scores`, and waits. */
+PUMICE_API pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query,
+                                               const char* const* texts, size_t count, float* scores,
+                                               size_t* cut, pumice_error* error);
+PUMICE_API void pumice_reranker_cancel(pumice_reranker* reranker);
+
+typedef struct pumice_classifier pumice_classifier;
+
+typedef struct pumice_classifier_options {
+  size_t struct_size;
+  /* Of a model of texts and pictures in one space, which has no labels of its own and is loaded with
+   * pumice_load_options.sees. Others have theirs, and take none. */
+  const char* const* labels;
+  size_t label_count;
+  const char* sentence;  /* that stands for a label, with {} in its place; NULL: "This is a photo of {}." */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+  uint32_t reserved;     /* 0 */
+} pumice_classifier_options;
+
+/* Finds how probable each label is for texts or pictures. The probabilities sum to 1, or each label has its
+ * own, as the model's settings say; of a regression, they are its results. */
+PUMICE_API pumice_status pumice_classifier_create(pumice_model* model,
+                                                  const pumice_classifier_options* options,
+                                                  pumice_classifier** classifier, pumice_error* error);
+PUMICE_API void pumice_classifier_destroy(pumice_classifier* classifier);
+PUMICE_API size_t pumice_classifier_label_count(const pumice_classifier* classifier);
+/* A label, valid as long as the classifier; NULL if there is none of this index. */
+PUMICE_API const char* pumice_classifier_label(const pumice_classifier* classifier, size_t index);
+/* Writes the probability of each label for each of `count` texts, f32[count, labels], and waits. */
+PUMICE_API pumice_status pumice_classifier_classify(pumice_classifier* classifier, const char* const* texts,
+                                                    size_t count, float* probabilities, size_t* cut,
+                                                    pumice_error* error);
+/* The same of pictures, which all have the struct_size of the first. */
+PUMICE_API pumice_status pumice_classifier_classify_pictures(pumice_classifier* classifier,
+                                                             const pumice_picture* pictures, size_t count,
+                                                             float* probabilities, pumice_error* error);
+PUMICE_API void pumice_classifier_cancel(pumice_classifier* classifier);
+
+/* The passages of the text files in a folder, and their vectors, which are kept in a folder of the index. The
+ * command `pumice search` reads what this writes, and the other way round. */
+typedef struct pumice_index pumice_index;
+
+typedef struct pumice_index_options {
+  size_t struct_size;
+  const char* folder;  /* of the texts: all below it that are UTF-8; needed */
+  const char* index;   /* where the vectors are kept; NULL: `folder` with ".index" */
+  const char* pooling; /* as of an embedder */
+  uint32_t dimensions;
+  uint32_t max_tokens;
+  uint32_t batch_tokens;
+  bool rebuild;             /* makes the index again, of all files, with the next update */
+  const char* query_prefix; /* comes before each query; NULL: the model's prompt "query" */
+  const char* text_prefix;  /* before each passage; NULL: the model's prompt "document" or "passage" */
+} pumice_index_options;
+
+PUMICE_API pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* options,
+                                             pumice_index** index, pumice_error* error);
+PUMICE_API void pumice_index_destroy(pumice_index* index);
+/* Brings the index up to date with the folder, and waits: only files that have changed are read. `progress`
+ * gets the number of passages done and of all new ones; if it returns false, the update ends with
+ * PUMICE_CANCELLED, and there is no index until the next one. It may be NULL. PUMICE_INVALID_ARGUMENT for an
+ * index that another model or other options made. */
+PUMICE_API pumice_status pumice_index_update(pumice_index* index,
+                                             bool (*progress)(void* user, uint64_t done, uint64_t total),
+                                             void* user, pumice_error* error);
+
+typedef struct pumice_passage {
+  float score; /* the cosine of its vector and the query's */
+  uint32_t reserved;
+  uint64_t line;    /* its first in the file, from 1 */
+  const char* file; /* in the folder, with / between names */
+  const char* text;
+} pumice_passage;
+
+/* The best passages for a query, best first, at most `top`, and waits. `passages` and their strings are in
+ * Pumice's memory, valid until the next call with this index. PUMICE_NOT_READY before an update. */
+PUMICE_API pumice_status pumice_index_search(pumice_index* index, const char* query, size_t top,
+                                             const pumice_passage** passages, size_t* count,
+                                             pumice_error* error);
+PUMICE_API void pumice_index_cancel(pumice_index* index);
 
 /* ---- translators: an encoder with a decoder ---- */
 

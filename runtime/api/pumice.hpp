@@ -50,6 +50,10 @@ using Slice = pumice_slice;
 using Sync = pumice_sync;
 using BatchOptions = pumice_batch_options;
 using EncoderOptions = pumice_encoder_options;
+using EmbedderOptions = pumice_embedder_options;
+using RerankerOptions = pumice_reranker_options;
+using ClassifierOptions = pumice_classifier_options;
+using IndexOptions = pumice_index_options;
 using Input = pumice_input;
 using LogitBias = pumice_logit_bias;
 using TokenProbability = pumice_token_probability;
@@ -204,6 +208,24 @@ struct SizedRequest {
   Request request;
   Sampling sampling{};
 };
+
+// Texts as C functions take them.
+inline std::vector<const char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<const char*> pointers;
+  pointers.reserve(texts.size());
+  for (const std::string& text : texts) pointers.push_back(text.c_str());
+  return pointers;
+}
+
+// `columns` numbers for each text or picture, which `function` writes.
+template <class Function, class Handle, class List, class... More>
+Result<std::vector<float>> rows(size_t columns, Function function, Handle handle, const List& inputs,
+                                More... more) {
+  std::vector<float> values(inputs.size() * columns);
+  Status status = call(function, handle, inputs.data(), inputs.size(), values.data(), more...);
+  if (!status.ok()) return status.error();
+  return Result<std::vector<float>>(std::move(values));
+}
 
 inline LoadOptions with_progress(LoadOptions options, const Progress& progress) {
   options = sized(options);
@@ -713,18 +735,6 @@ public:
                         capacity);
   }
 
-  // A row for each text.
-  Result<std::vector<float>> embed(const std::vector<std::string>& texts) {
-    std::vector<const char*> pointers;
-    pointers.reserve(texts.size());
-    for (const std::string& text : texts) pointers.push_back(text.c_str());
-    std::vector<float> values(texts.size() * columns());
-    Status status =
-        detail::call(pumice_encoder_embed, get(), pointers.data(), pointers.size(), values.data());
-    if (!status.ok()) return status.error();
-    return Result<std::vector<float>>(std::move(values));
-  }
-
   // A slice at a time: begin, then slices of work() until slice.active is false, then read.
   Status begin(const std::vector<Input>& inputs) {
     const std::vector<Input> sized = detail::all_sized(inputs);
@@ -735,6 +745,128 @@ public:
   }
 
   Work work() const { return Work(pumice_encoder_work(get())); }
+};
+
+// Turns texts or pictures into vectors.
+class Embedder : public detail::Owner<pumice_embedder, pumice_embedder_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Embedder> create(const Model& model, const EmbedderOptions& options = {}) {
+    const EmbedderOptions sized = detail::sized(options);
+    return detail::owned<Embedder, pumice_embedder>(pumice_embedder_create, model.get(), &sized);
+  }
+
+  // The number of floats of a vector.
+  uint32_t columns() const { return pumice_embedder_columns(get()); }
+  // The vectors, one after the other. `cut`: how many of the texts were too long.
+  Result<std::vector<float>> embed(const std::vector<std::string>& texts, size_t* cut = nullptr) {
+    return detail::rows(columns(), pumice_embedder_embed, get(), detail::pointers_to(texts), cut);
+  }
+  Result<std::vector<float>> embed_pictures(const std::vector<Picture>& pictures) {
+    return detail::rows(columns(), pumice_embedder_embed_pictures, get(), detail::all_sized(pictures));
+  }
+
+  // From any thread.
+  void cancel() const { pumice_embedder_cancel(get()); }
+};
+
+// Scores how well texts answer a query.
+class Reranker : public detail::Owner<pumice_reranker, pumice_reranker_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Reranker> create(const Model& model, const RerankerOptions& options = {}) {
+    const RerankerOptions sized = detail::sized(options);
+    return detail::owned<Reranker, pumice_reranker>(pumice_reranker_create, model.get(), &sized);
+  }
+
+  // A score for each text.
+  Result<std::vector<float>> score(const std::string& query, const std::vector<std::string>& texts,
+                                   size_t* cut = nullptr) {
+    const std::vector<const char*> pointers = detail::pointers_to(texts);
+    std::vector<float> scores(texts.size());
+    Status status = detail::call(pumice_reranker_score, get(), query.c_str(), pointers.data(),
+                                 pointers.size(), scores.data(), cut);
+    if (!status.ok()) return status.error();
+    return Result<std::vector<float>>(std::move(scores));
+  }
+
+  // From any thread.
+  void cancel() const { pumice_reranker_cancel(get()); }
+};
+
+// Finds how probable labels are for texts or pictures.
+class Classifier : public detail::Owner<pumice_classifier, pumice_classifier_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Classifier> create(const Model& model, const ClassifierOptions& options = {}) {
+    const ClassifierOptions sized = detail::sized(options);
+    return detail::owned<Classifier, pumice_classifier>(pumice_classifier_create, model.get(), &sized);
+  }
+
+  std::vector<std::string> labels() const {
+    std::vector<std::string> all(pumice_classifier_label_count(get()));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = pumice_classifier_label(get(), i);
+    return all;
+  }
+  // The probability of each label for each text or picture, one after the other.
+  Result<std::vector<float>> classify(const std::vector<std::string>& texts, size_t* cut = nullptr) {
+    return detail::rows(pumice_classifier_label_count(get()), pumice_classifier_classify, get(),
+                        detail::pointers_to(texts), cut);
+  }
+  Result<std::vector<float>> classify_pictures(const std::vector<Picture>& pictures) {
+    return detail::rows(pumice_classifier_label_count(get()), pumice_classifier_classify_pictures, get(),
+                        detail::all_sized(pictures));
+  }
+
+  // From any thread.
+  void cancel() const { pumice_classifier_cancel(get()); }
+};
+
+// A passage that was found.
+struct Passage {
+  float score = 0;
+  std::string file; // in the folder
+  uint64_t line = 0;
+  std::string text;
+};
+
+// The passages of a folder's texts with their vectors, and the best of them for a query.
+class Index : public detail::Owner<pumice_index, pumice_index_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Index> create(const Model& model, const IndexOptions& options) {
+    const IndexOptions sized = detail::sized(options);
+    return detail::owned<Index, pumice_index>(pumice_index_create, model.get(), &sized);
+  }
+
+  // Reads the files that have changed since.
+  Status update(const Progress& progress = nullptr) {
+    using Function = bool (*)(void*, uint64_t, uint64_t);
+    const Function ask = [](void* user, uint64_t done, uint64_t total) {
+      return (*static_cast<const Progress*>(user))(done, total);
+    };
+    return detail::call(pumice_index_update, get(), progress ? ask : Function(nullptr),
+                        static_cast<void*>(const_cast<Progress*>(&progress)));
+  }
+  // The best passages, best first.
+  Result<std::vector<Passage>> search(const std::string& query, size_t top = 5) {
+    const pumice_passage* found = nullptr;
+    size_t count = 0;
+    Status status = detail::call(pumice_index_search, get(), query.c_str(), top, &found, &count);
+    if (!status.ok()) return status.error();
+    std::vector<Passage> passages;
+    for (size_t i = 0; i < count; ++i) {
+      passages.push_back({found[i].score, found[i].file, found[i].line, found[i].text});
+    }
+    return Result<std::vector<Passage>>(std::move(passages));
+  }
+
+  // From any thread.
+  void cancel() const { pumice_index_cancel(get()); }
 };
 
 // Turns a text into another one with an encoder and a decoder.

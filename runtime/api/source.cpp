@@ -65,6 +65,19 @@ Result<LoadOptions> read_load_options(const pumice_load_options& given) {
                  "options has pictures and sees: set pictures to load the encoder of pictures alone, or sees "
                  "to load it beside what reads texts"};
   }
+  switch (number_in(given.purpose)) {
+  case PUMICE_FOR_TEXT:
+    break;
+  case PUMICE_FOR_SCORES:
+    options.readable = {"logits"};
+    [[fallthrough]];
+  case PUMICE_FOR_VECTORS:
+    options.text_reader = true;
+    break;
+  default:
+    return Error{Code::invalid_argument, fmt::format("options.purpose is {}: expected one of pumice_purpose",
+                                                     number_in(given.purpose))};
+  }
   switch (number_in(given.experts)) {
   case PUMICE_EXPERTS_AUTOMATIC:
     break;

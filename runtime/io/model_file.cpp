@@ -505,7 +505,9 @@ uint64_t ModelFile::file_bytes() const {
 
 void ModelFile::forget_weights() {
   for (MappedFile& file : files_) {
-    for (const TensorView& tensor : tensors_) file.forget(tensor.data);
+    for (const TensorView& tensor : tensors_) {
+      if (!tensor.name.starts_with("dense_")) file.forget(tensor.data);
+    }
   }
   const std::lock_guard lock(derived_->mutex);
   for (auto& [name, tensor] : derived_->tensors) {

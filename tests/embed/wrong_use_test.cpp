@@ -419,7 +419,17 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_encoder_encode(nullptr, nullptr, 0, nullptr, 0, nullptr, &error));
   invalid(pumice_encoder_begin(nullptr, nullptr, 0, &error));
   invalid(pumice_encoder_read(nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_encoder_embed(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_embedder_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_embedder_embed(nullptr, nullptr, 0, nullptr, nullptr, &error));
+  invalid(pumice_embedder_embed_pictures(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_reranker_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_reranker_score(nullptr, nullptr, nullptr, 0, nullptr, nullptr, &error));
+  invalid(pumice_classifier_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_classifier_classify(nullptr, nullptr, 0, nullptr, nullptr, &error));
+  invalid(pumice_classifier_classify_pictures(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_index_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_index_update(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_index_search(nullptr, nullptr, 0, nullptr, nullptr, &error));
   invalid(pumice_translator_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_translator_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_translator_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));

@@ -30,6 +30,10 @@ using SessionHandle = std::unique_ptr<pumice_session, Destroy<pumice_session_des
 using StartHandle = std::unique_ptr<pumice_session_creation, Destroy<pumice_session_creation_destroy>>;
 using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
 using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_destroy>>;
+using EmbedderHandle = std::unique_ptr<pumice_embedder, Destroy<pumice_embedder_destroy>>;
+using RerankerHandle = std::unique_ptr<pumice_reranker, Destroy<pumice_reranker_destroy>>;
+using ClassifierHandle = std::unique_ptr<pumice_classifier, Destroy<pumice_classifier_destroy>>;
+using IndexHandle = std::unique_ptr<pumice_index, Destroy<pumice_index_destroy>>;
 using TranscriberHandle = std::unique_ptr<pumice_transcriber, Destroy<pumice_transcriber_destroy>>;
 using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
 

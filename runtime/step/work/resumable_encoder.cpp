@@ -3,15 +3,16 @@
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
-                                                                   EncoderOptions options) {
-  std::unique_ptr<ResumableEncoder> encoding(new ResumableEncoder(std::move(model), std::move(options)));
+                                                                   EncoderOptions options, bool prepared) {
+  std::unique_ptr<ResumableEncoder> encoding(
+      new ResumableEncoder(std::move(model), std::move(options), prepared));
   PUMICE_CHECK(encoding->make());
   return encoding;
 }
 
 Status ResumableEncoder::make_object(const Progress&) {
   PUMICE_TRY(object_, Encoder::create(model_, options_));
-  PUMICE_CHECK(encoder().runner().prepare_all());
+  if (prepared_) PUMICE_CHECK(encoder().runner().prepare_all());
   encoder().runner().set_interrupt(interrupt());
   columns_ = encoder().columns(output());
   return state_ == State::none ? Status() : failed(encode_again());

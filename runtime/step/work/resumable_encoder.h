@@ -11,8 +11,9 @@ namespace pumice {
 // once.
 class ResumableEncoder : public ResumableWork<Encoder> {
 public:
+  // `prepared`: all kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
-                                                          EncoderOptions options);
+                                                          EncoderOptions options, bool prepared = true);
 
   // Runs inputs in one step and waits for it.
   Status run(std::span<const EncoderInput> inputs);
@@ -28,8 +29,8 @@ public:
   uint32_t columns() const { return columns_; }
 
 private:
-  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options)
-      : ResumableWork(std::move(model), "encoding"), options_(std::move(options)) {}
+  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options, bool prepared)
+      : ResumableWork(std::move(model), "encoding"), options_(std::move(options)), prepared_(prepared) {}
   Status make_object(const Progress& progress) override;
   Status collect() override;
   bool active() const override { return state_ == State::open || state_ == State::submitted; }
@@ -45,6 +46,7 @@ private:
   enum class State { none, open, submitted, done };
 
   EncoderOptions options_;
+  const bool prepared_;
   uint32_t columns_ = 0;
   State state_ = State::none;
   std::vector<EncoderInput> inputs_; // the inputs of the current or last run

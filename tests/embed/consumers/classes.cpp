@@ -184,5 +184,15 @@ int main(int count, char** arguments) {
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");
+  LoadOptions whole{};
+  whole.purpose = PUMICE_FOR_VECTORS;
+  const Model reader = need(Model::load(device, Source::file(arguments[1]), whole), "Model::load");
+  Embedder embedder = need(Embedder::create(reader), "Embedder::create");
+  const std::vector<float> vectors = need(embedder.embed({"Once", "upon a time"}), "Embedder::embed");
+  expect(vectors.size() == 2 * size_t{embedder.columns()}, "a vector for each text");
+  expect(!embedder.embed_pictures({}).ok(), "a decoder embeds no pictures");
+  expect(!Embedder::create(model).ok(), "a decoder that goes on with texts is no embedder");
+  expect(!Reranker::create(model).ok() && !Classifier::create(model).ok(), "nor has it scores or labels");
+  expect(Index::create(reader, {}).error().status == PUMICE_INVALID_ARGUMENT, "an index needs a folder");
   return 0;
 }

@@ -12,13 +12,13 @@
 #include "bench/report.h"
 #include "generate/session.h"
 #include "kernel/probe/probe.h"
-#include "loading/model_kind.h"
 #include "loading/open_device.h"
 #include "options/option_text.h"
 #include "options/option_values.h"
 #include "options/subcommand.h"
 #include "process/processes.h"
 #include "process/this_process.h"
+#include "task/model_kind.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {

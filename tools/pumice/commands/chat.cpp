@@ -9,10 +9,10 @@
 #include "chat/conversation.h"
 #include "commands/mmproj.h"
 #include "input/input_stream.h"
-#include "loading/model_kind.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
+#include "task/model_kind.h"
 #include "terminal/line_editor.h"
 #include "terminal/terminal.h"
 

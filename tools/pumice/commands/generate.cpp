@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include "commands/mmproj.h"
-#include "loading/model_kind.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "process/processes.h"
 #include "process/replicas.h"
+#include "task/model_kind.h"
 
 namespace pumice::command {
 

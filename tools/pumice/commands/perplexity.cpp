@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "input/input_stream.h"
-#include "loading/model_kind.h"
 #include "loading/open_device.h"
 #include "model/vocabulary.h"
 #include "options/options.h"
@@ -13,6 +12,7 @@
 #include "output/json_output.h"
 #include "process/processes.h"
 #include "step/runner.h"
+#include "task/model_kind.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 

@@ -1,14 +1,12 @@
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
-#include "loading/line_encoder.h"
-#include "loading/model_kind.h"
-#include "loading/rerank_template.h"
+#include "loading/task_inputs.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
+#include "task/reranker.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -18,10 +16,9 @@ namespace {
 struct RerankOptions {
   LineOptions lines;
   std::string query;
-  std::string instruction; // of a decoder; empty: the usual one
+  RerankerOptions scores;
   TextOptions texts;
   uint32_t top = 0; // 0: all, in the order of the input
-  bool raw = false;
   bool json = false;
 };
 
@@ -30,15 +27,6 @@ struct Scored {
   uint64_t index = 0;
   std::string line;
 };
-
-// For one label, its sigmoid; for several, the softmax probability of label 1.
-float score_of(const std::vector<float>& logits, bool raw) {
-  if (raw) return logits.size() == 1 ? logits[0] : logits[1];
-  if (logits.size() == 1) return static_cast<float>(1 / (1 + std::exp(-double{logits[0]})));
-  double sum = 0;
-  for (float logit : logits) sum += std::exp(double{logit} - logits[1]);
-  return static_cast<float>(1 / sum);
-}
 
 void print(const RerankOptions& options, const Scored& scored) {
   if (options.json) {
@@ -56,61 +44,27 @@ void keep_best(std::vector<Scored>& best, Scored scored, size_t most) {
   if (best.size() > most) best.pop_back();
 }
 
-Status check_scores(const TextEncoder& model) {
-  PUMICE_TRY(const EncoderGraph graph, model.definition->encoder_graph(model.file));
-  if (graph.readable.contains("logits")) return {};
-  return wrong_kind(model.file.path(), model.definition->shape(),
-                    "it has no sequence-classification head that scores pairs (tensor 'classifier.weight'); "
-                    "use pumice embed");
-}
-
-// How pairs become tokens, and logits scores: an encoder has a head for pairs; a decoder reads a template and
-// either has a head or answers yes or no.
-struct PairScorer {
-  LineEncoder::Encode encode;
-  std::function<float(const std::vector<float>& logits)> score;
-};
-
-Result<PairScorer> pair_scorer(const RerankOptions& options, const TextEncoder& model) {
-  const EncoderShape shape = *model.definition->shape().encoder;
-  const std::shared_ptr<const Tokenizer> tokenizer = model.tokenizer;
-  PairScorer scorer;
-  scorer.score = [raw = options.raw](const std::vector<float>& logits) { return score_of(logits, raw); };
-  if (!shape.causal) {
-    if (!options.instruction.empty()) {
-      return Error{Code::invalid_argument,
-                   fmt::format("--instruction is for decoders, and {} is an encoder", options.lines.model)};
-    }
-    scorer.encode = [tokenizer, query = options.query](const std::string& line, size_t limit) {
-      return tokenizer->encode_pair(query, line, limit);
-    };
-    return scorer;
-  }
-  PUMICE_TRY(RerankTemplate form, RerankTemplate::open(model.file, tokenizer, options.instruction));
-  scorer.encode = [form = std::move(form), query = options.query](const std::string& line, size_t limit) {
-    return form.encode(query, line, limit);
-  };
-  if (!shape.labels.empty()) return scorer;
-  PUMICE_TRY(const AnswerIds answers, find_answers(model.file, *tokenizer));
-  scorer.score = [answers, raw = options.raw](const std::vector<float>& logits) {
-    return score_of({logits[answers.yes] - logits[answers.no]}, raw);
-  };
-  return scorer;
-}
-
 Status rerank(const RerankOptions& options) {
   PUMICE_CHECK(check_utf8(options.query, "--query"));
-  PUMICE_CHECK(check_utf8(options.instruction, "--instruction"));
-  PUMICE_TRY(TextEncoder model, open_text_encoder(options.lines.model));
-  PUMICE_CHECK(check_scores(model));
-  PUMICE_TRY(const PairScorer scorer, pair_scorer(options, model));
-  PUMICE_TRY(std::unique_ptr<LineEncoder> encoder,
-             LineEncoder::create(std::move(model), options.lines, "logits"));
+  PUMICE_CHECK(check_utf8(options.scores.instruction, "--instruction"));
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.lines.model)));
+  RerankerOptions all = options.scores;
+  all.run = options.lines.run;
+  PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(file, all));
+  PUMICE_TRY(const OpenedDevice device, open_device(options.lines.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, plan.model.load(options.lines.load)));
+  PUMICE_TRY(const std::unique_ptr<Reranker> reranker, Reranker::create(std::move(model), std::move(plan)));
   WaitingLines source(options.texts);
+  TaskInputs inputs(device, reranker->runner());
   std::vector<Scored> best;
-  PUMICE_CHECK(
-      encoder->run(source, scorer.encode, [&](const Line& line, const std::vector<float>& logits) -> Status {
-        Scored scored{scorer.score(logits), line.number - 1, line.text};
+  PUMICE_CHECK(inputs.run(
+      source,
+      [&](const std::string& text, const std::string& name) {
+        return reranker->read(options.query, text, name);
+      },
+      [&](const Line& line, const std::vector<float>& row) -> Status {
+        Scored scored{reranker->score(row), line.number - 1, line.text};
         if (options.top) {
           keep_best(best, std::move(scored), options.top);
         } else {
@@ -119,7 +73,7 @@ Status rerank(const RerankOptions& options) {
         return {};
       }));
   for (const Scored& scored : best) print(options, scored);
-  return encoder->finish();
+  return inputs.finish();
 }
 
 } // namespace
@@ -134,7 +88,7 @@ Subcommand add_rerank(CLI::App& app) {
       ->required()
       ->group("Scores");
   sub->add_option(
-         "--instruction", options->instruction,
+         "--instruction", options->scores.instruction,
          "For a decoder: what a text has to do for the query (default: the model's, or that it answers "
          "the query)")
       ->type_name("TEXT")
@@ -145,7 +99,7 @@ Subcommand add_rerank(CLI::App& app) {
       ->check(within(1u, 1u << 30))
       ->group("Scores");
   sub->add_flag(
-         "--raw", options->raw,
+         "--raw", options->scores.raw,
          "Print the model's logit instead of a probability. With several labels, it is that of label 1")
       ->group("Scores");
   sub->add_flag("--json", options->json,

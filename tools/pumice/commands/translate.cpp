@@ -7,7 +7,6 @@
 #include "input/document.h"
 #include "input/waiting_lines.h"
 #include "loading/glossary.h"
-#include "loading/model_kind.h"
 #include "loading/open_device.h"
 #include "loading/translation_languages.h"
 #include "model/vocabulary.h"
@@ -16,6 +15,7 @@
 #include "output/attention_picture.h"
 #include "process/processes.h"
 #include "process/replicas.h"
+#include "task/model_kind.h"
 #include "terminal/terminal.h"
 #include "terminal/writing.h"
 

@@ -96,9 +96,9 @@ std::string zsh_value(const OptionText& option) {
 std::string zsh_options(const CLI::App& app) {
   std::string lines;
   for (const OptionText& each : options_of(app)) {
-    const bool repeats = each.option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+    const bool repeated = each.option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
     for (const std::string& name : each.names) {
-      lines += fmt::format("    '{}{}[{}]{}' \\\n", repeats ? "*" : "", name, plain_summary(each.summary),
+      lines += fmt::format("    '{}{}[{}]{}' \\\n", repeated ? "*" : "", name, plain_summary(each.summary),
                            each.value.empty() ? "" : zsh_value(each));
     }
   }

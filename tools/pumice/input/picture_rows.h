@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "loading/picture_encoder.h"
+#include "input/picture_input.h"
+#include "loading/open_device.h"
 
 namespace pumice::command {
 

@@ -44,24 +44,6 @@ Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::stri
   return ids;
 }
 
-Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
-  if (ids.empty()) {
-    return Error{Code::invalid_argument, fmt::format("{} is empty: give at least one token", source)};
-  }
-  return check_ids_below(ids, vocabulary, source);
-}
-
-Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source) {
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < vocabulary) continue;
-    const std::string place = ids.size() > 1 ? fmt::format(" (number {} of {})", i + 1, ids.size()) : "";
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: there is no token {}{}: the ids of the model are 0 to {}", source, ids[i],
-                             place, vocabulary - 1)};
-  }
-  return {};
-}
-
 Status check_fits(size_t count, uint32_t context, const std::string& source) {
   if (count < context) return {};
   return Error{

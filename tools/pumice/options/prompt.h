@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "io/formats/safetensors.h"
-#include "model/architecture.h"
+#include "step/check_tokens.h"
 #include "text/tokenizer.h"
 
 // Reads and checks the inputs of a subcommand. Errors name the source of the input, what was expected and
@@ -18,10 +18,6 @@ Status check_utf8(std::string_view text, const std::string& source);
 
 // Parses ids such as "1,403,407".
 Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source);
-// check_ids() checks that there is at least one id and that all are in the vocabulary; check_ids_below()
-// checks only the vocabulary.
-Status check_ids(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
-Status check_ids_below(std::span<const uint32_t> ids, uint32_t vocabulary, const std::string& source);
 // Checks that the context has room for a prompt of `count` tokens and one more token.
 Status check_fits(size_t count, uint32_t context, const std::string& source);
 

@@ -1,8 +1,8 @@
-#include "loading/model_kind.h"
+#include "task/model_kind.h"
 
 #include <fmt/format.h>
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -61,4 +61,4 @@ Status check_continues_text(const std::string& model, const ModelShape& shape) {
   return wrong_subcommand(model, shape);
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,11 +1,11 @@
-#include "output/vector_file.h"
+#include "io/vector_file.h"
 
 #include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -64,4 +64,4 @@ Status VectorFile::finish() {
   return file_.finish();
 }
 
-} // namespace pumice::command
+} // namespace pumice

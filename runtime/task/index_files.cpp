@@ -1,4 +1,4 @@
-#include "loading/text_index.h"
+#include "task/index_files.h"
 
 #include <algorithm>
 #include <span>
@@ -10,9 +10,9 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/output_file.h"
-#include "options/prompt.h"
+#include "text/unicode/unicode.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -186,11 +186,11 @@ Result<std::vector<IndexedFile>> find_text_files(const fs::path& folder, const f
 Result<std::vector<Passage>> cut_file(const fs::path& folder, const IndexedFile& file, uint32_t number) {
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(folder / path_of(file.path)));
   const std::string_view all = text_in(mapped);
-  if (all.find('\0') != all.npos || !check_utf8(all, file.path).ok()) return std::vector<Passage>();
+  if (all.find('\0') != all.npos || !text::is_valid_utf8(all)) return std::vector<Passage>();
   Cutter cutter(number);
   uint64_t number_of_line = 0;
   for (const std::string_view line : split_lines(all)) cutter.add(line, ++number_of_line);
   return cutter.take();
 }
 
-} // namespace pumice::command
+} // namespace pumice

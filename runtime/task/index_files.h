@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // A part of a text file: a paragraph, or a part of a long one.
 struct Passage {
@@ -55,4 +55,4 @@ Result<std::vector<IndexedFile>> find_text_files(const std::filesystem::path& fo
 Result<std::vector<Passage>> cut_file(const std::filesystem::path& folder, const IndexedFile& file,
                                       uint32_t number);
 
-} // namespace pumice::command
+} // namespace pumice

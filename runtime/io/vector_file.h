@@ -7,7 +7,7 @@
 
 #include "io/output_file.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // Writes vectors of one size to a file as they come, so that any number takes constant memory. The end of the
 // name says the form: .npy (NumPy's), .jsonl (a JSON list on each line), otherwise safetensors with the
@@ -29,4 +29,4 @@ private:
   std::vector<float> kept_; // where the file cannot be written out of order, such as a pipe
 };
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,10 +1,10 @@
-#include "loading/rerank_template.h"
+#include "task/rerank_template.h"
 
 #include <array>
 
 #include <fmt/format.h>
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -94,4 +94,4 @@ Result<AnswerIds> find_answers(const ModelFile& file, const Tokenizer& tokenizer
                   file.path(), yes ? "no" : "yes")};
 }
 
-} // namespace pumice::command
+} // namespace pumice

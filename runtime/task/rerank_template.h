@@ -6,7 +6,7 @@
 #include "io/model_file.h"
 #include "text/tokenizer.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // How a decoder is asked whether a text answers a query: a template with {query}, {document} and perhaps
 // {instruction}. It is GGUF's tokenizer.chat_template.rerank, as llama.cpp writes it, or else that of
@@ -35,4 +35,4 @@ struct AnswerIds {
 };
 Result<AnswerIds> find_answers(const ModelFile& file, const Tokenizer& tokenizer);
 
-} // namespace pumice::command
+} // namespace pumice

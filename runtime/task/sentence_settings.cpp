@@ -1,4 +1,4 @@
-#include "loading/sentence_settings.h"
+#include "task/sentence_settings.h"
 
 #include <cmath>
 
@@ -9,9 +9,8 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/weight_view.h"
-#include "options/option_text.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -254,4 +253,4 @@ std::vector<float> finish_vector(const SentenceSettings& settings, std::vector<f
   return pooled;
 }
 
-} // namespace pumice::command
+} // namespace pumice

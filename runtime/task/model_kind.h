@@ -5,7 +5,7 @@
 #include "model/architecture.h"
 
 // Errors for a model that a subcommand cannot use.
-namespace pumice::command {
+namespace pumice {
 
 // "MODEL is an encoder: REASON".
 Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason);
@@ -17,4 +17,4 @@ Status check_makes_text(const std::string& model, const ModelShape& shape);
 // Error unless the model is a decoder without an encoder.
 Status check_continues_text(const std::string& model, const ModelShape& shape);
 
-} // namespace pumice::command
+} // namespace pumice

@@ -8,7 +8,7 @@
 
 #include "model/architecture.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // A layer after the pooling: activation(weight * x + bias).
 struct DenseLayer {
@@ -49,4 +49,4 @@ std::string pooled_tensor(const SentenceSettings& settings, const EncoderShape& 
 std::vector<float> finish_vector(const SentenceSettings& settings, std::vector<float> pooled,
                                  uint32_t dimensions, bool normalized);
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/task.h"
+#include "api/tune.h"
+#include "task/classifier.h"
+
+using namespace pumice;
+using namespace pumice::api;
+
+struct pumice_classifier {
+  std::unique_ptr<Classifier> classifier;
+};
+
+namespace {
+
+Result<ClassifierOptions> classifier_options(const pumice_classifier_options& given) {
+  ClassifierOptions options;
+  PUMICE_CHECK(check_array(given.labels, given.label_count, sizeof *given.labels, "options.labels"));
+  for (size_t i = 0; i < given.label_count; ++i) {
+    if (!given.labels[i]) return null_argument(fmt::format("options.labels[{}]", i).c_str());
+    options.labels.emplace_back(given.labels[i]);
+  }
+  if (given.sentence) options.sentence = given.sentence;
+  options.run.batch_tokens = given.batch_tokens;
+  return options;
+}
+
+Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
+                                                    const ClassifierOptions& options) {
+  PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(model.model->file(), options, model.tokenizer));
+  std::shared_ptr<const Model> reader = current_model(model);
+  std::vector<float> label_vectors;
+  if (plan.texts) {
+    if (!model.tower) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: labels are for pictures: load the model with pumice_load_options.sees",
+                               model.model->file().path())};
+    }
+    PUMICE_TRY(label_vectors, plan.embed_labels(reader));
+    reader = current_model(model.tower);
+  }
+  return Classifier::create(std::move(reader), std::move(plan), std::move(label_vectors));
+}
+
+InputRunner::Take write_scores(const Classifier& classifier, float* to) {
+  return write_rows(to, [&](std::vector<float> row) { return classifier.scores(std::move(row)); });
+}
+
+} // namespace
+
+extern "C" {
+
+pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* options,
+                                       pumice_classifier** classifier, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(classifier);
+    *classifier = nullptr;
+    PUMICE_TRY(const pumice_classifier_options given, read(options, "options"));
+    PUMICE_TRY(const ClassifierOptions own, classifier_options(given));
+    auto handle = std::make_unique<pumice_classifier>();
+    PUMICE_TRY(handle->classifier, make_classifier(*model, own));
+    *classifier = handle.release();
+    return {};
+  });
+}
+
+void pumice_classifier_destroy(pumice_classifier* classifier) {
+  delete classifier;
+}
+
+size_t pumice_classifier_label_count(const pumice_classifier* classifier) {
+  return classifier ? classifier->classifier->labels().size() : 0;
+}
+
+const char* pumice_classifier_label(const pumice_classifier* classifier, size_t index) {
+  if (index >= pumice_classifier_label_count(classifier)) return nullptr;
+  return classifier->classifier->labels()[index].c_str();
+}
+
+pumice_status pumice_classifier_classify(pumice_classifier* classifier, const char* const* texts,
+                                         size_t count, float* probabilities, size_t* cut,
+                                         pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(classifier);
+    PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
+    Classifier& own = *classifier->classifier;
+    InputRunner& runner = own.runner();
+    if (runner.source().reads_pictures()) {
+      return Error{Code::unsupported,
+                   "the classifier reads pictures: call pumice_classifier_classify_pictures"};
+    }
+    const auto read_text = [&](const std::string& text, const std::string& name) {
+      return runner.read(text, name);
+    };
+    return run_texts(runner, texts, count, cut, read_text, write_scores(own, probabilities));
+  });
+}
+
+pumice_status pumice_classifier_classify_pictures(pumice_classifier* classifier,
+                                                  const pumice_picture* pictures, size_t count,
+                                                  float* probabilities, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(classifier);
+    PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
+    Classifier& own = *classifier->classifier;
+    if (!own.runner().source().reads_pictures()) {
+      return Error{Code::unsupported, "the classifier reads texts: call pumice_classifier_classify"};
+    }
+    return run_pictures(own.runner(), pictures, count, write_scores(own, probabilities));
+  });
+}
+
+void pumice_classifier_cancel(pumice_classifier* classifier) {
+  if (classifier) classifier->classifier->runner().cancel();
+}
+
+} // extern "C"

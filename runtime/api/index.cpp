@@ -1,0 +1,87 @@
+#include "api/background.h"
+#include "api/call.h"
+#include "api/task.h"
+#include "api/tune.h"
+#include "base/path.h"
+#include "task/text_index.h"
+
+using namespace pumice;
+using namespace pumice::api;
+
+struct pumice_index {
+  std::unique_ptr<TextIndex> index;
+  bool rebuild = false;
+  std::vector<pumice_passage> found; // of the last search
+};
+
+extern "C" {
+
+pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* options,
+                                  pumice_index** index, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(index);
+    *index = nullptr;
+    PUMICE_TRY(const pumice_index_options given, read(options, "options"));
+    if (!given.folder) return null_argument("options.folder");
+    PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_VECTORS));
+    TextIndexOptions own;
+    PUMICE_TRY(own.pooling, read_pooling(given.pooling));
+    own.dimensions = given.dimensions;
+    own.query_prefix = text_or_empty(given.query_prefix);
+    own.text_prefix = text_or_empty(given.text_prefix);
+    own.run = {given.max_tokens, given.batch_tokens};
+    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model->model->file(), own, model->tokenizer));
+    auto handle = std::make_unique<pumice_index>();
+    handle->rebuild = given.rebuild;
+    const std::string folder = given.folder, kept = given.index ? given.index : folder + ".index";
+    PUMICE_TRY(handle->index,
+               TextIndex::create(current_model(*model), std::move(plan), path_of(folder), path_of(kept)));
+    *index = handle.release();
+    return {};
+  });
+}
+
+void pumice_index_destroy(pumice_index* index) {
+  delete index;
+}
+
+pumice_status pumice_index_update(pumice_index* index,
+                                  bool (*progress)(void* user, uint64_t done, uint64_t total), void* user,
+                                  pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(index);
+    index->found.clear();
+    PUMICE_CHECK(index->index->update(index->rebuild, {}, both(progress, user)));
+    index->rebuild = false;
+    return {};
+  });
+}
+
+pumice_status pumice_index_search(pumice_index* index, const char* query, size_t top,
+                                  const pumice_passage** passages, size_t* count, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(index);
+    PUMICE_REQUIRE(query);
+    PUMICE_REQUIRE(passages);
+    PUMICE_REQUIRE(count);
+    TextIndex& own = *index->index;
+    PUMICE_TRY(const EncoderInput input, own.read(query, "query"));
+    PUMICE_TRY(std::vector<std::vector<float>> rows, own.runner().run(std::span(&input, 1)));
+    PUMICE_TRY(const std::vector<TextIndex::Found> found, own.find(std::move(rows[0]), top));
+    index->found.clear();
+    for (const TextIndex::Found& each : found) {
+      index->found.push_back(
+          {each.score, 0, each.passage->line, each.file->c_str(), each.passage->text.c_str()});
+    }
+    *passages = index->found.data();
+    *count = index->found.size();
+    return {};
+  });
+}
+
+void pumice_index_cancel(pumice_index* index) {
+  if (index) index->index->runner().cancel();
+}
+
+} // extern "C"

@@ -1,0 +1,61 @@
+#include "task/reranker.h"
+#include "api/call.h"
+#include "api/task.h"
+#include "api/tune.h"
+
+using namespace pumice;
+using namespace pumice::api;
+
+struct pumice_reranker {
+  std::unique_ptr<Reranker> reranker;
+};
+
+extern "C" {
+
+pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* options,
+                                     pumice_reranker** reranker, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE(reranker);
+    *reranker = nullptr;
+    PUMICE_TRY(const pumice_reranker_options given, read(options, "options"));
+    PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_SCORES));
+    RerankerOptions own;
+    own.instruction = text_or_empty(given.instruction);
+    own.raw = given.raw;
+    own.run = {given.max_tokens, given.batch_tokens};
+    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model->model->file(), own, model->tokenizer));
+    auto handle = std::make_unique<pumice_reranker>();
+    PUMICE_TRY(handle->reranker, Reranker::create(current_model(*model), std::move(plan)));
+    *reranker = handle.release();
+    return {};
+  });
+}
+
+void pumice_reranker_destroy(pumice_reranker* reranker) {
+  delete reranker;
+}
+
+pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query, const char* const* texts,
+                                    size_t count, float* scores, size_t* cut, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(reranker);
+    PUMICE_REQUIRE(query);
+    PUMICE_CHECK(check_array(scores, count, sizeof *scores, "scores"));
+    Reranker& own = *reranker->reranker;
+    const auto read_text = [&](const std::string& text, const std::string& name) {
+      return own.read(query, text, name);
+    };
+    const auto take = [&](size_t index, const std::vector<float>& row) -> Status {
+      scores[index] = own.score(row);
+      return {};
+    };
+    return run_texts(own.runner(), texts, count, cut, read_text, take);
+  });
+}
+
+void pumice_reranker_cancel(pumice_reranker* reranker) {
+  if (reranker) reranker->reranker->runner().cancel();
+}
+
+} // extern "C"

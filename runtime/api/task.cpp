@@ -1,0 +1,59 @@
+#include "api/task.h"
+
+#include <fmt/format.h>
+
+#include "api/call.h"
+#include "api/pictures.h"
+
+namespace pumice::api {
+
+Result<std::string> read_pooling(const char* given) {
+  const std::string pooling = text_or_empty(given);
+  if (!given || pooling == "mean" || pooling == "cls" || pooling == "last") return pooling;
+  return Error{Code::invalid_argument,
+               fmt::format("options.pooling is '{}': expected mean, cls or last", pooling)};
+}
+
+Status check_purpose(const pumice_model& model, pumice_purpose purpose) {
+  const LoadOptions& loaded = model.model->options();
+  const ModelShape& shape = model.model->shape();
+  const bool decoder = shape.has_decoder() && !shape.encoder;
+  const bool headless =
+      purpose == PUMICE_FOR_SCORES && loaded.text_reader && shape.encoder->causal && loaded.readable.empty();
+  if (!decoder && !headless) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the decoder was not loaded for this: set pumice_load_options.purpose to {}",
+                           model.model->file().path(),
+                           purpose == PUMICE_FOR_SCORES ? "PUMICE_FOR_SCORES" : "PUMICE_FOR_VECTORS")};
+}
+
+Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
+                 const ReadText& read, const InputRunner::Take& take) {
+  PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));
+  const uint64_t before = runner.figures().cut;
+  std::vector<EncoderInput> inputs;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = fmt::format("texts[{}]", i);
+    if (!texts[i]) return null_argument(name.c_str());
+    PUMICE_TRY(EncoderInput input, read(texts[i], name));
+    inputs.push_back(std::move(input));
+  }
+  if (cut) *cut = static_cast<size_t>(runner.figures().cut - before);
+  return runner.run(inputs, take);
+}
+
+Status run_pictures(InputRunner& runner, const pumice_picture* pictures, size_t count,
+                    const InputRunner::Take& take) {
+  PUMICE_CHECK(check_array(pictures, count, sizeof *pictures, "pictures"));
+  std::vector<EncoderInput> inputs;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = fmt::format("pictures[{}]", i);
+    PUMICE_TRY(const pumice_picture given, read_element(pictures, i, name.c_str()));
+    PUMICE_TRY(const Image picture, read_picture(given, name));
+    PUMICE_TRY(EncoderInput input, runner.read(picture, name));
+    inputs.push_back(std::move(input));
+  }
+  return runner.run(inputs, take);
+}
+
+} // namespace pumice::api

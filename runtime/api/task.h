@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "api/handles.h"
+#include "task/input_runner.h"
+
+// What the functions of embedders, rerankers, classifiers and indexes have in common.
+namespace pumice::api {
+
+inline std::string text_or_empty(const char* text) {
+  return text ? text : "";
+}
+
+// How vectors of tokens become one; empty: as the model's settings say.
+Result<std::string> read_pooling(const char* given);
+
+// An error if the model is a decoder that was not loaded for this. `purpose`: the value that it takes.
+Status check_purpose(const pumice_model& model, pumice_purpose purpose);
+
+using ReadText = std::function<Result<EncoderInput>(const std::string& text, const std::string& name)>;
+// Runs the application's texts. `cut`, which may be null: how many of them were too long.
+Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
+                 const ReadText& read, const InputRunner::Take& take);
+Status run_pictures(InputRunner& runner, const pumice_picture* pictures, size_t count,
+                    const InputRunner::Take& take);
+
+// Writes rows of one size after each other.
+inline InputRunner::Take write_rows(float* to, std::function<std::vector<float>(std::vector<float>)> finish) {
+  return [=](size_t index, std::vector<float> row) -> Status {
+    const std::vector<float> values = finish(std::move(row));
+    std::copy(values.begin(), values.end(), to + index * values.size());
+    return {};
+  };
+}
+
+} // namespace pumice::api

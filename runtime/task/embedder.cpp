@@ -1,0 +1,76 @@
+#include "task/embedder.h"
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+Status check_dimensions(uint32_t wanted, uint32_t columns) {
+  if (wanted <= columns) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("--dimensions {}: the model's vectors have {}", wanted, columns)};
+}
+
+} // namespace
+
+Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const EmbedderOptions& options,
+                                            std::shared_ptr<const Tokenizer> loaded) {
+  EmbedderPlan plan;
+  PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));
+  PUMICE_TRY(plan.settings, read_sentence_settings(file, options.pooling));
+  plan.before = options.prefix;
+  if (options.prefix.empty()) {
+    PUMICE_TRY(plan.before, plan.settings.prompt(file.path(), options.prompt));
+  }
+  const ModelShape shape = plan.model.definition->shape();
+  plan.model.output = shape.shared_space ? SharedSpace::text : pooled_tensor(plan.settings, *shape.encoder);
+  plan.normalize = options.normalize.value_or(plan.settings.normalized);
+  plan.dimensions = options.dimensions;
+  plan.run = options.run;
+  if (shape.shared_space) return plan; // its columns are known when it is loaded
+  PUMICE_CHECK(check_dimensions(plan.dimensions, plan.settings.columns(shape.encoder->hidden)));
+  return plan;
+}
+
+Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const EmbedderOptions& options) {
+  EmbedderPlan plan;
+  PUMICE_TRY(plan.model, TaskModel::of_pictures(file));
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(file));
+  const bool with_texts = plan.model.tower == Tower::pictures;
+  if (with_texts && !main->shape().shared_space) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: its rows of pictures are for its decoder alone; use pumice caption", file.path())};
+  }
+  plan.model.output = with_texts
+                          ? std::string(SharedSpace::picture)
+                          : "sentence_embedding_" + (options.pooling.empty() ? "cls" : options.pooling);
+  plan.dimensions = options.dimensions;
+  plan.normalize = options.dimensions > 0; // the model's own rows have the length 1
+  plan.run = options.run;
+  return plan;
+}
+
+Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan) {
+  std::unique_ptr<Embedder> result(new Embedder(std::move(plan)));
+  const EmbedderPlan& own = result->plan_;
+  PUMICE_TRY(result->runner_,
+             InputRunner::create(std::move(model), own.model, own.run, own.settings.max_tokens));
+  PUMICE_CHECK(check_dimensions(own.dimensions, own.settings.columns(result->runner_->columns())));
+  return result;
+}
+
+Result<EncoderInput> Embedder::read(const std::string& text, const std::string& name) {
+  return runner_->read(plan_.before + text, name);
+}
+
+std::vector<float> Embedder::vector(std::vector<float> row) const {
+  return finish_vector(plan_.settings, std::move(row), plan_.dimensions, plan_.normalize);
+}
+
+uint32_t Embedder::columns() const {
+  return plan_.dimensions ? plan_.dimensions : plan_.settings.columns(runner_->columns());
+}
+
+} // namespace pumice

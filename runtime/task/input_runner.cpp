@@ -1,0 +1,111 @@
+#include "task/input_runner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "media/preprocess.h"
+#include "step/check_tokens.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr uint32_t usual_batch_tokens = 2048;
+constexpr uint32_t most_pictures = 64;     // of a step: of few positions each (ResNet), they take much memory
+constexpr uint32_t most_logits = 1 << 24;  // that a step gives, where each is of a token
+constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per so many of its tokens
+
+// What was asked for, or if that is 0 or more than `most`, that.
+uint32_t at_most(uint32_t asked, uint32_t most) {
+  return asked ? std::min(asked, most) : most;
+}
+
+} // namespace
+
+Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const Model> model, TaskModel source,
+                                                         const RunOptions& options, uint32_t usual_tokens) {
+  PUMICE_CHECK(source.check_loaded(*model));
+  const uint32_t batch = options.batch_tokens ? options.batch_tokens : usual_batch_tokens;
+  std::unique_ptr<InputRunner> result(new InputRunner(std::move(model), std::move(source)));
+  const EncoderShape& shape = result->shape_;
+  EncoderOptions encoder;
+  encoder.readable = {result->source_.output};
+  if (result->source_.reads_pictures()) {
+    encoder.inputs = at_most(options.inputs, std::clamp(batch / shape.context, 1u, most_pictures));
+    encoder.tokens = encoder.inputs * shape.context;
+  } else {
+    const uint32_t usual = at_most(usual_tokens, most_text_tokens);
+    result->limit_ = std::min(options.max_tokens ? options.max_tokens : usual, shape.context);
+    encoder.tokens = std::max(batch, result->limit_);
+    encoder.inputs = at_most(options.inputs, std::max(encoder.tokens / tokens_of_an_input, 1u));
+    if (result->source_.output == "logits" && shape.labels.empty()) { // a whole vocabulary's
+      encoder.inputs = std::clamp(most_logits / std::max(shape.vocabulary, 1u), 1u, encoder.inputs);
+    }
+  }
+  PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), false));
+  result->most_inputs_ = result->encoding_->encoder().runner().size().sequences;
+  return result;
+}
+
+Result<EncoderInput> InputRunner::read(const Encode& encode, const std::string& name) {
+  Tokenizer::Encoding encoding = encode(Tokenizer::kNoLimit);
+  const bool cut = encoding.ids.size() > limit_;
+  if (cut) encoding = encode(limit_);
+  PUMICE_CHECK(check_ids(encoding.ids, shape_.vocabulary, name));
+  figures_.cut += cut;
+  figures_.tokens += encoding.ids.size();
+  if (shape_.token_types < 2) encoding.types.clear();
+  if (shape_.padding && encoding.ids.size() < shape_.context)
+    encoding.ids.resize(shape_.context, *shape_.padding);
+  return EncoderInput{std::move(encoding.ids), std::move(encoding.types), {}};
+}
+
+Result<EncoderInput> InputRunner::read(const std::string& text, const std::string& name) {
+  return read([&](size_t limit) { return source_.tokenizer->encode_limited(text, limit); }, name);
+}
+
+Result<EncoderInput> InputRunner::read(const Image& picture, const std::string& name) const {
+  EncoderInput input;
+  PUMICE_TRY(input.values, prepare(picture, *source_.preparation, name));
+  return input;
+}
+
+Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress) {
+  using Clock = std::chrono::steady_clock;
+  cancelled_ = false;
+  for (size_t first = 0; first < inputs.size();) {
+    if (cancelled_ || (progress && !progress(first, inputs.size())))
+      return Error{Code::cancelled, "the texts or pictures were cancelled"};
+    const Clock::time_point begin = Clock::now();
+    PUMICE_CHECK(encoding_->ready());
+    const std::span<const EncoderInput> rest = inputs.subspan(first);
+    const size_t count = std::max<size_t>(encoding_->encoder().fitting(rest), 1);
+    PUMICE_CHECK(encoding_->run(rest.first(count)));
+    PUMICE_TRY(const std::vector<float> rows, encoding_->read());
+    figures_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    figures_.inputs += count;
+    ++figures_.steps;
+    for (size_t i = 0; i < count; ++i) {
+      const auto row = rows.begin() + static_cast<ptrdiff_t>(i * columns());
+      PUMICE_CHECK(take(first + i, std::vector<float>(row, row + columns())));
+    }
+    first += count;
+  }
+  return {};
+}
+
+Result<std::vector<std::vector<float>>> InputRunner::run(std::span<const EncoderInput> inputs) {
+  std::vector<std::vector<float>> rows;
+  PUMICE_CHECK(run(inputs, [&](size_t, std::vector<float> row) -> Status {
+    rows.push_back(std::move(row));
+    return {};
+  }));
+  return rows;
+}
+
+void InputRunner::cancel() {
+  cancelled_ = true;
+  encoding_->cancel();
+}
+
+} // namespace pumice

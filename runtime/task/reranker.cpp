@@ -1,0 +1,70 @@
+#include "task/reranker.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "task/model_kind.h"
+
+namespace pumice {
+
+namespace {
+
+float score_of(std::span<const float> logits, bool raw) {
+  if (raw) return logits.size() == 1 ? logits[0] : logits[1];
+  if (logits.size() == 1) return static_cast<float>(1 / (1 + std::exp(-double{logits[0]})));
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(double{logit} - logits[1]);
+  return static_cast<float>(1 / sum);
+}
+
+} // namespace
+
+Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptions& options,
+                                      std::shared_ptr<const Tokenizer> loaded) {
+  RerankerPlan plan;
+  PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));
+  plan.model.output = "logits";
+  plan.raw = options.raw;
+  plan.run = options.run;
+  PUMICE_TRY(const EncoderGraph graph, plan.model.definition->encoder_graph(file));
+  if (!graph.readable.contains(plan.model.output)) {
+    return wrong_kind(file.path(), plan.model.definition->shape(),
+                      "it has no sequence-classification head that scores pairs (tensor "
+                      "'classifier.weight'); use pumice embed");
+  }
+  const EncoderShape shape = plan.model.shape();
+  if (!shape.causal) {
+    if (options.instruction.empty()) return plan;
+    return Error{Code::invalid_argument,
+                 fmt::format("--instruction is for decoders, and {} is an encoder", file.path())};
+  }
+  PUMICE_TRY(plan.form, RerankTemplate::open(file, plan.model.tokenizer, options.instruction));
+  if (shape.labels.empty()) {
+    PUMICE_TRY(plan.answers, find_answers(file, *plan.model.tokenizer));
+  }
+  return plan;
+}
+
+Result<std::unique_ptr<Reranker>> Reranker::create(std::shared_ptr<const Model> model, RerankerPlan plan) {
+  std::unique_ptr<Reranker> result(new Reranker(std::move(plan)));
+  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model, result->plan_.run));
+  return result;
+}
+
+Result<EncoderInput> Reranker::read(const std::string& query, const std::string& text,
+                                    const std::string& name) {
+  const auto encode = [&](size_t limit) {
+    return plan_.form ? plan_.form->encode(query, text, limit)
+                      : plan_.model.tokenizer->encode_pair(query, text, limit);
+  };
+  return runner_->read(encode, name);
+}
+
+float Reranker::score(const std::vector<float>& row) const {
+  if (!plan_.answers) return score_of(row, plan_.raw);
+  const float against_no = row[plan_.answers->yes] - row[plan_.answers->no];
+  return score_of({&against_no, 1}, plan_.raw);
+}
+
+} // namespace pumice

@@ -1,0 +1,59 @@
+#include "task/task_model.h"
+
+#include <fmt/format.h>
+
+#include "model/picture_preparation.h"
+#include "model/vocabulary.h"
+#include "task/model_kind.h"
+
+namespace pumice {
+
+Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<const Tokenizer> loaded) {
+  TaskModel model;
+  model.path = file.path();
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if (definition->shape().has_decoder() && definition->shape().encoder) {
+    return wrong_subcommand(file.path(), definition->shape());
+  }
+  PUMICE_TRY(model.definition, open_text_reader(file));
+  if (model.shape().kind != InputKind::tokens) {
+    return wrong_kind(file.path(), model.definition->shape(), "it does not read text");
+  }
+  model.tokenizer = std::move(loaded);
+  if (!model.tokenizer) {
+    PUMICE_TRY(model.tokenizer, load_tokenizer(file));
+  }
+  return model;
+}
+
+Result<TaskModel> TaskModel::of_pictures(const ModelFile& file) {
+  TaskModel model;
+  model.path = file.path();
+  model.tower = has_picture_tower(file) ? Tower::pictures : Tower::main;
+  PUMICE_TRY(model.definition, open_model_definition(file, model.tower));
+  const ModelShape shape = model.definition->shape();
+  if (shape.encoder && shape.encoder->kind == InputKind::patches) return wrong_subcommand(file.path(), shape);
+  if (!shape.encoder || shape.encoder->kind != InputKind::pixels) {
+    return wrong_kind(file.path(), shape, "it does not read pictures");
+  }
+  PUMICE_TRY(model.preparation, picture_preparation(file, *shape.encoder));
+  return model;
+}
+
+LoadOptions TaskModel::load(LoadOptions options) const {
+  options.tower = tower;
+  options.text_reader = !reads_pictures();
+  options.readable = {output};
+  return options;
+}
+
+Status TaskModel::check_loaded(const Model& model) const {
+  const ModelShape& shape = model.shape();
+  const bool same_part = shape.encoder && !shape.has_decoder() && model.options().tower == tower;
+  if (same_part) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("{}: another part of the model was loaded than the one that reads {}", path,
+                           reads_pictures() ? "pictures" : "whole texts")};
+}
+
+} // namespace pumice

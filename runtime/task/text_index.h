@@ -1,0 +1,73 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "task/embedder.h"
+#include "task/index_files.h"
+
+namespace pumice {
+
+struct TextIndexOptions {
+  std::string pooling;                   // as of an embedder
+  uint32_t dimensions = 0;               // the same
+  std::string query_prefix, text_prefix; // before each; empty: the model's prompts for them
+  RunOptions run;
+};
+
+// How queries and passages become vectors.
+struct TextIndexPlan {
+  EmbedderPlan embedder; // of passages
+  std::string before_query;
+
+  // `loaded`: the tokenizer, if it is there already.
+  static Result<TextIndexPlan> of(const ModelFile& file, const TextIndexOptions& options,
+                                  std::shared_ptr<const Tokenizer> loaded = nullptr);
+  std::string settings() const; // all that changes a passage's vector, as the index keeps it
+};
+
+// The passages of a folder's texts with their vectors, in a folder of their own, and the best of them for a
+// query. Used by one thread at a time, except cancel().
+class TextIndex {
+public:
+  // `model`: loaded with plan.embedder.model.load(). `folder`: of the texts; `index`: where the vectors are
+  // kept.
+  static Result<std::unique_ptr<TextIndex>> create(std::shared_ptr<const Model> model, TextIndexPlan plan,
+                                                   std::filesystem::path folder, std::filesystem::path index);
+
+  // Told before vectors are made: of how many passages in all, and how many of them are new.
+  using OnPassages = std::function<void(size_t all, size_t added)>;
+  // Brings the index up to date with the folder: vectors of unchanged files are kept. `rebuild`: makes it
+  // again. Errors: an index that another model or other options made; a folder without text.
+  Status update(bool rebuild, const OnPassages& on_passages = {}, const Progress& progress = {});
+
+  Result<EncoderInput> read(const std::string& query, const std::string& name);
+  struct Found {
+    float score = 0; // the cosine
+    const Passage* passage = nullptr;
+    const std::string* file = nullptr;
+  };
+  // The best passages for a query, of the row that the runner gives: best first, and of equal scores the
+  // earlier one first. They stay valid until update(), before which there are none.
+  Result<std::vector<Found>> find(std::vector<float> row, size_t most);
+  InputRunner& runner() { return embedder_->runner(); }
+
+private:
+  TextIndex(std::string before_query, std::string settings, std::filesystem::path folder,
+            std::filesystem::path index)
+      : before_query_(std::move(before_query)), settings_(std::move(settings)), folder_(std::move(folder)),
+        index_(std::move(index)) {}
+  Status open();
+
+  const std::string before_query_, settings_;
+  const std::filesystem::path folder_, index_;
+  std::unique_ptr<Embedder> embedder_;
+  IndexHead head_;
+  std::vector<Passage> passages_;
+  std::unique_ptr<Encoder> scores_; // the product of a query with every vector
+};
+
+} // namespace pumice

@@ -1,0 +1,127 @@
+// `pumice search` and pumice_index find the same passages, each in an index that the other made.
+#include <doctest/doctest.h>
+
+#include "support/command/agreement.h"
+#include "support/files/bert_folder.h"
+#include "support/vulkan/gpu.h"
+
+using nlohmann::json;
+
+namespace {
+
+struct Found {
+  float score = 0;
+  std::string file, text;
+  uint64_t line = 0;
+
+  bool operator==(const Found&) const = default;
+};
+
+std::vector<Found> printed_passages(const std::string& model, const std::string& folder,
+                                    const std::string& query, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"search", model, folder, query};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  std::vector<Found> found;
+  for (const json& each : printed_objects(arguments))
+    found.push_back({each["score"], each["file"], each["text"], each["line"]});
+  return found;
+}
+
+IndexHandle make_index(pumice_model* model, pumice_index_options options) {
+  options.struct_size = sizeof options;
+  pumice_index* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_index_create(model, &options, &made, &error), error);
+  return IndexHandle(made);
+}
+
+std::vector<Found> search(pumice_index* index, const char* query) {
+  const pumice_passage* passages = nullptr;
+  size_t count = 0;
+  pumice_error error;
+  require_ok(pumice_index_search(index, query, 5, &passages, &count, &error), error);
+  std::vector<Found> found;
+  for (size_t i = 0; i < count; ++i)
+    found.push_back({passages[i].score, passages[i].file, passages[i].text, passages[i].line});
+  return found;
+}
+
+uint64_t update(pumice_index* index) {
+  uint64_t added = 0;
+  const auto progress = [](void* user, uint64_t, uint64_t total) {
+    *static_cast<uint64_t*>(user) = total;
+    return true;
+  };
+  pumice_error error;
+  require_ok(pumice_index_update(index, progress, &added, &error), error);
+  return added;
+}
+
+} // namespace
+
+TEST_CASE("search: an index that one made is searched by the other, with the same passages and scores") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  std::filesystem::create_directories(folder.path() / "1_Pooling");
+  std::filesystem::create_directories(folder.path() / "texts" / "deep");
+  folder.write("1_Pooling/config.json", R"({"pooling_mode_cls_token": true})");
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts": {"query": "what is ", "document": "this is "}})");
+  folder.write("texts/a.txt", "the quick brown fox\n\ntransformers are models\n");
+  folder.write("texts/deep/b.md", "42\n");
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const DeviceHandle device = make_device();
+  const ModelHandle loaded = load_for(device.get(), model, PUMICE_FOR_TEXT);
+  REQUIRE(loaded);
+  pumice_index_options options = {};
+  options.folder = texts.c_str();
+
+  const std::vector<Found> printed = printed_passages(model, texts, "fox");
+  CHECK(printed.size() == 3);
+  {
+    const IndexHandle index = make_index(loaded.get(), options);
+    pumice_error error;
+    const pumice_passage* passages = nullptr;
+    size_t count = 0;
+    CHECK(pumice_index_search(index.get(), "fox", 5, &passages, &count, &error) == PUMICE_NOT_READY);
+    CHECK(update(index.get()) == 0); // the command's index is as new as the texts
+    CHECK(search(index.get(), "fox") == printed);
+
+    folder.write("texts/c.txt", "a new fox, and another\n");
+    CHECK(update(index.get()) == 1);
+    const std::vector<Found> given = search(index.get(), "a new fox");
+    CHECK(given.size() == 4);
+    CHECK(printed_passages(model, texts, "a new fox") == given); // of the interface's index
+  }
+  options.pooling = "mean";
+  pumice_error error;
+  CHECK(pumice_index_update(make_index(loaded.get(), options).get(), nullptr, nullptr, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  options.rebuild = true;
+  options.dimensions = 8;
+  options.query_prefix = "a ";
+  options.text_prefix = "the ";
+  const IndexHandle rebuilt = make_index(loaded.get(), options);
+  CHECK(update(rebuilt.get()) == 4);
+  CHECK(search(rebuilt.get(), "fox") == printed_passages(model, texts, "fox",
+                                                         {"--pooling", "mean", "--dimensions", "8",
+                                                          "--query-prefix", "a ", "--text-prefix", "the "}));
+  CHECK(printed_passages(model, texts, "fox").empty()); // other options
+}
+
+TEST_CASE("search: by decoders that read whole texts") {
+  const DeviceHandle device = make_device();
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "texts");
+  folder.write("texts/a.txt", "Once upon a time\n\nThere was a dog\n");
+  const std::string texts = (folder.path() / "texts").string();
+  const ModelHandle model = load_for(device.get(), stories, PUMICE_FOR_VECTORS);
+  REQUIRE(model);
+  pumice_index_options options = {};
+  options.folder = texts.c_str();
+  const IndexHandle index = make_index(model.get(), options);
+  CHECK(update(index.get()) == 2);
+  const std::vector<Found> given = search(index.get(), "a dog");
+  CHECK(given.size() == 2);
+  CHECK(printed_passages(stories, texts, "a dog") == given);
+}

@@ -1,0 +1,123 @@
+#include "loading/task_inputs.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "media/preprocess.h"
+#include "options/option_text.h"
+#include "options/option_values.h"
+#include "terminal/counted.h"
+#include "terminal/terminal.h"
+
+namespace pumice::command {
+
+namespace {
+
+constexpr size_t lines_ahead = 1024; // most lines that are read before they are encoded
+
+} // namespace
+
+void add_line_options(CLI::App& app, LineOptions& options) {
+  app.add_option("MODEL", options.model,
+                 "A Hugging Face folder or GGUF file of a text encoder, or of a decoder made for this")
+      ->required()
+      ->type_name("");
+  app.add_option("--max-tokens", options.run.max_tokens,
+                 fmt::format("Cut lines after N tokens (default: the model's setting, at most {})",
+                             InputRunner::most_text_tokens))
+      ->type_name("N")
+      ->check(within(1u, 1u << 24))
+      ->group(more_of("Text"));
+  add_batch_option(app, options.run.batch_tokens, device_group);
+  add_weights_option(app, options.load);
+  add_device_options(app, options.device);
+}
+
+Status TaskInputs::watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work) {
+  const double before = compiled_kernels().seconds;
+  ProgressBar bar(doing);
+  Status status = work(bar);
+  compiling_ += compiled_kernels().seconds - before;
+  if (!status.ok() && interrupted()) return interruption();
+  return status;
+}
+
+Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take) {
+  while (true) {
+    PUMICE_TRY(std::vector<Line> arrived, source.next(lines_ahead));
+    if (arrived.empty()) return {};
+    std::vector<Line> lines;
+    std::vector<EncoderInput> inputs;
+    Status status;
+    for (Line& line : arrived) {
+      Result<EncoderInput> input = read(line.text, source.name(line));
+      if (!input.ok()) {
+        status = source.reject(line, std::move(input).error());
+        if (!status.ok()) break; // after the results of the lines before
+        continue;
+      }
+      lines.push_back(std::move(line));
+      inputs.push_back(*std::move(input));
+    }
+    PUMICE_CHECK(watch("encoding", [&](ProgressBar& bar) {
+      const auto take_row = [&](size_t i, std::vector<float> row) {
+        bar.erase();
+        return take(lines[i], std::move(row));
+      };
+      return runner_.run(inputs, take_row, bar.callback());
+    }));
+    PUMICE_CHECK(status);
+  }
+}
+
+Status TaskInputs::run(std::span<const std::string> pictures, const char* doing, const TakePicture& take) {
+  return watch(doing, [&](ProgressBar& bar) -> Status {
+    for (size_t first = 0; first < pictures.size();) {
+      std::vector<EncoderInput> inputs;
+      Status status;
+      while (status.ok() && inputs.size() < runner_.most_inputs() &&
+             first + inputs.size() < pictures.size()) {
+        const std::string& path = pictures[first + inputs.size()];
+        const Result<Image> picture = read_image(path_of(path));
+        Result<EncoderInput> input =
+            picture.ok() ? runner_.read(*picture, path) : Result<EncoderInput>(picture.error());
+        status = input.ok() ? Status() : Status(input.error());
+        if (status.ok()) inputs.push_back(*std::move(input));
+      }
+      const auto take_row = [&](size_t i, std::vector<float> row) {
+        bar.erase();
+        return take(first + i, std::move(row));
+      };
+      const auto progress = [&](uint64_t, uint64_t) { return bar.update(first, pictures.size()); };
+      PUMICE_CHECK(runner_.run(inputs, take_row, progress));
+      PUMICE_CHECK(status);
+      first += inputs.size();
+    }
+    return {};
+  });
+}
+
+Status TaskInputs::finish() const {
+  const InputRunner::Figures& figures = runner_.figures();
+  if (figures.cut) {
+    const char* what =
+        runner_.limit() == runner_.source().shape().context ? "the model's context" : "the most";
+    print_note(fmt::format("{} {} longer than {} of {} tokens and cut off there",
+                           counted(figures.cut, "line"), figures.cut == 1 ? "was" : "were", what,
+                           runner_.limit()));
+  }
+  print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s{}\n", device_.name(), device_.driver(),
+                            compiled_text(), counted(figures.inputs, "line"),
+                            counted(figures.tokens, "token"), counted(figures.steps, "step"), seconds(),
+                            rate_text(figures.tokens, seconds())));
+  return device_.save_pipelines();
+}
+
+Status check_first(const TaskModel& model, std::span<const std::string> pictures) {
+  PUMICE_TRY(const Image picture, read_image(path_of(pictures.front())));
+  PUMICE_TRY(const std::vector<float> values, prepare(picture, *model.preparation, pictures.front()));
+  return {};
+}
+
+} // namespace pumice::command

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "input/waiting_lines.h"
+#include "loading/open_device.h"
+#include "options/options.h"
+#include "task/input_runner.h"
+
+namespace pumice::command {
+
+struct LineOptions {
+  std::string model;
+  RunOptions run;
+  DeviceOptions device;
+  LoadOptions load;
+};
+void add_line_options(CLI::App& app, LineOptions& options);
+
+// Reads the lines and the pictures of a command for a task of the library, and counts what is computed.
+class TaskInputs {
+public:
+  TaskInputs(const OpenedDevice& device, InputRunner& runner) : device_(device), runner_(runner) {}
+
+  using Read = std::function<Result<EncoderInput>(const std::string& text, const std::string& name)>;
+  // Receives a line and its row of the task's tensor.
+  using Take = std::function<Status(const Line& line, std::vector<float> row)>;
+  // The results come in the order of the lines, after each step.
+  Status run(WaitingLines& lines, const Read& read, const Take& take);
+
+  // Receives a picture's index and its row.
+  using TakePicture = InputRunner::Take;
+  // Up to the first picture that cannot be read.
+  Status run(std::span<const std::string> pictures, const char* doing, const TakePicture& take);
+
+  // Runs `work`, whose steps the runner counts, and shows a progress bar.
+  Status watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work);
+
+  double seconds() const { return runner_.figures().seconds - compiling_; }
+  // Prints the figures of lines on standard error, and saves the compiled pipelines.
+  Status finish() const;
+
+private:
+  const OpenedDevice& device_;
+  InputRunner& runner_;
+  double compiling_ = 0; // seconds of the steps
+};
+
+// An error if the first picture cannot be used, before the model is loaded.
+Status check_first(const TaskModel& model, std::span<const std::string> pictures);
+
+} // namespace pumice::command
