@@ -9,7 +9,7 @@
 #include "io/tensor_type.h"
 #include "kernel/choices.h"
 #include "kernel/device_speed.h"
-#include "kernel/generation.h"
+#include "kernel/gpu_generation.h"
 #include "kernel/registers.h"
 
 namespace pumice {
@@ -46,7 +46,7 @@ struct DeviceProfile {
 
   // Invocations of a full subgroup, where kernels may use shuffles; 0: they may not.
   uint32_t subgroup = 0;
-  Generation generation = Generation::unknown;
+  GpuGeneration generation = GpuGeneration::unknown;
   RegisterLimits registers;
   // The optional tiers (gpu/kernel_table.h) that the device has.
   bool dot = false;                       // tier dot: integer dot products

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernel/generation.h"
+#include "kernel/gpu_generation.h"
 
 namespace pumice {
 
@@ -16,19 +16,19 @@ struct RegisterLimits {
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
 };
 
-inline RegisterLimits register_limits(Generation generation) {
+inline RegisterLimits register_limits(GpuGeneration generation) {
   RegisterLimits limits;
   switch (generation) {
-  case Generation::intel_xe:
-  case Generation::intel_alchemist:
-  case Generation::intel_xe2:
+  case GpuGeneration::intel_xe:
+  case GpuGeneration::intel_alchemist:
+  case GpuGeneration::intel_xe2:
     // A thread has as many registers for 8 lanes as for 16: room for these sums beside the operands.
     limits.matrix_sums = 16;
     break;
-  case Generation::amd_gcn:
+  case GpuGeneration::amd_gcn:
     limits.tiled_sums = 32; // 64 leave room for one subgroup
     break;
-  case Generation::qualcomm_adreno6xx:
+  case GpuGeneration::qualcomm_adreno6xx:
     // With more, hundreds of registers are spilled.
     limits.vector_rows = 2;
     limits.vector_sums = 4;

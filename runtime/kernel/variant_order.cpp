@@ -9,7 +9,7 @@ namespace pumice {
 namespace {
 
 #define VARIANT_ORDER(generation, family, most_rows, variants)                                               \
-  VariantOrder{Generation::generation, #family, most_rows, variants},
+  VariantOrder{GpuGeneration::generation, #family, most_rows, variants},
 constexpr std::array orders = {
 #include "kernel/variant_order.def"
 };
@@ -31,8 +31,8 @@ std::span<const VariantOrder> variant_orders() {
   return orders;
 }
 
-std::vector<std::string_view> estimated_order(Generation generation, std::string_view shape_class) {
-  if (generation == Generation::unknown) return {};
+std::vector<std::string_view> estimated_order(GpuGeneration generation, std::string_view shape_class) {
+  if (generation == GpuGeneration::unknown) return {};
   const ClassName name = divide_class(shape_class);
   for (const VariantOrder& order : orders) {
     if (order.generation != generation || order.family != name.family()) continue;

@@ -3,8 +3,8 @@
 namespace pumice {
 
 StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool keep_special)
-    : tokenizer_(std::move(tokenizer)),
-      stream_(std::make_unique<DecoderStream>(tokenizer_->parts_->decoders)), keep_special_(keep_special) {}
+    : tokenizer_(std::move(tokenizer)), stream_(std::make_unique<Detokenizer>(tokenizer_->parts_->decoders)),
+      keep_special_(keep_special) {}
 
 StreamDecoder::~StreamDecoder() = default;
 StreamDecoder::StreamDecoder(StreamDecoder&&) noexcept = default;

@@ -195,7 +195,7 @@ Tokenizer::Encoding Tokenizer::encode_pair(std::string_view first, std::string_v
 }
 
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool keep_special) const {
-  DecoderStream stream(parts_->decoders);
+  Detokenizer stream(parts_->decoders);
   for (uint32_t id : ids) {
     if (parts_->vocabulary.has(id) && (keep_special || !is_special(id))) stream.push(piece(id));
   }

@@ -15,7 +15,7 @@ namespace pumice {
 
 class ModelFolder;     // io/model_folder.h
 struct TokenizerParts; // text/tokenizer_parts.h
-class DecoderStream;   // text/decoder.h
+class Detokenizer;     // text/detokenizer.h
 
 // Turns text into token ids and back. Immutable once made, so one may be shared between threads.
 //
@@ -158,7 +158,7 @@ public:
 
 private:
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::unique_ptr<DecoderStream> stream_;
+  std::unique_ptr<Detokenizer> stream_;
   bool keep_special_;
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/decoder.h"
+#include "text/detokenizer.h"
 #include "text/lazy_model.h"
 #include "text/model.h"
 #include "text/post_processor.h"

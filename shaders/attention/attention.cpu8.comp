@@ -7,11 +7,11 @@
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
-// variant: rotary.f32 CACHE_TYPE=0 ROTARY
-// variant: rotary.f16 CACHE_TYPE=1 ROTARY
-// variant: rotary.q8_0 CACHE_TYPE=2 ROTARY
-// variant: projected.{weight_type} CACHE_TYPE=1 ROTARY
-// variant: projected.f16_halves needs=half8 CACHE_TYPE=1 ROTARY WEIGHT_TYPE WEIGHT_TYPE_F16 HALVES
+// variant: rope.f32 CACHE_TYPE=0 ROTARY
+// variant: rope.f16 CACHE_TYPE=1 ROTARY
+// variant: rope.q8_0 CACHE_TYPE=2 ROTARY
+// variant: qkv.{weight_type} CACHE_TYPE=1 ROTARY
+// variant: qkv.f16_halves needs=half8 CACHE_TYPE=1 ROTARY WEIGHT_TYPE WEIGHT_TYPE_F16 HALVES
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/cpu8.glsl"

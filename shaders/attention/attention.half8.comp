@@ -4,7 +4,7 @@
 // arithmetic does not depend on the rows that share its workgroup, and is that of attention.cpu8.comp with eight sums.
 // The rotary kernel is for steps of one row: it also rotates the queries and the key, and stores the key and the value.
 // variant: - HALVES CACHE_TYPE=1
-// variant: rotary HALVES CACHE_TYPE=1 ROTARY
+// variant: rope HALVES CACHE_TYPE=1 ROTARY
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "common/cpu8.glsl"

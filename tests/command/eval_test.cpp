@@ -298,3 +298,34 @@ FIXTURE_TEST_CASE("a row of a batch has the bits it has alone, wherever its padd
     CHECK(floats(together, "attentions.1") == expected_weights);
   }
 }
+
+TEST_CASE("eval takes the names of what it writes of texts and pictures in one space") {
+  const std::string model = fixtures().model("clip").string();
+  const auto given = SafetensorsFile::open(fixtures().model("clip/expected.safetensors"));
+  REQUIRE(given.ok());
+  const TemporaryFolder folder;
+  const std::string in = (folder.path() / "in.safetensors").string();
+  const std::string out = (folder.path() / "out.safetensors").string();
+  const auto write = [&](const std::vector<std::string>& names) {
+    std::vector<SafetensorsFile::Entry> entries;
+    for (const std::string& name : names) entries.push_back(*given->find(name.c_str()));
+    REQUIRE(write_safetensors(in, entries).ok());
+  };
+  const auto eval_with = [&](const std::string& name) {
+    return pumice_command({"eval", model, "--inputs", in, "--outputs", out, "--output", name});
+  };
+  write({"input_ids", "pixel_values"});
+  for (const char* name : {"text_embeds", "image_embeds", "logits_per_image"}) {
+    CAPTURE(name);
+    const CommandResult result = eval_with(name);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    CHECK(SafetensorsFile::open(out)->entries.size() == 3);
+  }
+  write({"pixel_values"});
+  CHECK(eval_with("image_embeds").status == 0);
+  CHECK(fails_saying(eval_with("logits_per_image"), {"--output logits_per_image", "'input_ids'", in}) == "");
+  CHECK(fails_saying(eval_with("hidden_states.0"), {"--output hidden_states.0", "'input_ids'", in}) == "");
+  write({"input_ids"});
+  CHECK(fails_saying(eval_with("image_embeds"), {"--output image_embeds", "'pixel_values'", in}) == "");
+}

@@ -92,7 +92,7 @@ TEST_CASE("a variant can be forced, and measuring can be switched off") {
     CHECK(fails_saying(matrices, {"--kernel-variant cm", "cannot run it", "cooperative matrices"}) == "");
   }
   const std::string forced = variants({"--kernel-variant", "portable"});
-  CHECK(forced.find("matmul.q8_0 ") != std::string::npos);
+  CHECK(forced.find("matmul_portable.q8_0 ") != std::string::npos);
   CHECK(forced.find("µs  portable  linear") != std::string::npos);
   CHECK(forced.find("at best") != std::string::npos);
   CHECK(forced.find("fused into them") != std::string::npos);

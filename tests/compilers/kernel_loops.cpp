@@ -83,7 +83,7 @@ KernelWork matmul_work(const Dispatch& dispatch) {
   // Eight invocations share a block of columns. The plain kernel takes one tile after the other.
   const double passes = blocks / (invocations / 8);
   const bool in_integers = dispatch.kernel.starts_with("matmul.dot"); // four in an instruction
-  const bool by_tile = !in_integers && !dispatch.kernel.starts_with("matmul_vector") &&
+  const bool by_tile = !in_integers && !dispatch.kernel.starts_with("matmul_subgroup") &&
                        dispatch.constants[MATMUL_TILES_ID] > 1;
   work.loops =
       by_tile ? std::vector<KernelLoop>{{1, passes * tiles, 2}} : std::vector<KernelLoop>{{1, passes, 1}};
@@ -181,16 +181,17 @@ std::optional<KernelWork> kernel_work(const Dispatch& dispatch) {
     return kernel.starts_with(name) && (kernel.size() == name.size() || kernel[name.size()] == '.');
   };
   if (kernel.find(".cpu8") != kernel.npos) return {};
-  if (is("matmul") || is("matmul_tiled") || is("matmul_vector")) return matmul_work(dispatch);
+  if (is("matmul") || is("matmul_portable") || is("matmul_tiled") || is("matmul_subgroup"))
+    return matmul_work(dispatch);
   // Of attention by matrices the loops are three deep, and compilers' estimates of them are far off.
-  if (is("attention") && !is("attention.cm")) return attention_work(dispatch);
+  if (is("attention_portable")) return attention_work(dispatch);
   // How long the runs of several sequences are is not the launch's.
   const bool delta = is("chunk_matrices.delta") || is("chunk_states.delta");
   if (is("chunk_matrices") && dispatch.constants[CHUNKS_ONE_RUN_ID])
     return chunk_matrices_work(dispatch, delta);
   if (is("chunk_states") && dispatch.constants[CHUNKS_ONE_RUN_ID]) return chunk_states_work(dispatch, delta);
-  if (is("delta_rule") && dispatch.groups[0] == 1) return delta_rule_work(dispatch);
-  if (is("selective_scan") && dispatch.groups[0] == 1) return selective_scan_work(dispatch);
+  if (is("delta_rule_portable") && dispatch.groups[0] == 1) return delta_rule_work(dispatch);
+  if (is("selective_scan_portable") && dispatch.groups[0] == 1) return selective_scan_work(dispatch);
   for (const char* name : side_kernels) {
     if (is(name)) return work_of_groups(dispatch.constants[0], dispatch.bytes);
   }

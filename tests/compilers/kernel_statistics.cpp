@@ -284,7 +284,7 @@ Status add_model(Compiler& compiler, ModelFile file) {
 // A family in which a variant has no cost would keep an order that nobody estimated.
 Status check_costs(const VariantCosts& costs) {
   std::set<std::string> missing = costs.missing();
-  const std::vector<std::string> orders = costs.orders(Generation::unknown);
+  const std::vector<std::string> orders = costs.orders(GpuGeneration::unknown);
   for (const VariantSummary& each : kernel_variants()) {
     const std::string family = fmt::format(", {}, ", each.family);
     const bool known =

@@ -26,29 +26,29 @@ struct SimdUnit {
 };
 
 // By the makers' data sheets: units, boost clock, memory bandwidth.
-SimdUnit simd_unit(Generation generation) {
+SimdUnit simd_unit(GpuGeneration generation) {
   constexpr std::array<double, 3> intel = {10, 100, 1000}, amd = {8, 32, 64}, nvidia = {10, 38, 100},
                                   qualcomm = {1, 1, 1};
   switch (generation) {
-  case Generation::intel_xe: // Iris Xe of Tiger Lake: 96 units, 1.3 GHz, 68 GB/s
+  case GpuGeneration::intel_xe: // Iris Xe of Tiger Lake: 96 units, 1.3 GHz, 68 GB/s
     return {8, 0.55, intel, 7};
-  case Generation::intel_alchemist: // Arc A770: 512 units, 2.1 GHz, 560 GB/s
+  case GpuGeneration::intel_alchemist: // Arc A770: 512 units, 2.1 GHz, 560 GB/s
     return {8, 0.52, intel, 8};
-  case Generation::intel_xe2: // Arc B580: 160 units, 2.67 GHz, 456 GB/s
+  case GpuGeneration::intel_xe2: // Arc B580: 160 units, 2.67 GHz, 456 GB/s
     return {16, 1.07, intel, 8};
-  case Generation::amd_gcn: // RX Vega 64: 64 × 4 units, 1.55 GHz, 484 GB/s
+  case GpuGeneration::amd_gcn: // RX Vega 64: 64 × 4 units, 1.55 GHz, 484 GB/s
     return {16, 1.22, amd, 1};
-  case Generation::amd_rdna: // RX 6800 XT: 72 × 2 units, 2.25 GHz, 512 GB/s
+  case GpuGeneration::amd_rdna: // RX 6800 XT: 72 × 2 units, 2.25 GHz, 512 GB/s
     return {32, 1.58, amd, 1};
-  case Generation::amd_rdna3: // RX 7900 XTX: 96 × 2 units, 2.5 GHz, 960 GB/s
+  case GpuGeneration::amd_rdna3: // RX 7900 XTX: 96 × 2 units, 2.5 GHz, 960 GB/s
     return {32, 2.0, amd, 1};
-  case Generation::nvidia_maxwell: // Titan V: 80 × 4 units, 1.46 GHz, 653 GB/s
+  case GpuGeneration::nvidia_maxwell: // Titan V: 80 × 4 units, 1.46 GHz, 653 GB/s
     return {16, 1.4, nvidia, 4};
-  case Generation::nvidia_turing: // RTX 3080: 68 × 4 units, 1.71 GHz, 760 GB/s
+  case GpuGeneration::nvidia_turing: // RTX 3080: 68 × 4 units, 1.71 GHz, 760 GB/s
     return {32, 1.63, nvidia, 4};
-  case Generation::qualcomm_adreno6xx: // Adreno 630: 2 units, 0.71 GHz, 30 GB/s
+  case GpuGeneration::qualcomm_adreno6xx: // Adreno 630: 2 units, 0.71 GHz, 30 GB/s
     return {128, 21, qualcomm, 1};
-  case Generation::qualcomm_adreno7xx: // Adreno 740: 6 units, 0.68 GHz, 67 GB/s
+  case GpuGeneration::qualcomm_adreno7xx: // Adreno 740: 6 units, 0.68 GHz, 67 GB/s
     return {128, 16, qualcomm, 1};
   default:
     return {};
@@ -101,7 +101,7 @@ constexpr std::array<uint32_t, 4> cost_ranges = {1, 8, 16, 512};
 
 } // namespace
 
-double launch_cost(Generation generation, const Dispatch& dispatch, const CompilerStatistics& compiled,
+double launch_cost(GpuGeneration generation, const Dispatch& dispatch, const CompilerStatistics& compiled,
                    uint32_t busy_groups) {
   const std::optional<KernelWork> work = kernel_work(dispatch);
   if (!work) return std::numeric_limits<double>::infinity();
@@ -154,7 +154,7 @@ VariantCosts::Ranges VariantCosts::ranges(std::span<const uint32_t> row_ranges) 
 }
 
 // An estimate is rough: a variant comes before others of its family's order only if it seems a tenth faster.
-std::vector<std::string> VariantCosts::orders(Generation generation) const {
+std::vector<std::string> VariantCosts::orders(GpuGeneration generation) const {
   std::vector<std::string> lines;
   for (const auto& [range, order] : ranges(order_ranges)) {
     std::vector<std::string> names;

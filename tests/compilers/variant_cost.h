@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/generation.h"
+#include "kernel/gpu_generation.h"
 #include "plan/plan.h"
 
 // What a kernel variant may cost on a GPU that nobody here has, by what its compiler says. Only variants of
@@ -37,7 +37,7 @@ using CompilerStatistics = std::map<std::string, double>;
 inline constexpr std::string_view unpriced_variants[] = {"attention cm"};
 
 // Of a launch of a variant; not finite where it is not known.
-double launch_cost(pumice::Generation generation, const pumice::Dispatch& dispatch,
+double launch_cost(pumice::GpuGeneration generation, const pumice::Dispatch& dispatch,
                    const CompilerStatistics& compiled, uint32_t busy_groups);
 
 // Gathers the costs of variants, and says in which order they should be taken.
@@ -46,7 +46,7 @@ public:
   // What a plan's variant costs for a class of shapes; not finite: nobody knows.
   void add(const pumice::VariantChoice& choice, double cost);
   // A line of runtime/kernel/variant_order.def for each family and number of rows.
-  std::vector<std::string> orders(pumice::Generation generation) const;
+  std::vector<std::string> orders(pumice::GpuGeneration generation) const;
   // The same as numbers: each variant's cost as a multiple of the plain one's, the mean over shapes, and then
   // for each of them.
   std::vector<std::string> costs() const;

@@ -91,7 +91,7 @@ TEST_CASE("variant costs: a kernel that nobody described has none, and its varia
   dispatch.kernel = "planted.f16";
   dispatch.constants = {64};
   CHECK(!kernel_work(dispatch));
-  CHECK(!std::isfinite(launch_cost(Generation::amd_rdna, dispatch, statistics, 256)));
+  CHECK(!std::isfinite(launch_cost(GpuGeneration::amd_rdna, dispatch, statistics, 256)));
   dispatch.kernel = "matmul_planted"; // not of the family whose name it begins with
   CHECK(!kernel_work(dispatch));
   VariantCosts costs;
@@ -102,14 +102,14 @@ TEST_CASE("variant costs: a kernel that nobody described has none, and its varia
   CHECK(costs.missing() == std::set<std::string>{"planted fast"});
   costs.add(choice, 3);
   CHECK(costs.missing().empty());
-  CHECK(costs.orders(Generation::amd_rdna) ==
+  CHECK(costs.orders(GpuGeneration::amd_rdna) ==
         std::vector<std::string>{"VARIANT_ORDER(amd_rdna, planted, 8, \"fast portable\")"});
 }
 
 TEST_CASE("variant costs: passes of loops count as what a compiler assumes of them") {
-  const auto cycles = [](Generation generation, const CompilerStatistics& compiled) {
+  const auto cycles = [](GpuGeneration generation, const CompilerStatistics& compiled) {
     Dispatch dispatch;
-    dispatch.kernel = "selective_scan";
+    dispatch.kernel = "selective_scan_portable";
     dispatch.constants = {32, 0};
     SelectiveScanParams params = {};
     params.size = 100;
@@ -118,14 +118,14 @@ TEST_CASE("variant costs: passes of loops count as what a compiler assumes of th
     return launch_cost(generation, dispatch, compiled, 1);
   };
   // 1,900 passes of a loop in a loop, of which nak assumes 38, aco 32 and brw 100; ir3 counts instructions.
-  CHECK(cycles(Generation::nvidia_turing,
+  CHECK(cycles(GpuGeneration::nvidia_turing,
                {{"subgroup size", 32}, {"static cycle count", 38'000}, {"max warps/sm", 4}}) ==
         doctest::Approx(1'900'000));
-  CHECK(cycles(Generation::amd_rdna, {{"subgroup size", 64}, {"inverse throughput", 32'000}}) ==
+  CHECK(cycles(GpuGeneration::amd_rdna, {{"subgroup size", 64}, {"inverse throughput", 32'000}}) ==
         doctest::Approx(1'900'000));
-  CHECK(cycles(Generation::intel_xe2, {{"subgroup size", 16}, {"cycles", 800'000}}) ==
+  CHECK(cycles(GpuGeneration::intel_xe2, {{"subgroup size", 16}, {"cycles", 800'000}}) ==
         doctest::Approx(2 * 1'900'000)); // two subgroups; eight take turns
-  CHECK(cycles(Generation::qualcomm_adreno7xx,
+  CHECK(cycles(GpuGeneration::qualcomm_adreno7xx,
                {{"subgroup size", 128}, {"instruction count", 100}, {"max waves per core", 4}}) ==
         doctest::Approx(190'000));
 }

@@ -55,13 +55,13 @@ void check_parts(const Dispatch& whole, const std::vector<Dispatch>& parts) {
 } // namespace
 
 TEST_CASE("a short launch stays whole") {
-  CHECK(divide(launch("matmul.f16", {3, 500, 1}, 2e9), phone).size() == 1);
-  CHECK(divide(launch("matmul.f16", {3, 500, 1}, 0), phone).size() == 1);
+  CHECK(divide(launch("matmul_portable.f16", {3, 500, 1}, 2e9), phone).size() == 1);
+  CHECK(divide(launch("matmul_portable.f16", {3, 500, 1}, 0), phone).size() == 1);
 }
 
 TEST_CASE("the parts of a long launch are short, and together are the launch") {
   // The output of a vocabulary of 128,256 for 128 rows of 4,096: 134 GFLOP.
-  const Dispatch head = launch("matmul.f16", {8, 4008, 1}, 134e9, 1e9);
+  const Dispatch head = launch("matmul_portable.f16", {8, 4008, 1}, 134e9, 1e9);
   const std::vector<Dispatch> parts = divide(head, phone);
   check_parts(head, parts);
   CHECK(parts.size() >= 69);
@@ -70,12 +70,12 @@ TEST_CASE("the parts of a long launch are short, and together are the launch") {
 }
 
 TEST_CASE("axes are divided from the last to the first, as far as it takes") {
-  const Dispatch few = launch("attention.f16", {10, 7, 3}, 1e12 / 7);
+  const Dispatch few = launch("attention_portable.f16", {10, 7, 3}, 1e12 / 7);
   const std::vector<Dispatch> parts = divide(few, phone);
   check_parts(few, parts);
   for (const Dispatch& part : parts) CHECK(part.groups[2] == 1);
   // What one workgroup takes cannot be divided.
-  const Dispatch long_groups = launch("matmul.f16", {2, 3, 1}, 1e15);
+  const Dispatch long_groups = launch("matmul_portable.f16", {2, 3, 1}, 1e15);
   CHECK(divide(long_groups, phone).size() == 6);
   CHECK(covers(long_groups, divide(long_groups, phone)));
 }
@@ -89,7 +89,7 @@ TEST_CASE("an axis of which the kernel asks the number of workgroups stays whole
 }
 
 TEST_CASE("a part of a launch is divided like a launch") {
-  Dispatch part = launch("matmul.f16", {2, 100, 1}, 10e9);
+  Dispatch part = launch("matmul_portable.f16", {2, 100, 1}, 10e9);
   part.first_group = {4, 50, 0};
   const std::vector<Dispatch> parts = divide(part, phone);
   REQUIRE(parts.size() == 5);

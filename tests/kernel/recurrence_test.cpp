@@ -280,7 +280,8 @@ TEST_CASE("recurrences of as many sequences as rows go row by row, those of more
     lowering.place(out, {{}, step.rows, 0, 16, 64});
     const Status status = lowering.lower(0);
     if (!status.ok()) FAIL(status.error().text());
-    CHECK(lowering.dispatches().back().kernel == (step.in_chunks ? "chunk_states.delta" : "delta_rule"));
+    CHECK(lowering.dispatches().back().kernel ==
+          (step.in_chunks ? "chunk_states.delta" : "delta_rule_portable"));
     TestGpu::get().clear();
   }
 }

@@ -37,7 +37,7 @@ Capabilities device(uint32_t vendor, uint32_t least_subgroup, bool matrices, uin
 }
 
 // Of a GPU with matrices and integer dot products.
-DeviceProfile profile_of(Generation generation) {
+DeviceProfile profile_of(GpuGeneration generation) {
   DeviceProfile profile;
   profile.generation = generation;
   profile.subgroup = 32;
@@ -57,13 +57,14 @@ MatmulArgs product(uint32_t rows) {
 } // namespace
 
 TEST_CASE("variant order: the generation of a device follows from what it reports") {
-  const std::map<std::string, Generation> expected = {{"NVIDIA GeForce GTX 1650", Generation::nvidia_maxwell},
-                                                      {"AMD Radeon RX 570 (RADV)", Generation::amd_gcn},
-                                                      {"AMD Radeon RX 9070 XT (RADV)", Generation::amd_rdna3},
-                                                      {"NVIDIA GeForce RTX 5080", Generation::nvidia_turing},
-                                                      {"Intel Iris Xe (TGL)", Generation::intel_xe},
-                                                      {"Virtual GPU", Generation::nvidia_maxwell},
-                                                      {"Adreno (TM)", Generation::qualcomm_adreno7xx}};
+  const std::map<std::string, GpuGeneration> expected = {
+      {"NVIDIA GeForce GTX 1650", GpuGeneration::nvidia_maxwell},
+      {"AMD Radeon RX 570 (RADV)", GpuGeneration::amd_gcn},
+      {"AMD Radeon RX 9070 XT (RADV)", GpuGeneration::amd_rdna3},
+      {"NVIDIA GeForce RTX 5080", GpuGeneration::nvidia_turing},
+      {"Intel Iris Xe (TGL)", GpuGeneration::intel_xe},
+      {"Virtual GPU", GpuGeneration::nvidia_maxwell},
+      {"Adreno (TM)", GpuGeneration::qualcomm_adreno7xx}};
   for (const ReportedDevice& reported : reported_devices()) {
     CAPTURE(reported.name);
     const LimitedVulkan vulkan(reported);
@@ -72,17 +73,17 @@ TEST_CASE("variant order: the generation of a device follows from what it report
     const auto found = (*instance)->choose("");
     REQUIRE(found.ok());
     const auto known = expected.find(reported.name);
-    CHECK(generation_of(*found) == (known == expected.end() ? Generation::unknown : known->second));
+    CHECK(generation_of(*found) == (known == expected.end() ? GpuGeneration::unknown : known->second));
   }
   constexpr uint32_t amd = 0x1002, intel = 0x8086, qualcomm = 0x5143;
-  CHECK(generation_of(device(intel, 16, true)) == Generation::intel_xe2);
-  CHECK(generation_of(device(intel, 8, true)) == Generation::intel_alchemist);
-  CHECK(generation_of(device(amd, 32, false)) == Generation::amd_rdna);
-  CHECK(generation_of(device(qualcomm, 64, false, 0x06030001)) == Generation::qualcomm_adreno6xx);
+  CHECK(generation_of(device(intel, 16, true)) == GpuGeneration::intel_xe2);
+  CHECK(generation_of(device(intel, 8, true)) == GpuGeneration::intel_alchemist);
+  CHECK(generation_of(device(amd, 32, false)) == GpuGeneration::amd_rdna);
+  CHECK(generation_of(device(qualcomm, 64, false, 0x06030001)) == GpuGeneration::qualcomm_adreno6xx);
   Capabilities cpu = device(intel, 16, true);
   cpu.type = VK_PHYSICAL_DEVICE_TYPE_CPU;
-  CHECK(generation_of(cpu) == Generation::unknown);
-  CHECK(name_of(Generation::qualcomm_adreno7xx) == "qualcomm_adreno7xx");
+  CHECK(generation_of(cpu) == GpuGeneration::unknown);
+  CHECK(name_of(GpuGeneration::qualcomm_adreno7xx) == "qualcomm_adreno7xx");
 }
 
 TEST_CASE("variant order: each generation has one of each family for any rows, of known names") {
@@ -94,7 +95,7 @@ TEST_CASE("variant order: each generation has one of each family for any rows, o
   }
   CHECK(families.size() >= 4);
   for (size_t i = 1; i < generation_names.size(); ++i) {
-    const auto generation = static_cast<Generation>(i);
+    const auto generation = static_cast<GpuGeneration>(i);
     CAPTURE(generation_names[i]);
     for (const std::string& family_name : families) {
       CAPTURE(family_name);
@@ -112,32 +113,32 @@ TEST_CASE("variant order: each generation has one of each family for any rows, o
       }
     }
   }
-  for (const VariantOrder& order : variant_orders()) CHECK(order.generation != Generation::unknown);
-  CHECK(estimated_order(Generation::unknown, "matmul f16 1 x 64 x 64").empty());
-  CHECK(estimated_order(Generation::amd_gcn, "planted f16 1 x 64 x 64").empty());
+  for (const VariantOrder& order : variant_orders()) CHECK(order.generation != GpuGeneration::unknown);
+  CHECK(estimated_order(GpuGeneration::unknown, "matmul f16 1 x 64 x 64").empty());
+  CHECK(estimated_order(GpuGeneration::amd_gcn, "planted f16 1 x 64 x 64").empty());
 }
 
 TEST_CASE("variant order: the compilers' words for the latest of each vendor") {
-  const auto order = [](Generation generation, const char* shape_class) {
+  const auto order = [](GpuGeneration generation, const char* shape_class) {
     std::string text;
     for (const std::string_view name : estimated_order(generation, shape_class))
       text += (text.empty() ? "" : " ") + std::string(name);
     return text;
   };
   const char *few = "matmul f16 4 x 64 x 64", *many = "matmul f16 128 x 64 x 64";
-  CHECK(order(Generation::intel_xe2, few) == "dot subgroup portable");
-  CHECK(order(Generation::intel_xe2, many) == "dot tiled cm portable");
-  CHECK(order(Generation::amd_rdna3, few) == "subgroup dot portable");
-  CHECK(order(Generation::amd_rdna3, many) == "dot cm tiled portable");
-  CHECK(order(Generation::nvidia_turing, many) == "dot cm tiled portable");
-  CHECK(order(Generation::qualcomm_adreno7xx, few) == "subgroup portable");
-  CHECK(order(Generation::qualcomm_adreno7xx, many) == "tiled portable");
+  CHECK(order(GpuGeneration::intel_xe2, few) == "dot subgroup portable");
+  CHECK(order(GpuGeneration::intel_xe2, many) == "dot tiled cm portable");
+  CHECK(order(GpuGeneration::amd_rdna3, few) == "subgroup dot portable");
+  CHECK(order(GpuGeneration::amd_rdna3, many) == "dot cm tiled portable");
+  CHECK(order(GpuGeneration::nvidia_turing, many) == "dot cm tiled portable");
+  CHECK(order(GpuGeneration::qualcomm_adreno7xx, few) == "subgroup portable");
+  CHECK(order(GpuGeneration::qualcomm_adreno7xx, many) == "tiled portable");
 }
 
 TEST_CASE("variant order: products take the first of it that does not round and is not blocked") {
   for (size_t i = 0; i < generation_names.size(); ++i) {
     CAPTURE(generation_names[i]);
-    DeviceProfile profile = profile_of(static_cast<Generation>(i));
+    DeviceProfile profile = profile_of(static_cast<GpuGeneration>(i));
     for (uint32_t rows : {1u, 2u, 8u, 16u, 512u}) {
       CAPTURE(rows);
       const auto expected = [&] {
@@ -168,11 +169,11 @@ TEST_CASE("variant order: products take the first of it that does not round and 
 }
 
 TEST_CASE("variant order: what a generation's order does not name comes after it, in the family's order") {
-  const auto chosen = [](Generation generation, const std::string& shape_class) {
+  const auto chosen = [](GpuGeneration generation, const std::string& shape_class) {
     DeviceProfile profile;
     profile.generation = generation;
     return choose_variant<NoArgs>(family, profile, {}, shape_class).name;
   };
-  CHECK(chosen(Generation::unknown, "matmul f16 1 x 64 x 64") == "fast");
-  CHECK(chosen(Generation::amd_gcn, "matmul f16 1 x 64 x 64") == "fast");
+  CHECK(chosen(GpuGeneration::unknown, "matmul f16 1 x 64 x 64") == "fast");
+  CHECK(chosen(GpuGeneration::amd_gcn, "matmul f16 1 x 64 x 64") == "fast");
 }

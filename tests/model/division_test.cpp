@@ -120,7 +120,7 @@ TEST_CASE("a class of shapes that was measured to be slow is divided, others are
   std::string name;
   double flops = 0, bytes = 0;
   for (const PlannedDispatch& planned : plan.dispatches) {
-    if (!planned.choice || !planned.dispatch.kernel.starts_with("attention.")) continue;
+    if (!planned.choice || !planned.dispatch.kernel.starts_with("attention_portable.")) continue;
     const ClassName divided = divide_class(plan.choices[*planned.choice].shape_class);
     name = std::string(divided.before) + "16" + std::string(divided.after);
     flops = planned.dispatch.flops;

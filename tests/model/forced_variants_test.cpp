@@ -119,8 +119,8 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 
 // Attention's variants are told by their kernels, which a plan does not list as choices.
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
-  return (variant == "cpu8-rope" && (dispatch.kernel.starts_with("attention.cpu8.rotary.") ||
-                                     dispatch.kernel == "attention.half8.rotary")) ||
+  return (variant == "cpu8-rope" && (dispatch.kernel.starts_with("attention.cpu8.rope.") ||
+                                     dispatch.kernel == "attention.half8.rope")) ||
          (variant == "split-kv" && dispatch.kernel == "attention_combine") ||
          (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }

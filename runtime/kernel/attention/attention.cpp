@@ -16,8 +16,8 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&attention_projected, &attention_rotary, &attention_cpu8,
-                                 &attention_split,     &attention_cm,     &attention_base};
+constexpr std::array variants = {&attention_cpu8_qkv, &attention_cpu8_rope, &attention_cpu8,
+                                 &attention_split_kv, &attention_cm,        &attention_portable};
 
 // An estimate: a plan does not know how full the cache will be, so this takes it as half full.
 double positions_seen(const AttentionArgs& args) {
@@ -160,7 +160,7 @@ Status attention(Lowering& lowering, const AttentionArgs& args) {
   const std::string shape_class = attention_shape_class(args);
   const KernelVariant<AttentionArgs>& variant =
       choose_variant(attention_variants(), lowering.profile(), args, shape_class);
-  if (args.projection && &variant != &attention_projected) PUMICE_CHECK(matmul(lowering, *args.projection));
+  if (args.projection && &variant != &attention_cpu8_qkv) PUMICE_CHECK(matmul(lowering, *args.projection));
   // For CPU drivers the variants' order is always the order of speed.
   return lower_variant(lowering, attention_variants(), args, shape_class, lowering.profile().cpu8);
 }

@@ -116,7 +116,7 @@ bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {
   const RotaryStoreArgs& store = *args.store;
-  Dispatch dispatch = prepare(profile, args, attention_shape(args, fewest_groups), "rotary.");
+  Dispatch dispatch = prepare(profile, args, attention_shape(args, fewest_groups), "rope.");
   const RotaryConstants constants = rotary_constants(store);
   dispatch.set_constant(ATTENTION_PAIRS_ID, constants.pairs);
   dispatch.set_constant(ATTENTION_ROTARY_DIM_ID, constants.dim);
@@ -148,7 +148,7 @@ Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args)
 Status lower_rotary(Lowering& lowering, const AttentionArgs& args) {
   Dispatch dispatch = prepare_rotary(lowering.profile(), args);
   if (half_vectors(lowering.profile(), args)) {
-    dispatch.kernel = "attention.half8.rotary";
+    dispatch.kernel = "attention.half8.rope";
     dispatch.params.resize(sizeof(AttentionParams) + sizeof(QueryParams));
     pass_cache(dispatch, args.cache);
   }
@@ -178,7 +178,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
   const MatmulArgs& product = *args.projection;
   const RotaryStoreArgs& store = *args.store;
   Dispatch dispatch = prepare_rotary(profile, args);
-  dispatch.kernel = "attention.cpu8.projected." + cpu8_kernel_variant(product.format);
+  dispatch.kernel = "attention.cpu8.qkv." + cpu8_kernel_variant(product.format);
   const auto first_tile = [&](const ActivationRef& view) {
     return static_cast<uint32_t>((view.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
@@ -222,13 +222,13 @@ const KernelVariant<AttentionArgs> attention_cpu8 = {.name = "cpu8",
                                                      .runs = runs,
                                                      .lower = lower,
                                                      .for_cpus = true};
-const KernelVariant<AttentionArgs> attention_projected = {
+const KernelVariant<AttentionArgs> attention_cpu8_qkv = {
     .name = "cpu8-qkv",
     .summary = "For CPU drivers: as cpu8-rope, and query, key and value are computed in the same kernel",
     .runs = projected_runs,
     .lower = lower_projected,
     .for_cpus = true};
-const KernelVariant<AttentionArgs> attention_rotary = {
+const KernelVariant<AttentionArgs> attention_cpu8_rope = {
     .name = "cpu8-rope",
     .summary = "For CPU drivers: one token, rotated and stored in the cache by the same kernel",
     .runs = rotary_runs,

@@ -6,19 +6,19 @@
 
 namespace pumice {
 
-// As attention_rotary, and the kernel also computes the row's query, key and value.
-extern const KernelVariant<AttentionArgs> attention_projected;
+// As attention_cpu8_rope, and the kernel also computes the row's query, key and value.
+extern const KernelVariant<AttentionArgs> attention_cpu8_qkv;
 // For CPU drivers that run a subgroup as one vector of 8 lanes: steps of one row. The kernel also rotates the
 // row and stores its key and value in the cache.
-extern const KernelVariant<AttentionArgs> attention_rotary;
+extern const KernelVariant<AttentionArgs> attention_cpu8_rope;
 // For the same drivers: everything stays in registers.
 extern const KernelVariant<AttentionArgs> attention_cpu8;
-// For GPUs and few rows: as attention_base, and each span of positions has a workgroup of its own.
-extern const KernelVariant<AttentionArgs> attention_split;
+// For GPUs and few rows: as attention_portable, and each span of positions has a workgroup of its own.
+extern const KernelVariant<AttentionArgs> attention_split_kv;
 // For many rows on devices with cooperative matrices of 16-bit floats.
 extern const KernelVariant<AttentionArgs> attention_cm;
 // For any device: a workgroup's invocations share the positions.
-extern const KernelVariant<AttentionArgs> attention_base;
+extern const KernelVariant<AttentionArgs> attention_portable;
 
 // Emits args.store, if it is set, before the attention. Returns the arguments without it.
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args);

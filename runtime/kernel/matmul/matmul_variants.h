@@ -7,14 +7,14 @@ namespace pumice {
 // For CPU drivers that run a subgroup as one vector of 8 lanes: sums stay in registers.
 extern const KernelVariant<MatmulArgs> matmul_cpu8;
 // For few rows, where subgroups can shuffle: a subgroup's lanes share the columns of several tiles.
-extern const KernelVariant<MatmulArgs> matmul_vector;
+extern const KernelVariant<MatmulArgs> matmul_subgroup;
 // For many rows: tiles in shared memory.
 extern const KernelVariant<MatmulArgs> matmul_tiled;
 // In integers, with x rounded to 8 bits: results differ from the exact product by about half a percent. It
 // runs only where it is asked for by name or was chosen by measuring; the order of preference never takes it.
 extern const KernelVariant<MatmulArgs> matmul_dot;
 // For any device: a workgroup's invocations share the columns of eight weight rows.
-extern const KernelVariant<MatmulArgs> matmul_base;
+extern const KernelVariant<MatmulArgs> matmul_portable;
 // For many rows on devices with cooperative matrices of 16-bit floats: of the device's sizes (cm), or of
 // freely chosen sizes (cm2).
 extern const KernelVariant<MatmulArgs> matmul_cm;

@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&delta_rule_cpu8, &delta_rule_chunked, &delta_rule_base};
+constexpr std::array variants = {&delta_rule_cpu8, &delta_rule_chunked, &delta_rule_portable};
 
 // All but the kernel's shape and its groups.
 Dispatch prepare(const Lowering& lowering, const DeltaRuleArgs& args) {
@@ -51,7 +51,7 @@ bool base_runs(const DeviceProfile&, const DeltaRuleArgs&) {
 
 Status lower_base(Lowering& lowering, const DeltaRuleArgs& args) {
   Dispatch dispatch = prepare(lowering, args);
-  dispatch.kernel = "delta_rule";
+  dispatch.kernel = "delta_rule_portable";
   dispatch.constants = {lowering.profile().workgroup};
   set_channel_work(dispatch, lowering, args.result, cost(args));
   emit_in_parts<DeltaRuleParams>(lowering, dispatch, args.result.rows, 2 * args.shape.key_dim);
@@ -83,11 +83,11 @@ const KernelVariant<DeltaRuleArgs> delta_rule_cpu8 = {.name = "cpu8",
                                                       .runs = cpu8_runs,
                                                       .lower = lower_cpu8,
                                                       .for_cpus = true};
-const KernelVariant<DeltaRuleArgs> delta_rule_base = {.name = "portable",
-                                                      .summary = "For any device: the plain kernel",
-                                                      .runs = base_runs,
-                                                      .lower = lower_base,
-                                                      .for_cpus = true};
+const KernelVariant<DeltaRuleArgs> delta_rule_portable = {.name = "portable",
+                                                          .summary = "For any device: the plain kernel",
+                                                          .runs = base_runs,
+                                                          .lower = lower_base,
+                                                          .for_cpus = true};
 
 std::span<const KernelVariant<DeltaRuleArgs>* const> delta_rule_variants() {
   return variants;

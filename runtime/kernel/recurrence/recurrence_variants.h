@@ -33,8 +33,8 @@ extern const KernelVariant<SelectiveScanArgs> selective_scan_cpu8;
 extern const KernelVariant<DeltaRuleArgs> delta_rule_chunked;
 extern const KernelVariant<SelectiveScanArgs> selective_scan_chunked;
 // For any device: a channel of a run to an invocation, one position after the other.
-extern const KernelVariant<DeltaRuleArgs> delta_rule_base;
-extern const KernelVariant<SelectiveScanArgs> selective_scan_base;
+extern const KernelVariant<DeltaRuleArgs> delta_rule_portable;
+extern const KernelVariant<SelectiveScanArgs> selective_scan_portable;
 
 std::span<const KernelVariant<DeltaRuleArgs>* const> delta_rule_variants();
 std::span<const KernelVariant<SelectiveScanArgs>* const> selective_scan_variants();

@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&selective_scan_cpu8, &selective_scan_chunked, &selective_scan_base};
+constexpr std::array variants = {&selective_scan_cpu8, &selective_scan_chunked, &selective_scan_portable};
 
 // All but the kernel's shape and its groups.
 Dispatch prepare(const Lowering& lowering, const SelectiveScanArgs& args) {
@@ -54,7 +54,7 @@ bool base_runs(const DeviceProfile&, const SelectiveScanArgs&) {
 
 Status lower_base(Lowering& lowering, const SelectiveScanArgs& args) {
   Dispatch dispatch = prepare(lowering, args);
-  dispatch.kernel = "selective_scan";
+  dispatch.kernel = "selective_scan_portable";
   dispatch.constants = {lowering.profile().workgroup, args.shape.log_a};
   set_channel_work(dispatch, lowering, args.result, cost(args));
   emit_in_parts<SelectiveScanParams>(lowering, dispatch, args.result.rows, args.shape.size);
@@ -88,11 +88,12 @@ const KernelVariant<SelectiveScanArgs> selective_scan_cpu8 = {.name = "cpu8",
                                                               .runs = cpu8_runs,
                                                               .lower = lower_cpu8,
                                                               .for_cpus = true};
-const KernelVariant<SelectiveScanArgs> selective_scan_base = {.name = "portable",
-                                                              .summary = "For any device: the plain kernel",
-                                                              .runs = base_runs,
-                                                              .lower = lower_base,
-                                                              .for_cpus = true};
+const KernelVariant<SelectiveScanArgs> selective_scan_portable = {.name = "portable",
+                                                                  .summary =
+                                                                      "For any device: the plain kernel",
+                                                                  .runs = base_runs,
+                                                                  .lower = lower_base,
+                                                                  .for_cpus = true};
 
 std::span<const KernelVariant<SelectiveScanArgs>* const> selective_scan_variants() {
   return variants;

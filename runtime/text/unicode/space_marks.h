@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "text/decoder.h"
+#include "text/detokenizer.h"
 #include "text/unicode/normalizer.h"
 
 // SentencePiece writes spaces as U+2581.

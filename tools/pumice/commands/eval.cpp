@@ -43,8 +43,8 @@ Result<EvalBatch> read_batch(const SafetensorsFile& file, const std::string& pat
 }
 
 // The outputs that are always written, followed by those that --output asks for.
-Result<std::vector<std::string>> output_names(const EvalOptions& options, const ModelDefinition& definition,
-                                              const ModelFile& file) {
+Result<std::vector<std::string>> output_names(const std::vector<std::string>& asked,
+                                              const ModelDefinition& definition, const ModelFile& file) {
   const ModelShape shape = definition.shape();
   std::vector<std::string> names = {"logits"};
   if (shape.shared_space) {
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> output_names(const EvalOptions& options, const 
     if (graph.readable.contains("pooler_output")) names.push_back("pooler_output");
     if (graph.readable.contains("logits")) names.push_back("logits");
   }
-  for (const std::string& name : options.names) {
+  for (const std::string& name : asked) {
     if (std::ranges::count(names, name) == 0) names.push_back(name);
   }
   return names;
@@ -203,6 +203,25 @@ std::vector<float> pair_logits(const SharedSpace& space, const EvalOutput& pictu
   return logits;
 }
 
+constexpr const char* pair_output = "logits_per_image";
+
+// The outputs of the tower of texts that --output asks for beside what is written anyway: of each tower that
+// has inputs its vectors, and of both the logits. An error for an output that these inputs do not give.
+Result<std::vector<std::string>> text_outputs(const EvalOptions& options, bool has_texts, bool has_pictures) {
+  std::vector<std::string> names;
+  for (const std::string& name : options.names) {
+    const bool of_pictures = name == SharedSpace::picture || name == pair_output;
+    const bool of_texts = name != SharedSpace::picture;
+    if ((of_pictures && !has_pictures) || (of_texts && !has_texts)) {
+      return Error{Code::invalid_argument,
+                   fmt::format("--output {} needs '{}', and {} has none", name,
+                               of_texts && !has_texts ? "input_ids" : "pixel_values", options.inputs)};
+    }
+    if (!of_pictures) names.push_back(name);
+  }
+  return names;
+}
+
 // Texts, pictures or both, as the inputs have them, in one space.
 Status eval_shared_space(const EvalOptions& options, ModelFile file, const ModelDefinition& texts,
                          const SafetensorsFile& inputs) {
@@ -215,7 +234,9 @@ Status eval_shared_space(const EvalOptions& options, ModelFile file, const Model
   if (sees) {
     PUMICE_TRY(picture_batch, read_batch(inputs, options.inputs, pictures->shape()));
   }
-  PUMICE_TRY(const std::vector<std::string> names, output_names(options, texts, file));
+  PUMICE_TRY(const std::vector<std::string> asked,
+             text_outputs(options, text_batch.has_value(), picture_batch.has_value()));
+  PUMICE_TRY(const std::vector<std::string> names, output_names(asked, texts, file));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   std::unique_ptr<Evaluated> of_texts, of_pictures;
   std::vector<SafetensorsFile::Entry> entries;
@@ -236,7 +257,7 @@ Status eval_shared_space(const EvalOptions& options, ModelFile file, const Model
   if (of_texts && of_pictures) {
     const EvalOutput &pixels = of_pictures->outputs[0], &words = of_texts->outputs[0];
     logits = pair_logits(*texts.shape().shared_space, pixels, words);
-    entries.push_back({"logits_per_image",
+    entries.push_back({pair_output,
                        "F32",
                        {pixels.entry().shape[0], words.entry().shape[0]},
                        std::as_bytes(std::span(logits))});
@@ -256,7 +277,7 @@ Status eval(const EvalOptions& options) {
   const ModelShape shape = definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(inputs, options.inputs, shape));
   PUMICE_CHECK(pass_options(options, shape, batch));
-  PUMICE_TRY(std::vector<std::string> names, output_names(options, *definition, file));
+  PUMICE_TRY(std::vector<std::string> names, output_names(options.names, *definition, file));
   PUMICE_TRY(const bool write_features, take_features(names, shape));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_CHECK(show_pictures(options, device, inputs, file, shape, batch));

@@ -19,7 +19,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   rows = std::min(rows, lowering.profile().registers.vector_rows);
   if (args.routing) rows = all.rows; // a block has as many rows as a workgroup
   Dispatch dispatch;
-  dispatch.kernel = "matmul." + kernel_variant(args.format.type);
+  dispatch.kernel = "matmul_portable." + kernel_variant(args.format.type);
   dispatch.constants = {lowering.profile().workgroup,
                         rows,
                         tiles,
@@ -38,10 +38,10 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 
 } // namespace
 
-const KernelVariant<MatmulArgs> matmul_base = {.name = "portable",
-                                               .summary = "For any device: the plain kernel",
-                                               .runs = runs,
-                                               .lower = lower,
-                                               .for_cpus = true};
+const KernelVariant<MatmulArgs> matmul_portable = {.name = "portable",
+                                                   .summary = "For any device: the plain kernel",
+                                                   .runs = runs,
+                                                   .lower = lower,
+                                                   .for_cpus = true};
 
 } // namespace pumice

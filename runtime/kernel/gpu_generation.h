@@ -9,7 +9,7 @@ namespace pumice {
 
 // GPUs whose compilers treat kernels alike: what kernels may hold in registers (kernel/registers.h) and in
 // which order their variants are taken (kernel/variant_order.h) depends on it.
-enum class Generation {
+enum class GpuGeneration {
   unknown,         // also every CPU driver
   intel_xe,        // without matrix units: Tiger Lake to Meteor Lake's graphics
   intel_alchemist, // matrix units for subgroups of 8
@@ -28,11 +28,11 @@ constexpr std::array<std::string_view, 11> generation_names = {
     "unknown",   "intel_xe",       "intel_alchemist", "intel_xe2",          "amd_gcn",           "amd_rdna",
     "amd_rdna3", "nvidia_maxwell", "nvidia_turing",   "qualcomm_adreno6xx", "qualcomm_adreno7xx"};
 
-inline std::string_view name_of(Generation generation) {
+inline std::string_view name_of(GpuGeneration generation) {
   return generation_names[static_cast<size_t>(generation)];
 }
 
 // By what a device can do rather than by lists of chips, which would never be complete.
-Generation generation_of(const Capabilities& device);
+GpuGeneration generation_of(const Capabilities& device);
 
 } // namespace pumice

@@ -27,16 +27,16 @@ public:
 
 // One step from tokens to text, as the tokenizer's file describes it. Immutable; begin() makes the state for
 // one text.
-class Decoder {
+class DecoderStep {
 public:
-  virtual ~Decoder() = default;
+  virtual ~DecoderStep() = default;
   virtual std::unique_ptr<DecoderSink> begin(DecoderSink& next) const = 0;
 
   // An upper limit of how many times longer a token can become; see Normalizer::growth.
   virtual double growth() const { return 1; }
 };
 
-using DecoderPtr = std::unique_ptr<const Decoder>;
+using DecoderPtr = std::unique_ptr<const DecoderStep>;
 
 DecoderPtr make_byte_level_decoder();
 DecoderPtr make_byte_fallback_decoder(); // "<0x0A>" becomes that byte; bytes form characters
@@ -54,9 +54,9 @@ DecoderPtr make_spaced_decoder();                   // a space between tokens: f
 } // namespace text
 
 // A sequence of decoders that decodes one text to valid UTF-8.
-class DecoderStream {
+class Detokenizer {
 public:
-  explicit DecoderStream(const std::vector<text::DecoderPtr>& steps);
+  explicit Detokenizer(const std::vector<text::DecoderPtr>& steps);
   void push(std::string_view token);
   void finish();
 

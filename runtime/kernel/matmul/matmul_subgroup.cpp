@@ -21,7 +21,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   // The weights' codes and the sums share the registers.
   const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
   Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
-  dispatch.kernel = "matmul_vector." + kernel_variant(args.format.type);
+  dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   estimate_matmul(dispatch, args);
@@ -70,7 +70,7 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
   return dispatch;
 }
 
-const KernelVariant<MatmulArgs> matmul_vector = {
+const KernelVariant<MatmulArgs> matmul_subgroup = {
     "subgroup", "For GPUs whose subgroups can shuffle: up to 8 tokens, the lanes share the columns", runs,
     lower};
 

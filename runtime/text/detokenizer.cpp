@@ -1,4 +1,4 @@
-#include "text/decoder.h"
+#include "text/detokenizer.h"
 
 #include <tuple>
 
@@ -11,9 +11,9 @@ namespace text {
 
 namespace {
 
-// A Decoder whose stages are of type Stage(next, settings...).
+// A step whose stages are of type Stage(next, settings...).
 template <class Stage, class... Settings>
-class DecoderOf final : public Decoder {
+class DecoderOf final : public DecoderStep {
 public:
   explicit DecoderOf(double growth, Settings... settings)
       : growth_(growth), settings_(std::move(settings)...) {}
@@ -313,19 +313,19 @@ DecoderPtr make_spaced_decoder() {
 
 } // namespace text
 
-DecoderStream::DecoderStream(const std::vector<text::DecoderPtr>& steps) : head_(&out_) {
+Detokenizer::Detokenizer(const std::vector<text::DecoderPtr>& steps) : head_(&out_) {
   for (size_t i = steps.size(); i-- > 0;) {
     stages_.push_back(steps[i]->begin(*head_));
     head_ = stages_.back().get();
   }
 }
 
-void DecoderStream::push(std::string_view token) {
+void Detokenizer::push(std::string_view token) {
   head_->write(token);
   head_->end_token();
 }
 
-void DecoderStream::finish() {
+void Detokenizer::finish() {
   head_->finish();
 }
 

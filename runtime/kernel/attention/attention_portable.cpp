@@ -39,7 +39,7 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
                  bool split) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   Dispatch dispatch = prepare_attention(args, workgroup);
-  dispatch.kernel = std::string("attention.") + to_string(args.cache.layout.type);
+  dispatch.kernel = std::string("attention_portable.") + to_string(args.cache.layout.type);
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
@@ -74,7 +74,7 @@ bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
   if (span_sum_bytes(profile, args) > profile.range_bytes) return false;
   const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
-  return profile.forced == attention_split.name || groups < profile.busy_groups;
+  return profile.forced == attention_split_kv.name || groups < profile.busy_groups;
 }
 
 // `args` has some of the step's rows: from `first_row` on.
@@ -116,17 +116,18 @@ Status lower_split(Lowering& lowering, const AttentionArgs& args) {
 
 uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout, bool causal) {
   const uint32_t workgroup = workgroup_size(profile, layout); // a multiple of the other variants' tiles
-  const bool spans = !profile.cpu8 || profile.forced == attention_base.name; // the variant for CPUs has none
+  const bool spans =
+      !profile.cpu8 || profile.forced == attention_portable.name; // the variant for CPUs has none
   return causal && spans ? causal_span(workgroup) : workgroup;
 }
 
-const KernelVariant<AttentionArgs> attention_split = {
+const KernelVariant<AttentionArgs> attention_split_kv = {
     "split-kv", "For GPUs: few tokens and a long cache, which is divided among workgroups", split_runs,
     lower_split};
-const KernelVariant<AttentionArgs> attention_base = {.name = "portable",
-                                                     .summary = "For any device: the plain kernel",
-                                                     .runs = runs,
-                                                     .lower = lower,
-                                                     .for_cpus = true};
+const KernelVariant<AttentionArgs> attention_portable = {.name = "portable",
+                                                         .summary = "For any device: the plain kernel",
+                                                         .runs = runs,
+                                                         .lower = lower,
+                                                         .for_cpus = true};
 
 } // namespace pumice
