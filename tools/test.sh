@@ -84,6 +84,18 @@ if [ -n "$short" ]; then
   ./build/pumice devices 2>/dev/null | grep -q '^ *supports .*cooperative_matrix' || without+='|matrices'
   run_ctest tests -LE "^($without)\$" "$@" || status=1
 fi
+# What to look at first when this takes too long. Ninja's log has the last time of each file, CTest's those of this run.
+ten_slowest() {
+  if [ -e build/.ninja_log ]; then
+    printf '\ntest: the ten slowest compilations, in seconds\n'
+    awk -F'\t' '/^[0-9]/ { took[$4] = ($2 - $1) / 1000 } END { for (file in took) printf "%8.1f  %s\n", took[file], file }' build/.ninja_log |
+      grep '[.]o$' | sort -rn | head -n 10 || true
+  fi
+  printf '\ntest: the ten slowest tests, in seconds\n'
+  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 \1/p' build/logs/*.log | sort -rn | head -n 10 |
+    awk '{ printf "%8.1f  %s\n", $1, $2 }' || true
+}
+if [ -n "$short" ]; then ten_slowest; fi
 if [ -z "$rest" ]; then exit $status; fi
 
 in_time() {  # [PHASE]

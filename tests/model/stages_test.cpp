@@ -580,7 +580,7 @@ TEST_CASE("a session in stages says what it cannot do") {
   auto session = Session::create(load_stages(stories_model(), {2, 3}), options);
   REQUIRE(session.ok());
   REQUIRE((*session)->begin({some_tokens(5, 300), true, 4, {}}).ok());
-  const auto slice = (*session)->advance(1e-3, {});
+  const auto slice = (*session)->slice({1e-3});
   REQUIRE(!slice.ok());
   CHECK(slice.error().code == Code::unsupported);
 }

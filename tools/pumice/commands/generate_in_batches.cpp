@@ -184,7 +184,8 @@ private:
   Status open_session() {
     PUMICE_CHECK(make_batch());
     if (!options_.session.exists()) return {};
-    PUMICE_TRY(const Conversation conversation, batch_->first().load(path_of(options_.session.path), 0));
+    PUMICE_TRY(const pumice::Conversation conversation,
+               batch_->first().load(path_of(options_.session.path), 0));
     if (queue_.waiting()) return {};
     Text text;
     text.source = options_.session.path;
@@ -199,7 +200,7 @@ private:
   Status save() {
     if (!options_.session.given() || queue_.texts().empty()) return {};
     const Text& text = queue_.texts().front();
-    Conversation conversation{text.prompt, text.sampling};
+    pumice::Conversation conversation{text.prompt, text.sampling};
     conversation.tokens.insert(conversation.tokens.end(), text.ids.begin(), text.ids.end());
     return batch_->first().save(path_of(options_.session.path), 0, conversation);
   }
