@@ -164,7 +164,8 @@ TEST_CASE("texts become vectors, at once and in slices") {
   std::vector<float> embedded(size_t{3} * columns);
   for (size_t i = 0; i < 3; ++i) {
     const pumice_input text = {sizeof text, texts[i], nullptr, 0, nullptr};
-    require_ok(pumice_encoder_encode(made, &text, 1, &embedded[i * columns], columns, nullptr, &error), error);
+    require_ok(pumice_encoder_encode(made, &text, 1, &embedded[i * columns], columns, nullptr, &error),
+               error);
   }
   double length = 0;
   for (uint32_t i = 0; i < columns; ++i) length += double{embedded[i]} * embedded[i];

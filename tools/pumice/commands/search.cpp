@@ -56,8 +56,9 @@ Status search(const SearchOptions& options) {
              TextIndex::create(std::move(model), std::move(plan), path_of(options.folder), folder));
   TaskInputs inputs(device, index->runner());
   PUMICE_CHECK(inputs.watch("encoding", [&](ProgressBar& bar) {
-    const auto tell = [&](size_t all, size_t added) {
-      print_note(fmt::format("{}: {}, of which {} new", path_text(folder), counted(all, "passage"), added));
+    const auto tell = [&](size_t passages, size_t added) {
+      print_note(
+          fmt::format("{}: {}, of which {} new", path_text(folder), counted(passages, "passage"), added));
     };
     return index->update(options.rebuild, tell, bar.callback());
   }));

@@ -75,7 +75,8 @@ std::vector<OptionText> options_of(const CLI::App& app) {
   std::vector<OptionText> texts;
   for (const CLI::Option* option : app.get_options()) {
     const bool help = option == app.get_help_ptr() || option == app.get_help_all_ptr();
-    if (!help && option->nonpositional() && !option->get_group().empty()) texts.push_back(option_text(*option));
+    if (!help && option->nonpositional() && !option->get_group().empty())
+      texts.push_back(option_text(*option));
   }
   return texts;
 }

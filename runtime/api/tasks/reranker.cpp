@@ -1,6 +1,6 @@
 #include "task/reranker.h"
 #include "api/call.h"
-#include "api/task.h"
+#include "api/tasks/task.h"
 #include "api/tune.h"
 
 using namespace pumice;

@@ -1,4 +1,4 @@
-#include "api/task.h"
+#include "api/tasks/task.h"
 
 #include <fmt/format.h>
 

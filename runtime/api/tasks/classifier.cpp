@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "api/call.h"
-#include "api/task.h"
+#include "api/tasks/task.h"
 #include "api/tune.h"
 #include "task/classifier.h"
 

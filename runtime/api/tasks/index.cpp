@@ -1,6 +1,6 @@
 #include "api/background.h"
 #include "api/call.h"
-#include "api/task.h"
+#include "api/tasks/task.h"
 #include "api/tune.h"
 #include "base/path.h"
 #include "task/text_index.h"
