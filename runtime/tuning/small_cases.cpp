@@ -83,7 +83,7 @@ std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::
   c.cache = *type;
   c.rows = few_or_many(words.number(2), 17);
   c.past = 9;
-  constexpr std::string_view projected = ".projected.";
+  constexpr std::string_view projected = ".qkv."; // a kernel that projects, too
   if (const size_t at = kernel.find(projected); at != kernel.npos) {
     c.projected = weight_type(std::string_view(kernel).substr(at + projected.size()));
     return {named_case("attention", c)};
