@@ -65,7 +65,7 @@ public:
       redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
       redirect(2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
     });
-    after();
+    after(process);
     process.interrupt(signal);
     const int status = process.wait();
     CAPTURE(contents(err));
@@ -73,8 +73,9 @@ public:
     return status;
   }
   int run_for(double seconds, const Words& more, int signal = SIGINT) {
-    return run_until(more, signal,
-                     [&] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
+    return run_until(more, signal, [&](const CommandProcess&) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    });
   }
   const std::string& output() const { return output_; }
 
@@ -97,9 +98,9 @@ private:
 };
 
 // Texts of some seconds, more than are written at a time, with all that may depend on the tokens before.
-std::string long_requests() {
+std::string long_requests(int count = 7) {
   std::string lines;
-  for (int i = 0; i < 7; ++i) {
+  for (int i = 0; i < count; ++i) {
     const json line = {{"prompt", i % 2 ? "Once upon a time" : "The dog"},
                        {"count", i % 3 == 1 ? 30 : 250},
                        {"samples", 1 + i % 2},
@@ -157,8 +158,9 @@ TEST_CASE("a text goes on with what it was, and with its seed") {
   Requests requests(json{{"prompt", "Once"}, {"count", 5}}.dump() + "\n" +
                     json{{"prompt", "The dog"}, {"count", 450}, {"samples", 2}}.dump() + "\n");
   const Words resuming = {"--temp", "1", "--resume", requests.path("kept")};
-  REQUIRE(requests.run_until(resuming, SIGTERM, [&] {
-    while (contents(requests.path("out")).empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  REQUIRE(requests.run_until(resuming, SIGTERM, [&](const CommandProcess& process) {
+    while (contents(requests.path("out")).empty() && !process.ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }) == 128 + SIGTERM);
   const std::vector<KeptLine> kept = requests.kept();
   REQUIRE(kept.size() == 1);
@@ -176,12 +178,13 @@ TEST_CASE("a text goes on with what it was, and with its seed") {
 }
 
 TEST_CASE("what a run kept before it was killed goes on") {
-  Requests requests(long_requests());
+  Requests requests(long_requests(28)); // longer than the two seconds between what is kept
   const CommandResult whole = requests.run(drawing);
   REQUIRE(whole.status == 0);
   const Words resuming = with(drawing, {"--resume", requests.path("kept")});
-  REQUIRE(requests.run_until(resuming, SIGKILL, [&] {
-    while (requests.kept().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  REQUIRE(requests.run_until(resuming, SIGKILL, [&](const CommandProcess& process) {
+    while (requests.kept().empty() && !process.ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }) == 128 + SIGKILL);
   const CommandResult rest = requests.run(resuming);
   CAPTURE(rest.err);
@@ -240,11 +243,12 @@ TEST_CASE("where bits are not the same, a text that a seed determines begins ane
 }
 
 TEST_CASE("texts that were begun otherwise begin anew" * doctest::test_suite("long")) {
-  Requests requests(long_requests());
+  Requests requests(long_requests(28));
   const std::string kept = requests.path("kept");
   const Words resuming = with(drawing, {"--resume", kept});
-  REQUIRE(requests.run_until(resuming, SIGINT, [&] {
-    while (requests.kept().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  REQUIRE(requests.run_until(resuming, SIGINT, [&](const CommandProcess& process) {
+    while (requests.kept().empty() && !process.ended())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }) == interrupted);
   const std::string before = contents(kept);
   const Words others[] = {{"--temp", "0.9", "--seed", "5", "--logprobs", "2", "--sequences", "3"},

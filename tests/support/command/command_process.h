@@ -52,6 +52,12 @@ public:
   void interrupt(int signal = SIGINT) const {
     if (process_ > 0) ::kill(process_, signal);
   }
+  // Whether it has ended. Does not wait.
+  bool ended() const {
+    siginfo_t info = {};
+    return ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid != 0;
+  }
   // The exit status, or 128 and the signal that ended it.
   int wait() {
     int status = 0;
