@@ -48,8 +48,9 @@ Result<std::string> read_pooling(const ModelFolder& folder, const std::string& f
   std::string pooling;
   for (const auto& [name, value] : json.items()) {
     if (!name.starts_with("pooling_mode_") || value != true) continue;
-    const auto* known = std::find_if(std::begin(pooling_modes), std::end(pooling_modes),
-                                     [&](const auto& mode) { return name == mode.first; });
+    const auto* known =
+        std::find_if(std::begin(pooling_modes), std::end(pooling_modes),
+                     [key = std::string_view(name)](const auto& mode) { return key == mode.first; });
     if (known == std::end(pooling_modes)) {
       return Error{
           Code::unsupported,
