@@ -1,10 +1,11 @@
 #include "api/input.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "api/pictures.h"
 #include "model/picture_preparation.h"
 
 namespace pumice::api {
@@ -51,6 +52,19 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
 }
 
 } // namespace
+
+Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
+                              const std::string& name) {
+  const uint64_t count = uint64_t{width} * height;
+  if (count == 0 || count > max_image_pixels || std::max(width, height) > max_image_edge) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}, and edges of at most {}",
+                             name, width, height, max_image_pixels, max_image_edge)};
+  }
+  Image image{width, height, {}};
+  image.pixels.assign(pixels, pixels + size_t{width} * height * 3);
+  return image;
+}
 
 Result<EncoderInput> read_input(const pumice_input& given, const InputReader& reader,
                                 const std::string& name) {

@@ -16,7 +16,7 @@ namespace pumice::command {
 
 namespace {
 
-constexpr uint32_t repeats = 4; // of a case: races seldom show at once
+constexpr uint32_t case_repeats = 4; // of a case: races seldom show at once
 constexpr uint64_t gib = uint64_t{1} << 30;
 
 // What a child was asked for.
@@ -59,7 +59,7 @@ private:
 
   Result<Json> check_case(const KernelCaseName& name, const std::string& variant) const {
     PUMICE_TRY(const std::optional<CaseResult> result,
-               check_kernels(device_.context, name, variant, repeats));
+               check_kernels(device_.context, name, variant, case_repeats));
     if (!result) return Json{{"runs", false}};
     return Json{{"runs", true}, {"kernel", result->kernel}, {"wrong", result->wrong}};
   }
