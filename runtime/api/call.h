@@ -59,6 +59,13 @@ Result<Structure> read(const Structure* given, const char* name) {
   return own;
 }
 
+// The same of an element of the caller's array, whose elements may be shorter than this version's.
+template <class Structure>
+Result<Structure> element_of(const Structure* array, size_t index, const char* name) {
+  const auto* bytes = reinterpret_cast<const char*>(array) + index * array->struct_size;
+  return read(reinterpret_cast<const Structure*>(bytes), name);
+}
+
 // Copies a structure to the caller's, as many bytes as it has. `to` may be null.
 template <class Structure>
 Status write(const Structure& own, Structure* to, const char* name) {

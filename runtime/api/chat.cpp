@@ -35,6 +35,15 @@ OpenAnswer::~OpenAnswer() {
   });
 }
 
+Result<std::tm> read_time(int64_t local_time) {
+  constexpr int64_t most = 253'402'300'799; // the end of the year 9999
+  if (local_time < 0 || local_time > most) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.local_time is {}: expected 0 to {}, in seconds", local_time, most)};
+  }
+  return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
+}
+
 } // namespace pumice::api
 
 namespace {
@@ -76,9 +85,7 @@ Status read_parts(const pumice_message& given, ChatPictures& pictures, ordered_j
   PUMICE_CHECK(check_array(given.pictures, given.picture_count, sizeof *given.pictures, "message.pictures"));
   parts = ordered_json::array();
   for (size_t i = 0; i < given.picture_count; ++i) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(given.pictures) + i * given.pictures->struct_size;
-    PUMICE_TRY(const pumice_picture picture,
-               read(reinterpret_cast<const pumice_picture*>(bytes), "message.pictures"));
+    PUMICE_TRY(const pumice_picture picture, element_of(given.pictures, i, "message.pictures"));
     PUMICE_TRY(ordered_json part, pictures.show(picture, fmt::format("message.pictures[{}]", i)));
     parts.push_back(std::move(part));
   }
@@ -148,15 +155,6 @@ Result<ChatTemplate> read_template(const pumice_chat_options& given, const Model
                     file.path())};
   }
   return templates.choose(given.template_name ? given.template_name : "", with_tools);
-}
-
-Result<std::tm> read_time(int64_t local_time) {
-  constexpr int64_t most = 253'402'300'799; // the end of the year 9999
-  if (local_time < 0 || local_time > most) {
-    return Error{Code::invalid_argument,
-                 fmt::format("options.local_time is {}: expected 0 to {}, in seconds", local_time, most)};
-  }
-  return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
 }
 
 Result<std::optional<bool>> read_thinking(const pumice_thinking& given) {

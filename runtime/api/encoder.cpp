@@ -24,12 +24,6 @@ struct pumice_encoder {
 
 namespace {
 
-// Element `index` of the caller's array, whose elements may be shorter than this version's.
-Result<pumice_input> element_of(const pumice_input* inputs, size_t index) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(inputs) + index * inputs->struct_size;
-  return read(reinterpret_cast<const pumice_input*>(bytes), "inputs");
-}
-
 Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const pumice_input* inputs,
                                             size_t count) {
   PUMICE_REQUIRE(inputs);
@@ -37,7 +31,7 @@ Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const
   PUMICE_CHECK(encoder.encoding->ready());
   std::vector<EncoderInput> all;
   for (size_t i = 0; i < count; ++i) {
-    PUMICE_TRY(const pumice_input given, element_of(inputs, i));
+    PUMICE_TRY(const pumice_input given, element_of(inputs, i, "inputs"));
     PUMICE_TRY(EncoderInput input, read_input(given, encoder.reader(), fmt::format("inputs[{}]", i)));
     all.push_back(std::move(input));
   }

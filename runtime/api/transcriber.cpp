@@ -5,7 +5,8 @@
 #include "api/slice.h"
 #include "api/tune.h"
 #include "media/resample.h"
-#include "speech/transcription.h"
+#include "model/architecture.h"
+#include "task/speech_recognizer.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -14,11 +15,12 @@ struct pumice_transcriber {
   static constexpr const char* name = "transcriber";
   static constexpr const char* callback = "on_segment";
 
-  std::unique_ptr<Transcriber> transcriber;
+  std::unique_ptr<SpeechRecognizer> recognizer;
   std::vector<float> samples; // that are being transcribed, at the model's rate
+  Transcript heard;           // its language was handed out last
   Use use;
 
-  void close() { transcriber->cancel(); }
+  void close() { recognizer->cancel(); }
 };
 
 namespace {
@@ -45,6 +47,8 @@ void report_segment(const TranscriptSegment& segment, pumice_segment_function on
   }
   event.words = words.data();
   event.word_count = words.size();
+  event.temperature = segment.temperature;
+  event.compression_ratio = segment.compression;
   on_segment(user, &event);
 }
 
@@ -57,7 +61,6 @@ struct GivenSound {
   void* user;
 
   Status check() const {
-    PUMICE_REQUIRE(on_segment);
     PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
     if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
     if (rate <= highest_rate) return {};
@@ -71,14 +74,19 @@ struct GivenSound {
 };
 
 Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
+  const auto& on_segment = given.on_segment;
+  PUMICE_REQUIRE(on_segment);
   PUMICE_CHECK(given.check());
-  std::vector<float> samples = given.at_rate(transcriber.transcriber->shape().sample_rate);
+  SpeechRecognizer& recognizer = *transcriber.recognizer;
+  std::vector<float> samples = given.at_rate(recognizer.settings().sample_rate);
+  SoundLevel level;
+  if (recognizer.wants_level()) level.add(samples);
   const auto on_window = [&transcriber, given](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
       if (!transcriber.use.destroyed) report_segment(segment, given.on_segment, given.user);
     }
   };
-  PUMICE_CHECK(transcriber.transcriber->begin(samples, on_window));
+  PUMICE_CHECK(recognizer.begin(source_of(samples), level, on_window));
   transcriber.samples = std::move(samples); // stay where they are
   return {};
 }
@@ -94,7 +102,6 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     PUMICE_REQUIRE(transcriber);
     *transcriber = nullptr;
     PUMICE_TRY(const pumice_transcriber_options given, read(options, "options"));
-    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     PUMICE_CHECK(check_beams(given.beams));
     TranscriptionOptions own;
     if (given.language) own.language = given.language;
@@ -114,7 +121,10 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     own.voice_activity = !given.keep_silence;
     own.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
-    PUMICE_TRY(handle->transcriber, Transcriber::create(current_model(*model), model->tokenizer, own));
+    const ModelFile& file = model->model->file();
+    PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+    PUMICE_TRY(SpeechSettings settings, read_speech_settings(file, *definition, own));
+    PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};
   });
@@ -124,14 +134,33 @@ void pumice_transcriber_destroy(pumice_transcriber* transcriber) {
   destroy(transcriber);
 }
 
-pumice_status pumice_transcribe(pumice_transcriber* transcriber, const float* samples, size_t count,
-                                uint32_t rate, pumice_segment_function on_segment, void* user,
-                                pumice_error* error) {
+pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, const float* samples,
+                                            size_t count, uint32_t rate, pumice_segment_function on_segment,
+                                            void* user, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
     PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate, on_segment, user}));
-    const Result<Transcript> result = transcriber->transcriber->run();
+    const Result<Transcript> result = transcriber->recognizer->run();
     return result.ok() ? Status() : Status(result.error());
   });
+}
+
+pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples, size_t count,
+                                        uint32_t rate, pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status {
+    const GivenSound given = {samples, count, rate, nullptr, nullptr};
+    PUMICE_CHECK(given.check());
+    SpeechRecognizer& recognizer = *transcriber->recognizer;
+    transcriber->samples = given.at_rate(recognizer.settings().sample_rate);
+    const Result<Transcript> heard = recognizer.detect_language(source_of(transcriber->samples));
+    return heard.ok() ? Status() : Status(heard.error());
+  });
+}
+
+const char* pumice_transcriber_language(pumice_transcriber* transcriber, float* probability) {
+  if (!transcriber) return "";
+  transcriber->heard = transcriber->recognizer->language();
+  if (probability) *probability = transcriber->heard.language_probability;
+  return transcriber->heard.language.c_str();
 }
 
 pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const float* samples, size_t count,
@@ -145,23 +174,23 @@ pumice_status pumice_transcribe_begin(pumice_transcriber* transcriber, const flo
 pumice_status pumice_transcribe_advance(pumice_transcriber* transcriber, float budget_us,
                                         const pumice_sync* sync, pumice_slice* slice, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    return advance_slice(*transcriber->transcriber, budget_us, sync, slice);
+    return advance_slice(*transcriber->recognizer, budget_us, sync, slice);
   });
 }
 
 pumice_status pumice_transcribe_record(pumice_transcriber* transcriber, VkCommandBuffer command_buffer,
                                        float budget_us, pumice_slice* slice, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    return record_slice(*transcriber->transcriber, command_buffer, budget_us, slice);
+    return record_slice(*transcriber->recognizer, command_buffer, budget_us, slice);
   });
 }
 
 pumice_status pumice_transcribe_discard(pumice_transcriber* transcriber, pumice_error* error) {
-  return call_exclusive(transcriber, error, [&]() -> Status { return transcriber->transcriber->discard(); });
+  return call_exclusive(transcriber, error, [&]() -> Status { return transcriber->recognizer->discard(); });
 }
 
 void pumice_transcriber_cancel(pumice_transcriber* transcriber) {
-  if (transcriber) transcriber->transcriber->cancel();
+  if (transcriber) transcriber->recognizer->cancel();
 }
 
 } // extern "C"

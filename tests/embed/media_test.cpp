@@ -1,11 +1,11 @@
 // Pictures and sound that a program has in memory.
 #include "support/command/answers.h"
 #include "support/command/listener.h"
-#include "support/embedding.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
 #include "support/files/whisper_folder.h"
 #include "support/files/word_folder.h"
+#include "support/translators.h"
 
 namespace {
 
@@ -33,15 +33,6 @@ pumice_input input_of(const std::vector<uint8_t>& pixels) {
   input.pixels = pixels.data();
   input.width = input.height = edge;
   return input;
-}
-
-std::string caption(pumice_translator* translator, const pumice_input& input) {
-  char text[1024] = "";
-  size_t count = 0;
-  pumice_error error;
-  require_ok(pumice_translate_input(translator, &input, text, sizeof text, &count, &error), error);
-  CHECK(count == std::string(text).size());
-  return text;
 }
 
 } // namespace
@@ -176,21 +167,22 @@ TEST_CASE("a picture becomes its caption") {
   const TemporaryFolder folder;
   write_word_folder(folder, "vit-gpt2");
   const ModelHandle model = load(device.get(), folder.path().string());
-  pumice_translator_options options = {sizeof options};
-  options.output_tokens = 16;
-  pumice_translator* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_translator_create(model.get(), &options, &made, &error), error);
-  const TranslatorHandle translator(made);
+  const CaptionerHandle captioner = make_captioner(model.get(), 0, 16);
+  pumice_captioner* const made = captioner.get();
   const std::vector<uint8_t> pixels = picture(1);
   const std::vector<float> values = values_of(pixels);
   pumice_input prepared = {sizeof prepared};
   prepared.values = values.data();
-  const std::string text = caption(made, input_of(pixels));
+  const std::string text = write(made, input_of(pixels));
   CHECK_FALSE(text.empty());
-  CHECK(caption(made, prepared) == text);
-  CHECK(caption(made, input_of(picture(77))) != text);
-  CHECK(pumice_translate(made, "a text", nullptr, 0, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(write(made, prepared) == text);
+  CHECK(write(made, input_of(picture(77))) != text);
+  pumice_input wrong = {sizeof wrong};
+  wrong.text = "a text";
+  pumice_error error;
+  CHECK(pumice_captioner_caption(made, &wrong, 1, &error) == PUMICE_INVALID_ARGUMENT);
+  pumice_translator* none = nullptr;
+  CHECK(pumice_translator_create(model.get(), nullptr, &none, &error) == PUMICE_UNSUPPORTED);
 }
 
 TEST_CASE("speech is written down, segment by segment") {
@@ -207,9 +199,9 @@ TEST_CASE("speech is written down, segment by segment") {
   const TranscriberHandle transcriber(made);
   const auto hear = [&](const std::vector<float>& samples, uint32_t rate) {
     Listener listener;
-    require_ok(
-        pumice_transcribe(made, samples.data(), samples.size(), rate, Listener::hear, &listener, &error),
-        error);
+    require_ok(pumice_transcriber_transcribe(made, samples.data(), samples.size(), rate, Listener::hear,
+                                             &listener, &error),
+               error);
     return listener.segments;
   };
   const std::vector<float> wave = sound(40000, 16000); // windows are one second long
@@ -228,7 +220,7 @@ TEST_CASE("speech is written down, segment by segment") {
 
   Listener listener;
   listener.cancels = made;
-  CHECK(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
+  CHECK(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
         PUMICE_CANCELLED);
   CHECK(listener.nested == PUMICE_NOT_READY);
   CHECK(listener.segments.size() < segments.size());
@@ -239,10 +231,13 @@ TEST_CASE("speech is written down, segment by segment") {
     CAPTURE(error.message);
     CHECK(std::string(error.message).find(words) != std::string::npos);
   };
-  refused(pumice_transcribe(made, nullptr, 9, 0, Listener::hear, &listener, &error), "samples is NULL");
-  refused(pumice_transcribe(made, wave.data(), 0, 0, Listener::hear, &listener, &error), "count is 0");
-  refused(pumice_transcribe(made, wave.data(), 9, 0, nullptr, &listener, &error), "on_segment is NULL");
-  refused(pumice_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
+  refused(pumice_transcriber_transcribe(made, nullptr, 9, 0, Listener::hear, &listener, &error),
+          "samples is NULL");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 0, 0, Listener::hear, &listener, &error),
+          "count is 0");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 9, 0, nullptr, &listener, &error),
+          "on_segment is NULL");
+  refused(pumice_transcriber_transcribe(made, wave.data(), 9, 1u << 30, Listener::hear, &listener, &error),
           "rate is 1073741824");
   // Several windows at once, with words.
   options.windows = 3;
@@ -251,7 +246,8 @@ TEST_CASE("speech is written down, segment by segment") {
   require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
   const TranscriberHandle together(made);
   Listener words;
-  require_ok(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &words, &error), error);
+  require_ok(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &words, &error),
+             error);
   CHECK_FALSE(words.segments.empty());
   CHECK(words.words > 0);
   options.windows = 257;
@@ -265,7 +261,7 @@ TEST_CASE("speech is written down, segment by segment") {
   require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
   listener = {};
   listener.destroys = made;
-  CHECK(pumice_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
+  CHECK(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &listener, &error) ==
         PUMICE_CANCELLED);
   CHECK(listener.segments.size() == 1);
 

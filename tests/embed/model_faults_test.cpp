@@ -2,6 +2,7 @@
 #include "support/command/listener.h"
 #include "support/files/bert_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/translators.h"
 #include "support/vulkan/fault_subject.h"
 
 namespace {
@@ -67,13 +68,16 @@ FaultPhase coming_back(FaultyVulkan& vulkan, Embedding& embedding, const std::ve
 struct Translation : FaultSubject {
   uint32_t beams;
   TranslatorHandle translator;
+  const char* date = "the third of may, 1987";
   bool begun = false; // in slices
 
   Translation(FaultyProgram& program, uint32_t most_beams)
       : FaultSubject(program, dates), beams(most_beams) {}
   pumice_status create(pumice_error* error) override {
+    pumice_writing_options writing = {sizeof writing};
+    writing.beams = beams;
     pumice_translator_options options = {sizeof options};
-    options.beams = beams;
+    options.writing = &writing;
     pumice_translator* made = nullptr;
     const pumice_status status = pumice_translator_create(program_.model.get(), &options, &made, error);
     translator.reset(made);
@@ -84,18 +88,13 @@ struct Translation : FaultSubject {
     begun = false;
   }
   pumice_status run(std::string& text, pumice_error* error) {
-    char buffer[64] = "";
-    const pumice_status status =
-        pumice_translate(translator.get(), "the third of may, 1987", buffer, sizeof buffer, nullptr, error);
-    text = buffer;
-    return status;
+    const pumice_status status = pumice_translator_translate(translator.get(), &date, 1, error);
+    return status == PUMICE_OK ? read(translator.get(), text, error) : status;
   }
   // Begins where it has not, and goes on where it had come to.
   pumice_status run_in_slices(std::string& text, pumice_error* error) {
-    pumice_input input = {sizeof input};
-    input.text = "the third of may, 1987";
     pumice_status status = PUMICE_OK;
-    if (!begun) status = pumice_translate_begin(translator.get(), &input, error);
+    if (!begun) status = pumice_translate_begin(translator.get(), &date, 1, error);
     if (status != PUMICE_OK) return status;
     begun = true;
     pumice_slice slice = {sizeof slice};
@@ -104,9 +103,7 @@ struct Translation : FaultSubject {
       if (status != PUMICE_OK) return status;
       if (number % 2) program_.wait_for_device();
     }
-    char buffer[64] = "";
-    status = pumice_translate_read(translator.get(), buffer, sizeof buffer, nullptr, error);
-    text = buffer;
+    status = read(translator.get(), text, error);
     begun = false;
     return status;
   }
@@ -132,8 +129,8 @@ struct Transcription : FaultSubject {
   void destroy() override { transcriber.reset(); }
   pumice_status run(Segments& segments, pumice_error* error) {
     Listener listener;
-    const pumice_status status =
-        pumice_transcribe(transcriber.get(), wave.data(), wave.size(), 0, Listener::hear, &listener, error);
+    const pumice_status status = pumice_transcriber_transcribe(transcriber.get(), wave.data(), wave.size(), 0,
+                                                               Listener::hear, &listener, error);
     segments = std::move(listener.segments);
     return status;
   }

@@ -31,6 +31,7 @@ using StartHandle = std::unique_ptr<pumice_start, Destroy<pumice_start_destroy>>
 using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
 using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_destroy>>;
 using TranscriberHandle = std::unique_ptr<pumice_transcriber, Destroy<pumice_transcriber_destroy>>;
+using CaptionerHandle = std::unique_ptr<pumice_captioner, Destroy<pumice_captioner_destroy>>;
 using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
 
 inline void require_ok(pumice_status status, const pumice_error& error) {

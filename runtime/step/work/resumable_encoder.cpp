@@ -3,8 +3,9 @@
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
-                                                                   EncoderOptions options) {
-  std::unique_ptr<ResumableEncoder> encoding(new ResumableEncoder(std::move(model), std::move(options)));
+                                                                   EncoderOptions options, bool prepared) {
+  std::unique_ptr<ResumableEncoder> encoding(
+      new ResumableEncoder(std::move(model), std::move(options), prepared));
   PUMICE_CHECK(encoding->make());
   return encoding;
 }
@@ -17,7 +18,7 @@ Status ResumableEncoder::make() {
   if (state_ == State::running && encoder_ && !encoder_->runner().step_open()) state_ = State::done;
   return work_.make(*model_, encoder_, [this]() -> Status {
     PUMICE_TRY(encoder_, Encoder::create(model_, options_));
-    PUMICE_CHECK(encoder_->runner().prepare_all());
+    if (prepared_) PUMICE_CHECK(encoder_->runner().prepare_all());
     encoder_->runner().set_interrupt(work_.interrupt());
     columns_ = encoder_->columns(output());
     return {};

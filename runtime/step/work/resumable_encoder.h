@@ -11,8 +11,9 @@ namespace pumice {
 // once, and another thread can cancel it. Used by one thread at a time, except cancel().
 class ResumableEncoder {
 public:
+  // `prepared`: all kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
-                                                          EncoderOptions options);
+                                                          EncoderOptions options, bool prepared = true);
   ~ResumableEncoder();
 
   // Runs inputs in one step and waits for it.
@@ -43,8 +44,8 @@ public:
   uint32_t columns() const { return columns_; }
 
 private:
-  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options)
-      : model_(std::move(model)), options_(std::move(options)) {}
+  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options, bool prepared)
+      : model_(std::move(model)), options_(std::move(options)), prepared_(prepared) {}
   Status make();
   Status encode_again();
   Status check_cancelled();
@@ -56,6 +57,7 @@ private:
 
   std::shared_ptr<const Model> model_;
   EncoderOptions options_;
+  bool prepared_; // kernels are compiled before they run
   ResumableWork work_;
   std::unique_ptr<Encoder> encoder_;
   uint32_t columns_ = 0;

@@ -41,7 +41,7 @@ struct Listener {
     if (self.destroys) pumice_transcriber_destroy(self.destroys);
     if (!self.cancels) return;
     const float silence[8] = {};
-    self.nested = pumice_transcribe(self.cancels, silence, 8, 0, hear, user, nullptr);
+    self.nested = pumice_transcriber_transcribe(self.cancels, silence, 8, 0, hear, user, nullptr);
     pumice_transcriber_cancel(self.cancels);
   }
 };
