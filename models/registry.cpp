@@ -9,40 +9,18 @@
 
 namespace pumice {
 
-// The table of each file that has models.
-Architectures albert_models(), bart_models(), beit_models(), bert_models(), clip_models(),
-    deberta_v2_models(), deepseek_models(), deit_models(), dinov2_models(), distilbert_models(),
-    falcon_h1_models(), gemma3_vision_models(), gemma4_models(), gemma_models(), glm_models(), gpt2_models(),
-    gpt_models(), granite_models(), lfm2_models(), llama4_models(), llama_models(), llama_relatives(),
-    llava_models(), mamba_models(), modernbert_models(), mpnet_models(), nomic_bert_models(),
-    qwen2_5_vl_models(), qwen3_next_models(), qwen_models(), resnet_models(), rnn_attention_models(),
-    siglip_models(), smolvlm_models(), t5_models(), text_index_models(), transformer_models(),
-    vision_encoder_decoder_models(), vit_models(), wav2vec2_models(), whisper_models();
+#define MODELS(table) Architectures table();
+#include "models/registry.def"
+#undef MODELS
 
 const Architectures& architectures() {
   static const Architectures all = [] {
     Architectures joined;
-    for (const auto table : {albert_models,      bart_models,
-                             beit_models,        bert_models,
-                             clip_models,        deberta_v2_models,
-                             deepseek_models,    deit_models,
-                             dinov2_models,      distilbert_models,
-                             falcon_h1_models,   gemma3_vision_models,
-                             gemma4_models,      gemma_models,
-                             glm_models,         gpt2_models,
-                             gpt_models,         granite_models,
-                             lfm2_models,        llama4_models,
-                             llama_models,       llama_relatives,
-                             llava_models,       mamba_models,
-                             modernbert_models,  mpnet_models,
-                             nomic_bert_models,  qwen2_5_vl_models,
-                             qwen3_next_models,  qwen_models,
-                             resnet_models,      rnn_attention_models,
-                             siglip_models,      smolvlm_models,
-                             t5_models,          text_index_models,
-                             transformer_models, vision_encoder_decoder_models,
-                             vit_models,         wav2vec2_models,
-                             whisper_models})
+    for (const auto table : {
+#define MODELS(table) table,
+#include "models/registry.def"
+#undef MODELS
+         })
       for (Architecture& each : table()) joined.push_back(std::move(each));
     return joined;
   }();

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/attention/attention.h"
 #include "kernel/weight_packing.h"
 #include "shaders/norm/norm.params.h"
 #include "tuning/attention_case.h"
@@ -83,9 +84,8 @@ std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::
   c.cache = *type;
   c.rows = few_or_many(words.number(2), 17);
   c.past = 9;
-  constexpr std::string_view projected = ".qkv."; // a kernel that projects, too
-  if (const size_t at = kernel.find(projected); at != kernel.npos) {
-    c.projected = weight_type(std::string_view(kernel).substr(at + projected.size()));
+  if (kernel.starts_with(projecting_attention)) {
+    c.projected = weight_type(std::string_view(kernel).substr(projecting_attention.size()));
     return {named_case("attention", c)};
   }
   c.heads /= c.kv_heads;

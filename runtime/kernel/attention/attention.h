@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
@@ -13,6 +14,9 @@
 #include "shaders/attention/attention.params.h"
 
 namespace pumice {
+
+// How the kernels are named that compute queries, keys and values too; the type of the weight follows.
+inline constexpr std::string_view projecting_attention = "attention.cpu8.qkv.";
 
 // A head has 1 to this many dimensions.
 constexpr uint32_t largest_head_dim = 576;

@@ -178,7 +178,7 @@ Status lower_projected(Lowering& lowering, const AttentionArgs& args) {
   const MatmulArgs& product = *args.projection;
   const RotaryStoreArgs& store = *args.store;
   Dispatch dispatch = prepare_rotary(profile, args);
-  dispatch.kernel = "attention.cpu8.qkv." + cpu8_kernel_variant(product.format);
+  dispatch.kernel = std::string(projecting_attention) + cpu8_kernel_variant(product.format);
   const auto first_tile = [&](const ActivationRef& view) {
     return static_cast<uint32_t>((view.buffer.offset - product.result.buffer.offset) / sizeof(float) / 8);
   };
