@@ -92,7 +92,7 @@ ten_slowest() {
       grep '[.]o$' | sort -rn | head -n 10 || true
   fi
   printf '\ntest: the ten slowest tests, in seconds\n'
-  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 \1/p' build/logs/*.log | sort -rn | head -n 10 |
+  sed -nE 's/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec.*/\2 \1/p' build/logs/tests.log | sort -rn | head -n 10 |
     awk '{ printf "%8.1f  %s\n", $1, $2 }' || true
 }
 if [ -n "$short" ]; then ten_slowest; fi

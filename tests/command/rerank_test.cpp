@@ -143,12 +143,7 @@ TEST_CASE("rerank: a decoder says yes or no through its template") {
   const std::string model = folder.path().string();
   CHECK(fails_saying(pumice_command({"rerank", model, "--query", "w5", "w6"}),
                      {"no token", "pumice embed"}) == "");
-  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
-  tokenizer["model"]["vocab"].erase("w7");
-  tokenizer["model"]["vocab"].erase("w8");
-  tokenizer["model"]["vocab"]["yes"] = 7;
-  tokenizer["model"]["vocab"]["no"] = 8;
-  folder.write("tokenizer.json", tokenizer.dump());
+  add_answer_words(folder);
   const auto ask = [&](const std::vector<std::string>& more, const std::string& lines) {
     std::vector<std::string> arguments = {"rerank", model, "--query", "w5 w9"};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -52,6 +53,17 @@ std::string words(const Ids& ids) {
   std::string text;
   for (const auto id : ids) text += (text.empty() ? "" : " ") + word(static_cast<uint32_t>(id));
   return text;
+}
+
+// Two of the folder's words become "yes" and "no", which a reranker that is a decoder answers.
+inline void add_answer_words(const TemporaryFolder& folder) {
+  nlohmann::json tokenizer = nlohmann::json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  nlohmann::json& vocabulary = tokenizer["model"]["vocab"];
+  vocabulary.erase("w7");
+  vocabulary.erase("w8");
+  vocabulary["yes"] = 7;
+  vocabulary["no"] = 8;
+  folder.write("tokenizer.json", tokenizer.dump());
 }
 
 inline std::vector<std::string> lines_of(const std::string& text) {
