@@ -37,6 +37,8 @@ struct DeviceProfile {
   uint32_t workgroup = 64;
   // Threads on which a CPU driver runs workgroups; 0: the device is not a CPU, or they are not known.
   uint32_t threads = 0;
+  // Invocations of a workgroup at most. Every device allows as many as stand here.
+  uint32_t most_invocations = 128;
   // Bytes of shared memory of one workgroup.
   uint32_t shared_bytes = 16384;
   // Bytes that one binding of a buffer covers at most. Every device allows as many as stand here.

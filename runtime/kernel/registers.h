@@ -14,6 +14,7 @@ struct RegisterLimits {
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
+  uint32_t vector_invocations = 256; // of a workgroup, in products of few rows
 };
 
 inline RegisterLimits register_limits(GpuGeneration generation) {
@@ -32,6 +33,7 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     // With more, hundreds of registers are spilled.
     limits.vector_rows = 2;
     limits.vector_sums = 4;
+    limits.vector_invocations = 128;
     break;
   default:
     break;

@@ -6,26 +6,60 @@
 #extension GL_EXT_integer_dot_product : require
 #include "matmul/subgroup_slices.glsl"
 #include "matmul/quantize_rows.params.h"
+#include "matmul/round_block.glsl"
 
+layout(constant_id = MATMUL_OWN_BLOCKS_ID) const uint OWN_BLOCKS = 0; // blocks of a row that this workgroup rounds; 0: they are in MATMUL_CODES
 READ_BUFFER(uvec4, x_codes, MATMUL_CODES);
+shared uvec4 own_codes[OWN_BLOCKS > 0u ? ROWS * OWN_BLOCKS * CODES_QUADS : 1u];
+
+// Rounds the workgroup's rows of x. Lanes past the last block repeat it.
+void round_rows() {
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    const uint row_quad = x_row(m) * (p.x_stride >> 2);
+    for (uint first = 0; first < OWN_BLOCKS; first += SLICES) {
+      const uint block = min(first + own_slice(), OWN_BLOCKS - 1u);
+      const RoundedQuad own = round_quad(x[row_quad + block * 8u + LANE]);
+      const uint at = (m * OWN_BLOCKS + block) * CODES_QUADS;
+      // Whole quads: lanes that write parts of one may undo each other's writes on some drivers.
+      const uvec4 codes = uvec4(own.codes, subgroupShuffleXor(own.codes, 1u), subgroupShuffleXor(own.codes, 2u),
+                                subgroupShuffleXor(own.codes, 3u));
+      const float other_sum = subgroupShuffleXor(own.half_sum, 4u);
+      if (LANE % 4u == 0u) own_codes[at + LANE / 4u] = codes;
+      if (LANE == 0u) own_codes[at + 2u] = uvec4(floatBitsToUint(vec3(own.scale, own.half_sum, other_sum)), 0u);
+    }
+  }
+  barrier();
+}
+
+uvec4 code_quad(uint at) { return OWN_BLOCKS > 0u ? own_codes[at] : x_codes[at]; }
 
 // Bytes hold signed codes in their upper bits; only where decode_weight sees them so do the scales allow for it.
 const float BYTE_UNIT = (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0) / CODE_UNIT;
 
-// Adds block kb to the sums.
-void add_block(uint kb, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
+// A block of each tile as it was loaded. The next one is under way while this one is added.
+uint ahead[TILES][PAYLOAD];
+uvec2 scales_ahead[TILES];
+
+void load_ahead(uint kb) {
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    load_block(tile0 + t, kb, LANE, ahead[t]);
+    scales_ahead[t] = load_scale_words(tile0 + t, kb, LANE);
+  }
+}
+
+// Adds block kb, which was loaded, to the sums, and loads block `next`.
+void add_block(uint kb, uint next, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
   int codes[TILES][8];
   float scale[TILES][SCALE_COUNT], minimum[TILES][SCALE_COUNT];
   [[unroll]] for (uint t = 0; t < TILES; ++t) {
-    uint w[PAYLOAD];
-    load_block(tile0 + t, kb, LANE, w);
-    load_scales(tile0 + t, kb, LANE, scale[t], minimum[t]);
-    [[unroll]] for (uint j = 0; j < 8; ++j) codes[t][j] = int(quad_codes(w, j));
+    unpack_scales(scales_ahead[t], kb, scale[t], minimum[t]);
+    [[unroll]] for (uint j = 0; j < 8; ++j) codes[t][j] = int(quad_codes(ahead[t], j));
   }
+  load_ahead(next);
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
     const uint at = (row_block[m] + kb) * CODES_QUADS;
-    const ivec4 own[2] = {ivec4(x_codes[at]), ivec4(x_codes[at + 1u])};
-    const vec4 scale_sums = uintBitsToFloat(x_codes[at + 2u]);
+    const ivec4 own[2] = {ivec4(code_quad(at)), ivec4(code_quad(at + 1u))};
+    const vec4 scale_sums = uintBitsToFloat(code_quad(at + 2u));
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
       [[unroll]] for (uint scale_index = 0; scale_index < SCALE_COUNT; ++scale_index) {
         int products = 0;
@@ -47,9 +81,12 @@ void main() {
   uint row_block[ROWS];
   float sum[ROWS][TILES];
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    row_block[m] = x_row(m) * p.blocks;
+    row_block[m] = OWN_BLOCKS > 0u ? m * OWN_BLOCKS : x_row(m) * p.blocks;
     [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = 0.0;
   }
-  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, row_block, sum);
+  const uint last = p.blocks - 1u;
+  load_ahead(min(own_slice(), last));
+  if (OWN_BLOCKS > 0u) round_rows();
+  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, min(kb + SLICES, last), row_block, sum);
   store_sums(sum);
 }

@@ -5,14 +5,26 @@
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/subgroup_slices.glsl"
 
-// Adds block kb to the sums.
-void add_block(uint kb, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
+// A block of each tile as it was loaded. The next one is under way while this one is added.
+uint ahead[TILES][PAYLOAD];
+uvec2 scales_ahead[TILES];
+
+void load_ahead(uint kb) {
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    load_block(tile0 + t, kb, LANE, ahead[t]);
+    scales_ahead[t] = load_scale_words(tile0 + t, kb, LANE);
+  }
+}
+
+// Adds block kb, which was loaded, to the sums, and loads block `next`.
+void add_block(uint kb, uint next, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
   uint w[TILES][PAYLOAD];
   float scale[TILES][SCALE_COUNT], minimum[TILES][SCALE_COUNT];
   [[unroll]] for (uint t = 0; t < TILES; ++t) {
-    load_block(tile0 + t, kb, LANE, w[t]);
-    load_scales(tile0 + t, kb, LANE, scale[t], minimum[t]);
+    unpack_scales(scales_ahead[t], kb, scale[t], minimum[t]);
+    [[unroll]] for (uint c = 0; c < PAYLOAD; ++c) w[t][c] = ahead[t][c];
   }
+  load_ahead(next);
   float products[ROWS][TILES], x_sum[ROWS];
   [[unroll]] for (uint j = 0; j < 8; ++j) {
     const uint scale_index = j / (8 / SCALE_COUNT);
@@ -56,6 +68,8 @@ void main() {
     row_quad[m] = x_row(m) * (p.x_stride >> 2);
     [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] = 0.0;
   }
-  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, row_quad, sum);
+  const uint last = p.blocks - 1u;
+  load_ahead(min(own_slice(), last));
+  for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, min(kb + SLICES, last), row_quad, sum);
   store_sums(sum);
 }

@@ -19,12 +19,23 @@ void load_block(uint tile, uint kb, uint row, out uint w[PAYLOAD]) {
   [[unroll]] for (uint c = PAYLOAD / 4 * 4; c < PAYLOAD; ++c) w[c] = packed_dword(at * 4u, row, c, PAYLOAD);
 }
 
-// Its scales and minimums.
-void load_scales(uint tile, uint kb, uint row, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
-  scale[0] = 1.0;
+// The dwords with its scales and minimums, to be unpacked when they have come.
+uvec2 load_scale_words(uint tile, uint kb, uint row) {
 #ifdef SCALED
   const uint first = tile * scale_dwords(p.blocks);
-  block_scales(scales[(first + head_word(kb)) * 8u + row], scales[(first + scale_word(kb)) * 8u + row],
-               kb % BLOCKS_OF_WORD, scale, minimum);
+  return uvec2(scales[(first + head_word(kb)) * 8u + row], scales[(first + scale_word(kb)) * 8u + row]);
+#else
+  return uvec2(0u);
 #endif
+}
+
+void unpack_scales(uvec2 words, uint kb, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  scale[0] = 1.0;
+#ifdef SCALED
+  block_scales(words.x, words.y, kb % BLOCKS_OF_WORD, scale, minimum);
+#endif
+}
+
+void load_scales(uint tile, uint kb, uint row, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  unpack_scales(load_scale_words(tile, kb, row), kb, scale, minimum);
 }

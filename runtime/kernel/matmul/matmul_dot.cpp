@@ -35,10 +35,23 @@ BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
   return codes;
 }
 
+// Where a workgroup takes all rows there are, and has memory for their codes, rounding them again in each one
+// takes less time than a launch before.
+bool rounds_itself(const DeviceProfile& profile, const MatmulArgs& args, const SubgroupSlices& shape) {
+  const uint64_t codes = uint64_t{shape.rows} * args.format.blocks() * CODES_QUADS * 16;
+  const uint64_t sums = uint64_t{shape.rows} * shape.tiles * shape.invocations / profile.subgroup * 8 * 4;
+  return !profile.cpu && matmul_extent(args).rows <= shape.rows && codes + sums <= profile.shared_bytes;
+}
+
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
-  const BufferRef codes = quantize_rows(lowering, args);
-  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, 4));
+  // A single row gains nothing from sharing what is loaded of x, and has more loads under way in more
+  // workgroups.
+  const SubgroupSlices shape = subgroup_slices(profile, args, matmul_extent(args).rows == 1 ? 2 : 4, 512);
+  const bool itself = rounds_itself(profile, args, shape);
+  const BufferRef codes = itself ? args.x.buffer : quantize_rows(lowering, args);
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, shape);
+  if (itself) dispatch.set_constant(MATMUL_OWN_BLOCKS_ID, args.format.blocks());
   dispatch.kernel = kernel_name(args);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);

@@ -10,7 +10,6 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t most_rows = 8;
-constexpr uint32_t most_invocations = 128; // which every device has
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
   return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
@@ -20,7 +19,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   // The weights' codes and the sums share the registers.
   const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
-  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
+  Dispatch dispatch =
+      subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4, 256));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
@@ -32,10 +32,12 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
 } // namespace
 
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
-  return profile.subgroup >= 8 && profile.subgroup <= most_invocations && args.format.lane_bytes == 16;
+  return profile.subgroup >= 8 && profile.subgroup <= profile.most_invocations &&
+         args.format.lane_bytes == 16;
 }
 
-SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
+SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles,
+                               uint32_t most_invocations) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
   // A routed product's blocks have as many rows as a workgroup.
@@ -45,10 +47,13 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;
   const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
   while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
-  // As many slices as leave a few blocks for each. Their number sets the order of a sum, so it must not
-  // depend on the rows.
-  shape.invocations = most_invocations;
-  while (shape.invocations > profile.subgroup && args.format.blocks() * 8 < 4 * shape.invocations) {
+  // As many slices as leave some blocks for each: a GPU has more loads under way with more of them. Their
+  // number sets the order of a sum, so it must not depend on the rows.
+  const uint32_t least_blocks = profile.cpu ? 4 : 2;
+  shape.invocations =
+      std::min({most_invocations, profile.most_invocations, profile.registers.vector_invocations});
+  while (shape.invocations > profile.subgroup &&
+         args.format.blocks() * 8 < least_blocks * shape.invocations) {
     shape.invocations /= 2;
   }
   return shape;

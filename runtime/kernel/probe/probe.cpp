@@ -234,6 +234,7 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
   }
   profile.shared_bytes = capabilities.max_shared_bytes;
+  profile.most_invocations = capabilities.max_workgroup_invocations;
   profile.generation = generation_of(capabilities);
   profile.registers = register_limits(profile.generation);
   profile.range_bytes = capabilities.max_storage_range_bytes;
