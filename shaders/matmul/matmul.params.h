@@ -27,6 +27,7 @@ CONSTANT MATMUL_X_TEXELS = 1;
 CONSTANT MATMUL_WEIGHT_DWORD_TEXELS = 2;
 CONSTANT MATMUL_SCALE_TEXELS = 3;
 CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
+CONSTANT MATMUL_HALVES = 7; // cm only, which routes nothing: x as halve_rows.params.h has it
 
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup
@@ -45,6 +46,7 @@ CONSTANT MATMUL_K_ID = 10;
 CONSTANT MATMUL_SCOPE_ID = 11;       // MATRIX_OF_*: of a group
 CONSTANT MATMUL_GROUP_ID = 12;       // invocations that multiply a matrix together
 CONSTANT MATMUL_GROUPS_DOWN_ID = 13; // groups among which the rows are divided; the others divide the tiles
+CONSTANT MATMUL_DEPTH_ID = 18;       // blocks of 32 columns in a pass
 CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the workgroup's; tiled only
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
@@ -88,6 +90,7 @@ struct MatmulParams {
   UINT normed;       // from the result's row: where the row times the weights goes
   UINT norm_sums;    // and the sums of the row's squares over each eight columns
   float norm_offset; // added to the weights
+  UINT factors;      // cm only: where the quads of the rows' factors begin in MATMUL_HALVES
 };
 
 PUMICE_PARAMS_END

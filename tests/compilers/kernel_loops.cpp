@@ -69,7 +69,7 @@ KernelWork matmul_work(const Dispatch& dispatch) {
   KernelWork work =
       work_of_groups(invocations, std::max(dispatch.bytes, loaded_by_matmul(dispatch) / cache_speed));
   if (dispatch.kernel.starts_with("matmul.cm")) {
-    constexpr double depth = 2; // blocks of columns in a pass: shaders/matmul/f16_operands.glsl
+    const double depth = dispatch.constants[MATMUL_DEPTH_ID]; // blocks of columns in a pass
     const double multiplying = depth * 32 / dispatch.constants[MATMUL_K_ID];
     add_tile_loops(work, dispatch, blocks / depth, depth, multiplying, 20);
     return work;
@@ -171,7 +171,7 @@ KernelWork chunk_states_work(const Dispatch& dispatch, bool delta) {
 }
 
 // Launches beside those of a variant's own kernel, whose loops do not matter.
-constexpr std::array side_kernels = {"attention_combine", "quantize_rows", "rotary_store"};
+constexpr std::array side_kernels = {"attention_combine", "halve_rows", "quantize_rows", "rotary_store"};
 
 } // namespace
 

@@ -4,38 +4,47 @@
 #include "gpu/kernel_table.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
+#include "shaders/matmul/halve_rows.params.h"
 #include "shaders/matmul/matmul.params.h"
 
 namespace pumice {
 
 namespace {
 
-// How a workgroup's block of the result (some rows by eight tiles) is divided among its groups. A group is
-// the invocations that multiply matrices together: a subgroup, or the whole workgroup.
+// How a workgroup's block of the result (rows by tiles) is divided among its groups. A group is the
+// invocations that multiply matrices together: a subgroup, or the whole workgroup.
 struct Shape {
-  uint32_t rows = 0;
+  uint32_t rows = 0, tiles = 0;
   uint32_t groups_down = 0, groups_across = 0; // groups that share the rows, and the columns
+  uint32_t depth = 2;                          // blocks of 32 columns of x in a pass
   uint32_t group = 0;                          // invocations of one group
-  MatrixShape matrix;
+  MatrixShape matrix = {};
 
+  uint32_t groups() const { return groups_down * groups_across; }
   uint32_t group_rows() const { return rows / groups_down; }
   uint32_t group_columns() const { return tiles * 8 / groups_across; }
-  // Bytes of shared memory: two blocks of each operand, and a row of matrices for each group.
-  uint32_t shared_bytes() const {
-    return (rows + tiles * 8) * 36 * 4 + groups_down * matrix.m * tiles * 8 * 4;
+  // Gated tiles come in pairs, so a group's columns are at least two tiles.
+  uint32_t strip_columns() const { return std::max(16u, matrix.n); }
+  bool divides() const {
+    return group_rows() % matrix.m == 0 && group_columns() % strip_columns() == 0 &&
+           strip_columns() % matrix.n == 0 && 32 % matrix.k == 0 && matrix.k >= 8;
   }
-
-  static constexpr uint32_t tiles = 8;
+  // The operands of a pass; later a strip of results of each group.
+  uint32_t shared_bytes() const {
+    return std::max((rows + tiles * 8) * (depth * 4 + 1) * 16, groups() * matrix.m * strip_columns() * 4);
+  }
+  uint32_t workgroups(const MatmulArgs& args) const {
+    return (args.result.rows + rows - 1) / rows * ((args.weight.tiles + tiles - 1) / tiles);
+  }
 };
 
 // A workgroup has more subgroups where they are narrower, up to `most`: four of 32 invocations, eight of 16.
-// Their blocks are as square as possible, but at least two tiles wide, because gated tiles come in pairs.
-// With few rows, more of the subgroups divide the tiles.
+// Their blocks are as square as possible. With few rows, more of the subgroups divide the tiles.
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const bool few = args.result.rows <= 32;
   const uint32_t down = few ? groups / 4 : groups > 4 ? 4 : 2;
-  return {few ? 32u : 64u, down, groups / down, profile.subgroup, {}};
+  return {few ? 32u : 64u, 8, down, groups / down, 2, profile.subgroup};
 }
 
 // Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the
@@ -47,26 +56,32 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
     for (const MatrixShape& matrix : profile.matrix_shapes) {
       Shape shape = subgroups_in_square(profile, args, most);
       shape.matrix = matrix;
-      if (shape.group_rows() % matrix.m || shape.group_columns() % matrix.n || 32 % matrix.k || matrix.n % 8)
-        continue;
-      if (shape.shared_bytes() > 32000) continue;
+      if (!shape.divides()) continue;
+      if (shape.shared_bytes() > profile.shared_bytes) continue;
       if (!best || size(matrix) > size(best->matrix)) best = shape;
     }
   }
   return best;
 }
 
-// Takes matrices as wide as a group's block, and as high as the same shared memory allows. Both tiers use one
-// shader, whose sizes and scope are specialisation constants. The decoding loads of VK_NV_cooperative_matrix2
-// are not used: no software driver has them, so they could not be tested.
+// Takes matrices as wide as a group's block. A workgroup that multiplies them together takes up to 128 rows,
+// as many as leave the device enough workgroups. Both tiers use one shader, whose sizes and scope are
+// specialisation constants. The decoding loads of VK_NV_cooperative_matrix2 are not used: no software driver
+// has them, so they could not be tested.
 std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   if (!profile.cm2) return {};
-  Shape shape = subgroups_in_square(profile, args, 8); // matrices 16 high at least
-  if (profile.cm2_workgroup > 0) {
-    shape.groups_down = shape.groups_across = 1;
-    shape.group = profile.cm2_workgroup;
+  if (profile.cm2_workgroup == 0) {
+    Shape shape = subgroups_in_square(profile, args, 8); // matrices 16 high at least
+    shape.matrix = {32 / shape.groups_down, shape.group_columns(), 16};
+    return shape;
   }
-  shape.matrix = {32 / shape.groups_down, shape.group_columns(), 16};
+  Shape shape = {128, 8, 1, 1, 2, profile.cm2_workgroup};
+  while (shape.rows > 64 &&
+         (args.result.rows <= shape.rows / 2 || shape.workgroups(args) < profile.busy_groups)) {
+    shape.rows /= 2;
+  }
+  if (args.result.rows <= 32) shape.rows = 32;
+  shape.matrix = {std::min(shape.rows, 64u), 64, 16};
   return shape;
 }
 
@@ -76,12 +91,46 @@ bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
          find_kernel("matmul.cm." + kernel_variant(args.format.type));
 }
 
+// The halves of x, and where in their buffer the rows' factors begin, in quads.
+struct Halves {
+  BufferRef buffer;
+  uint32_t factors = 0;
+};
+
+Halves halve_rows(Lowering& lowering, const MatmulArgs& args) {
+  const uint32_t blocks = args.format.blocks();
+  const uint64_t quads = uint64_t{args.x.rows} * blocks * HALVES_BLOCK_QUADS;
+  const Halves halves = {lowering.temporary((quads + args.x.rows) * 16), static_cast<uint32_t>(quads)};
+  Dispatch dispatch;
+  dispatch.kernel = "halve_rows";
+  dispatch.constants = {128};
+  HalveRowsParams params = {};
+  params.blocks = blocks;
+  params.x_stride = args.x.stride;
+  params.rows_kind = args.x.rows_kind;
+  params.factors = halves.factors;
+  if (args.row_scale) {
+    params.scale_columns = args.row_scale->columns;
+    params.scale_sums = args.row_scale->sums_at;
+    params.scale_eps = args.row_scale->eps;
+  }
+  dispatch.set_params(params);
+  dispatch.bind(HALVE_STEP, args.step, Access::read);
+  dispatch.bind(HALVE_X, args.x.buffer, Access::read);
+  dispatch.bind(HALVE_HALVES, halves.buffer, Access::write);
+  dispatch.groups = {args.x.rows, 1, 1};
+  dispatch.bytes = 6.0 * args.x.rows * args.format.columns;
+  lowering.emit(std::move(dispatch));
+  return halves;
+}
+
 void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32_t scope) {
+  const Halves halves = halve_rows(lowering, args);
   Dispatch dispatch;
   dispatch.kernel = "matmul.cm." + kernel_variant(args.format.type);
-  dispatch.constants = {shape.groups_down * shape.groups_across * shape.group,
+  dispatch.constants = {shape.groups() * shape.group,
                         shape.rows,
-                        Shape::tiles,
+                        shape.tiles,
                         0, // LOAD_*, which this kernel does not have
                         matmul_epilogue(args),
                         static_cast<uint32_t>(args.activation),
@@ -92,10 +141,14 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_constant(MATMUL_SCOPE_ID, scope);
   dispatch.set_constant(MATMUL_GROUP_ID, shape.group);
   dispatch.set_constant(MATMUL_GROUPS_DOWN_ID, shape.groups_down);
-  dispatch.set_params(matmul_params(args));
+  dispatch.set_constant(MATMUL_DEPTH_ID, shape.depth);
+  MatmulParams params = matmul_params(args);
+  params.factors = halves.factors;
+  dispatch.set_params(params);
   bind_matmul(dispatch, args);
+  dispatch.bind(MATMUL_HALVES, halves.buffer, Access::read);
   dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,
-                     (args.weight.tiles + Shape::tiles - 1) / Shape::tiles, 1};
+                     (args.weight.tiles + shape.tiles - 1) / shape.tiles, 1};
   estimate_matmul(dispatch, args);
   lowering.emit(std::move(dispatch));
 }
