@@ -34,6 +34,7 @@ std::filesystem::path mpiexec_path() {
 }
 
 std::filesystem::path crashing_vulkan() {
+  if (!bundle().empty()) return bundle() / "libcrashing_vulkan.so";
 #ifdef PUMICE_CRASHING_VULKAN
   return PUMICE_CRASHING_VULKAN;
 #else

@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+"""Checks and measures Pumice on this machine's GPU, in the folder that tools/gpu_report.sh packed. Python alone is needed, and no root.
+
+    python3 pumice-gpu/report.py --minutes 4 --out report
+    python3 pumice-gpu/report.py --minutes 4 --out report --resume       # goes on with what report/report.json has not
+
+report.json and report.html in the folder OUT are whole after every part, and after a SIGTERM. The parts come in the order of their worth,
+and each has a limit: what hangs costs its part.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from xml.etree import ElementTree
+
+import page
+import random_gguf
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORK = os.path.join(HERE, "work")
+PUMICE = os.path.join(HERE, "pumice")
+STORIES = os.path.join(HERE, "models", "pretrained", "stories-2m.gguf")
+MATRICES = "_cm_test.cpp"  # the files of tests of cooperative matrices, whose drivers fail most
+KEPT = 6000  # characters of what a failed test printed
+ENDED = ("ok", "failed", "crashed", "hung", "skipped")  # the others are tried again while there is time
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop(number, frame):
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise Stopped(signal.Signals(number).name)
+
+
+class Job:
+    """A command with a limit. Its output goes to files: a pipe could wait for a process that hangs."""
+
+    def __init__(self, name, command, most, folder=None):
+        self.name, self.command, self.most, self.folder = name, command, most, folder
+
+    def start(self, environment):
+        path = os.path.join(WORK, "output", re.sub(r"[^A-Za-z0-9_.-]", "-", self.name))
+        self.files = [path + ".out", path + ".err"]
+        self.began = time.monotonic()
+        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
+            try:
+                self.process = subprocess.Popen(self.command, env=environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
+                                                stderr=err, start_new_session=True)
+            except OSError as error:
+                err.write(str(error).encode())
+                self.process = None
+
+    def poll(self):
+        return 127 if self.process is None else self.process.poll()
+
+    def result(self, state, code):
+        output, errors = [open(file, errors="replace").read() for file in self.files]
+        return {"state": state, "status": code, "seconds": round(time.monotonic() - self.began, 1), "command": " ".join(self.command),
+                "output": output, "errors": errors}
+
+
+def end(jobs, grace):
+    """Asks first: what has figures prints them. A process that the driver does not let go is left behind."""
+    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 3)):
+        until = time.monotonic() + seconds
+        for job in jobs:
+            if job.poll() is None:
+                try:
+                    os.killpg(job.process.pid, number)
+                except ProcessLookupError:
+                    pass
+        while time.monotonic() < until and any(job.poll() is None for job in jobs):
+            time.sleep(0.05)
+
+
+def state_of(code):
+    return {0: "ok", 77: "skipped"}.get(code, "crashed" if code < 0 or code > 128 else "failed")
+
+
+def run(jobs, seconds, environment, done, parallel=1):
+    """Runs jobs side by side; done(job, result) hears of each that ended or took its limit. False if time ran out before."""
+    until, waiting, running = time.monotonic() + seconds, list(jobs), []
+    try:
+        while (waiting or running) and time.monotonic() < until:
+            while waiting and len(running) < parallel:
+                running.append(waiting.pop(0))
+                running[-1].start(environment)
+            for job in list(running):
+                code = job.poll()
+                if code is None and time.monotonic() > job.began + job.most:
+                    end([job], 3)
+                    done(job, job.result("hung", job.poll()))
+                elif code is not None:
+                    done(job, job.result(state_of(code), code))
+                else:
+                    continue
+                running.remove(job)
+            time.sleep(0.02)
+        return not waiting and not running
+    finally:
+        end(running, 2)
+        for job in running:
+            done(job, job.result("cut", job.poll()))
+
+
+def missing_libraries():
+    """A folder with those of the pack's libraries that this machine lacks: drivers need the machine's own of the others."""
+    folder = os.path.join(WORK, "lib")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for name in sorted(os.listdir(os.path.join(HERE, "lib"))):
+        try:
+            library = ctypes.CDLL(name)
+            # A function that came with the C++ library of GCC 12, which the programs are linked with.
+            if name != "libstdc++.so.6" or hasattr(library, "_ZSt21__glibcxx_assert_failPKciS0_S0_"):
+                continue
+        except OSError:
+            pass
+        os.symlink(os.path.join(HERE, "lib", name), os.path.join(folder, name))
+    return folder
+
+
+def manifests():
+    """Manifests of Vulkan drivers that the loader does not look for: beside the libraries' folders, or made for a driver's library."""
+    folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    folders += ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"]
+    libraries = []
+    for folder in folders:
+        for share in (os.path.join(folder, "..", "share"), os.path.join(folder, "..", "..", "share")):
+            icd = os.path.join(share, "vulkan", "icd.d")
+            for name in sorted(os.listdir(icd)) if os.path.isdir(icd) else []:
+                yield os.path.realpath(os.path.join(icd, name))
+        for name in sorted(os.listdir(folder), reverse=True) if os.path.isdir(folder) else []:
+            if re.fullmatch(r"lib(GLX_nvidia\.so\.0|EGL_nvidia\.so\.0|vulkan_\w+\.so)", name):
+                libraries.append(os.path.join(folder, name))
+    for number, library in enumerate(libraries):
+        path = os.path.join(WORK, f"driver-{number}.json")
+        with open(path, "w") as file:
+            json.dump({"file_format_version": "1.0.0", "ICD": {"library_path": library, "api_version": "1.3.0"}}, file)
+        yield path
+
+
+class Report:
+    def __init__(self, options):
+        self.options = options
+        self.began = time.monotonic()
+        self.seconds = options.minutes * 60 - 5  # for the last page, and for ending what runs
+        self.state = {"schema": 1, "parts": {}}
+        self.makers = []
+        if options.resume:
+            with open(options.resume) as file:
+                self.state = json.load(file)
+        self.parts = self.state["parts"]
+        lib = missing_libraries()
+        self.environment = os.environ | {
+            "LD_LIBRARY_PATH": ":".join(filter(None, [lib, os.environ.get("LD_LIBRARY_PATH")])), "XDG_CACHE_HOME": os.path.join(WORK, "cache"),
+            "PUMICE_TEST_NO_VALIDATION": "1", "PUMICE_TEST_FOLDER": HERE}
+        self.state["libraries"] = sorted(os.listdir(lib))
+        self.device = ["--device", options.device] if options.device else []
+
+    def left(self):
+        return self.began + self.seconds - time.monotonic()
+
+    def save(self):
+        for name, text in (("report.json", json.dumps(self.state, indent=1)), ("report.html", page.html(self.state))):
+            path = os.path.join(self.options.out, name)
+            with open(path + ".new", "w") as file:
+                file.write(text)
+            os.replace(path + ".new", path)
+
+    def keep(self, name, result):
+        self.parts[name] = result
+        self.save()
+        lines = (result.get("output", "") + result.get("errors", "")).strip().splitlines()
+        said = result["summary"] if "summary" in result else lines[-1] if lines else ""
+        print(f"{time.monotonic() - self.began:6.1f} s  {name}: {result['state']}, {result['seconds']} s  {said[:120]}", flush=True)
+
+    def command(self, name, command, most, share, folder=None, parse=None, environment=None):
+        """A part that is one command. Where the budget gave it less than `most` seconds, it is tried again while there is time."""
+        if self.parts.get(name, {}).get("state") in ENDED:
+            return
+        seconds = min(most, share * self.seconds, self.left()) if self.first else min(most, self.left())
+        if seconds < 2:
+            return
+
+        def done(job, result):
+            if parse:
+                try:
+                    result.update(parse(result))
+                except (ValueError, KeyError, IndexError) as error:
+                    result["unread"] = str(error)
+            self.keep(name, result)
+
+        run([Job(name, command, most, folder)], seconds + 0.5, environment or self.environment, done)
+
+    def tests(self, name, chosen, most, share):
+        """A part of many test cases: of `chosen`, pairs of a program and whether a source file belongs here."""
+        part = self.parts.setdefault(name, {"state": "cut", "seconds": 0, "jobs": {}, "cut": []})
+        if part["state"] in ENDED or self.left() < 2:
+            return
+        jobs, began = [], time.monotonic()
+        for program, wanted in chosen:
+            jobs += self.test_jobs(program, wanted, most)
+        seconds = min(share * self.seconds, self.left()) if self.first else self.left()
+        if seconds < 2:
+            return
+        waiting = [job for job in jobs if job.name not in part["jobs"]]
+        waiting.sort(key=lambda job: job.name in part["cut"])  # or one that takes long would be begun again and again
+
+        def done(job, result):
+            if result["state"] == "cut":
+                part["cut"].append(job.name)
+                return
+            text = result.pop("output") + result.pop("errors")
+            if result["state"] not in ("ok", "skipped"):
+                result["output"] = text if len(text) < KEPT else text[:KEPT // 2] + "\n...\n" + text[-KEPT // 2:]
+            else:
+                del result["command"]
+            part["jobs"][job.name] = result
+
+        try:
+            run(waiting, seconds, self.environment, done, parallel=min(14, os.cpu_count()))
+        finally:
+            bad = [job for job, result in part["jobs"].items() if result["state"] not in ("ok", "skipped")]
+            if jobs and len(part["jobs"]) >= len(jobs):
+                part["state"] = "failed" if bad else "ok"
+            part["seconds"] = round(part["seconds"] + time.monotonic() - began, 1)
+            part["summary"] = f"{len(part['jobs'])} of {len(jobs)} groups of tests ran, {len(bad)} not right: {', '.join(bad)}"
+            self.keep(name, part)
+
+    def test_jobs(self, program, wanted, most):
+        """Three test cases a process: a hang or a crash costs no more, and a driver's start is not paid for each."""
+        path = os.path.join(HERE, program)
+        listed = subprocess.run([path, "--list-test-cases", "--reporters=xml", "--test-suite-exclude=long"], env=self.environment,
+                                capture_output=True, timeout=20)
+        files = {}
+        for case in ElementTree.fromstring(listed.stdout).iter("TestCase"):
+            if wanted(case.get("filename")):
+                files.setdefault(case.get("filename"), []).append(case.get("name"))
+        jobs = []
+        for file, names in sorted(files.items(), key=lambda item: -len(item[1])):  # the long ones first
+            title = program[5:] + "." + os.path.basename(file).replace("_test.cpp", "")
+            for at in range(0, len(names), 3):
+                cases = ",".join(each.replace("\\", "?").replace(",", "?") for each in names[at:at + 3])  # a comma would begin another
+                jobs.append(Job(f"{title}.{at // 3}", [path, f"--source-file=*/{os.path.basename(file)}", f"--test-case={cases}",
+                                                       "--test-suite-exclude=long"], most))
+        return jobs
+
+    def devices(self):
+        """Finds the driver: as the machine has it, or by manifests that lie elsewhere. A processor's driver only if there is no other."""
+        found = None
+        for manifest in [None, *manifests()]:
+            if self.left() < 2 or time.monotonic() - self.began > 60:
+                break
+            changed = {"VK_DRIVER_FILES": manifest, "VK_ICD_FILENAMES": manifest} if manifest else {}  # the second name is of older loaders
+            results = []
+            job = Job("devices", [PUMICE, "devices", "--json", *self.device], 20)
+            run([job], 21, self.environment | changed, lambda job, result: results.append(result))
+            result = results[-1]
+            try:
+                listed = json.loads(result["output"])
+                device = listed["devices"][listed["chosen"]]
+            except (ValueError, KeyError, IndexError, TypeError):
+                device = None
+            if found is None or (device and not found[2]) or (device and device["type"] != "CPU"):
+                found = result, changed, device
+            if device and device["type"] != "CPU":
+                break
+        result, changed, device = found
+        self.environment |= changed
+        result["driver_files"] = changed.get("VK_DRIVER_FILES", os.environ.get("VK_DRIVER_FILES", ""))
+        self.state["device"] = device
+        self.state["version"] = subprocess.run([PUMICE, "--version"], env=self.environment, capture_output=True, text=True).stdout.strip()
+        self.state["date"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        self.state["machine"] = machine()
+        result["summary"] = f"{device['name']}, {device['driver']} {device['driver_version']}" if device else "no Vulkan device"
+        if not device:
+            result["state"] = "failed"
+        self.keep("devices", result)
+        return device
+
+    def make_models(self, device):
+        """Begins to write the models that fit into the device; returns their names and paths."""
+        models = [(os.path.splitext(os.path.basename(path))[0], os.path.abspath(path)) for path in self.options.model]
+        wanted = ["tiny"] if device["type"] == "CPU" else ["8b-q4", "1b-f16"]
+        sizes = {"8b-q4": 5.0e9, "1b-f16": 2.5e9, "tiny": 5e6}
+        command = []
+        for model in wanted:
+            if sizes[model] * 1.3 + 1e9 > device["memory_bytes"] and model != "tiny":
+                continue
+            path = self.room(model, sizes[model])
+            if path:
+                models.append((model, path))
+                if not os.path.exists(path):
+                    command.append((model, path))
+        for model, path in command:
+            job = Job("make-" + model, [sys.executable, os.path.join(HERE, "random_gguf.py"), model, path], 300)
+            job.start(os.environ)
+            self.makers.append(job)
+        return models
+
+    def room(self, model, size):
+        self.folders = ["/dev/shm/pumice-gpu", os.path.join(WORK, "models")]
+        for folder in self.folders:
+            base = os.path.dirname(folder)
+            memory = int(re.search(r"MemAvailable:\s+(\d+)", open("/proc/meminfo").read())[1]) * 1024
+            if os.path.isdir(base) and os.access(base, os.W_OK) and shutil.disk_usage(base).free > size * 1.7 and memory > size * 2.5:
+                os.makedirs(folder, exist_ok=True)
+                return os.path.join(folder, model + ".gguf")
+        return None
+
+    def made(self, path):
+        while self.left() > 10 and not os.path.exists(path) and any(job.poll() is None for job in self.makers):
+            time.sleep(0.1)
+        return os.path.exists(path)
+
+    def speed(self, model, path, device):
+        cpu = device["type"] == "CPU"
+        sizes = ["-p", "64", "-n", "16", "-d", "0"] if cpu else ["-p", "512", "-n", "64", "-d", "0,4096"]
+        self.command(f"speed {model}", [PUMICE, "bench", path, *self.device, "--chunk", "512", *sizes, *([] if cpu else ["--context", "8192"]),
+                                        "-r", "3", "-w", "3", "-o", "json", "--profile"], 90, 0.25, parse=bench_result)
+        peer = os.path.join(HERE, "peer")
+        if not os.path.isdir(peer):
+            return
+        # By its own C library, from the folder of its backends, where it looks for them. A driver for processors it uses only if told to.
+        libraries = ":".join([os.path.join(peer, "lib"), os.path.join(peer, "backends"), self.environment["LD_LIBRARY_PATH"]])
+        command = [os.path.join(peer, "lib", "ld-linux-x86-64.so.2"), "--library-path", libraries, os.path.join(peer, "llama-bench.bin"), "-m",
+                   path, *sizes, "-ub", "512", "-r", "6", "-ngl", "99", "-fa", "1", "-o", "jsonl"]
+        self.command(f"llama.cpp {model}", command, 120, 0.3, folder=os.path.join(peer, "backends"),
+                     parse=lambda result: peer_result(result, device),
+                     environment=self.environment | {"GGML_VK_VISIBLE_DEVICES": str(device["index"])})
+
+    def round(self, device, models):
+        self.command("story", [PUMICE, "run", STORIES, "Once upon a time", "-n", "40", "--temp", "0", "--no-tune", "--no-cache", "--verbose",
+                               *self.device], 60, 0.2)
+        matrices = lambda file: file.endswith(MATRICES)
+        safe = lambda file: not matrices(file)
+        self.tests("kernels", [("test_kernel", safe), ("test_gpu", safe)], 90, 0.35)
+        self.command("doctor", [PUMICE, "doctor", "--quick", *self.device], 120, 0.12, parse=doctor_result)
+        if device["features"]["cooperative_matrix"]:
+            self.tests("matrices", [("test_kernel", matrices)], 60, 0.12)
+        for model, path in models:
+            if self.made(path):
+                self.speed(model, path, device)
+        for model, path in models:
+            if os.path.exists(path):
+                self.command(f"plan {model}", [PUMICE, "inspect", path, "--plan", "--measure", "--context", "4096", *self.device], 60, 0.15)
+        self.tests("models", [("test_model", safe)], 90, 0.3)
+        self.tests("commands", [("test_command", safe), ("test_embed", safe)], 90, 0.3)
+
+    def all(self):
+        device = self.devices()
+        if not device:
+            return
+        models = self.make_models(device)
+        self.first = True  # each part has its share of the time; then what is unfinished has the rest
+        self.round(device, models)
+        self.first = False
+        self.round(device, models)
+
+
+def machine():
+    def said(command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+
+    model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
+    return {"system": " ".join(os.uname()[i] for i in (0, 2, 4)), "c_library": " ".join(os.confstr("CS_GNU_LIBC_VERSION").split()),
+            "processor": model[1] if model else "", "processors": os.cpu_count(), "nvidia-smi": said(["nvidia-smi"])}
+
+
+def bench_result(result):
+    """The report, then the tables of --profile."""
+    report, at = json.JSONDecoder().raw_decode(result["output"])
+    speeds = {each["test"]: each["median_tokens_per_second"] for each in report["results"]}
+    for each in report["results"]:
+        for sample in each.get("samples", []):
+            sample.pop("token_seconds", None)
+    return {"report": report, "output": result["output"][at:].strip(), "speeds": speeds,
+            "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
+
+
+def peer_result(result, device):
+    """The last three samples of six: the ones before warm it up, as Pumice's own. What ran elsewhere is no figure."""
+    lines = [json.loads(line) for line in result["output"].splitlines() if line.startswith("{") and line.endswith("}")]
+    speeds = {}
+    for line in lines:
+        gpu = line["gpu_info"].strip()
+        if "Vulkan" not in line["backends"] or not gpu or not (device["name"].startswith(gpu) or gpu.startswith(device["name"])):
+            return {"state": "failed", "refused": f"llama.cpp ran on '{gpu}' by '{line['backends']}'", "lines": lines,
+                    "summary": f"refused: it ran on '{gpu}' by '{line['backends']}'"}
+        test = (f"pp{line['n_prompt']}" if line["n_prompt"] else f"tg{line['n_gen']}") + (f" @ d{line['n_depth']}" if line["n_depth"] else "")
+        speeds[test] = statistics.median(line["samples_ts"][3:])
+    return {"lines": lines, "output": "", "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
+
+
+def doctor_result(result):
+    verdicts = [{"state": line[:6].strip(), "what": line[6:29].strip(), "text": line[29:].strip()}
+                for line in result["output"].splitlines()[1:] if re.match(r"[a-zA-Z]+ ", line) and len(line) > 29]
+    bad = [each["what"] for each in verdicts if each["state"] not in ("ok", "skip")]
+    return {"verdicts": verdicts, "summary": f"{len(verdicts)} verdicts, {len(bad)} not right: {', '.join(bad)}"}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10, help="for everything (10)")
+    parser.add_argument("--out", default="report", help="the folder for report.json and report.html (report)")
+    parser.add_argument("--resume", nargs="?", const="", metavar="JSON", help="go on with this report (OUT/report.json)")
+    parser.add_argument("--device", help="Vulkan device: index or part of its name; the test programs take the best")
+    parser.add_argument("--model", action="append", default=[], help="also measure this GGUF file")
+    options = parser.parse_args()
+    if options.resume == "":
+        options.resume = os.path.join(options.out, "report.json")
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, stop)
+    os.makedirs(options.out, exist_ok=True)
+    os.makedirs(os.path.join(WORK, "output"), exist_ok=True)
+    report = Report(options)
+    try:
+        report.all()
+    except Stopped as why:
+        report.state["stopped"] = str(why)
+    finally:
+        end(report.makers, 0)
+        shutil.rmtree("/dev/shm/pumice-gpu", ignore_errors=True)
+        shutil.rmtree(os.path.join(WORK, "models"), ignore_errors=True)
+        report.save()
+    print(page.table(report.state))
+    unfinished = [name for name, part in report.parts.items() if part["state"] == "cut"]
+    print(f"wrote {options.out}/report.html and report.json" + (f"; unfinished: {', '.join(unfinished)}" if unfinished else ""))
+
+
+main()
