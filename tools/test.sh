@@ -7,13 +7,13 @@
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
 # PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: sanitizers (with fuzzing: fourteen minutes), threads (ThreadSanitizer:
 # eight), long (tests that take minutes each, and on the second driver what commands and the C interface do: fifteen), swiftshader,
-# compilers, debian-13 (each as long as the first ones again).
+# compilers, debian-13 (each as long as the first ones again), gpu-report (five).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 short=yes rest= count=3
 case ${1:-} in
---all) rest=yes count=10; shift ;;
---rest) short= rest=yes count=9; shift ;;
+--all) rest=yes count=11; shift ;;
+--rest) short= rest=yes count=10; shift ;;
 esac
 mkdir -p build/logs
 
@@ -109,6 +109,7 @@ in_time() {  # [PHASE]
   if in_time; then ./tools/second_driver.sh --prepare; fi
   if wanted compilers; then ./tools/compilers.sh --prepare; fi
   if wanted debian-13; then ./tools/debian_13.sh --prepare; fi
+  if wanted gpu-report; then ./tools/gpu_dry_run.sh --prepare; fi
 } >build/logs/roots.log 2>&1 </dev/null &
 roots=$!
 
@@ -143,6 +144,8 @@ if [ $# -eq 0 ] && in_time compilers; then
   ./tools/compilers.sh --types "F16 Q4_K Q6_K" intel:bmg amd:navi31 nvidia:0x172 qcom:740 >build/logs/compilers.log 2>&1 ||
     { status=1; grep FAILED build/logs/compilers.log >&2; }
 fi
+phase "the report of a GPU, without one"
+if [ $# -eq 0 ] && in_time gpu-report; then ./tools/gpu_dry_run.sh || status=1; fi
 phase "the README's commands on Debian 13"
 if in_time debian-13; then ./tools/debian_13.sh || status=1; fi
 exit $status

@@ -31,6 +31,10 @@ def text(value):
     return markup.escape(str(value))
 
 
+def anchor(name):
+    return name.replace(" ", "-")
+
+
 def cells(values, tag="td"):
     return "<tr>" + "".join(f"<{tag}>{text(value)}" for value in values) + "</tr>"
 
@@ -44,7 +48,7 @@ def folded(title, body):
 
 
 def section(name, part):
-    parts = [f'<h2 id="{text(name)}">{text(name)}: {marked(part["state"])}, {part["seconds"]} s</h2>']
+    parts = [f'<h2 id="{anchor(name)}">{text(name)}: {marked(part["state"])}, {part["seconds"]} s</h2>']
     if "command" in part:
         parts.append(f"<p><code>{text(part['command'])}</code></p>")
     if part.get("summary"):
@@ -65,7 +69,7 @@ def html(state):
     lines += [cells(row) for row in rows(state)]
     lines += ["</table><h2>Parts</h2><table>"]
     for name, part in state["parts"].items():
-        lines.append(f'<tr><td><a href="#{text(name)}">{text(name)}</a><td>{marked(part["state"])}<td>{part["seconds"]} s'
+        lines.append(f'<tr><td><a href="#{anchor(name)}">{text(name)}</a><td>{marked(part["state"])}<td>{part["seconds"]} s'
                      f'<td>{text(part.get("summary", ""))}</tr>')
     lines.append("</table><h2>Machine</h2><table>")
     lines += [cells([name, value]) for name, value in machine.items() if name != "nvidia-smi"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a llama with random weights as GGUF, for measuring: its numbers have the sizes of a trained model's, its texts mean nothing.
+"""Writes llamas with random weights as GGUF, for measuring: their numbers have the sizes of a trained model's, their texts mean nothing.
 
-    random_gguf.py 8b-q4|1b-f16|tiny FILE.gguf
+    random_gguf.py [8b-q4|1b-f16|tiny FILE.gguf]...
 """
 
 import os
@@ -112,4 +112,5 @@ def write(path, model):
 
 
 if __name__ == "__main__":
-    write(sys.argv[2], sys.argv[1])
+    for model, path in zip(sys.argv[1::2], sys.argv[2::2]):
+        write(path, model)

@@ -22,12 +22,13 @@ import time
 from xml.etree import ElementTree
 
 import page
-import random_gguf
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = os.path.join(HERE, "work")
 PUMICE = os.path.join(HERE, "pumice")
 STORIES = os.path.join(HERE, "models", "pretrained", "stories-2m.gguf")
+SHARED = f"/dev/shm/pumice-gpu-{os.getuid()}"
+SIZES = {"8b-q4": 5.0e9, "1b-f16": 2.5e9}  # of random_gguf.py's models
 MATRICES = "_cm_test.cpp"  # the files of tests of cooperative matrices, whose drivers fail most
 KEPT = 6000  # characters of what a failed test printed
 ENDED = ("ok", "failed", "crashed", "hung", "skipped")  # the others are tried again while there is time
@@ -111,7 +112,7 @@ def run(jobs, seconds, environment, done, parallel=1):
     finally:
         end(running, 2)
         for job in running:
-            done(job, job.result("cut", job.poll()))
+            done(job, job.result("unfinished", job.poll()))
 
 
 def missing_libraries():
@@ -157,10 +158,11 @@ class Report:
         self.began = time.monotonic()
         self.seconds = options.minutes * 60 - 5  # for the last page, and for ending what runs
         self.state = {"schema": 1, "parts": {}}
-        self.makers = []
+        self.maker = None
         if options.resume:
             with open(options.resume) as file:
                 self.state = json.load(file)
+            self.state.pop("stopped", None)
         self.parts = self.state["parts"]
         lib = missing_libraries()
         self.environment = os.environ | {
@@ -186,12 +188,17 @@ class Report:
         said = result["summary"] if "summary" in result else lines[-1] if lines else ""
         print(f"{time.monotonic() - self.began:6.1f} s  {name}: {result['state']}, {result['seconds']} s  {said[:120]}", flush=True)
 
+    def ask(self, command, seconds):
+        """What a command prints; nothing if it does not end in time."""
+        results = []
+        run([Job("question", command, seconds)], seconds + 1, self.environment, lambda job, result: results.append(result))
+        return results[0]["output"]
+
     def command(self, name, command, most, share, folder=None, parse=None, environment=None):
         """A part that is one command. Where the budget gave it less than `most` seconds, it is tried again while there is time."""
-        if self.parts.get(name, {}).get("state") in ENDED:
-            return
-        seconds = min(most, share * self.seconds, self.left()) if self.first else min(most, self.left())
-        if seconds < 2:
+        before = self.parts.get(name, {"state": "unfinished", "seconds": 1})
+        seconds = min(most, share * self.seconds if self.first else most, self.left())
+        if before["state"] in ENDED or seconds <= before["seconds"]:
             return
 
         def done(job, result):
@@ -206,7 +213,7 @@ class Report:
 
     def tests(self, name, chosen, most, share):
         """A part of many test cases: of `chosen`, pairs of a program and whether a source file belongs here."""
-        part = self.parts.setdefault(name, {"state": "cut", "seconds": 0, "jobs": {}, "cut": []})
+        part = self.parts.setdefault(name, {"state": "unfinished", "seconds": 0, "jobs": {}, "later": []})
         if part["state"] in ENDED or self.left() < 2:
             return
         jobs, began = [], time.monotonic()
@@ -216,11 +223,12 @@ class Report:
         if seconds < 2:
             return
         waiting = [job for job in jobs if job.name not in part["jobs"]]
-        waiting.sort(key=lambda job: job.name in part["cut"])  # or one that takes long would be begun again and again
+        # Some of each file before the rest of any. What was ended comes last, or it would be begun again and again.
+        waiting.sort(key=lambda job: (job.name in part["later"], int(job.name.rpartition(".")[2])))
 
         def done(job, result):
-            if result["state"] == "cut":
-                part["cut"].append(job.name)
+            if result["state"] == "unfinished":
+                part["later"].append(job.name)
                 return
             text = result.pop("output") + result.pop("errors")
             if result["state"] not in ("ok", "skipped"):
@@ -242,14 +250,13 @@ class Report:
     def test_jobs(self, program, wanted, most):
         """Three test cases a process: a hang or a crash costs no more, and a driver's start is not paid for each."""
         path = os.path.join(HERE, program)
-        listed = subprocess.run([path, "--list-test-cases", "--reporters=xml", "--test-suite-exclude=long"], env=self.environment,
-                                capture_output=True, timeout=20)
+        listed = self.ask([path, "--list-test-cases", "--reporters=xml", "--test-suite-exclude=long"], 10)
         files = {}
-        for case in ElementTree.fromstring(listed.stdout).iter("TestCase"):
+        for case in ElementTree.fromstring(listed or "<none/>").iter("TestCase"):
             if wanted(case.get("filename")):
                 files.setdefault(case.get("filename"), []).append(case.get("name"))
-        jobs = []
-        for file, names in sorted(files.items(), key=lambda item: -len(item[1])):  # the long ones first
+        jobs = [] if files else [Job(program[5:] + ".list.0", [path, "--list-test-cases"], 10)]  # says why it has none
+        for file, names in files.items():
             title = program[5:] + "." + os.path.basename(file).replace("_test.cpp", "")
             for at in range(0, len(names), 3):
                 cases = ",".join(each.replace("\\", "?").replace(",", "?") for each in names[at:at + 3])  # a comma would begin another
@@ -280,48 +287,43 @@ class Report:
         result, changed, device = found
         self.environment |= changed
         result["driver_files"] = changed.get("VK_DRIVER_FILES", os.environ.get("VK_DRIVER_FILES", ""))
+        if self.state.setdefault("device", device) != device:  # what was resumed is of another one
+            self.parts.clear()
         self.state["device"] = device
-        self.state["version"] = subprocess.run([PUMICE, "--version"], env=self.environment, capture_output=True, text=True).stdout.strip()
+        self.state["version"] = ", ".join(self.ask([PUMICE, "--version"], 10).split("\n")[:2])
         self.state["date"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-        self.state["machine"] = machine()
+        self.state["machine"] = machine() | {"nvidia-smi": self.ask(["nvidia-smi"], 10)}
         result["summary"] = f"{device['name']}, {device['driver']} {device['driver_version']}" if device else "no Vulkan device"
+        if changed:
+            result["summary"] += f", by {changed['VK_DRIVER_FILES']}"
         if not device:
             result["state"] = "failed"
         self.keep("devices", result)
         return device
 
     def make_models(self, device):
-        """Begins to write the models that fit into the device; returns their names and paths."""
-        models = [(os.path.splitext(os.path.basename(path))[0], os.path.abspath(path)) for path in self.options.model]
-        wanted = ["tiny"] if device["type"] == "CPU" else ["8b-q4", "1b-f16"]
-        sizes = {"8b-q4": 5.0e9, "1b-f16": 2.5e9, "tiny": 5e6}
-        command = []
-        for model in wanted:
-            if sizes[model] * 1.3 + 1e9 > device["memory_bytes"] and model != "tiny":
-                continue
-            path = self.room(model, sizes[model])
-            if path:
-                models.append((model, path))
-                if not os.path.exists(path):
-                    command.append((model, path))
-        for model, path in command:
-            job = Job("make-" + model, [sys.executable, os.path.join(HERE, "random_gguf.py"), model, path], 300)
-            job.start(os.environ)
-            self.makers.append(job)
-        return models
+        """Begins to write the models that fit; returns their names and paths."""
+        wanted = [model for model in SIZES if SIZES[model] * 1.3 + 1e9 < device["memory_bytes"]] if device["type"] != "CPU" else ["tiny"]
+        while wanted and not (folder := self.room(sum(SIZES.get(model, 0) for model in wanted))):
+            wanted.pop(0)
+        made = [(model, os.path.join(folder, model + ".gguf")) for model in wanted]
+        if made:
+            self.maker = Job("models", [sys.executable, os.path.join(HERE, "random_gguf.py"), *(word for pair in made for word in pair)], 600)
+            self.maker.start(os.environ)
+        return made + [(os.path.splitext(os.path.basename(path))[0], os.path.abspath(path)) for path in self.options.model]
 
-    def room(self, model, size):
-        self.folders = ["/dev/shm/pumice-gpu", os.path.join(WORK, "models")]
-        for folder in self.folders:
+    def room(self, size):
+        """A folder for files of `size` bytes: in memory, where programs load them faster, or beside this one."""
+        memory = int(re.search(r"MemAvailable:\s+(\d+)", open("/proc/meminfo").read())[1]) * 1024
+        for folder, enough in ((SHARED, memory > size * 2 + 4e9), (os.path.join(WORK, "models"), True)):
             base = os.path.dirname(folder)
-            memory = int(re.search(r"MemAvailable:\s+(\d+)", open("/proc/meminfo").read())[1]) * 1024
-            if os.path.isdir(base) and os.access(base, os.W_OK) and shutil.disk_usage(base).free > size * 1.7 and memory > size * 2.5:
+            if enough and os.path.isdir(base) and os.access(base, os.W_OK) and shutil.disk_usage(base).free > size * 1.1 + 1e9:
                 os.makedirs(folder, exist_ok=True)
-                return os.path.join(folder, model + ".gguf")
+                return folder
         return None
 
     def made(self, path):
-        while self.left() > 10 and not os.path.exists(path) and any(job.poll() is None for job in self.makers):
+        while self.left() > 10 and not os.path.exists(path) and self.maker and self.maker.poll() is None:
             time.sleep(0.1)
         return os.path.exists(path)
 
@@ -342,11 +344,11 @@ class Report:
                      environment=self.environment | {"GGML_VK_VISIBLE_DEVICES": str(device["index"])})
 
     def round(self, device, models):
-        self.command("story", [PUMICE, "run", STORIES, "Once upon a time", "-n", "40", "--temp", "0", "--no-tune", "--no-cache", "--verbose",
-                               *self.device], 60, 0.2)
+        self.command("story", [PUMICE, "generate", STORIES, "--prompt", "Once upon a time", "-n", "60", "--temp", "0", "--no-tune", "--no-cache",
+                               "--json", "--verbose", *self.device], 60, 0.2, parse=story_result)
         matrices = lambda file: file.endswith(MATRICES)
         safe = lambda file: not matrices(file)
-        self.tests("kernels", [("test_kernel", safe), ("test_gpu", safe)], 90, 0.35)
+        self.tests("kernels", [("test_gpu", safe), ("test_kernel", safe)], 90, 0.35)
         self.command("doctor", [PUMICE, "doctor", "--quick", *self.device], 120, 0.12, parse=doctor_result)
         if device["features"]["cooperative_matrix"]:
             self.tests("matrices", [("test_kernel", matrices)], 60, 0.12)
@@ -371,15 +373,16 @@ class Report:
 
 
 def machine():
-    def said(command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-
     model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
-    return {"system": " ".join(os.uname()[i] for i in (0, 2, 4)), "c_library": " ".join(os.confstr("CS_GNU_LIBC_VERSION").split()),
-            "processor": model[1] if model else "", "processors": os.cpu_count(), "nvidia-smi": said(["nvidia-smi"])}
+    return {"system": " ".join(os.uname()[i] for i in (0, 2, 4)), "c_library": os.confstr("CS_GNU_LIBC_VERSION"),
+            "processor": model[1] if model else "", "processors": os.cpu_count()}
+
+
+def story_result(result):
+    """No token of it is chosen by a hair: every device has to give the same."""
+    with open(STORIES.replace(".gguf", ".expected.json")) as file:
+        right = json.loads(result["output"])["ids"] == json.load(file)["ids"]
+    return {"state": result["state"] if right else "failed", "summary": json.loads(result["output"])["text"]}
 
 
 def bench_result(result):
@@ -434,12 +437,13 @@ def main():
     except Stopped as why:
         report.state["stopped"] = str(why)
     finally:
-        end(report.makers, 0)
-        shutil.rmtree("/dev/shm/pumice-gpu", ignore_errors=True)
+        if report.maker:
+            end([report.maker], 0)
+        shutil.rmtree(SHARED, ignore_errors=True)
         shutil.rmtree(os.path.join(WORK, "models"), ignore_errors=True)
         report.save()
     print(page.table(report.state))
-    unfinished = [name for name, part in report.parts.items() if part["state"] == "cut"]
+    unfinished = [name for name, part in report.parts.items() if part["state"] == "unfinished"]
     print(f"wrote {options.out}/report.html and report.json" + (f"; unfinished: {', '.join(unfinished)}" if unfinished else ""))
 
 
