@@ -9,22 +9,20 @@ and each has a limit: what hangs costs its part.
 """
 
 import argparse
-import ctypes
 import json
 import os
 import re
 import shutil
 import signal
-import statistics
-import subprocess
 import sys
 import time
 from xml.etree import ElementTree
 
 import page
+from driver import manifests, missing_libraries
+from jobs import HERE, WORK, Job, end, run
+from results import bench_result, doctor_result, peer_result, story_result
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-WORK = os.path.join(HERE, "work")
 PUMICE = os.path.join(HERE, "pumice")
 STORIES = os.path.join(HERE, "models", "pretrained", "stories-2m.gguf")
 SHARED = f"/dev/shm/pumice-gpu-{os.getuid()}"
@@ -42,114 +40,6 @@ def stop(number, frame):
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     raise Stopped(signal.Signals(number).name)
-
-
-class Job:
-    """A command with a limit. Its output goes to files: a pipe could wait for a process that hangs."""
-
-    def __init__(self, name, command, most, folder=None):
-        self.name, self.command, self.most, self.folder = name, command, most, folder
-
-    def start(self, environment):
-        path = os.path.join(WORK, "output", re.sub(r"[^A-Za-z0-9_.-]", "-", self.name))
-        self.files = [path + ".out", path + ".err"]
-        self.began = time.monotonic()
-        with open(self.files[0], "wb") as out, open(self.files[1], "wb") as err:
-            try:
-                self.process = subprocess.Popen(self.command, env=environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
-                                                stderr=err, start_new_session=True)
-            except OSError as error:
-                err.write(str(error).encode())
-                self.process = None
-
-    def poll(self):
-        return 127 if self.process is None else self.process.poll()
-
-    def result(self, state, code):
-        output, errors = [open(file, errors="replace").read() for file in self.files]
-        return {"state": state, "status": code, "seconds": round(time.monotonic() - self.began, 1), "command": " ".join(self.command),
-                "output": output, "errors": errors}
-
-
-def end(jobs, grace):
-    """Asks first: what has figures prints them. A process that the driver does not let go is left behind."""
-    for number, seconds in ((signal.SIGTERM, grace), (signal.SIGKILL, 3)):
-        until = time.monotonic() + seconds
-        for job in jobs:
-            if job.poll() is None:
-                try:
-                    os.killpg(job.process.pid, number)
-                except ProcessLookupError:
-                    pass
-        while time.monotonic() < until and any(job.poll() is None for job in jobs):
-            time.sleep(0.05)
-
-
-def state_of(code):
-    return {0: "ok", 77: "skipped"}.get(code, "crashed" if code < 0 or code > 128 else "failed")
-
-
-def run(jobs, seconds, environment, done, parallel=1):
-    """Runs jobs side by side; done(job, result) hears of each that ended or took its limit. False if time ran out before."""
-    until, waiting, running = time.monotonic() + seconds, list(jobs), []
-    try:
-        while (waiting or running) and time.monotonic() < until:
-            while waiting and len(running) < parallel:
-                running.append(waiting.pop(0))
-                running[-1].start(environment)
-            for job in list(running):
-                code = job.poll()
-                if code is None and time.monotonic() > job.began + job.most:
-                    end([job], 3)
-                    done(job, job.result("hung", job.poll()))
-                elif code is not None:
-                    done(job, job.result(state_of(code), code))
-                else:
-                    continue
-                running.remove(job)
-            time.sleep(0.02)
-        return not waiting and not running
-    finally:
-        end(running, 2)
-        for job in running:
-            done(job, job.result("unfinished", job.poll()))
-
-
-def missing_libraries():
-    """A folder with those of the pack's libraries that this machine lacks: drivers need the machine's own of the others."""
-    folder = os.path.join(WORK, "lib")
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
-    for name in sorted(os.listdir(os.path.join(HERE, "lib"))):
-        try:
-            library = ctypes.CDLL(name)
-            # A function that came with the C++ library of GCC 12, which the programs are linked with.
-            if name != "libstdc++.so.6" or hasattr(library, "_ZSt21__glibcxx_assert_failPKciS0_S0_"):
-                continue
-        except OSError:
-            pass
-        os.symlink(os.path.join(HERE, "lib", name), os.path.join(folder, name))
-    return folder
-
-
-def manifests():
-    """Manifests of Vulkan drivers that the loader does not look for: beside the libraries' folders, or made for a driver's library."""
-    folders = [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
-    folders += ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64"]
-    libraries = []
-    for folder in folders:
-        for share in (os.path.join(folder, "..", "share"), os.path.join(folder, "..", "..", "share")):
-            icd = os.path.join(share, "vulkan", "icd.d")
-            for name in sorted(os.listdir(icd)) if os.path.isdir(icd) else []:
-                yield os.path.realpath(os.path.join(icd, name))
-        for name in sorted(os.listdir(folder), reverse=True) if os.path.isdir(folder) else []:
-            if re.fullmatch(r"lib(GLX_nvidia\.so\.0|EGL_nvidia\.so\.0|vulkan_\w+\.so)", name):
-                libraries.append(os.path.join(folder, name))
-    for number, library in enumerate(libraries):
-        path = os.path.join(WORK, f"driver-{number}.json")
-        with open(path, "w") as file:
-            json.dump({"file_format_version": "1.0.0", "ICD": {"library_path": library, "api_version": "1.3.0"}}, file)
-        yield path
 
 
 class Report:
@@ -216,12 +106,9 @@ class Report:
         part = self.parts.setdefault(name, {"state": "unfinished", "seconds": 0, "jobs": {}, "later": []})
         if part["state"] in ENDED or self.left() < 2:
             return
-        jobs, began = [], time.monotonic()
-        for program, wanted in chosen:
-            jobs += self.test_jobs(program, wanted, most)
+        began = time.monotonic()
+        jobs = [job for program, wanted in chosen for job in self.test_jobs(program, wanted, most)]
         seconds = min(share * self.seconds, self.left()) if self.first else self.left()
-        if seconds < 2:
-            return
         waiting = [job for job in jobs if job.name not in part["jobs"]]
         # Some of each file before the rest of any. What was ended comes last, or it would be begun again and again.
         waiting.sort(key=lambda job: (job.name in part["later"], int(job.name.rpartition(".")[2])))
@@ -287,9 +174,10 @@ class Report:
         result, changed, device = found
         self.environment |= changed
         result["driver_files"] = changed.get("VK_DRIVER_FILES", os.environ.get("VK_DRIVER_FILES", ""))
-        if self.state.setdefault("device", device) != device:  # what was resumed is of another one
-            self.parts.clear()
-        self.state["device"] = device
+        if device:
+            if self.state.setdefault("device", device) != device:  # what was resumed is of another one
+                self.parts.clear()
+            self.state["device"] = device
         self.state["version"] = ", ".join(self.ask([PUMICE, "--version"], 10).split("\n")[:2])
         self.state["date"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         self.state["machine"] = machine() | {"nvidia-smi": self.ask(["nvidia-smi"], 10)}
@@ -345,7 +233,7 @@ class Report:
 
     def round(self, device, models):
         self.command("story", [PUMICE, "generate", STORIES, "--prompt", "Once upon a time", "-n", "60", "--temp", "0", "--no-tune", "--no-cache",
-                               "--json", "--verbose", *self.device], 60, 0.2, parse=story_result)
+                               "--json", "--verbose", *self.device], 60, 0.2, parse=lambda result: story_result(result, STORIES))
         matrices = lambda file: file.endswith(MATRICES)
         safe = lambda file: not matrices(file)
         self.tests("kernels", [("test_gpu", safe), ("test_kernel", safe)], 90, 0.35)
@@ -376,45 +264,6 @@ def machine():
     model = re.search(r"model name\s*: (.*)", open("/proc/cpuinfo").read())
     return {"system": " ".join(os.uname()[i] for i in (0, 2, 4)), "c_library": os.confstr("CS_GNU_LIBC_VERSION"),
             "processor": model[1] if model else "", "processors": os.cpu_count()}
-
-
-def story_result(result):
-    """No token of it is chosen by a hair: every device has to give the same."""
-    with open(STORIES.replace(".gguf", ".expected.json")) as file:
-        right = json.loads(result["output"])["ids"] == json.load(file)["ids"]
-    return {"state": result["state"] if right else "failed", "summary": json.loads(result["output"])["text"]}
-
-
-def bench_result(result):
-    """The report, then the tables of --profile."""
-    report, at = json.JSONDecoder().raw_decode(result["output"])
-    speeds = {each["test"]: each["median_tokens_per_second"] for each in report["results"]}
-    for each in report["results"]:
-        for sample in each.get("samples", []):
-            sample.pop("token_seconds", None)
-    return {"report": report, "output": result["output"][at:].strip(), "speeds": speeds,
-            "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
-
-
-def peer_result(result, device):
-    """The last three samples of six: the ones before warm it up, as Pumice's own. What ran elsewhere is no figure."""
-    lines = [json.loads(line) for line in result["output"].splitlines() if line.startswith("{") and line.endswith("}")]
-    speeds = {}
-    for line in lines:
-        gpu = line["gpu_info"].strip()
-        if "Vulkan" not in line["backends"] or not gpu or not (device["name"].startswith(gpu) or gpu.startswith(device["name"])):
-            return {"state": "failed", "refused": f"llama.cpp ran on '{gpu}' by '{line['backends']}'", "lines": lines,
-                    "summary": f"refused: it ran on '{gpu}' by '{line['backends']}'"}
-        test = (f"pp{line['n_prompt']}" if line["n_prompt"] else f"tg{line['n_gen']}") + (f" @ d{line['n_depth']}" if line["n_depth"] else "")
-        speeds[test] = statistics.median(line["samples_ts"][3:])
-    return {"lines": lines, "output": "", "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
-
-
-def doctor_result(result):
-    verdicts = [{"state": line[:6].strip(), "what": line[6:29].strip(), "text": line[29:].strip()}
-                for line in result["output"].splitlines()[1:] if re.match(r"[a-zA-Z]+ ", line) and len(line) > 29]
-    bad = [each["what"] for each in verdicts if each["state"] not in ("ok", "skip")]
-    return {"verdicts": verdicts, "summary": f"{len(verdicts)} verdicts, {len(bad)} not right: {', '.join(bad)}"}
 
 
 def main():
