@@ -59,13 +59,14 @@ const uint SCORE_COLUMNS = KEYS / N;
 const uint SCORES_ACROSS = (SCORE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
 const uint VALUE_COLUMNS = DIM / N;
 const uint VALUES_ACROSS = (VALUE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
-const uint SCORE_STRIDE = KEYS + 4;
-const uint WEIGHT_STRIDE = KEYS / 2 + 4; // in pairs
+// In quads of four scores, and of eight weights.
+const uint SCORE_STRIDE = KEYS / 4 + 1;
+const uint WEIGHT_STRIDE = KEYS / 8 + 1;
 
 // The scores of a tile. When they are not needed, it holds one matrix of sums of each subgroup.
-const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N;
-shared float scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
-shared f16vec2 weights[ROWS * WEIGHT_STRIDE];
+const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N / 4;
+shared vec4 scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
+shared uvec4 weights[ROWS * WEIGHT_STRIDE];
 shared float maximum[ROWS]; // of the positions so far, rounded up
 shared float total[ROWS];   // of their weights
 shared float rescale_factor[ROWS]; // takes the sums of a row to the maximum of this tile
@@ -78,7 +79,7 @@ const float WEIGHT_ONE = 32768.0;
 uint group_row() { return GROUPS == 1u ? 0u : gl_SubgroupID / GROUPS_ACROSS; }
 uint group_column() { return GROUPS == 1u ? 0u : gl_SubgroupID % GROUPS_ACROSS; }
 uint first_row(uint down) { return (group_row() * DOWN + down) * M; }
-uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N); }
+uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N / 4); }
 // This subgroup's columns of matrices. The last one may be past the end.
 uint column(uint across) { return across * GROUPS_ACROSS + group_column(); }
 
@@ -89,13 +90,13 @@ void score_tile() {
   [[dont_unroll]] for (uint k = 0; k < DIM / K; ++k) {
     coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
     [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-      coopMatLoad(a[i], queries, first_row(i) * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+      coopMatLoad(a[i], queries, first_row(i) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
                   gl_CooperativeMatrixLayoutRowMajor);
     }
     [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
       if (column(j) >= SCORE_COLUMNS) continue;
       coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
-      coopMatLoad(b, tile, column(j) * N * PAIR_STRIDE + k * (K / 2), PAIR_STRIDE,
+      coopMatLoad(b, tile, column(j) * N * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
                   gl_CooperativeMatrixLayoutColumnMajor);
       [[unroll]] for (uint i = 0; i < DOWN; ++i) {
         own[i * SCORES_ACROSS + j] = coopMatMulAdd(a[i], b, own[i * SCORES_ACROSS + j]);
@@ -105,7 +106,7 @@ void score_tile() {
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {
     [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
       if (column(j) >= SCORE_COLUMNS) continue;
-      coopMatStore(own[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * N, SCORE_STRIDE,
+      coopMatStore(own[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * (N / 4), SCORE_STRIDE,
                    gl_CooperativeMatrixLayoutRowMajor);
     }
   }
@@ -123,7 +124,7 @@ void weigh_tile(SourceRange range, int begin) {
       const uint t = i / 2 * 16 + LANE * 2u + i % 2;
       score[i] = NO_SCORE;
       if (m < QUERIES && sees(own, range, begin + int(t))) {
-        score[i] = final_score(scores[m * SCORE_STRIDE + t] * unscale[m] * score_scale(), m, own, begin + int(t));
+        score[i] = final_score(scores[m * SCORE_STRIDE + t / 4][t % 4] * unscale[m] * score_scale(), m, own, begin + int(t));
       }
       largest = max(largest, score[i]);
     }
@@ -136,7 +137,10 @@ void weigh_tile(SourceRange range, int begin) {
         const float one = score[i * 2 + j];
         pair[j] = one > NO_SCORE ? round_to_half(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
       }
-      weights[m * WEIGHT_STRIDE + i * 8 + LANE] = f16vec2(pair);
+      // Four lanes have a quad; one of them writes it.
+      const uint own = packFloat2x16(f16vec2(pair));
+      const uvec4 words = uvec4(own, subgroupShuffleXor(own, 1u), subgroupShuffleXor(own, 2u), subgroupShuffleXor(own, 3u));
+      if (LANE % 4u == 0u) weights[m * WEIGHT_STRIDE + i * 2 + LANE / 4u] = words;
       sum += pair.x + pair.y;
     }
     [[unroll]] for (uint n = 1; n < 8; n *= 2) sum += subgroupShuffleXor(sum, n);
@@ -151,51 +155,13 @@ void weigh_tile(SourceRange range, int begin) {
   }
 }
 
-MATRIX_SUMS sums[DOWN * VALUES_ACROSS]; // of this subgroup's part of the result
-
-void add_values() {
-  [[dont_unroll]] for (uint k = 0; k < KEYS / K; ++k) {
-    coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
-    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-      coopMatLoad(a[i], weights, first_row(i) * WEIGHT_STRIDE + k * (K / 2), WEIGHT_STRIDE,
-                  gl_CooperativeMatrixLayoutRowMajor);
-    }
-    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-      if (column(j) >= VALUE_COLUMNS) continue;
-      coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
-      coopMatLoad(b, tile, k * K * PAIR_STRIDE + column(j) * (N / 2), PAIR_STRIDE,
-                  gl_CooperativeMatrixLayoutRowMajor);
-      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-        sums[i * VALUES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * VALUES_ACROSS + j]);
-      }
-    }
-  }
-}
-
-// Multiplies the sums by the factors of their rows. They pass through shared memory, because only the device knows which
-// invocation holds which elements of a matrix.
-void rescale() {
-  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
-      subgroupBarrier();
-      [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
-        scores[own_scores() + e] *= rescale_factor[first_row(i) + e / N];
-      }
-      subgroupBarrier();
-      coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
-      subgroupBarrier();
-    }
-  }
-}
-
 void store_matrix(uint row0, uint column0, uint rows) {
   [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
     const uint m = row0 + e / N, d = column0 + e % N;
     if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
     const float share = total[m] > 0.0 ? 1.0 / total[m] : 0.0;
     const uint at = (first_token() + m / HEADS) * p.result_stride;
-    result[at + query_head(m) * HEAD_DIM + d] = scores[own_scores() + e] * share;
+    result[at + query_head(m) * HEAD_DIM + d] = scores[own_scores() + e / 4u][e % 4u] * share;
   }
 }
 
@@ -203,28 +169,22 @@ void store_matrix(uint row0, uint column0, uint rows) {
 uint carried_place(uint m) { return ((first_token() + m / HEADS) * p.heads + query_head(m)) * (HEAD_DIM + 2u); }
 
 void take_matrix(uint row0, uint column0, uint rows) {
-  [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
-    const uint m = row0 + e / N, d = column0 + e % N;
-    const bool stored = m < QUERIES && d < HEAD_DIM && is_stored(m, rows);
-    scores[own_scores() + e] = stored ? spans[carried_place(m) + d] : 0.0;
+  [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N / 4; e += GROUP) {
+    const uint m = row0 + e / (N / 4), d0 = column0 + e % (N / 4) * 4u;
+    vec4 taken = vec4(0.0);
+    if (m < QUERIES && is_stored(m, rows)) {
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        if (d0 + i < HEAD_DIM) taken[i] = spans[carried_place(m) + d0 + i];
+      }
+    }
+    scores[own_scores() + e] = taken;
   }
 }
 
 void leave_matrix(uint row0, uint column0, uint rows) {
   [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
     const uint m = row0 + e / N, d = column0 + e % N;
-    if (m < QUERIES && d < HEAD_DIM && is_stored(m, rows)) spans[carried_place(m) + d] = scores[own_scores() + e];
-  }
-}
-
-void take_sums(uint rows) {
-  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-      take_matrix(first_row(i), column(j) * N, rows);
-      subgroupBarrier();
-      coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
-      subgroupBarrier();
-    }
+    if (m < QUERIES && d < HEAD_DIM && is_stored(m, rows)) spans[carried_place(m) + d] = scores[own_scores() + e / 4u][e % 4u];
   }
 }
 
@@ -243,7 +203,6 @@ void main() {
   if (first_token() >= rows) return;
   read_rows(rows);
   load_queries(rows);
-  clear_padding();
   for (uint m = gl_LocalInvocationID.x; m < ROWS; m += WORKGROUP) {
     maximum[m] = SINKS == 1u ? ceil(first_maximum(m)) : NO_SCORE;
     total[m] = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(m) - maximum[m]) : 0.0;
@@ -252,13 +211,22 @@ void main() {
       total[m] = spans[carried_place(m) + HEAD_DIM + 1u];
     }
   }
+  clear_padding();
   barrier();
   find_source_ranges();
   barrier();
 
+  MATRIX_SUMS sums[DOWN * VALUES_ACROSS]; // of this subgroup's part of the result
   [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) sums[i] = MATRIX_SUMS(0.0);
   if (CARRY_TAKES) {
-    take_sums(rows);
+    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+      [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+        take_matrix(first_row(i), column(j) * N, rows);
+        subgroupBarrier();
+        coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
+        subgroupBarrier();
+      }
+    }
     barrier(); // the matrices have passed through the scores' memory
   }
   for (uint lead = 0; lead < TOKENS; ++lead) {
@@ -273,15 +241,44 @@ void main() {
       load_values(base, range.source, uint(begin));
       weigh_tile(range, begin);
       barrier();
-      if (any_rescale == 1u) rescale();
-      add_values();
+      if (any_rescale == 1u) {
+        // The sums pass through shared memory, because only the device knows which invocation holds which elements of a matrix.
+        [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+          [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+            coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
+            subgroupBarrier();
+            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N / 4; e += GROUP) {
+              scores[own_scores() + e] *= rescale_factor[first_row(i) + e / (N / 4)];
+            }
+            subgroupBarrier();
+            coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
+            subgroupBarrier();
+          }
+        }
+      }
+      [[unroll]] for (uint k = 0; k < KEYS / K; ++k) {
+        coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
+        [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+          coopMatLoad(a[i], weights, first_row(i) * WEIGHT_STRIDE + k * (K / 8), WEIGHT_STRIDE,
+                      gl_CooperativeMatrixLayoutRowMajor);
+        }
+        [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
+          if (column(j) >= VALUE_COLUMNS) continue;
+          coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
+          coopMatLoad(b, tile, k * K * QUAD_STRIDE + column(j) * (N / 8), QUAD_STRIDE,
+                      gl_CooperativeMatrixLayoutRowMajor);
+          [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+            sums[i * VALUES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * VALUES_ACROSS + j]);
+          }
+        }
+      }
       barrier();
     }
   }
 
   [[unroll]] for (uint i = 0; i < DOWN; ++i) {
     [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N, gl_CooperativeMatrixLayoutRowMajor);
+      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
       subgroupBarrier();
       if (CARRY_LEAVES) {
         leave_matrix(first_row(i), column(j) * N, rows);

@@ -26,20 +26,32 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 #include "attention/attention_rows.glsl"
 #include "attention/attention_spans.glsl"
 
+const uint SPANS_AHEAD = 16; // whose loads are under way before the first is used
+
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   const uint head = gl_WorkGroupID.x, token = first_token();
   if (token >= rows) return;
   const Row row = read_row(token, rows);
   const uint at = token * p.result_stride;
+  const uint count = row.first <= row.last ? uint(row.last) / SPAN - uint(row.first) / SPAN + 1u : 0u; // of its spans
   for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += gl_WorkGroupSize.x) {
     float maximum = SINKS == 1u ? finite_score(sinks[head] * LOG2_E) : NO_SCORE, total = FIRST_TOTAL, sum = 0.0;
-    for (uint span = 0; has_span(row, span); ++span) {
-      const uint from = span_place(gl_WorkGroupID.y, head, span);
-      const Rescale rescale = merge(maximum, spans[from + HEAD_DIM]);
-      maximum = rescale.maximum;
-      total = merged(total, spans[from + HEAD_DIM + 1u], rescale);
-      sum = merged(sum, spans[from + d], rescale);
+    for (uint first = 0; first < count; first += SPANS_AHEAD) {
+      float maxima[SPANS_AHEAD], totals[SPANS_AHEAD], sums_of_span[SPANS_AHEAD];
+      [[unroll]] for (uint j = 0; j < SPANS_AHEAD; ++j) {
+        const uint from = span_place(gl_WorkGroupID.y, head, min(first + j, count - 1u));
+        maxima[j] = spans[from + HEAD_DIM];
+        totals[j] = spans[from + HEAD_DIM + 1u];
+        sums_of_span[j] = spans[from + d];
+      }
+      [[unroll]] for (uint j = 0; j < SPANS_AHEAD; ++j) {
+        if (first + j >= count) break;
+        const Rescale rescale = merge(maximum, maxima[j]);
+        maximum = rescale.maximum;
+        total = merged(total, totals[j], rescale);
+        sum = merged(sum, sums_of_span[j], rescale);
+      }
     }
     result[at + head * HEAD_DIM + d] = total > 0.0 ? sum * (1.0 / total) : 0.0;
     if (KEEP == 1u && d == 0u) {

@@ -3,7 +3,7 @@
 const uint KEYS = ATTENTION_MATRIX_KEYS;
 const uint DIM_UNIT = K > N ? K : N; // powers of two
 const uint DIM = (DIM_PADDED + DIM_UNIT - 1) / DIM_UNIT * DIM_UNIT;
-const uint PAIR_STRIDE = DIM / 2 + 4; // the 16 bytes between two rows spread them over the memory banks
+const uint QUAD_STRIDE = DIM / 8 + 1; // the 16 bytes between two rows spread them over the memory banks
 #if CACHE_TYPE == CACHE_F32
 const uint QUAD_DIMS = 4; // dimensions in 16 bytes
 #elif CACHE_TYPE == CACHE_F16
@@ -14,8 +14,9 @@ const uint QUAD_DIMS = 16;
 const uint QUADS = 8 * DIM_PADDED / QUAD_DIMS; // for eight positions, without their scales
 const uint TOGETHER = QUAD_DIMS == 16 ? 2 : 4; // loads in flight at once
 
-shared f16vec2 queries[ROWS * PAIR_STRIDE];
-shared f16vec2 tile[KEYS * PAIR_STRIDE];
+// Matrices are loaded from addresses that must be multiples of 16, so the memory is quads of eight numbers.
+shared uvec4 queries[ROWS * QUAD_STRIDE];
+shared uvec4 tile[KEYS * QUAD_STRIDE];
 shared float unscale[ROWS]; // a query's dot products must be multiplied by this, because the query was scaled
 
 #define LANE (gl_SubgroupInvocationID % 8u)
@@ -34,42 +35,61 @@ void load_queries(uint rows) {
     const int exponent = int(floatBitsToUint(largest) >> 23) - 14;
     const float power = uintBitsToFloat(uint(clamp(exponent, 1, 253)) << 23);
     if (LANE == 0u) unscale[m] = power;
-    for (uint pair = LANE; pair < DIM / 2; pair += 8u) {
-      vec2 v = vec2(0.0);
-      [[unroll]] for (uint j = 0; j < 2; ++j) {
-        if (pair * 2u + j < HEAD_DIM) v[j] = q[at + pair * 2u + j] * (1.0 / power);
+    for (uint quad = LANE; quad < DIM / 8; quad += 8u) {
+      uvec4 words;
+      [[unroll]] for (uint pair = 0; pair < 4; ++pair) {
+        vec2 v = vec2(0.0);
+        [[unroll]] for (uint j = 0; j < 2; ++j) {
+          const uint d = quad * 8u + pair * 2u + j;
+          if (d < HEAD_DIM) v[j] = q[at + d] * (1.0 / power);
+        }
+        words[pair] = packFloat2x16(f16vec2(v));
       }
-      queries[m * PAIR_STRIDE + pair] = f16vec2(v);
+      queries[m * QUAD_STRIDE + quad] = words;
     }
   }
 }
 
 // Zeros the dimensions that pad a row.
 void clear_padding() {
-  const uint added = (DIM - DIM_PADDED) / 2;
+  const uint added = (DIM - DIM_PADDED) / 8;
   for (uint i = gl_LocalInvocationID.x; i < KEYS * added; i += gl_WorkGroupSize.x) {
-    tile[i / added * PAIR_STRIDE + DIM_PADDED / 2 + i % added] = f16vec2(0.0);
+    tile[i / added * QUAD_STRIDE + DIM_PADDED / 8 + i % added] = uvec4(0u);
   }
 }
 
 // Clamps to the range of f16. A NaN must become a number too: rows that must not see the value multiply it by a weight of 0.
-f16vec2 f16_pair(vec2 v) {
-  return f16vec2(mix(vec2(-65504.0), min(v, vec2(65504.0)), greaterThanEqual(v, vec2(-65504.0))));
+#if CACHE_TYPE == CACHE_F16
+uvec4 finite_halves(uvec4 pairs) {
+  // The exponent of an infinity or a NaN is all ones: one more carries into the sign's bit.
+  const uvec4 all = ((pairs & 0x7c007c00u) + 0x04000400u >> 15u & 0x00010001u) * 0xffffu;
+  return (pairs & ~all) | (all & (pairs & 0x80008000u | 0x7bff7bffu));
 }
+#else
+uint f16_pair(vec2 v) {
+  return packFloat2x16(f16vec2(mix(vec2(-65504.0), min(v, vec2(65504.0)), greaterThanEqual(v, vec2(-65504.0)))));
+}
+#endif
 
 void keep(uint position, uint d, uvec4 quad, float scale) {
-  const uint at = position * PAIR_STRIDE + d / 2u;
+  const uint at = position * QUAD_STRIDE + d / 8u;
 #if CACHE_TYPE == CACHE_F32
-  [[unroll]] for (uint i = 0; i < 2; ++i) {
-    tile[at + i] = f16_pair(vec2(uintBitsToFloat(quad[2 * i]), uintBitsToFloat(quad[2 * i + 1])));
+  const vec4 four = uintBitsToFloat(quad);
+  const uvec2 words = uvec2(f16_pair(four.xy), f16_pair(four.zw));
+  // Each half by names: by an index, drivers may write all of a quad.
+  if (d % 8u == 0u) {
+    tile[at].x = words.x;
+    tile[at].y = words.y;
+  } else {
+    tile[at].z = words.x;
+    tile[at].w = words.y;
   }
 #elif CACHE_TYPE == CACHE_F16
-  [[unroll]] for (uint i = 0; i < 4; ++i) tile[at + i] = f16_pair(unpackHalf2x16(quad[i]));
+  tile[at] = finite_halves(quad);
 #else
-  [[unroll]] for (uint i = 0; i < 4; ++i) {
-    const vec4 bytes = scale * bytes_of(quad[i]);
-    tile[at + 2 * i] = f16_pair(bytes.xy);
-    tile[at + 2 * i + 1] = f16_pair(bytes.zw);
+  [[unroll]] for (uint i = 0; i < 2; ++i) {
+    const vec4 low = scale * bytes_of(quad[2 * i]), high = scale * bytes_of(quad[2 * i + 1]);
+    tile[at + i] = uvec4(f16_pair(low.xy), f16_pair(low.zw), f16_pair(high.xy), f16_pair(high.zw));
   }
 #endif
 }

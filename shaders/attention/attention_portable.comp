@@ -42,40 +42,59 @@ const uint VALUE_CHUNK = 8;
 #endif
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK; // no more than a workgroup has invocations
 const uint SLICES = BLOCK / CHUNKS;
-const uint PARTIAL_MAXIMA = 8; // of a block, from which its maximum is taken
+const uint PARTS_OF_BLOCK = 8; // whose maxima, and sums, are taken first
+const uint VALUES_AHEAD = 4; // loads that are under way before the first is used
 
 shared float weight[QUERIES * BLOCK]; // scores, then their exponentials
-shared float partial_maximum[QUERIES * PARTIAL_MAXIMA];
+shared float partial[QUERIES * PARTS_OF_BLOCK];
 shared float gathered[BLOCK * VALUE_CHUNK]; // the sums of all slices, for one query at a time
 
-// A chunk of the value at a position.
-void load_value(uint base, uint position, uint chunk, out float value[VALUE_CHUNK]) {
+// A chunk of the value at a position, as it is loaded: the quad, and where there are scales, theirs.
+struct LoadedValue {
+  uvec4 quad;
+#if CACHE_TYPE == CACHE_Q8_0
+  uvec4 scales;
+#endif
+};
+
+LoadedValue load_value(uint base, uint position, uint chunk) {
   const uint tile = base + position % p.capacity / 8u * TILE_QUADS;
+  LoadedValue loaded;
 #if CACHE_TYPE == CACHE_Q8_0
   const bool keyed = VALUES_ARE_KEYS == 1u;
   const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
-  const float scale = unpackHalf2x16(values[keyed ? step_at : tile + chunk / 4u][position % 8u / 2u])[position % 2u];
   const uint at = position % 8u * CHUNKS + chunk; // in 8 bytes
-  const uvec4 quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + KEY_STEPS + at / 2u];
-  const uvec2 words = (keyed ? chunk : at) % 2u == 0u ? quad.xy : quad.zw;
+  loaded.scales = values[keyed ? step_at : tile + chunk / 4u];
+  loaded.quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + KEY_STEPS + at / 2u];
+#else
+  loaded.quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + position % 8u : position % 8u * CHUNKS + chunk)];
+#endif
+  return loaded;
+}
+
+void decode_value(LoadedValue loaded, uint position, uint chunk, out float value[VALUE_CHUNK]) {
+#if CACHE_TYPE == CACHE_Q8_0
+  const float scale = unpackHalf2x16(loaded.scales[position % 8u / 2u])[position % 2u];
+  const uint at = VALUES_ARE_KEYS == 1u ? chunk : position % 8u * CHUNKS + chunk;
+  const uvec2 words = at % 2u == 0u ? loaded.quad.xy : loaded.quad.zw;
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * bytes_of(words[i / 4])[i % 4];
 #else
-  decode(values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + position % 8u : position % 8u * CHUNKS + chunk)], value);
+  decode(loaded.quad, value);
 #endif
 }
 
 // The largest of the block's scores of each query.
 void block_maximum(out float largest[QUERIES]) {
   barrier();
-  for (uint i = OWN; i < QUERIES * PARTIAL_MAXIMA; i += BLOCK) {
+  for (uint i = OWN; i < QUERIES * PARTS_OF_BLOCK; i += BLOCK) {
     float best = NO_SCORE;
-    for (uint j = i % PARTIAL_MAXIMA; j < BLOCK; j += PARTIAL_MAXIMA) best = max(best, weight[i / PARTIAL_MAXIMA * BLOCK + j]);
-    partial_maximum[i] = best;
+    for (uint j = i % PARTS_OF_BLOCK; j < BLOCK; j += PARTS_OF_BLOCK) best = max(best, weight[i / PARTS_OF_BLOCK * BLOCK + j]);
+    partial[i] = best;
   }
   barrier();
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
     largest[m] = NO_SCORE;
-    [[unroll]] for (uint i = 0; i < PARTIAL_MAXIMA; ++i) largest[m] = max(largest[m], partial_maximum[m * PARTIAL_MAXIMA + i]);
+    [[unroll]] for (uint i = 0; i < PARTS_OF_BLOCK; ++i) largest[m] = max(largest[m], partial[m * PARTS_OF_BLOCK + i]);
   }
 }
 
@@ -85,15 +104,22 @@ void add_values(uint base, SourceRange range, uint block, inout float sum[QUERIE
   if (slice >= SLICES) return;
   const int begin = int(block * BLOCK);
   const uint end = uint(min(range.last - begin, int(BLOCK) - 1)) + 1u;
-  for (uint t = slice; t < end; t += SLICES) {
-    const uint position = uint(begin) + t;
-    if (int(position) < range.first) continue;
-    float value[VALUE_CHUNK];
-    load_value(position_base(base, range.source, position), position, OWN % CHUNKS, value);
-    [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      // Weight 0 may mean that the row must not see the value, which can be anything, a NaN too: it is not added.
-      const float w = weight[m * BLOCK + t];
-      [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = w > 0.0 ? fma(w, value[i], sum[m][i]) : sum[m][i];
+  for (uint first = slice; first < end; first += VALUES_AHEAD * SLICES) {
+    LoadedValue loaded[VALUES_AHEAD];
+    [[unroll]] for (uint j = 0; j < VALUES_AHEAD; ++j) {
+      const uint position = uint(begin) + min(first + j * SLICES, end - 1u);
+      loaded[j] = load_value(position_base(base, range.source, position), position, OWN % CHUNKS);
+    }
+    [[unroll]] for (uint j = 0; j < VALUES_AHEAD; ++j) {
+      const uint t = first + j * SLICES;
+      if (t >= end) break;
+      float value[VALUE_CHUNK];
+      decode_value(loaded[j], uint(begin) + t, OWN % CHUNKS, value);
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        // Weight 0 may mean that the row must not see the value, which can be anything, a NaN too: it is not added.
+        const float w = weight[m * BLOCK + t];
+        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = w > 0.0 ? fma(w, value[i], sum[m][i]) : sum[m][i];
+      }
     }
   }
 }
@@ -104,14 +130,27 @@ float all_maximum[QUERIES];
 float all_total[QUERIES];
 float all_sum[QUERIES][OWN_DIMS];
 
-// Adds up what all invocations of the workgroup have for a span.
-void gather(float own_total, float own_sum[VALUE_CHUNK], out float total, out float sum[OWN_DIMS]) {
+// Add up what all invocations of the workgroup have for a span: of all queries, and of one.
+void gather_totals(float own_total[QUERIES], out float total[QUERIES]) {
   barrier();
-  weight[OWN] = own_total;
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) weight[m * BLOCK + OWN] = own_total[m];
+  barrier();
+  for (uint i = OWN; i < QUERIES * PARTS_OF_BLOCK; i += BLOCK) {
+    float part = 0.0;
+    for (uint j = i % PARTS_OF_BLOCK; j < BLOCK; j += PARTS_OF_BLOCK) part += weight[i / PARTS_OF_BLOCK * BLOCK + j];
+    partial[i] = part;
+  }
+  barrier();
+  [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+    total[m] = 0.0;
+    [[unroll]] for (uint i = 0; i < PARTS_OF_BLOCK; ++i) total[m] += partial[m * PARTS_OF_BLOCK + i];
+  }
+}
+
+void gather(float own_sum[VALUE_CHUNK], out float sum[OWN_DIMS]) {
+  barrier();
   [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) gathered[OWN * VALUE_CHUNK + i] = own_sum[i];
   barrier();
-  total = 0.0;
-  for (uint i = 0; i < BLOCK; ++i) total += weight[i];
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
     sum[j] = 0.0;
     const uint d = min(OWN + j * BLOCK, HEAD_DIM - 1u);
@@ -241,13 +280,15 @@ void main() {
       add_values(base, range, block, sum);
 
       if (block + 1u != end && (block + 1u) % (SPAN / BLOCK) != 0u) continue;
+      float span_total[QUERIES];
+      gather_totals(total, span_total);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        float span_total, span_sum[OWN_DIMS];
-        gather(total[m], sum[m], span_total, span_sum);
+        float span_sum[OWN_DIMS];
+        gather(sum[m], span_sum);
         if (SPLIT == 1u) {
-          store_span(m, rows, own.place, maximum[m], span_total, span_sum);
+          store_span(m, rows, own.place, maximum[m], span_total[m], span_sum);
         } else {
-          add_span(m, maximum[m], span_total, span_sum);
+          add_span(m, maximum[m], span_total[m], span_sum);
         }
         maximum[m] = NO_SCORE;
         total[m] = 0.0;

@@ -27,16 +27,33 @@ void load_queries(uint rows) {
   }
 }
 
-// Loads KEY_STEP dimensions of a key. `at`: where the step of its tile begins, in units of 16 bytes.
-void load_key(uint at, uint position, out float key[KEY_STEP]) {
+// What is loaded for KEY_STEP dimensions of a key: all loads of some steps are under way before the first is used.
 #if CACHE_TYPE == CACHE_Q8_0
-  const float scale = unpackHalf2x16(keys[at][position % 8u / 2u])[position % 2u];
+const uint KEY_LOADS = 3;
+const uint STEPS_AHEAD = 2;
+#else
+const uint KEY_LOADS = 1;
+const uint STEPS_AHEAD = 4;
+#endif
+
+// `at`: where the step of its tile begins, in units of 16 bytes.
+void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
+#if CACHE_TYPE == CACHE_Q8_0
+  quads[0] = keys[at];
   [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
-    const uvec4 quad = keys[at + 1u + half_step * 8u + position % 8u];
-    [[unroll]] for (uint i = 0; i < 16; ++i) key[half_step * 16 + i] = scale * bytes_of(quad[i / 4])[i % 4];
+    quads[1 + half_step] = keys[at + 1u + half_step * 8u + position % 8u];
   }
 #else
-  decode(keys[at + position % 8u], key);
+  quads[0] = keys[at + position % 8u];
+#endif
+}
+
+void decode_key(uvec4 quads[KEY_LOADS], uint position, out float key[KEY_STEP]) {
+#if CACHE_TYPE == CACHE_Q8_0
+  const float scale = unpackHalf2x16(quads[0][position % 8u / 2u])[position % 2u];
+  [[unroll]] for (uint i = 0; i < 32; ++i) key[i] = scale * bytes_of(quads[1 + i / 16][i % 16 / 4])[i % 4];
+#else
+  decode(quads[0], key);
 #endif
 }
 
@@ -44,12 +61,20 @@ void load_key(uint at, uint position, out float key[KEY_STEP]) {
 void score_position(uint base, uint position, out float score[QUERIES]) {
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) score[m] = 0.0;
   const uint tile = base + position % p.capacity / 8u * TILE_QUADS;
-  [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) {
-    float key[KEY_STEP];
-    load_key(tile + c * KEY_STEP_QUADS, position, key);
-    [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-      [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
-        score[m] = fma(key[i], query[m * DIM_PADDED + c * KEY_STEP + i], score[m]);
+  [[dont_unroll]] for (uint first = 0; first < KEY_STEPS; first += STEPS_AHEAD) {
+    uvec4 loaded[STEPS_AHEAD][KEY_LOADS];
+    [[unroll]] for (uint j = 0; j < STEPS_AHEAD; ++j) {
+      load_key(tile + min(first + j, KEY_STEPS - 1u) * KEY_STEP_QUADS, position, loaded[j]);
+    }
+    [[unroll]] for (uint j = 0; j < STEPS_AHEAD; ++j) {
+      const uint c = first + j;
+      if (c >= KEY_STEPS) break;
+      float key[KEY_STEP];
+      decode_key(loaded[j], position, key);
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+        [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
+          score[m] = fma(key[i], query[m * DIM_PADDED + c * KEY_STEP + i], score[m]);
+        }
       }
     }
   }

@@ -242,7 +242,11 @@ void bind_spans(Dispatch& dispatch, const BufferRef& sums, Access access) {
 }
 
 void emit_combine(Lowering& lowering, const AttentionArgs& args, const BufferRef& sums, const Spans& spans) {
-  Dispatch all = prepare_attention(args, lowering.profile().workgroup);
+  // A dimension to an invocation, where there are many of them.
+  const DeviceProfile& profile = lowering.profile();
+  const uint32_t workgroup =
+      profile.cpu ? profile.workgroup : std::clamp(std::bit_ceil(args.cache.layout.head_dim), 32u, 128u);
+  Dispatch all = prepare_attention(args, workgroup);
   all.kernel = "attention_combine";
   all.set_constant(ATTENTION_HEADS_ID, 1);
   all.set_constant(ATTENTION_TOKENS_ID, 1);

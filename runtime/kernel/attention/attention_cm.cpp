@@ -28,8 +28,8 @@ struct Shape {
   uint32_t groups_down() const { return std::min(groups, strips()); }
 
   bool divides() const {
-    return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 2 == 0 &&
-           matrix.k % 2 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0;
+    return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 8 == 0 &&
+           matrix.k % 8 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0;
   }
   // Sums of the values that an invocation holds.
   uint32_t sums(const CacheLayout& layout, uint32_t subgroup) const {

@@ -11,17 +11,18 @@ namespace {
 // An invocation adds up some dimensions of a head; the workgroup covers at least one head.
 uint32_t workgroup_size(const DeviceProfile& profile, const CacheLayout& layout) {
   const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
-  return std::max(profile.workgroup, std::bit_ceil(chunks));
+  return std::max(profile.cpu ? profile.workgroup : 2 * profile.workgroup, std::bit_ceil(chunks));
 }
 
 // Positions of a span, whose sums are made before the spans are added up. It is the same with and without
 // splitting, so both give the same bits. An input is never divided, because it can begin anywhere.
-uint32_t causal_span(uint32_t workgroup) {
-  return (256 + workgroup - 1) / workgroup * workgroup;
+// On a GPU each position of a span is an invocation's, so that no workgroup goes through blocks one by one.
+uint32_t causal_span(const DeviceProfile& profile, uint32_t workgroup) {
+  return profile.cpu ? (256 + workgroup - 1) / workgroup * workgroup : workgroup;
 }
 
-uint32_t span(uint32_t workgroup, const AttentionArgs& args) {
-  return args.mask == AttentionMask::causal ? causal_span(workgroup) : workgroup << 20;
+uint32_t span(const DeviceProfile& profile, uint32_t workgroup, const AttentionArgs& args) {
+  return args.mask == AttentionMask::causal ? causal_span(profile, workgroup) : workgroup << 20;
 }
 
 uint32_t most_seen(const AttentionArgs& args) {
@@ -43,7 +44,7 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
-  dispatch.set_constant(ATTENTION_SPAN_ID, span(workgroup, args));
+  dispatch.set_constant(ATTENTION_SPAN_ID, span(profile, workgroup, args));
   dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
   finish_attention(dispatch, args, shape);
   return dispatch;
@@ -64,14 +65,14 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
 // Bytes of the sums over the spans of one row.
 uint64_t span_sum_bytes(const DeviceProfile& profile, const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
-  const uint32_t count = spans(span(workgroup_size(profile, layout), args), args);
+  const uint32_t count = spans(span(profile, workgroup_size(profile, layout), args), args);
   return uint64_t{args.heads} * count * (layout.head_dim + 2) * sizeof(float);
 }
 
 // Splitting pays only if one workgroup for each group of heads would leave the device idle.
 bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
-  if (args.mask != AttentionMask::causal || most_seen(args) <= span(workgroup, args)) return false;
+  if (args.mask != AttentionMask::causal || most_seen(args) <= span(profile, workgroup, args)) return false;
   if (span_sum_bytes(profile, args) > profile.range_bytes) return false;
   const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
   return profile.forced == attention_split_kv.name || groups < profile.busy_groups;
@@ -82,7 +83,8 @@ void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_ro
                 const BufferRef& span_sums) {
   const DeviceProfile& profile = lowering.profile();
   const CacheLayout& layout = args.cache.layout;
-  const uint32_t span = pumice::span(workgroup_size(profile, layout), args), count = spans(span, args);
+  const uint32_t span = pumice::span(profile, workgroup_size(profile, layout), args),
+                 count = spans(span, args);
   AttentionArgs part = args;
   for (const CacheRef& cache : args.cache.parts()) {
     part.cache = cache;
@@ -118,7 +120,7 @@ uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout
   const uint32_t workgroup = workgroup_size(profile, layout); // a multiple of the other variants' tiles
   const bool spans =
       !profile.cpu8 || profile.forced == attention_portable.name; // the variant for CPUs has none
-  return causal && spans ? causal_span(workgroup) : workgroup;
+  return causal && spans ? causal_span(profile, workgroup) : workgroup;
 }
 
 const KernelVariant<AttentionArgs> attention_split_kv = {

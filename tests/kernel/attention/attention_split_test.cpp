@@ -67,7 +67,7 @@ TEST_CASE("attention split: rows whose sums pass what a binding reaches") {
     Case c = make_case(type, 4, 2, 32,
                        {{0, 700, 0, 0}, {0, 3, 2, 0}, {0, 600, 1, 590}, {0, 701, 0, 300}, {0, 4, 1, 20}});
     c.capacity = 7;
-    const uint64_t spans = (c.layout.capacity + 255) / 256,
+    const uint64_t spans = (c.layout.capacity + 127) / 128,
                    row_bytes = c.options.heads * spans * (32 + 2) * 4;
     check_split(c, 2e-6, true, 7, row_bytes);
     check_split(c, 2e-6, true, 4, row_bytes * 3 - 1); // 2, 2, 2 and 1
@@ -130,12 +130,12 @@ TEST_CASE("attention split: only where workgroups are few and positions many") {
   DeviceProfile profile;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split-kv");
   CHECK(chosen(profile, 512, 2048, 0, AttentionMask::causal) == "portable");
-  CHECK(chosen(profile, 1, 256, 0, AttentionMask::causal) == "portable");
-  CHECK(chosen(profile, 1, 2048, 200, AttentionMask::causal) == "portable");
+  CHECK(chosen(profile, 1, 128, 0, AttentionMask::causal) == "portable");
+  CHECK(chosen(profile, 1, 2048, 100, AttentionMask::causal) == "portable");
   CHECK(chosen(profile, 1, 2048, 300, AttentionMask::causal) == "split-kv");
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::bidirectional) == "portable");
-  // Eight heads of eight spans: what one row leaves must be in reach.
-  profile.range_bytes = 8 * 8 * (64 + 2) * 4;
+  // Eight heads of sixteen spans: what one row leaves must be in reach.
+  profile.range_bytes = 8 * 16 * (64 + 2) * 4;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "split-kv");
   --profile.range_bytes;
   CHECK(chosen(profile, 1, 2048, 0, AttentionMask::causal) == "portable");
