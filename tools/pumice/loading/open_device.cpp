@@ -265,7 +265,11 @@ Result<std::optional<DeviceProfile>> applied(const Result<Tuning>& tuning, const
 class FirstUse {
 public:
   FirstUse(const OpenedDevice& device, const LoadOptions& load, const SizeOptions* size)
-      : device_(device), load_(load), size_(size) {}
+      : device_(device), load_(load), size_(size) {
+    // Drivers of GPUs compile a class's variants for longer than those run, and what was not measured can be
+    // five times slower.
+    if (!device.context.profile.cpu) how_.seconds = 5;
+  }
 
   // In a child process. Nothing if there is nothing to measure, or no such process.
   Result<std::optional<DeviceProfile>> measure_apart(const Model& model) {
