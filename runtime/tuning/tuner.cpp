@@ -458,6 +458,8 @@ Status Tuner::measure(const PlanMaker& make, const BufferLookup& lookup) {
     PUMICE_CHECK(tuned);
     take(*std::move(tuned));
     PUMICE_TRY(current, make(profile())); // continues with the winner
+    // A mixture of variants may need more scratch than each variant does: then all begins again with more.
+    if (current.scratch_bytes > scratch) return measure(make, lookup);
     at = first_of(current, number);
   }
   return {};

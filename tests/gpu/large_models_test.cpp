@@ -292,7 +292,7 @@ TEST_CASE(
       const auto combined = std::ranges::count_if(plan.dispatches, [](const PlannedDispatch& planned) {
         return planned.dispatch.kernel == "attention_combine";
       });
-      CHECK(combined == (profile.cpu ? 0 : plan.bucket.tokens == 48 ? 2 : 1));
+      CHECK(combined == (profile.cpu ? 0 : plan.bucket.tokens == 48 ? 4 : plan.bucket.tokens == 1 ? 1 : 2));
     }
   }
 }

@@ -57,7 +57,7 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
       Shape shape = subgroups_in_square(profile, args, most);
       shape.matrix = matrix;
       if (!shape.divides()) continue;
-      if (shape.shared_bytes() > profile.shared_bytes) continue;
+      if (shape.shared_bytes() > 32000) continue;
       if (!best || size(matrix) > size(best->matrix)) best = shape;
     }
   }

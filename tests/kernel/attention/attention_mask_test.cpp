@@ -136,10 +136,11 @@ TEST_CASE("attention: an input has the same bits alone, in several steps and at 
 
 TEST_CASE("attention: the block is the workgroup, which is larger for large heads") {
   DeviceProfile profile;
-  CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == profile.workgroup);
+  CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == 2 * profile.workgroup);
   CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 512}) == 128);
   CHECK(attention_block(profile, {CacheType::f32, 1, 32, 1, 576}) == 256);
   profile.workgroup = 8;
+  profile.cpu = true;
   CHECK(attention_block(profile, {CacheType::f16, 1, 32, 1, 64}) == 8);
 }
 
@@ -248,12 +249,12 @@ TEST_CASE("attention: buckets of distances as DeBERTa's own code has them") {
 TEST_CASE("attention: a bias by content") {
   for (const auto& [buckets, max_distance, rounded] :
        {std::tuple<uint32_t, uint32_t, bool>{16, 128, true}, {14, 7, false}}) {
-    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 1, 9, 70}, 64);
+    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 1, 9, 70}, 128);
     give_content_bias(c, buckets, max_distance, rounded);
     check(c, 2e-6, true);
     for (const DeviceProfile& profile : profiles_to_test()) {
       const std::vector<float> all = run(profile, c);
-      Case alone = input_case(CacheType::f16, 3, 3, 24, {70}, 64, 2, 3);
+      Case alone = input_case(CacheType::f16, 3, 3, 24, {70}, 128, 2, 3);
       give_content_bias(alone, buckets, max_distance, rounded);
       CHECK(same_bits(run(profile, alone), std::span(all).subspan(60 * c.stride())));
     }
@@ -316,11 +317,11 @@ TEST_CASE("attention: a bias by place") {
     }
   }
   for (const DeviceProfile& profile : profiles_to_test()) {
-    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 50}, 64);
+    Case c = input_case(CacheType::f16, 3, 3, 24, {50, 50}, 128);
     give_place_bias(c, 7, 7);
     check_rows_alone(profile, c, {0, 1, 49, 50, 99});
     const std::vector<float> all = run(profile, c);
-    Case alone = input_case(CacheType::f16, 3, 3, 24, {50}, 64, 2, 1);
+    Case alone = input_case(CacheType::f16, 3, 3, 24, {50}, 128, 2, 1);
     give_place_bias(alone, 7, 7);
     CHECK(same_bits(run(profile, alone), std::span(all).subspan(50 * c.stride())));
   }

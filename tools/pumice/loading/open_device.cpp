@@ -268,7 +268,7 @@ public:
       : device_(device), load_(load), size_(size) {
     // Drivers of GPUs compile a class's variants for longer than those run, and what was not measured can be
     // five times slower.
-    if (!device.context.profile.cpu) how_.seconds = 5;
+    if (!device.context.profile.cpu) how_.seconds = 15;
   }
 
   // In a child process. Nothing if there is nothing to measure, or no such process.
