@@ -54,7 +54,9 @@ VKAPI_ATTR VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, const ch
 VKAPI_ATTR VkResult VKAPI_CALL make_device(VkPhysicalDevice physical, const VkDeviceCreateInfo* info,
                                            const VkAllocationCallbacks* callbacks, VkDevice* device) {
   ++fake.devices;
-  VkDeviceQueueCreateInfo queue = info->pQueueCreateInfos[0];
+  std::vector<VkDeviceQueueCreateInfo> queues(info->pQueueCreateInfos,
+                                              info->pQueueCreateInfos + info->queueCreateInfoCount);
+  VkDeviceQueueCreateInfo& queue = queues[0];
   const auto* global = static_cast<const VkDeviceQueueGlobalPriorityCreateInfoKHR*>(queue.pNext);
   fake.queue_priority = queue.pQueuePriorities[0];
   fake.global_priority = global ? global->globalPriority : 0;
@@ -67,7 +69,7 @@ VKAPI_ATTR VkResult VKAPI_CALL make_device(VkPhysicalDevice physical, const VkDe
     if (name != VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME) extensions.push_back(name.c_str());
   }
   VkDeviceCreateInfo without = *info;
-  without.pQueueCreateInfos = &queue;
+  without.pQueueCreateInfos = queues.data();
   without.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   without.ppEnabledExtensionNames = extensions.data();
   return real.vkCreateDevice(physical, &without, callbacks, device);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -14,6 +15,7 @@
 #include "support/require.h"
 #include "support/skip.h"
 #include "support/vulkan/gpu.h"
+#include "support/vulkan/mapped_memory.h"
 
 using namespace pumice;
 
@@ -28,6 +30,7 @@ constexpr VkMemoryType type_table[types] = {{VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
                                             {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | mapped, 1}};
 
 VulkanTable real;
+VkPhysicalDeviceMemoryProperties real_memory = {};
 uint64_t heaps[3] = {};
 std::mutex mutex; // of what follows: kernels are compiled by several threads
 struct Allocation {
@@ -35,6 +38,7 @@ struct Allocation {
   uint64_t bytes;
 };
 std::map<VkDeviceMemory, Allocation> allocations;
+std::atomic<uint32_t> pointer_types = 0; // that the driver imports the host's memory as
 
 uint64_t taken(uint32_t heap) {
   uint64_t sum = 0;
@@ -81,7 +85,9 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateI
   const uint32_t heap = type_table[info->memoryTypeIndex].heapIndex;
   if (taken(heap) + info->allocationSize > heaps[heap]) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   VkMemoryAllocateInfo only = *info;
-  only.memoryTypeIndex = 0;
+  const auto* next = static_cast<const VkBaseInStructure*>(info->pNext);
+  const bool imported = next && next->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT;
+  only.memoryTypeIndex = mapped_memory_type(real_memory, imported ? pointer_types.load() : ~0u);
   const VkResult result = real.vkAllocateMemory(device, &only, callbacks, memory);
   if (result == VK_SUCCESS) allocations[*memory] = {info->memoryTypeIndex, info->allocationSize};
   return result;
@@ -90,6 +96,7 @@ VKAPI_ATTR VkResult VKAPI_CALL allocate(VkDevice device, const VkMemoryAllocateI
 VKAPI_ATTR VkResult VKAPI_CALL host_pointer(VkDevice device, VkExternalMemoryHandleTypeFlagBits kind,
                                             const void* pointer, VkMemoryHostPointerPropertiesEXT* found) {
   const VkResult result = real.vkGetMemoryHostPointerPropertiesEXT(device, kind, pointer, found);
+  pointer_types = found->memoryTypeBits;
   found->memoryTypeBits = 1u << host | 1u << host_cached;
   return result;
 }
@@ -111,6 +118,14 @@ VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory, VkDev
 DeviceContext open(const InstanceOptions& options) {
   const auto instance = require(Instance::create(options));
   return require(open_device(instance, require(instance->choose("")), {}));
+}
+
+// The real device. It must live as long as the others, because its driver would be unloaded.
+DeviceContext open_plain() {
+  const DeviceContext plain = open({});
+  real = plain.device->table();
+  real_memory = plain.device->memory_properties();
+  return plain;
 }
 
 DeviceContext open_discrete(uint64_t own_bytes, uint64_t window_bytes) {
@@ -145,8 +160,7 @@ std::vector<float> logits(const DeviceContext& context) {
 } // namespace
 
 TEST_CASE("each use of memory gets its kind, and a second one when a heap is full") {
-  const DeviceContext plain = open({}); // its driver stays loaded
-  real = plain.device->table();
+  const DeviceContext plain = open_plain();
   const DeviceContext context = open_discrete(uint64_t{1} << 30, uint64_t{4} << 20);
   const auto type_of = [&](MemoryUse use, uint64_t bytes, std::vector<Buffer>& kept) {
     size_t before[types];
@@ -173,8 +187,7 @@ TEST_CASE("each use of memory gets its kind, and a second one when a heap is ful
 }
 
 TEST_CASE("a discrete device's outputs are read from memory that the host caches") {
-  const DeviceContext plain = open({});
-  real = plain.device->table();
+  const DeviceContext plain = open_plain();
   const std::vector<float> expected = logits(plain);
   const DeviceContext discrete = open_discrete(uint64_t{1} << 30, uint64_t{1} << 20);
   const std::vector<float> found = logits(discrete);
@@ -183,8 +196,7 @@ TEST_CASE("a discrete device's outputs are read from memory that the host caches
 }
 
 TEST_CASE("stages on devices with memory of their own copy what they hand on once on each side") {
-  const DeviceContext plain = open({}); // its driver stays loaded
-  real = plain.device->table();
+  const DeviceContext plain = open_plain();
   if (!plain.device->can_import()) return skip("the device imports no memory of the host");
   const std::vector<uint32_t> prompt = {1, 9, 38, 500, 7, 4, 3, 2, 1};
   const auto expected = continue_greedily(require(Model::load(stories_model(), plain)), prompt, 12, 4);

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include "support/vulkan/drivers.h"
+#include "support/vulkan/mapped_memory.h"
 
 using namespace pumice;
 
@@ -50,6 +51,7 @@ struct State {
   VkResult error = VK_SUCCESS;
   bool failed = false;
   bool split_memory = false;
+  uint32_t real_type = 0; // that both kinds of split memory stand for
   bool refuse_imports = false;
   std::map<VkQueue, VkDevice> devices;
   std::set<VkDevice> lost;
@@ -126,11 +128,12 @@ VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCal
   PUMICE_REAL(vkDestroyDevice)(device, callbacks);
 }
 
-// Memory type 0 is the device's, type 1 the host's; both stand for the real type 0.
+// Memory type 0 is the device's, type 1 the host's; both stand for a real type that the host can map.
 VKAPI_ATTR void VKAPI_CALL memory_properties(VkPhysicalDevice device,
                                              VkPhysicalDeviceMemoryProperties2* properties) {
   PUMICE_REAL(vkGetPhysicalDeviceMemoryProperties2)(device, properties);
   VkPhysicalDeviceMemoryProperties& memory = properties->memoryProperties;
+  state.real_type = mapped_memory_type(memory);
   memory.memoryTypeCount = memory.memoryHeapCount = 2;
   memory.memoryTypes[0] = {VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, 0};
   memory.memoryTypes[1] = {VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 1};
@@ -142,13 +145,13 @@ VKAPI_ATTR void VKAPI_CALL either_memory(VkDevice device, VkBuffer buffer,
   PUMICE_REAL(vkGetBufferMemoryRequirements)(device, buffer, requirements);
   requirements->memoryTypeBits = 3;
 }
-VKAPI_ATTR VkResult VKAPI_CALL allocate_first(VkDevice device, const VkMemoryAllocateInfo* info,
-                                              const VkAllocationCallbacks* callbacks,
-                                              VkDeviceMemory* memory) {
+VKAPI_ATTR VkResult VKAPI_CALL allocate_mapped(VkDevice device, const VkMemoryAllocateInfo* info,
+                                               const VkAllocationCallbacks* callbacks,
+                                               VkDeviceMemory* memory) {
   if (const VkResult error = count_call(id_vkAllocateMemory, device); error != VK_SUCCESS) return error;
-  VkMemoryAllocateInfo first = *info;
-  first.memoryTypeIndex = 0;
-  return PUMICE_REAL(vkAllocateMemory)(device, &first, callbacks, memory);
+  VkMemoryAllocateInfo real = *info;
+  real.memoryTypeIndex = state.real_type;
+  return PUMICE_REAL(vkAllocateMemory)(device, &real, callbacks, memory);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL host_pointer_properties(VkDevice device,
@@ -190,7 +193,7 @@ PFN_vkVoidFunction replacement(size_t id) {
   case id_vkGetBufferMemoryRequirements:
     return split ? untyped(either_memory) : nullptr;
   case id_vkAllocateMemory:
-    return split ? untyped(allocate_first) : wrapped[id]();
+    return split ? untyped(allocate_mapped) : wrapped[id]();
   case id_vkGetMemoryHostPointerPropertiesEXT:
     return untyped(host_pointer_properties);
   default:

@@ -9,6 +9,7 @@
 #include "support/command/reported_answers.h"
 #include "support/vulkan/idle_vulkan.h"
 #include "support/vulkan/limited_state.h"
+#include "support/vulkan/mapped_memory.h"
 #include <doctest/doctest.h>
 
 using namespace pumice;
@@ -127,10 +128,7 @@ void narrow_to_machine(VkPhysicalDevice handle) {
   state->real_family = static_cast<uint32_t>(found.compute_queue_family);
   VkPhysicalDeviceMemoryProperties2 memory{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
   real.vkGetPhysicalDeviceMemoryProperties2(handle, &memory);
-  constexpr VkMemoryPropertyFlags host =
-      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  const auto* const types = memory.memoryProperties.memoryTypes;
-  while ((types[state->real_type].propertyFlags & host) != host) ++state->real_type; // Vulkan requires one
+  state->real_type = mapped_memory_type(memory.memoryProperties);
   uint32_t count = 0;
   real.vkEnumerateDeviceExtensionProperties(handle, nullptr, &count, nullptr);
   std::vector<VkExtensionProperties> names(count);
