@@ -6,6 +6,7 @@
 #include "support/llama_reference.h"
 #include "support/model.h"
 #include "support/vulkan/gpu.h"
+#include "support/vulkan/row_bits.h"
 
 using namespace pumice;
 
@@ -54,7 +55,7 @@ TEST_CASE("sizes that are multiples of nothing") {
     for (const auto& [chunk, beside] : {std::pair(1u, 0u), {7u, 2u}, {33u, 1u}}) {
       options.chunk = chunk;
       options.beside = beside;
-      CHECK(forward(model, ids, options) == whole);
+      CHECK(same_in_any_step(forward(model, ids, options), whole));
     }
   }
 }

@@ -15,7 +15,7 @@ using namespace pumice;
 namespace {
 
 std::shared_ptr<const Model> model() {
-  static const auto loaded = load_model(stories_model());
+  static const auto loaded = load_one_kernel_model(stories_model());
   return loaded;
 }
 

@@ -110,7 +110,7 @@ FIXTURE_TEST_CASE("the encoder runs once for an input, and no step of the decode
 
 FIXTURE_TEST_CASE("several inputs together get the texts that each gets alone") {
   for (const char* name : {"marian-relu", "flan-t5", "transformer-postnorm"}) {
-    const auto model = fixture(name);
+    const auto model = load_one_kernel_model(fixtures().model(name));
     CAPTURE(name);
     const std::vector<EncoderInput> inputs = some_inputs(9, 320);
     for (uint32_t beams : {1u, 3u}) {

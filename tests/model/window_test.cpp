@@ -46,7 +46,7 @@ constexpr const char* folders[] = {"mistral-swa", "gemma2", "gemma3", "gemma4"};
 FIXTURE_TEST_CASE("a ring gives the bits that a whole cache gives") {
   for (const char* name : folders) {
     CAPTURE(name);
-    const auto model = load_model(fixtures().model(name));
+    const auto model = load_one_kernel_model(fixtures().model(name));
     const std::vector<uint32_t> ids = some_tokens(200, model->shape().vocabulary);
     REQUIRE(!is_ring(model, 200, 200));
     const std::vector<float> whole = forward(model, ids, 200);

@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include "support/require.h"
 #include "support/vulkan/gpu.h"
+#include "support/vulkan/row_bits.h"
 
 using namespace pumice;
 
@@ -13,9 +15,11 @@ const DeviceContext& test_context() {
 }
 
 std::shared_ptr<const Model> load_model(const std::filesystem::path& path, const LoadOptions& options) {
-  auto model = Model::load(path, test_context(), {}, options);
-  if (!model.ok()) FAIL(model.error().text());
-  return *model;
+  return require(Model::load(path, test_context(), {}, options));
+}
+
+std::shared_ptr<const Model> load_one_kernel_model(const std::filesystem::path& path) {
+  return require(Model::load(path, one_kernel_context(test_context())));
 }
 
 std::map<std::string, std::vector<float>> forward(const std::shared_ptr<const Model>& model,

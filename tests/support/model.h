@@ -16,6 +16,9 @@ const pumice::DeviceContext& test_context();
 std::shared_ptr<const pumice::Model> load_model(const std::filesystem::path& path,
                                                 const pumice::LoadOptions& options = {});
 
+// The same, to compare the bits of steps of several sizes (support/vulkan/row_bits.h).
+std::shared_ptr<const pumice::Model> load_one_kernel_model(const std::filesystem::path& path);
+
 struct ForwardOptions {
   uint32_t chunk = 128;
   pumice::CacheType cache = pumice::CacheType::f32;
