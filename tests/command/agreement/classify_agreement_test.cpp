@@ -1,6 +1,7 @@
 // `pumice classify` and pumice_classifier give the same probabilities, or both refuse the model.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -8,6 +9,7 @@
 #include "support/command/agreement.h"
 #include "support/files/bert_folder.h"
 #include "support/vulkan/gpu.h"
+#include "support/vulkan/row_bits.h"
 #include "task/classifier.h"
 
 using namespace pumice;
@@ -57,6 +59,15 @@ Scores given_scores(pumice_device* device, const std::string& path, const Image*
   return scores;
 }
 
+// The command's plan may have room for more pictures, and other kernels.
+bool same_scores(const Scores& a, const Scores& b) {
+  std::vector<float> values[2];
+  for (const auto& [label, score] : a) values[0].push_back(score);
+  for (const auto& [label, score] : b) values[1].push_back(score);
+  return std::ranges::equal(a, b, {}, &Scores::value_type::first, &Scores::value_type::first) &&
+         same_in_any_step(values[0], values[1]);
+}
+
 Image some_picture() {
   Image image{32, 32, std::vector<uint8_t>(32 * 32 * 3)};
   for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<uint8_t>(i * i * 31);
@@ -81,7 +92,7 @@ TEST_CASE("classify: every fixture's probabilities are the same by the command a
     REQUIRE(write_png(image, file).ok());
     const Scores printed = printed_scores({path, pictures ? file : std::string("w20 w21")});
     CHECK(printed.size() == plan->labels.size());
-    CHECK(given_scores(device.get(), path, pictures ? &image : nullptr) == printed);
+    CHECK(same_scores(given_scores(device.get(), path, pictures ? &image : nullptr), printed));
     of_pictures += pictures;
   }
   CHECK(of_pictures > 2);
@@ -119,7 +130,7 @@ TEST_CASE("classify: labels of one's own, in a space of texts and pictures") {
     REQUIRE(write_png(image, file).ok());
     const Scores printed = printed_scores({path, file, "--labels", (folder.path() / "labels.txt").string()});
     CHECK(printed.size() == 3);
-    CHECK(given_scores(device.get(), path, &image, {"w20", "w30 w31", "w40"}) == printed);
+    CHECK(same_scores(given_scores(device.get(), path, &image, {"w20", "w30 w31", "w40"}), printed));
     CHECK(given_scores(device.get(), path, &image).empty());
   }
 }

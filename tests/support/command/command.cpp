@@ -16,6 +16,7 @@
 #include "kernel/probe/probe.h"
 #include "support/files/paths.h"
 #include "support/files/temporary_folder.h"
+#include "support/vulkan/row_bits.h"
 #include "tools/pumice/command.h"
 
 using namespace pumice;
@@ -46,8 +47,8 @@ private:
   std::unique_ptr<std::FILE, Close> file_{std::tmpfile()};
 };
 
-Result<command::FoundDevice> shared_device(const command::DeviceOptions& options,
-                                           const std::filesystem::path& cache) {
+Result<command::FoundDevice> found_device(const command::DeviceOptions& options,
+                                          const std::filesystem::path& cache) {
   if (!options.devices.empty() || options.validate || !options.loader.empty())
     return command::new_device(options, cache);
   using Key = std::tuple<std::string, std::filesystem::path, uint64_t>;
@@ -60,6 +61,14 @@ Result<command::FoundDevice> shared_device(const command::DeviceOptions& options
   }
   command::FoundDevice found = opened->at(key);
   found.context.profile = with_tuning_results(std::move(found.context.profile), *found.context.pipelines);
+  return found;
+}
+
+// Tests without a cache folder of their own are not about kernels, and compare bits of steps of all sizes.
+Result<command::FoundDevice> shared_device(const command::DeviceOptions& options,
+                                           const std::filesystem::path& cache) {
+  PUMICE_TRY(command::FoundDevice found, found_device(options, cache));
+  if (options.cache.empty() && !options.no_tune) found.context = one_kernel_context(std::move(found.context));
   return found;
 }
 

@@ -14,7 +14,8 @@ struct CommandResult {
 };
 
 // In this process, on a device that runs with the same --device, --cache and --memory-limit share, with its
-// kernels and what was measured of it; --devices, --validate and --vulkan-loader open new ones. With
+// kernels and what was measured of it; --devices, --validate and --vulkan-loader open new ones. Without
+// --cache, --no-tune and --kernel-variant, steps of all sizes take the same kernels, also on a GPU. With
 // `environment`, variables to set as "NAME=value", as pumice_process() does. Without `input`, standard input
 // is /dev/null.
 CommandResult pumice_command(const std::vector<std::string>& arguments, const std::string* input = nullptr,

@@ -202,9 +202,10 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
   opened.context.compiling = compile_progress();
-  opened.context.profile.forced = options.kernel_variant;
-  if (options.no_tune) opened.context.profile.choices = nullptr;
-  opened.tunes = !options.no_tune && options.kernel_variant.empty();
+  DeviceProfile& profile = opened.context.profile;
+  if (!options.kernel_variant.empty()) profile.forced = options.kernel_variant;
+  if (options.no_tune) profile.choices = nullptr;
+  opened.tunes = !options.no_tune && profile.forced.empty();
   print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
                            watch.seconds(), opened.cache.empty() ? "none" : path_text(opened.cache)));
   const std::string where = others() ? others()->name(others()->rank()) + ", " : "";
