@@ -8,6 +8,7 @@
 #include "support/files/paths.h"
 #include "support/model.h"
 #include "support/require.h"
+#include "support/skip.h"
 #include "support/vulkan/fresh_device.h"
 
 using namespace pumice;
@@ -21,6 +22,9 @@ std::shared_ptr<const Model> plan(const std::filesystem::path& path, const Devic
                                   const LoadOptions& load = {}) {
   return require(Model::plan(require(ModelFile::open(path)), context, load));
 }
+
+// Devices whose memory the host cannot map take megabytes more while weights are loaded.
+constexpr const char* loading_takes_more = "loading this small model takes more memory than its sessions";
 
 SessionSize size_of(uint32_t context, uint32_t chunk = 128, CacheType cache = CacheType::f16) {
   SessionSize size;
@@ -163,6 +167,7 @@ TEST_CASE("with a limit equal to the estimate all fits, and with less nothing is
     needs = require(memory_needs(*planned, require(usual_runners(*planned, options.size))));
     smaller = require(memory_needs(*planned, require(usual_runners(*planned, size_of(context / 2)))));
   }
+  if (smaller.loading > smaller.session()) return skip(loading_takes_more);
   REQUIRE(smaller.peak() < needs.peak());
   const DeviceContext enough = fresh_device({needs.peak()});
   const auto model = require(Model::load(shipped, enough));
@@ -200,6 +205,7 @@ TEST_CASE("the longest context that fits is found") {
     CHECK(require(longest_context(*planned, size)) == longest);
     needs = require(memory_needs(*planned, require(usual_runners(*planned, size_of(100, 16)))));
   }
+  if (needs.loading > needs.session()) return skip(loading_takes_more);
   const DeviceContext tight = fresh_device({needs.peak()});
   const auto planned = plan(shipped, tight);
   const uint32_t found = require(longest_context(*planned, size));

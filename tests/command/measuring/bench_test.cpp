@@ -474,7 +474,8 @@ TEST_CASE("bench's profile is of all tokens of a step") {
       bench(fixtures().story(), {"-p", "8", "-n", "0", "--context", "128", "--chunk", "64", "--profile"});
   CAPTURE(result.out);
   REQUIRE(result.status == 0);
-  // Much of a small model's step is the launches' time.
+  // Much of a small model's step is the launches' time, on a GPU most of it.
+  const double times = result.out.find("llvmpipe") != std::string::npos ? 2 : 1;
   CHECK(milliseconds(result.out, "64 tokens from position 32: ") >
-        2 * milliseconds(result.out, "1 token from position 63: "));
+        times * milliseconds(result.out, "1 token from position 63: "));
 }
