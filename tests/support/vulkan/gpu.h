@@ -48,7 +48,7 @@ public:
   void run(const pumice::Dispatch& dispatch) { run(std::span(&dispatch, 1)); }
   // Seconds for one run of a dispatch: the median of several submissions of several copies each.
   double time(const pumice::Dispatch& dispatch, int copies = 8, int samples = 7);
-  // Frees every buffer, and the pipelines where there are many: drivers for processors keep megabytes for
+  // Frees every buffer, and the pipelines where there are many on a CPU driver, which keeps megabytes for
   // some.
   void clear();
 
