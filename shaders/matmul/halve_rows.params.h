@@ -1,7 +1,7 @@
-// Rows of floats as 16-bit floats (f16), for products of f16 matrices. Each row is first multiplied by a power
-// of two that takes its largest number to 2^14 or just above. So no number overflows, and only numbers 2^28
-// times smaller lose bits. What a row leaves: HALVES_BLOCK_QUADS quads for each 32 columns, and, after all
-// rows' halves, one quad with what its sums must be multiplied by (1 / the power), and with its scale
+// Rows of floats as 16-bit floats (f16), for products of f16 matrices. Each row is first multiplied by a
+// power of two that takes its largest number to 2^14 or just above. So no number overflows, and only numbers
+// 2^28 times smaller lose bits. What a row leaves: HALVES_BLOCK_QUADS quads for each 32 columns, and, after
+// all rows' halves, one quad with what its sums must be multiplied by (1 / the power), and with its scale
 // (EPILOGUE_ROW_SCALE), or 1.
 #ifndef PUMICE_HALVE_ROWS_PARAMS_H
 #define PUMICE_HALVE_ROWS_PARAMS_H

@@ -24,7 +24,7 @@ layout(constant_id = MATMUL_GROUP_ID) const uint GROUP = 32; // invocations that
 layout(constant_id = MATMUL_EPILOGUE_ID) const uint EPILOGUE = 0;
 layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(constant_id = MATMUL_ROUTED_ID) const uint ROUTED = MATMUL_ROWS_OWN;
-layout(constant_id = MATMUL_GROUPS_DOWN_ID) const uint GROUPS_DOWN = 2; // groups among which the rows are divided; the others divide the tiles
+layout(constant_id = MATMUL_GROUPS_DOWN_ID) const uint GROUPS_DOWN = 2; // that share the rows; the others share the tiles
 layout(constant_id = MATMUL_M_ID) const uint M = 16;
 layout(constant_id = MATMUL_N_ID) const uint N = 16;
 layout(constant_id = MATMUL_K_ID) const uint K = 16;

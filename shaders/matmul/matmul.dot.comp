@@ -8,7 +8,7 @@
 #include "matmul/quantize_rows.params.h"
 #include "matmul/round_block.glsl"
 
-layout(constant_id = MATMUL_OWN_BLOCKS_ID) const uint OWN_BLOCKS = 0; // blocks of a row that this workgroup rounds; 0: they are in MATMUL_CODES
+layout(constant_id = MATMUL_OWN_BLOCKS_ID) const uint OWN_BLOCKS = 0; // of a row, to be rounded here; 0: MATMUL_CODES has them
 READ_BUFFER(uvec4, x_codes, MATMUL_CODES);
 shared uvec4 own_codes[OWN_BLOCKS > 0u ? ROWS * OWN_BLOCKS * CODES_QUADS : 1u];
 

@@ -95,7 +95,7 @@ TEST_CASE("no launch of a large vocabulary and a long context is predicted to ta
     const std::vector<Plan> fast = require(large_plans(with_speed(profile, data_center)));
     check_short(slow, phone);
     CHECK(fast.back().flops() == doctest::Approx(slow.back().flops()));
-    CHECK(longest(fast.back(), phone) > 5 * longest_dispatch_seconds); // what a phone would have to take
+    CHECK(longest(fast.back(), phone) > 4 * longest_dispatch_seconds); // what a phone would have to take
     CHECK(slow.back().dispatches.size() > 50 + fast.back().dispatches.size());
   }
 }

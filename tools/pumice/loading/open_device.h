@@ -49,8 +49,8 @@ Result<std::shared_ptr<Instance>> create_instance(const DeviceOptions& options);
 Result<OpenedDevice> open_device(const DeviceOptions& options);
 
 // Loads a model's weights to the device and shows a progress bar. Before that it measures the kernel variants
-// that are not known yet, for a second (on a GPU, up to fifteen), in a child process. `size`: of the sessions to
-// measure for; null: of usual ones.
+// that are not known yet, for a second (on a GPU, up to fifteen), in a child process. `size`: of the sessions
+// to measure for; null: of usual ones.
 Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
                                                 const LoadOptions& options,
                                                 const SizeOptions* size = nullptr);
