@@ -26,7 +26,7 @@ CONSTANT MATMUL_WEIGHT_TEXELS = 0;
 CONSTANT MATMUL_X_TEXELS = 1;
 CONSTANT MATMUL_WEIGHT_DWORD_TEXELS = 2;
 CONSTANT MATMUL_SCALE_TEXELS = 3;
-CONSTANT MATMUL_CODES = 7; // dot only, which routes nothing: x as quantize_rows.params.h has it
+CONSTANT MATMUL_CODES = 7;  // dot only, which routes nothing: x as quantize_rows.params.h has it
 CONSTANT MATMUL_HALVES = 7; // cm only, which routes nothing: x as halve_rows.params.h has it
 
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.
