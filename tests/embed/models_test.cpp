@@ -1,5 +1,6 @@
 // Loading as games load, and what is not a conversation: encoding, embedding, translating.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -36,6 +37,18 @@ bool read_vector(void* user, uint64_t at, void* to, size_t count) {
   if (at > bytes.size() || count > bytes.size() - at) return false;
   std::memcpy(to, bytes.data() + at, count);
   return true;
+}
+
+// A file that is read only once it is released: a small one could be loaded before its loading is cancelled.
+struct HeldFile {
+  std::vector<char> bytes;
+  std::atomic<bool> released = false;
+};
+
+bool read_held(void* user, uint64_t at, void* to, size_t count) {
+  auto& file = *static_cast<HeldFile*>(user);
+  file.released.wait(false);
+  return read_vector(&file.bytes, at, to, count);
 }
 
 } // namespace
@@ -109,9 +122,16 @@ TEST_CASE("a model loads on a thread of its own, with progress, and can be cance
   CHECK(story_of(model) == expected);
   CHECK(pumice_load_finish(load.get(), &model, &error) == PUMICE_INVALID_ARGUMENT);
 
-  require_ok(pumice_load_start(device.get(), &source, nullptr, &started, &error), error);
+  HeldFile file = {bytes_of(stories)};
+  pumice_source held = {sizeof held};
+  held.read = read_held;
+  held.user = &file;
+  held.bytes = file.bytes.size();
+  require_ok(pumice_load_start(device.get(), &held, nullptr, &started, &error), error);
   const LoadHandle cancelled(started);
   pumice_load_cancel(started);
+  file.released = true;
+  file.released.notify_one();
   CHECK(pumice_load_finish(started, &model, &error) == PUMICE_CANCELLED);
   CHECK(model == nullptr);
   require_ok(pumice_load_start(device.get(), &source, nullptr, &started, &error), error);
