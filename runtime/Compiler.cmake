@@ -59,9 +59,8 @@ if(PUMICE_FUZZ)
 endif()
 
 # Compiles a target's files in batches, each of one folder's files: a new file changes the batches of its folder alone.
-#   pumice_batch_by_folder(TARGET DEPTH FILES...)     DEPTH: how many names of a path, from the project, make a folder
-function(pumice_batch_by_folder target depth)
-  set(most 12)
+#   pumice_batch_by_folder(TARGET DEPTH MOST FILES...)     DEPTH: how many names of a path, from the project, make a folder
+function(pumice_batch_by_folder target depth most)
   foreach(source IN LISTS ARGN)
     file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${source}")
     string(REPLACE "/" ";" names "${path}")

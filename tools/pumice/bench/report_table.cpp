@@ -58,7 +58,7 @@ std::string table(std::vector<Row> rows, size_t left) {
 }
 
 // The share of the processors that other programs used meanwhile.
-std::string others(const Measurement& result) {
+std::string share_of_others(const Measurement& result) {
   return result.machine.others ? percent(*result.machine.others) : "";
 }
 
@@ -81,7 +81,7 @@ std::string model_table(const BenchReport& report) {
                     result.kind == "translate" ? fmt::format("{:.3f}", result.median_seconds()) : "",
                     first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),
                     milliseconds(0.9), milliseconds(0.99), milliseconds(1),
-                    host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6), others(result)});
+                    host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6), share_of_others(result)});
   }
   return table(std::move(rows), 5);
 }
@@ -96,7 +96,7 @@ std::string operation_table(const BenchReport& report) {
     rows.push_back({result.test.substr(0, result.test.find(' ')), result.type, result.shape,
                     fmt::format("{:.1f}", seconds * 1e6), fmt::format("{:.2f}", result.flops / seconds / 1e9),
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9), arithmetic ? "arithmetic" : "memory",
-                    percent(result.share_of_roof(report.ceilings)), others(result)});
+                    percent(result.share_of_roof(report.ceilings)), share_of_others(result)});
   }
   return table(std::move(rows), 3);
 }
