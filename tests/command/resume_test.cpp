@@ -97,12 +97,13 @@ private:
   std::string output_;
 };
 
-// Texts of some seconds, more than are written at a time, with all that may depend on the tokens before.
-std::string long_requests(int count = 7) {
+// More texts than are written at a time, most of them of so many tokens, with all that may depend on the
+// tokens before.
+std::string long_requests(int count, int tokens) {
   std::string lines;
   for (int i = 0; i < count; ++i) {
     const json line = {{"prompt", i % 2 ? "Once upon a time" : "The dog"},
-                       {"count", i % 3 == 1 ? 30 : 250},
+                       {"count", i % 3 == 1 ? 30 : tokens},
                        {"samples", 1 + i % 2},
                        {"stop", {"a a a", i == 3 ? "the" : "zzz"}},
                        {"repeat_penalty", 1.1},
@@ -134,7 +135,7 @@ void check_continues(const json& kept, const std::vector<json>& all) {
 } // namespace
 
 TEST_CASE("a run that is interrupted again and again answers as one that is not") {
-  Requests requests(long_requests());
+  Requests requests(long_requests(7, 150));
   const CommandResult whole = requests.run(drawing);
   CAPTURE(whole.err);
   REQUIRE(whole.status == 0);
@@ -178,7 +179,7 @@ TEST_CASE("a text goes on with what it was, and with its seed") {
 }
 
 TEST_CASE("what a run kept before it was killed goes on") {
-  Requests requests(long_requests(28)); // longer than the two seconds between what is kept
+  Requests requests(long_requests(14, 250)); // longer than the two seconds between what is kept
   const CommandResult whole = requests.run(drawing);
   REQUIRE(whole.status == 0);
   const Words resuming = with(drawing, {"--resume", requests.path("kept")});
@@ -193,7 +194,7 @@ TEST_CASE("what a run kept before it was killed goes on") {
 }
 
 TEST_CASE("texts that a lost device has ended go on") {
-  Requests requests(long_requests());
+  Requests requests(long_requests(7, 100));
   const Words own = with(drawing, {"--vulkan-loader", crashing_vulkan().string()});
   const Words resuming = with(own, {"--resume", requests.path("kept")});
   const CommandResult whole = requests.run(own, {"PUMICE_TEST_ADDRESSES=1"});
@@ -201,7 +202,7 @@ TEST_CASE("texts that a lost device has ended go on") {
   REQUIRE(whole.status == 0);
   std::string output;
   bool unfinished = false;
-  for (const char* submissions : {"60", "100"}) {
+  for (const char* submissions : {"40", "60"}) {
     const CommandResult lost = requests.run(
         resuming, {"PUMICE_TEST_ADDRESSES=1", std::string("PUMICE_TEST_SUBMISSIONS=") + submissions});
     CAPTURE(lost.err);
@@ -218,7 +219,7 @@ TEST_CASE("texts that a lost device has ended go on") {
 
 TEST_CASE("where bits are not the same, a text that a seed determines begins anew, and another one goes on") {
   Requests requests(json{{"prompt", "Once"}, {"count", 5}}.dump() + "\n" +
-                    json{{"prompt", "The dog"}, {"count", 120}}.dump() + "\n");
+                    json{{"prompt", "The dog"}, {"count", 70}}.dump() + "\n");
   // With the kernels of GPUs.
   const Words gpu = {
       "--temp", "1", "--sequences", "1", "--no-tune", "--vulkan-loader", crashing_vulkan().string()};
@@ -226,7 +227,7 @@ TEST_CASE("where bits are not the same, a text that a seed determines begins ane
     CAPTURE(seeded);
     const Words own = seeded ? with(gpu, {"--seed", "5", "--logprobs", "2"}) : gpu;
     const Words resuming = with(own, {"--resume", requests.path(seeded ? "seeded" : "drawn")});
-    const CommandResult lost = requests.run(resuming, {"PUMICE_TEST_SUBMISSIONS=60"});
+    const CommandResult lost = requests.run(resuming, {"PUMICE_TEST_SUBMISSIONS=40"});
     CAPTURE(lost.err);
     CHECK(lost.status == 1);
     const std::vector<KeptLine> kept = requests.kept(seeded ? "seeded" : "drawn");
@@ -243,7 +244,7 @@ TEST_CASE("where bits are not the same, a text that a seed determines begins ane
 }
 
 TEST_CASE("texts that were begun otherwise begin anew" * doctest::test_suite("long")) {
-  Requests requests(long_requests(28));
+  Requests requests(long_requests(28, 250));
   const std::string kept = requests.path("kept");
   const Words resuming = with(drawing, {"--resume", kept});
   REQUIRE(requests.run_until(resuming, SIGINT, [&](const CommandProcess& process) {

@@ -126,7 +126,7 @@ TEST_CASE("faults while a batch's slices are recorded into a program's own comma
   check_count(inject_into_batch(vulkan, Owner::application, false), 5);
 }
 
-TEST_CASE("faults in a batch with Vulkan's validation layers looking on") {
+TEST_CASE("faults in a batch with Vulkan's validation layers looking on" * doctest::test_suite("long")) {
   if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return skip("told to do without validation");
   FaultyVulkan vulkan;
   vulkan.split_memory(false);

@@ -150,7 +150,7 @@ private:
 };
 
 struct Player {
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   ModelHandle model = load(device.get());
 };
 

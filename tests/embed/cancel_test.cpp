@@ -400,8 +400,7 @@ TEST_CASE("no step that could run ahead is submitted after a cancel") {
   CHECK(tell(session.get(), prompt, 8) == expected);
 }
 
-TEST_CASE("what is cancelled from another thread stops within one submission, and goes on as if it had not "
-          "been") {
+void cancel_at_random(int turns) {
   const DeviceHandle device = make_counted_device();
   const ModelHandle decoder = load(device.get()), encoder = load(device.get(), bert().path().string());
   Canceller canceller;
@@ -410,7 +409,7 @@ TEST_CASE("what is cancelled from another thread stops within one submission, an
   Loading loading(device.get(), canceller);
   Outcomes said, read, loaded;
   std::mt19937 random(11);
-  while (said.all + read.all + loaded.all < 1000) {
+  while (said.all + read.all + loaded.all < turns) {
     switch (random() % 20) {
     case 0:
       loading.turn(random, loaded);
@@ -428,4 +427,13 @@ TEST_CASE("what is cancelled from another thread stops within one submission, an
   report("generating", said);
   report("encoding", read);
   report("loading", loaded);
+}
+
+TEST_CASE("what is cancelled from another thread stops within one submission, and goes on as if it had not "
+          "been") {
+  cancel_at_random(300);
+}
+
+TEST_CASE("what is cancelled a thousand times goes on as if it had not been" * doctest::test_suite("long")) {
+  cancel_at_random(1000);
 }

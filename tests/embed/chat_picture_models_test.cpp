@@ -221,7 +221,7 @@ TEST_CASE("a picture that is too thin for patches is refused") {
 
 TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their folder does") {
   const PicturePair pair(smolvlm());
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const auto load = [&](const std::string& path, const std::string& mmproj, pumice_error& error) {
     pumice_source source = {sizeof source}, beside = {sizeof beside};
     source.path = path.c_str();

@@ -42,7 +42,7 @@ std::string written(const pumice_chat* chat) {
 // A program with a model that sees.
 struct Player {
   TemporaryFolder folder;
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   ModelHandle model;
   SessionHandle session;
 

@@ -50,7 +50,7 @@ struct Answer {
 };
 
 struct Player {
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   ModelHandle model = load(device.get(), talk);
   SessionHandle session = open_session(256);
   ChatHandle chat = make_chat(model.get());

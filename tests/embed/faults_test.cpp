@@ -418,6 +418,15 @@ TEST_CASE("after a fault, a recorded slice that has not run is waited for, or di
 // Its synchronisation and the lives of its objects are watched, of each function once.
 TEST_CASE("faults with Vulkan's validation layers looking on") {
   if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return skip("told to do without validation");
+  FaultyVulkan vulkan;
+  vulkan.split_memory(false);
+  Scene scene(Owner::pumice, true);
+  check_count(scene.inject(vulkan, texts(vulkan, scene), {1, false}), 30);
+}
+
+TEST_CASE("faults while loading and recording with Vulkan's validation layers looking on" *
+          doctest::test_suite("long")) {
+  if (std::getenv("PUMICE_TEST_NO_VALIDATION")) return skip("told to do without validation");
   const FaultEffort once = {1, false};
   FaultyVulkan vulkan;
   vulkan.split_memory(false);
@@ -425,9 +434,8 @@ TEST_CASE("faults with Vulkan's validation layers looking on") {
   {
     Scene scene(Owner::pumice, true);
     count += scene.inject(vulkan, {loading(scene.program, scene.expected)}, once);
-    count += scene.inject(vulkan, texts(vulkan, scene), once);
   }
   Scene external(Owner::application, true);
   count += external.inject(vulkan, recordings(external), once);
-  check_count(count, 50);
+  check_count(count, 20);
 }

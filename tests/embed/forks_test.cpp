@@ -74,7 +74,7 @@ std::vector<uint32_t> many_tokens(size_t count) {
 } // namespace
 
 TEST_CASE("a fork begins where its session is, and each goes on alone") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = make_session(model.get(), options_of(192, 16));
   const Story whole = tell(session.get(), prompt, 40);
@@ -110,7 +110,7 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
 }
 
 TEST_CASE("a fork has its session's keys and values, in any cache and with any context") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get());
   for (const pumice_cache_type cache : {PUMICE_CACHE_F16, PUMICE_CACHE_F32, PUMICE_CACHE_Q8_0}) {
     CAPTURE(cache);
@@ -128,7 +128,7 @@ TEST_CASE("a fork has its session's keys and values, in any cache and with any c
 }
 
 TEST_CASE("a fork of a model whose layers see a window") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get(), fixtures().model("mistral-swa").string());
   for (const size_t length :
        {size_t{20}, size_t{60}, size_t{100}}) { // the ring of a session has 64 positions

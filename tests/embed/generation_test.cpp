@@ -10,7 +10,7 @@ namespace {
 constexpr const char* prompt = "Once upon a time there was a little girl named Lily. She loved to";
 
 struct Player {
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   ModelHandle model = load(device.get());
   SessionHandle session = make(192);
 

@@ -58,7 +58,7 @@ struct Cut {
 } // namespace
 
 TEST_CASE("slices of any size over stages give the text of one device") {
-  const DeviceHandle device = make_device(), first = make_device(), second = make_device();
+  const DeviceHandle &device = shared_device(), &first = shared_device(1), &second = shared_device(2);
   const ModelHandle whole = load(device.get());
   const pumice_sampling sampling = warm();
   const Story expected = tell(make_session(whole.get(), small_options()).get(), prompt, 24, &sampling);
@@ -108,7 +108,7 @@ TEST_CASE("slices of any size over stages give the text of one device") {
 }
 
 TEST_CASE("slices over stages of models of other kinds: windows, states, experts") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   for (const char* name : {"gemma2", "qwen3-next", "mixtral-moe"}) {
     CAPTURE(name);
     const std::string path = fixtures().model(name).string();
@@ -148,7 +148,7 @@ TEST_CASE("slices over stages of models of other kinds: windows, states, experts
 }
 
 TEST_CASE("batches in slices over stages, one text of which is dropped in the middle") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const ModelHandle whole = load(device.get());
   const ModelHandle staged = load_stages({first.get(), device.get()}, {2, 3});
   const pumice_sampling sampling = warm();
@@ -199,7 +199,7 @@ TEST_CASE("batches in slices over stages, one text of which is dropped in the mi
 }
 
 TEST_CASE("chats in slices over stages") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const std::string path = (pretrained_folder() / "chat-2m.gguf").string();
   const ModelHandle whole = load(device.get(), path);
   const ModelHandle staged = load_stages({first.get(), device.get()}, {0, 0}, path);
@@ -392,7 +392,7 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
       }
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
-      const DeviceHandle new_first = make_device(), new_last = make_device();
+      const DeviceHandle &new_first = shared_device(), &new_last = shared_device(1);
       const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
       require_ok(pumice_session_resume(session, anew.get(), &error), error);
       run_slices(
@@ -406,7 +406,7 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
 }
 
 TEST_CASE("sessions over the same stages, some in slices and some in whole steps of other threads") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const ModelHandle model = load_stages({first.get(), device.get()}, {2, 3});
   const Story expected = tell(make_session(model.get(), small_options()).get(), prompt, 20);
   std::vector<SessionHandle> sessions;
@@ -436,7 +436,7 @@ TEST_CASE("sessions over the same stages, some in slices and some in whole steps
 }
 
 TEST_CASE("warm-up over stages makes the first slices stay within their budgets") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const ModelHandle model = load_stages({first.get(), device.get()}, {2, 3});
   pumice_session_options options = small_options();
   options.warm_up = true;

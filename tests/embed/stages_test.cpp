@@ -19,7 +19,7 @@ bool contains(const std::string& text, std::string_view part) {
 } // namespace
 
 TEST_CASE("a model in stages says what it says on one device, wherever it is cut") {
-  const DeviceHandle device = make_device(), first = make_device(), second = make_device();
+  const DeviceHandle &device = shared_device(), &first = shared_device(1), &second = shared_device(2);
   const ModelHandle whole = load(device.get());
   const SessionHandle alone = make_session(whole.get(), small_options());
   const pumice_sampling sampling = warm();
@@ -51,7 +51,7 @@ TEST_CASE("a model in stages says what it says on one device, wherever it is cut
 }
 
 TEST_CASE("models of other kinds in stages: windows, states, experts") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   for (const char* name : {"gemma2", "qwen3-next", "mixtral-moe"}) {
     CAPTURE(name);
     const std::string path = fixtures().model(name).string();
@@ -79,7 +79,7 @@ TEST_CASE("models of other kinds in stages: windows, states, experts") {
 }
 
 TEST_CASE("sessions in stages: suspended, saved, restored elsewhere, forked") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const ModelHandle whole = load(device.get());
   const ModelHandle staged = load_stages({first.get(), device.get()}, {2, 3});
   const pumice_sampling sampling = warm();
@@ -128,7 +128,7 @@ TEST_CASE("sessions in stages: suspended, saved, restored elsewhere, forked") {
 }
 
 TEST_CASE("batches in stages, and sessions of several threads") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   const ModelHandle whole = load(device.get());
   const ModelHandle staged = load_stages({first.get(), device.get()}, {2, 3});
   const pumice_sampling sampling = warm();
@@ -180,7 +180,7 @@ TEST_CASE(
   const pumice_sampling sampling = warm();
   Story expected;
   {
-    const DeviceHandle device = make_device();
+    const DeviceHandle& device = shared_device();
     const ModelHandle model = load(device.get());
     const SessionHandle session = make_session(model.get(), small_options());
     expected = tell(session.get(), prompt, 20, &sampling);
@@ -213,7 +213,7 @@ TEST_CASE(
       if (status == PUMICE_OK) status = pumice_session_run(other.get(), &error);
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
-      const DeviceHandle new_first = make_device(), new_last = make_device();
+      const DeviceHandle &new_first = shared_device(), &new_last = shared_device(1);
       const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
       require_ok(pumice_session_resume(session.get(), anew.get(), &error), error);
       require_ok(pumice_session_run(session.get(), &error), error);
@@ -310,7 +310,7 @@ TEST_CASE("stages copy what they hand on where the host's memory cannot be impor
 }
 
 TEST_CASE("stages that cannot be are errors with a name") {
-  const DeviceHandle first = make_device(), device = make_device();
+  const DeviceHandle &first = shared_device(), &device = shared_device(1);
   pumice_error error;
   const auto refused = [&](const std::vector<pumice_stage>& stages, pumice_status expected,
                            std::string_view words, const std::string& path = stories) {

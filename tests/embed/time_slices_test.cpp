@@ -29,7 +29,7 @@ Story tell_in_slices(pumice_session* session, uint32_t max_tokens, const pumice_
 } // namespace
 
 TEST_CASE("slices of any size give the text of whole steps") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get());
   pumice_session_options options = {sizeof options};
   options.context = 256;
@@ -56,7 +56,7 @@ TEST_CASE("slices of any size give the text of whole steps") {
 }
 
 TEST_CASE("a text that stopped with steps under way is followed by one in slices, and the other way round") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get());
   const SessionHandle session = make_session(model.get());
   const Story whole = tell(session.get(), prompt, 20);

@@ -42,6 +42,14 @@ DeviceHandle make_device(pumice_device_options options) {
   return DeviceHandle(device);
 }
 
+const DeviceHandle& shared_device(size_t index) {
+  static auto* const devices =
+      new std::map<size_t, DeviceHandle>; // not destroyed: drivers dislike being called after main
+  DeviceHandle& device = (*devices)[index];
+  if (!device) device = make_device();
+  return device;
+}
+
 ModelHandle load(pumice_device* device, const std::string& path, float tune_seconds) {
   pumice_load_options options = {sizeof options};
   options.tune_seconds = tune_seconds;

@@ -34,7 +34,7 @@ struct SeeingPlayer {
 
   SeeingModel fixture;
   TemporaryFolder folder;
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   ModelHandle model;
 
   explicit SeeingPlayer(SeeingModel of) : fixture(std::move(of)) {

@@ -77,7 +77,7 @@ Image some_picture() {
 } // namespace
 
 TEST_CASE("classify: every fixture's probabilities are the same by the command and by the interface") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const Image image = some_picture();
   size_t of_pictures = 0;
   for (const std::string& name : fixtures().models()) {
@@ -99,7 +99,7 @@ TEST_CASE("classify: every fixture's probabilities are the same by the command a
 }
 
 TEST_CASE("classify: texts of one label, of several, and of a regression") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   for (const char* problem : {"", "multi_label_classification", "regression"}) {
     for (const uint32_t labels : {1u, 3u}) {
       CAPTURE(labels);
@@ -119,7 +119,7 @@ TEST_CASE("classify: texts of one label, of several, and of a regression") {
 }
 
 TEST_CASE("classify: labels of one's own, in a space of texts and pictures") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const Image image = some_picture();
   for (const std::string name : {"clip", "siglip"}) {
     CAPTURE(name);

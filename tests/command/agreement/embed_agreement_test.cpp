@@ -64,7 +64,7 @@ Vectors given_vectors(pumice_device* device, const std::string& path, const std:
 } // namespace
 
 TEST_CASE("embed: every fixture's vectors are the same by the command and by the interface") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const std::vector<std::string> texts = {words_for(20), words_for(40) + " " + words_for(31)};
   size_t embedded = 0;
   for (const std::string& name : fixtures().models()) {
@@ -83,7 +83,7 @@ TEST_CASE("embed: every fixture's vectors are the same by the command and by the
 }
 
 TEST_CASE("embed: models that ship are read by both, or by neither") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const std::vector<std::string> texts = {"Once upon a time", "the 3rd of March 2021"};
   for (const char* name : {"stories-2m.gguf", "chat-2m.gguf", "dates"}) {
     CAPTURE(std::string(name));
@@ -100,7 +100,7 @@ TEST_CASE("embed: the folder's settings and the options count alike") {
   const TemporaryFolder folder;
   REQUIRE(BertFolder().write(folder));
   const std::string path = folder.path().string();
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const std::vector<std::string> texts = {"the quick brown fox", "fox"};
   const auto same = [&](const pumice_embedder_options& options, const std::vector<std::string>& more) {
     const Vectors printed = printed_vectors(path, texts, more);
@@ -170,7 +170,7 @@ TEST_CASE("embed: the folder's settings and the options count alike") {
 }
 
 TEST_CASE("embed: pictures have the same vectors, and texts in their space") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   for (const std::string name : {"clip", "siglip", "vit", "dinov2", "beit"}) {
     CAPTURE(name);
     const TemporaryFolder folder;

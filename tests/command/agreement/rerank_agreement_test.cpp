@@ -46,7 +46,7 @@ Scores scores(pumice_device* device, const std::string& path, const std::string&
 } // namespace
 
 TEST_CASE("rerank: every fixture's scores are the same by the command and by the interface") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   size_t scored = 0;
   for (const std::string& name : fixtures().models()) {
     CAPTURE(name);
@@ -63,7 +63,7 @@ TEST_CASE("rerank: every fixture's scores are the same by the command and by the
 }
 
 TEST_CASE("rerank: heads, logits, instructions, and models that ship") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   pumice_reranker_options raw = {}, instructed = {};
   raw.raw = true;
   instructed.instruction = "find a fox";

@@ -70,7 +70,7 @@ TEST_CASE("search: an index that one made is searched by the other, with the sam
   folder.write("texts/a.txt", "the quick brown fox\n\ntransformers are models\n");
   folder.write("texts/deep/b.md", "42\n");
   const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle loaded = load_for(device.get(), model, PUMICE_FOR_TEXT);
   REQUIRE(loaded);
   pumice_index_options options = {};
@@ -110,7 +110,7 @@ TEST_CASE("search: an index that one made is searched by the other, with the sam
 }
 
 TEST_CASE("search: by decoders that read whole texts") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "texts");
   folder.write("texts/a.txt", "Once upon a time\n\nThere was a dog\n");

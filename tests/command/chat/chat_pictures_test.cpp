@@ -74,7 +74,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   write_seeing_folder(folder);
   const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
   const std::string file = file_text(picture);
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_load_options load_options = {sizeof load_options};
