@@ -42,7 +42,7 @@ struct pumice_batch : pumice_work {
 Result<uint32_t> pumice_batch::add(TextRequest request) {
   Text text;
   text.id = next_id;
-  text.events.begin(tokenizer, request.generation.tokens, std::move(request.stops), request.open(), text.id);
+  text.events.begin(tokenizer, request.generation.tokens, request.stops, request.open(), text.id);
   SequenceRequest sequence{std::move(request.generation.tokens),
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
@@ -144,7 +144,7 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* reques
       return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "
                                       "does not, so answer the chat with a session first"};
     }
-    PUMICE_CHECK(wanted.put_pictures(batch->model->shape()));
+    PUMICE_CHECK(wanted.put_pictures());
     PUMICE_TRY(*text, batch->add(std::move(wanted)));
     return {};
   });

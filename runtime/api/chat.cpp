@@ -5,6 +5,8 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "api/input.h"
+#include "api/sight.h"
 #include "base/guarded.h"
 #include "io/json_text.h"
 #include "model/vocabulary.h"
@@ -21,17 +23,18 @@ Status SharedChat::check_idle() const {
   return Error{Code::not_ready, "the chat is being answered: wait for the end of the answer, or cancel it"};
 }
 
-OpenAnswer::OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt)
-    : chat_(std::move(chat)), answer_(chat_->chat, prompt) {
+OpenAnswer::OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt,
+                       std::vector<std::string> stops)
+    : chat_(std::move(chat)), answer_(chat_->talk.chat(), prompt, std::move(stops)) {
   chat_->answering = true;
 }
 
 OpenAnswer::~OpenAnswer() {
   chat_->answering = false;
-  if (!complete_ && answer_.tokens() == 0) return;
+  if (!complete_ && answer_.answer().tokens() == 0) return;
   (void)guarded([&] {
     (void)answer_.finish();
-    answer_.add_to(chat_->chat);
+    answer_.answer().add_to(chat_->talk.chat());
   });
 }
 
@@ -71,13 +74,22 @@ Status add_members(ordered_json members, const std::string& name, ordered_json& 
   return {};
 }
 
+Result<ordered_json> show(const pumice_picture& given, const std::string& name, ChatPictures& pictures) {
+  PUMICE_CHECK(check_picture(given, name));
+  if (const Status sees = pictures.check_sees(); !sees.ok())
+    return Error{sees.error().code, fmt::format("{}: {}", name, sees.error().message)};
+  if (given.file) return pictures.show({static_cast<const std::byte*>(given.file), given.file_bytes}, name);
+  PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
+  return pictures.show(image, name);
+}
+
 // The pictures of a message, and its text behind them, as the models were trained.
 Status read_parts(const pumice_message& given, ChatPictures& pictures, ordered_json& parts) {
   PUMICE_CHECK(check_array(given.pictures, given.picture_count, sizeof *given.pictures, "message.pictures"));
   parts = ordered_json::array();
   for (size_t i = 0; i < given.picture_count; ++i) {
     PUMICE_TRY(const pumice_picture picture, read_element(given.pictures, i, "message.pictures"));
-    PUMICE_TRY(ordered_json part, pictures.show(picture, fmt::format("message.pictures[{}]", i)));
+    PUMICE_TRY(ordered_json part, show(picture, fmt::format("message.pictures[{}]", i), pictures));
     parts.push_back(std::move(part));
   }
   if (given.content) {
@@ -177,27 +189,24 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const 
   PUMICE_TRY(const std::tm now, read_time(given.local_time));
   PUMICE_TRY(const std::optional<bool> thinking, read_thinking(given.thinking));
   const bool with_tools = variables.contains("tools") && !variables["tools"].empty();
-  PUMICE_TRY(ChatTemplate chosen, read_template(given, model.model->file(), with_tools));
-  Chat chat(std::move(chosen), model.tokenizer, model.ends, now);
-  chat.set_variables(std::move(variables));
-  chat.ask_for_thinking(thinking);
+  const ModelFile& file = model.model->file();
+  PUMICE_TRY(ChatTemplate chosen, read_template(given, file, with_tools));
+  ModelChatOptions options{now, most_patches_in_session,
+                           "set options.template_text or template_name of the chat"};
+  PUMICE_TRY(ModelChat talk,
+             ModelChat::open(file, model.model->shape(), std::move(chosen), model.tokenizer, options));
+  talk.chat().set_variables(std::move(variables));
+  talk.chat().ask_for_thinking(thinking);
   auto handle = std::make_unique<pumice_chat>();
-  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(model.model->file(), model.model->shape()));
-  handle->shared =
-      std::make_shared<SharedChat>(SharedChat{std::move(chat), model.model->identity(), std::move(pictures)});
+  handle->shared = std::make_shared<SharedChat>(SharedChat{std::move(talk), model.model->identity()});
   return handle;
 }
 
-// Forgets the pictures that messages showed and that the chat shows no more.
-void forget_pictures(SharedChat& shared, const ordered_json& messages) {
-  shared.pictures.forget(messages, shared.chat.messages());
-}
-
-Status add_message(const pumice_message& given, SharedChat& shared) {
+Status add_message(const pumice_message& given, ModelChat& talk) {
   ordered_json message;
-  Status added = read_message(given, shared.chat, shared.pictures, message);
-  if (added.ok()) added = shared.chat.add(message);
-  if (!added.ok()) forget_pictures(shared, ordered_json::array({message}));
+  Status added = read_message(given, talk.chat(), talk.pictures(), message);
+  if (added.ok()) added = talk.chat().add(message);
+  if (!added.ok()) talk.forget_pictures(ordered_json::array({message}));
   return added;
 }
 
@@ -248,12 +257,12 @@ pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, 
     PUMICE_REQUIRE(message);
     PUMICE_TRY(const pumice_message given, read(message, "message"));
     PUMICE_CHECK(chat->shared->check_idle());
-    return add_message(given, *chat->shared);
+    return add_message(given, chat->shared->talk);
   });
 }
 
 size_t pumice_chat_count(const pumice_chat* chat) {
-  return chat ? chat->shared->chat.messages().size() : 0;
+  return chat ? chat->shared->talk.messages().size() : 0;
 }
 
 pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, pumice_error* error) {
@@ -265,9 +274,9 @@ pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, 
       return Error{Code::invalid_argument,
                    fmt::format("first is {} and count is {}: the chat has {} messages", first, count, all)};
     }
-    const ordered_json before = chat->shared->chat.messages();
-    chat->shared->chat.remove(first, count);
-    forget_pictures(*chat->shared, before);
+    const ordered_json before = chat->shared->talk.messages();
+    chat->shared->talk.chat().remove(first, count);
+    chat->shared->talk.forget_pictures(before);
     return {};
   });
 }
@@ -276,9 +285,9 @@ pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_erro
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_CHECK(chat->shared->check_idle());
-    const ordered_json before = chat->shared->chat.messages();
-    const size_t count = chat->shared->chat.forget_oldest_turn();
-    forget_pictures(*chat->shared, before);
+    const ordered_json before = chat->shared->talk.messages();
+    const size_t count = chat->shared->talk.chat().forget_oldest_turn();
+    chat->shared->talk.forget_pictures(before);
     if (removed) *removed = count;
     if (count) return {};
     return Error{Code::not_found, "the chat has one turn alone: there is nothing older to forget"};
@@ -291,7 +300,7 @@ pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error
     PUMICE_REQUIRE(json);
     PUMICE_CHECK(chat->shared->check_idle());
     PUMICE_TRY(const ordered_json file, read_json(json, "json"));
-    return read_chat(file, chat->shared->chat);
+    return read_chat(file, chat->shared->talk.chat());
   });
 }
 
@@ -300,7 +309,7 @@ pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capa
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_CHECK(check_array(json, capacity, 1, "json"));
-    hand_out(written(chat->shared->chat), json, capacity, count);
+    hand_out(written(chat->shared->talk.chat()), json, capacity, count);
     return {};
   });
 }
@@ -311,7 +320,7 @@ pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* p
     PUMICE_REQUIRE(picture);
     PUMICE_CHECK(chat->shared->check_idle());
     PUMICE_TRY(const pumice_picture given, read(picture, "picture"));
-    const Result<ordered_json> part = chat->shared->pictures.show(given, "picture");
+    const Result<ordered_json> part = show(given, "picture", chat->shared->talk.pictures());
     return part.ok() ? Status() : Status(part.error());
   });
 }
@@ -321,7 +330,8 @@ pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t cap
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
-    PUMICE_TRY(const ChatPrompt prompt, chat->shared->prompt());
+    ModelChat& talk = chat->shared->talk;
+    PUMICE_TRY(const ChatPrompt prompt, talk.chat().prompt(talk.pictures().places(talk.messages())));
     hand_out(prompt.text, text, capacity, count);
     return {};
   });

@@ -3,39 +3,36 @@
 #include <cstdint>
 #include <memory>
 
-#include "api/pictures.h"
 #include "api/pumice.h"
-#include "text/chat/chat.h"
+#include "task/chat.h"
 
 namespace pumice::api {
 
 // A conversation that the application has, and the text that answers it.
 struct SharedChat {
-  Chat chat;
-  uint64_t model = 0; // the identity of the one that it was made for
-  ChatPictures pictures;
+  ModelChat talk;
+  uint64_t model = 0;     // the identity of the one that it was made for
   bool answering = false; // a text answers it, which has not ended
 
   Status check_idle() const;
-  Result<ChatPrompt> prompt() const { return chat.prompt(pictures.places(chat.messages())); }
 };
 
 // An answer that a session or a batch gives to a chat. When it ends, in whatever way, what came of it becomes
 // the chat's next message.
 class OpenAnswer {
 public:
-  OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt);
+  OpenAnswer(std::shared_ptr<SharedChat> chat, const ChatPrompt& prompt, std::vector<std::string> stops);
   ~OpenAnswer();
   OpenAnswer(const OpenAnswer&) = delete;
   OpenAnswer& operator=(const OpenAnswer&) = delete;
 
-  ChatAnswer& answer() { return answer_; }
+  ArrivingAnswer& answer() { return answer_; }
   // It is an answer even if nothing came.
   void complete() { complete_ = true; }
 
 private:
   std::shared_ptr<SharedChat> chat_;
-  ChatAnswer answer_;
+  ArrivingAnswer answer_;
   bool complete_ = false;
 };
 

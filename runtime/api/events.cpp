@@ -16,15 +16,9 @@ void Events::begin(std::shared_ptr<const Tokenizer> tokenizer, std::span<const u
   text_id_ = text_id;
   position_ = static_cast<uint32_t>(conversation.size());
   reused_ = 0;
-  stops_ = StopStrings(std::move(stops));
   text_.reset();
   answer_ = std::move(answer);
-  answer_text_.reset();
-  if (answer_) {
-    answer_text_.emplace(std::move(tokenizer), true); // marks of parts may be special tokens
-  } else if (tokenizer) {
-    text_.emplace(std::move(tokenizer), conversation);
-  }
+  if (!answer_) text_.emplace(std::move(tokenizer), conversation, std::move(stops));
 }
 
 bool Events::token(const BatchToken& token) {
@@ -34,19 +28,15 @@ bool Events::token(const BatchToken& token) {
     event.event.type = PUMICE_EVENT_TOKEN;
     event.event.token = token.token;
     event.event.position = position_;
-    if (text_) event.text = stops_.push(text_->push(token.token));
+    if (text_) event.text = text_->push(token.token);
     event.event.log_probability = token.log_probabilities.log_probability;
     for (const TokenLogProbability& each : token.log_probabilities.top)
       event.top.push_back({each.token, each.log_probability});
     emit(std::move(event));
-    if (answer_) {
-      const std::string text = stops_.push(answer_text_->push(token.token));
-      if (stops_.found()) answer_->answer().cut_text();
-      emit(answer_->answer().push(token.token, text));
-    }
+    if (answer_) emit(answer_->answer().push(token.token));
   }
   ++position_;
-  return !stops_.found();
+  return !(answer_ ? answer_->answer().stopped() : text_ && text_->stopped());
 }
 
 void Events::end(pumice_finish_reason reason) {
@@ -54,14 +44,9 @@ void Events::end(pumice_finish_reason reason) {
   event.event.type = PUMICE_EVENT_END;
   event.event.position = position_;
   event.event.finish_reason = reason;
-  if (text_) {
-    event.text = stops_.push(text_->flush());
-    event.text += stops_.flush();
-  }
+  if (text_) event.text = text_->finish();
   if (answer_) {
-    std::string text = stops_.push(answer_text_->flush());
-    text += stops_.flush();
-    emit(answer_->answer().finish(text));
+    emit(answer_->answer().finish());
     if (reason != PUMICE_FINISH_CANCELLED) answer_->complete();
     answer_.reset();
   }

@@ -9,8 +9,7 @@
 #include "api/chat.h"
 #include "api/pumice.h"
 #include "step/batch.h"
-#include "text/continued_text.h"
-#include "text/stop_strings.h"
+#include "task/generated_text.h"
 
 namespace pumice::api {
 
@@ -56,11 +55,9 @@ private:
 
   pumice_event_function function_ = nullptr;
   void* user_ = nullptr;
-  std::optional<ContinuedText> text_;  // none without a tokenizer, and of an answer
+  std::optional<GeneratedText> text_;  // none of an answer
   std::unique_ptr<OpenAnswer> answer_; // with its own text
-  std::optional<StreamDecoder> answer_text_;
-  StopStrings stops_{{}};
-  uint32_t text_id_ = 0; // in a batch
+  uint32_t text_id_ = 0;               // in a batch
   uint32_t position_ = 0;
   uint32_t reused_ = 0;
   std::deque<Event> waiting_;

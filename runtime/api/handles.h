@@ -72,6 +72,11 @@ Result<std::shared_ptr<const Model>> plan_tower(const ModelSource& source, const
                                                 const DeviceContext& context);
 Result<CacheType> read_cache_type(const pumice_cache_type& given);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
+pumice_cache_type to_cache_type(CacheType type);
+// The size of a session, as pumice_session_options.fit has it, which takes `others` bytes beside its steps.
+Result<SessionSize> fitted_size(const pumice_session_options& options, const Model& model, SessionSize size,
+                                uint64_t others);
+Error no_fit_in_stages();
 Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);
 
 } // namespace pumice::api

@@ -1,10 +1,11 @@
 #include "api/input.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "api/pictures.h"
 #include "model/picture_preparation.h"
 
 namespace pumice::api {
@@ -32,8 +33,8 @@ Status check_input(const pumice_input& given, const InputReader& reader, const s
 }
 
 // A picture, prepared as the model's folder or file says.
-Result<std::vector<float>> read_picture(const pumice_input& given, const Model& model,
-                                        const std::string& name) {
+Result<std::vector<float>> read_pixels(const pumice_input& given, const Model& model,
+                                       const std::string& name) {
   const EncoderShape& shape = *model.shape().encoder;
   if (shape.kind != InputKind::pixels || shape.input_shape[0] != 3) {
     return Error{Code::invalid_argument,
@@ -52,6 +53,34 @@ Result<std::vector<float>> read_picture(const pumice_input& given, const Model& 
 
 } // namespace
 
+Status check_picture(const pumice_picture& given, const std::string& name) {
+  if ((given.file != nullptr) == (given.pixels != nullptr)) {
+    return wrong(
+        name,
+        fmt::format("has {} of pixels and file: set one of them", given.file ? "both" : "none").c_str());
+  }
+  return check_array(given.file, given.file_bytes, 1, name + ".file");
+}
+
+Result<Image> read_picture(const pumice_picture& given, const std::string& name) {
+  PUMICE_CHECK(check_picture(given, name));
+  if (!given.file) return image_of_pixels(given.pixels, given.width, given.height, name);
+  return parse_image({static_cast<const std::byte*>(given.file), given.file_bytes}, name);
+}
+
+Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
+                              const std::string& name) {
+  const uint64_t count = uint64_t{width} * height;
+  if (count == 0 || count > max_image_pixels || std::max(width, height) > max_image_edge) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}, and edges of at most {}",
+                             name, width, height, max_image_pixels, max_image_edge)};
+  }
+  Image image{width, height, {}};
+  image.pixels.assign(pixels, pixels + size_t{width} * height * 3);
+  return image;
+}
+
 Result<EncoderInput> read_input(const pumice_input& given, const InputReader& reader,
                                 const std::string& name) {
   PUMICE_CHECK(check_input(given, reader, name));
@@ -60,7 +89,7 @@ Result<EncoderInput> read_input(const pumice_input& given, const InputReader& re
   if (given.values) {
     input.values.assign(given.values, given.values + shape.input_values());
   } else if (given.pixels) {
-    PUMICE_TRY(input.values, read_picture(given, reader.model, name));
+    PUMICE_TRY(input.values, read_pixels(given, reader.model, name));
   } else if (given.text) {
     PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
     using Special = Tokenizer::SpecialTokens;

@@ -87,10 +87,20 @@ Result<pumice_memory_estimate> estimate_of(const StageNeeds& stages, const Sessi
   return own;
 }
 
+// The size that the estimate is for, with defaults in place of zeros.
+void name_size(const Model& model, const SessionSize& asked, pumice_memory_estimate& estimate) {
+  const SessionSize size = model.lay_out_memory(asked).size;
+  estimate.context = size.context;
+  estimate.chunk = size.chunk;
+  estimate.cache_type = to_cache_type(size.cache);
+}
+
 // Estimates a model and one session or batch of it, whose options `read_options` gives for the model's shape.
+// `session`: null for a batch.
 template <class ReadOptions>
 Status estimate_memory(pumice_device* device, const pumice_source* source, const pumice_load_options* load,
-                       const ReadOptions& read_options, uint32_t pictures, pumice_memory_estimate* estimate) {
+                       const ReadOptions& read_options, const pumice_session_options* session,
+                       pumice_memory_estimate* estimate) {
   PUMICE_REQUIRE(device);
   PUMICE_REQUIRE(estimate);
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
@@ -100,26 +110,32 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_TRY(ModelFile file, all.open(load_options.tower, {}, true));
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::plan(std::move(file), device->context, load_options));
-  PUMICE_TRY(const SessionOptions options, read_options(model->shape()));
+  PUMICE_TRY(SessionOptions options, read_options(model->shape()));
   std::vector<std::string> readable;
   if (options.logits.buffer) readable = {"logits"};
   if (!stage_list.devices.empty()) {
     PUMICE_TRY(std::vector<std::shared_ptr<const Model>> stages,
                plan_stages(stage_list, source, load_options));
-    PUMICE_TRY(const pumice_memory_estimate own,
+    if (session && session->fit) return no_fit_in_stages();
+    const std::shared_ptr<const Model> last = stages.back();
+    PUMICE_TRY(pumice_memory_estimate own,
                estimate_of(StageNeeds(std::move(stages), readable), options.size));
+    name_size(*last, options.size, own);
     return write(own, estimate, "estimate");
   }
-  PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
-  PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
-  uint64_t beside = slices;
+  MemoryNeeds sight;
   if (load_given.sees) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, plan_tower(all, load_options, device->context));
-    PUMICE_TRY(const MemoryNeeds sight, sight_needs(*tower, pictures, slices));
-    beside += sight.weights + sight.session();
-    add(sight, needs);
+    PUMICE_TRY(sight, sight_needs(*tower, session ? session->pictures : 0, slices));
   }
+  const uint64_t beside = slices + sight.weights + sight.session();
+  if (session) {
+    PUMICE_TRY(options.size, fitted_size(*session, *model, options.size, beside));
+  }
+  PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
+  PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
+  add(sight, needs);
   pumice_memory_estimate own = {sizeof own};
   own.weights = needs.weights;
   own.host = needs.host;
@@ -129,6 +145,7 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   own.peak = needs.peak();
   own.fits = needs.fits();
   PUMICE_TRY(own.longest_context, longest_context(*model, options.size, readable, beside));
+  name_size(*model, options.size, own);
   return write(own, estimate, "estimate");
 }
 
@@ -143,7 +160,7 @@ pumice_status pumice_session_estimate_memory(pumice_device* device, const pumice
   return call(error, [&]() -> Status {
     PUMICE_TRY(const pumice_session_options given, read(options, "options"));
     const auto own = [&](const ModelShape& shape) { return session_options(given, shape); };
-    return estimate_memory(device, source, load, own, given.pictures, estimate);
+    return estimate_memory(device, source, load, own, &given, estimate);
   });
 }
 
@@ -154,7 +171,7 @@ pumice_status pumice_batch_estimate_memory(pumice_device* device, const pumice_s
   return call(error, [&]() -> Status {
     PUMICE_TRY(const pumice_batch_options given, read(options, "options"));
     const auto own = [&](const ModelShape& shape) { return batch_options(given, shape); };
-    return estimate_memory(device, source, load, own, 0, estimate);
+    return estimate_memory(device, source, load, own, nullptr, estimate);
   });
 }
 

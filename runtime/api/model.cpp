@@ -21,7 +21,7 @@ struct Loading {
 };
 
 // Loads what one pass over the source gives.
-Result<std::shared_ptr<const Model>> load_part(const Loading& loading, LoadOptions options,
+Result<std::shared_ptr<const Model>> load_part(const Loading& loading, const LoadOptions& options,
                                                const Progress& progress) {
   // A callback is read completely before the upload, so its bytes count in addition to those of the upload.
   uint64_t read_bytes = 0;
@@ -35,18 +35,13 @@ Result<std::shared_ptr<const Model>> load_part(const Loading& loading, LoadOptio
     return progress(read_bytes + done, all_bytes);
   };
   const Log& log = *loading.device.log;
-  if (loading.tune_seconds > 0) {
-    options.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
-      const std::function<bool()> asked = [&] { return progress(all_bytes, all_bytes); };
-      PUMICE_TRY(const std::shared_ptr<const Model> checked,
-                 check_loaded(model, loading.tune_seconds, log, asked));
-      return tune_loaded(checked, loading.tune_seconds, log, asked);
-    };
-  }
+  const KernelTrials trials =
+      load_trials(loading.tune_seconds, options.threads, log, [&] { return progress(all_bytes, all_bytes); });
   PUMICE_TRY(ModelFile file, loading.source.open(options.tower, reading, false));
   DeviceContext context = loading.device.context;
   context.profile = with_tuning_results(context.profile, *context.pipelines);
-  return Model::load(std::move(file), context, uploading, options);
+  PUMICE_TRY(std::shared_ptr<const Model> planned, Model::plan(std::move(file), std::move(context), options));
+  return pumice::load_model(std::move(planned), uploading, loading.tune_seconds > 0 ? &trials : nullptr);
 }
 
 // Loads a model and the encoder of its pictures, one after the other.

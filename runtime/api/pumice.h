@@ -417,7 +417,11 @@ typedef struct pumice_session_options {
    * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
    * been loaded with pumice_load_options.sees. */
   uint32_t pictures;
-  uint32_t reserved; /* 0 */
+  /* 1: choose what fits the memory that is free on the device, as `--fit` of the command does: a chunk of
+   * less than 128 tokens where none is set, keys and values in Q8_0 where `cache` is F16, and at last a
+   * shorter context where none is set. PUMICE_OUT_OF_MEMORY if even that does not fit.
+   * pumice_session_estimate_memory tells what would be chosen. Not for models in stages. */
+  uint32_t fit;
 } pumice_session_options;
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
@@ -460,6 +464,10 @@ typedef struct pumice_sampling {
   size_t log_probabilities;
 } pumice_sampling;
 
+/* What texts for people are drawn with where `pumice chat` and `pumice run` are told nothing else:
+ * temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. All other fields are zero. */
+PUMICE_API pumice_status pumice_sampling_usual(pumice_sampling* sampling, pumice_error* error);
+
 typedef struct pumice_chat pumice_chat;
 
 typedef struct pumice_request {
@@ -475,6 +483,8 @@ typedef struct pumice_request {
   size_t token_count;
   bool anew;           /* replace the whole conversation; a common beginning is not computed again */
   bool ignore_end;     /* do not stop at the model's own end tokens */
+  bool forget;         /* of a chat whose context has no room for an answer: forget as many of its oldest
+                          turns as it takes, as pumice_chat_forget does, whatever becomes of the request */
   uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
   const pumice_sampling* sampling; /* NULL: the most probable token each time */
   /* Strings that end the text. It ends before the first of them. The conversation keeps the token that
@@ -500,7 +510,8 @@ typedef struct pumice_request {
  * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
  * another token: leave something out, and begin `anew`. A chat with several turns has to leave room for an
  * answer: max_tokens, or else 512, but no more than a quarter of the context (of max_tokens, half): call
- * pumice_chat_forget until it does. PUMICE_NOT_READY while a recorded slice has not finished. */
+ * pumice_chat_forget until it does, or set `forget`. PUMICE_NOT_READY while a recorded slice has not
+ * finished. */
 PUMICE_API pumice_status pumice_session_generate(pumice_session* session, const pumice_request* request,
                                                  pumice_error* error);
 
@@ -812,6 +823,11 @@ typedef struct pumice_memory_estimate {
   bool fits;        /* peak is at most pumice_memory_report.available; of stages, on each device */
   uint32_t longest_context; /* the longest context with which it fits; 0: it does not fit at all */
   uint64_t host;            /* of the host, for experts that lie there */
+  /* Of the session or batch, with defaults in place of zeros; with pumice_session_options.fit, as chosen. */
+  uint32_t context;
+  uint32_t chunk;
+  pumice_cache_type cache_type;
+  uint32_t reserved; /* 0 */
 } pumice_memory_estimate;
 
 /* Reads a model's header, and estimates the device memory of the model and one session with these options

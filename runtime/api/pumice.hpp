@@ -517,6 +517,13 @@ inline Result<MemoryEstimate> estimate_batch_memory(const Device& device, const 
                       &sized_load, &sized_batch);
 }
 
+// What texts for people are drawn with where nobody says otherwise.
+inline Sampling usual_sampling() {
+  Sampling usual = detail::sized(Sampling{});
+  (void)pumice_sampling_usual(&usual, nullptr);
+  return usual;
+}
+
 // What runs in slices, whatever it computes. Belongs to the object that hands it out, and is valid as long.
 class Work {
 public:

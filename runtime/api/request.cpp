@@ -9,14 +9,13 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "generate/picture_prompt.h"
+#include "task/generated_text.h"
 
 namespace pumice::api {
 
 namespace {
 
 constexpr size_t most_stop_strings = 64;
-constexpr const char* chat_prompt = "the prompt that the chat's template makes";
 
 template <class Number>
 Status check_range(const char* name, Number found, Number least, Number most) {
@@ -151,21 +150,29 @@ Result<std::vector<uint32_t>> read_tokens(const pumice_request& given, const Tok
   return tokens;
 }
 
-// Of a chat's prompt, with the rows of its pictures.
-Result<size_t> prompt_length(const TextRequest& request, const Model& model) {
-  const std::optional<PictureTokens>& shape = model.shape().pictures;
-  const std::vector<uint32_t>& ids = request.prompt.ids;
-  if (!shape) return ids.size();
-  if (!request.pictures.empty() && std::ranges::count(ids, shape->token) == 0) {
+// The prompt of a chat, which has to have room for an answer.
+Result<ModelChat::Prompt> chat_prompt(const pumice_request& given, const RequestReader& reader,
+                                      ModelChat& talk) {
+  Result<ModelChat::Prompt> made = talk.prompt();
+  if (!made.ok() && made.error().code == Code::not_found)
+    return Error{Code::not_found, made.error().message + ": give it with pumice_chat_add_picture"};
+  PUMICE_TRY(ModelChat::Prompt prompt, std::move(made));
+  if (prompt.text.ids.empty()) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: the chat's template writes no token {} for a picture, which is where this "
-                             "model sees it: set options.template_text or template_name of the chat",
-                             model.file().path(), shape->token)};
+                 "the template makes nothing of the chat's messages: add a message first"};
   }
-  return length_with_pictures(*shape, ids, grids_of(request.pictures), chat_prompt);
+  Status room = talk.chat().check_room(prompt.tokens, reader.context, given.max_tokens);
+  if (!room.ok() && given.forget) {
+    const nlohmann::ordered_json before = talk.messages();
+    PUMICE_TRY(ModelChat::Room left, talk.make_room(reader.context, given.max_tokens));
+    talk.forget_pictures(before);
+    prompt = std::move(left.prompt);
+    room = std::move(left.now);
+  }
+  if (room.ok()) return prompt;
+  return Error{room.error().code, room.error().message + ": forget the oldest turn (pumice_chat_forget)"};
 }
 
-// The prompt of a chat.
 Status read_chat(const pumice_request& given, const RequestReader& reader, TextRequest& request) {
   const bool adds = given.before || given.text || given.after || given.tokens || given.token_count;
   if (adds) {
@@ -173,40 +180,23 @@ Status read_chat(const pumice_request& given, const RequestReader& reader, TextR
                  "the request has a chat, and text or tokens: the chat's messages are "
                  "the whole prompt. Add a message to it"};
   }
-  request.chat = given.chat->shared;
   PUMICE_CHECK(request.chat->check_idle());
   if (request.chat->model != reader.model.identity()) {
     return Error{Code::invalid_argument,
                  fmt::format("request.chat was made for another model than {}", reader.model.file().path())};
   }
-  PUMICE_TRY(request.prompt, request.chat->prompt());
-  if (request.prompt.ids.empty()) {
-    return Error{Code::invalid_argument,
-                 "the template makes nothing of the chat's messages: add a message first"};
-  }
-  PUMICE_TRY(request.pictures, request.chat->pictures.shown_by(request.chat->chat.messages()));
-  PUMICE_TRY(const size_t length, prompt_length(request, reader.model));
-  Status room = request.chat->chat.check_room(length, reader.context, given.max_tokens);
-  if (!room.ok())
-    return Error{room.error().code, room.error().message + ": forget the oldest turn (pumice_chat_forget)"};
-  request.generation.tokens = request.prompt.ids;
-  request.generation.tokens.resize(length);
+  PUMICE_TRY(request.prompt, chat_prompt(given, reader, request.chat->talk));
+  request.generation.tokens = request.prompt.text.ids;
+  request.generation.tokens.resize(request.prompt.tokens);
   request.generation.anew = true;
   return {};
 }
 
 } // namespace
 
-bool TextRequest::seen() const {
-  return std::ranges::all_of(pictures, [](const auto& each) { return each->seen(); });
-}
-
-Status TextRequest::put_pictures(const ModelShape& shape) {
-  if (pictures.empty()) return {};
-  std::vector<std::vector<float>> rows;
-  for (const std::shared_ptr<PicturePart>& each : pictures) rows.push_back(each->rows);
-  PUMICE_TRY(PicturePrompt made,
-             with_pictures(*shape.pictures, prompt.ids, rows, chat_prompt, grids_of(pictures)));
+Status TextRequest::put_pictures() {
+  if (prompt.pictures.empty()) return {};
+  PUMICE_TRY(PicturePrompt made, chat->talk.with_rows(prompt));
   generation.tokens = std::move(made.tokens);
   generation.given = std::move(made.given);
   return {};
@@ -218,8 +208,9 @@ Result<TextRequest> read_request(const pumice_request& given, const RequestReade
   GenerationRequest& generation = request.generation;
   std::vector<uint32_t> ends;
   if (given.chat) {
-    PUMICE_CHECK(read_chat(given, reader, request));
-    if (!given.ignore_end) ends.assign(request.chat->chat.ends().begin(), request.chat->chat.ends().end());
+    request.chat = given.chat->shared;
+    if (!given.ignore_end)
+      ends.assign(request.chat->talk.chat().ends().begin(), request.chat->talk.chat().ends().end());
   } else {
     generation.anew = given.anew;
     PUMICE_TRY(generation.tokens, read_tokens(given, reader.tokenizer, reader.model,
@@ -230,7 +221,22 @@ Result<TextRequest> read_request(const pumice_request& given, const RequestReade
   PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "request.sampling"));
   PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, std::move(ends)));
   PUMICE_TRY(request.stops, read_stops(given, reader.tokenizer, reader.model));
+  if (request.chat) PUMICE_CHECK(read_chat(given, reader, request)); // last: it may forget turns
   return request;
 }
 
 } // namespace pumice::api
+
+extern "C" pumice_status pumice_sampling_usual(pumice_sampling* sampling, pumice_error* error) {
+  using namespace pumice;
+  return api::call(error, [&]() -> Status {
+    PUMICE_REQUIRE(sampling);
+    const SamplingParams usual = usual_sampling();
+    pumice_sampling own = {sizeof own};
+    own.temperature = usual.temperature;
+    own.top_k = usual.top_k;
+    own.top_p = usual.top_p;
+    own.min_p = usual.min_p;
+    return api::write(own, sampling, "sampling");
+  });
+}

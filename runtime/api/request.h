@@ -16,17 +16,16 @@ struct TextRequest {
   GenerationRequest generation;
   std::vector<std::string> stops;   // strings that end the text
   std::shared_ptr<SharedChat> chat; // that the text answers; null: none
-  ChatPrompt prompt;                // of it
-  // What the chat shows, in its order. Until put_pictures(), generation.tokens has as many tokens as the
-  // prompt will have, and no more can be said of them.
-  PictureParts pictures;
+  // Of the chat. Until put_pictures(), generation.tokens has as many tokens as the prompt will have, and no
+  // more can be said of them.
+  ModelChat::Prompt prompt;
 
-  bool seen() const; // all pictures have rows
+  bool seen() const { return prompt.seen(); } // all pictures have rows
   // Puts the rows of all pictures into the prompt, where there are pictures.
-  Status put_pictures(const ModelShape& shape);
+  Status put_pictures();
   // Of the chat's answer, once the text has begun; null without a chat.
   std::unique_ptr<OpenAnswer> open() const {
-    return chat ? std::make_unique<OpenAnswer>(chat, prompt) : nullptr;
+    return chat ? std::make_unique<OpenAnswer>(chat, prompt.text, stops) : nullptr;
   }
 };
 

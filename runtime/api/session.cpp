@@ -8,6 +8,8 @@
 #include "api/sight.h"
 #include "api/tune.h"
 #include "api/work.h"
+#include "recording/time_slicer.h"
+#include "task/fitting.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -83,7 +85,7 @@ Status pumice_session::begin(TextRequest request) {
   if (request.seen()) {
     PUMICE_CHECK(stop_looking());
     PUMICE_CHECK(after(begin_seen(request)));
-    begin_text(std::move(request.stops), request.open());
+    begin_text(request.stops, request.open());
     return {};
   }
   if (!sight) {
@@ -94,14 +96,14 @@ Status pumice_session::begin(TextRequest request) {
   PUMICE_CHECK(session->end_text());
   PUMICE_CHECK(stop_looking());
   // What is said of the text at its end, if it ends before it begins.
-  events.begin(tokenizer, request.generation.tokens, std::move(request.stops), request.open());
-  sight->look(request.pictures);
+  events.begin(tokenizer, request.generation.tokens, request.stops, request.open());
+  sight->look(request.prompt.pictures);
   looking = std::move(request);
   return {};
 }
 
 Status pumice_session::begin_seen(TextRequest& request) {
-  PUMICE_CHECK(request.put_pictures(session->model()->shape()));
+  PUMICE_CHECK(request.put_pictures());
   return session->begin(request.generation); // a copy: it begins again after an error
 }
 
@@ -160,7 +162,7 @@ Result<std::shared_ptr<const Model>> tower_of(const pumice_model& model) {
 Result<std::unique_ptr<pumice_session>>
 make_session(const pumice_model& model, const pumice_session_options& given, const Progress& progress) {
   PUMICE_CHECK(check_decoder(model, "a session"));
-  PUMICE_TRY(const SessionOptions options, session_options(given, model.model->shape()));
+  PUMICE_TRY(SessionOptions options, session_options(given, model.model->shape()));
   auto handle = std::make_unique<pumice_session>();
   if (given.pictures > 0) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
@@ -168,7 +170,10 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
                Sight::create(tower, *model.model->shape().pictures, given.pictures, given.warm_up));
   }
   handle->tower = model.tower;
-  PUMICE_TRY(handle->session, Session::create(current_model(model), options, progress));
+  const std::shared_ptr<const Model> current = current_model(model);
+  PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*current->context().device));
+  PUMICE_TRY(options.size, fitted_size(given, *current, options.size, slices));
+  PUMICE_TRY(handle->session, Session::create(current, options, progress));
   handle->tokenizer = model.tokenizer;
   handle->ends = model.ends;
   handle->options = given;
@@ -212,6 +217,26 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   options.interruptible = true;
   options.compiling_threads = given.threads ? given.threads - 1 : 0;
   return options;
+}
+
+Result<SessionSize> pumice::api::fitted_size(const pumice_session_options& given, const Model& model,
+                                             SessionSize size, uint64_t others) {
+  if (given.fit > 1) {
+    return Error{Code::invalid_argument, fmt::format("options.fit is {}: expected 0 or 1", given.fit)};
+  }
+  if (!given.fit) return size;
+  if (model.upstream()) return no_fit_in_stages();
+  return require_fitting_size(model, {size, given.cache != PUMICE_CACHE_F16, given.chunk != 0, others});
+}
+
+Error pumice::api::no_fit_in_stages() {
+  return {Code::invalid_argument, "options.fit is for a model on one device: leave it out"};
+}
+
+pumice_cache_type pumice::api::to_cache_type(CacheType type) {
+  return type == CacheType::f32   ? PUMICE_CACHE_F32
+         : type == CacheType::f16 ? PUMICE_CACHE_F16
+                                  : PUMICE_CACHE_Q8_0;
 }
 
 struct pumice_session_creation {

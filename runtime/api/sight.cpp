@@ -17,16 +17,12 @@ Error suspended() {
 
 } // namespace
 
-uint32_t patches_in_session(const EncoderShape& tower) {
-  constexpr uint32_t most = 4 * 1280;
-  return tower.patch_groups ? std::min(tower.context, most) : tower.context;
-}
-
 EncoderOptions Sight::encoder_options(const ModelShape& tower, uint32_t inputs) {
   EncoderOptions options;
   options.readable = {PictureTokens::features};
   options.inputs = inputs;
-  options.tokens = patches_in_session(*tower.encoder) * inputs;
+  const uint32_t most = tower.encoder->patch_groups ? most_patches_in_session : tower.encoder->context;
+  options.tokens = std::min(tower.encoder->context, most) * inputs;
   return options;
 }
 

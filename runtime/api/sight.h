@@ -5,14 +5,14 @@
 #include <memory>
 #include <mutex>
 
-#include "api/pictures.h"
 #include "step/work/resumable_encoder.h"
+#include "task/chat_pictures.h"
 
 namespace pumice::api {
 
 // Patches of the largest picture that a session looks at, where pictures have any size: about a million
 // pixels of Qwen 2.5-VL's. Larger ones are made smaller.
-uint32_t patches_in_session(const EncoderShape& tower);
+inline constexpr uint32_t most_patches_in_session = 4 * 1280;
 
 // What a session looks at pictures with: the model's tower, which makes the rows that stand for them, or for
 // their tiles, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().

@@ -69,6 +69,30 @@ Result<std::unique_ptr<Tuning>> measure(const pumice_tune& tune, const Progress&
   return std::make_unique<Tuning>(std::move(tuning));
 }
 
+Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, double seconds, const Log& log,
+                                  const std::function<bool()>& go_on) {
+  constexpr double longest_submission = 0.004; // the application may draw meanwhile
+  bool wanted = true;
+  TuneOptions options;
+  options.seconds = seconds;
+  options.work = std::make_shared<DirectWork>(model->context().device, longest_submission);
+  options.before_matrices = [&](const Tuning& so_far) { keep(so_far, *model, log); };
+  options.strict = true;
+  options.keep_cancelled = true;
+  options.progress = [&](uint64_t, uint64_t) { return wanted = wanted && go_on(); };
+  const Result<bool> needed = needs_tuning(*model, options);
+  if (needed.ok() && !*needed) return model->context().profile;
+  const Result<Tuning> tuning = tune_model(model, options);
+  if (!tuning.ok()) {
+    if (tuning.error().code == Code::device_lost) return tuning.error();
+    log.say(PUMICE_LOG_WARNING, "kernels could not be measured: " + tuning.error().text());
+    return model->context().profile;
+  }
+  keep(*tuning, *model, log);
+  if (!wanted) return Error{Code::cancelled, "loading was cancelled while kernels were measured"};
+  return with_tuning_results(model->context().profile, *model->context().pipelines);
+}
+
 Result<TuneOptions> tune_options(const pumice_tune_options& given, const ModelShape& shape) {
   TuneOptions options;
   PUMICE_TRY(options.seconds, read_seconds(given.seconds, "options.seconds"));
@@ -133,43 +157,21 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
   return {};
 }
 
-Result<std::shared_ptr<const Model>> pumice::api::check_loaded(const std::shared_ptr<const Model>& model,
-                                                               double seconds, const Log& log,
-                                                               const std::function<bool()>& progress) {
-  ShortCheckOptions options;
-  options.seconds = std::min(options.seconds, seconds);
-  options.threads = model->options().threads;
-  options.go_on = progress;
-  return checked_model(model, options,
-                       "to load the model nevertheless, set pumice_load_options.tune_seconds below 0",
-                       [&](const ShortCheck& check) {
-                         if (!check.known.empty()) log.say(PUMICE_LOG_INFO, check.known);
-                         if (!check.warning.empty()) log.say(PUMICE_LOG_WARNING, check.warning);
-                       });
-}
-
-Result<DeviceProfile> pumice::api::tune_loaded(const std::shared_ptr<const Model>& model, double seconds,
-                                               const Log& log, const std::function<bool()>& progress) {
-  constexpr double longest_submission = 0.004; // the application may draw meanwhile
-  bool wanted = true;
-  TuneOptions options;
-  options.seconds = seconds;
-  options.work = std::make_shared<DirectWork>(model->context().device, longest_submission);
-  options.before_matrices = [&](const Tuning& so_far) { keep(so_far, *model, log); };
-  options.strict = true;
-  options.keep_cancelled = true;
-  options.progress = [&](uint64_t, uint64_t) { return wanted = wanted && progress(); };
-  const Result<bool> needed = needs_tuning(*model, options);
-  if (needed.ok() && !*needed) return model->context().profile;
-  const Result<Tuning> tuning = tune_model(model, options);
-  if (!tuning.ok()) {
-    if (tuning.error().code == Code::device_lost) return tuning.error();
-    log.say(PUMICE_LOG_WARNING, "kernels could not be measured: " + tuning.error().text());
-    return model->context().profile;
-  }
-  keep(*tuning, *model, log);
-  if (!wanted) return Error{Code::cancelled, "loading was cancelled while kernels were measured"};
-  return with_tuning_results(model->context().profile, *model->context().pipelines);
+KernelTrials pumice::api::load_trials(double seconds, size_t threads, const Log& log,
+                                      std::function<bool()> go_on) {
+  KernelTrials trials;
+  trials.check.seconds = std::min(trials.check.seconds, seconds);
+  trials.check.threads = threads;
+  trials.check.go_on = go_on;
+  trials.how_to_go_on = "to load the model nevertheless, set pumice_load_options.tune_seconds below 0";
+  trials.checked = [&log](const ShortCheck& check) {
+    if (!check.known.empty()) log.say(PUMICE_LOG_INFO, check.known);
+    if (!check.warning.empty()) log.say(PUMICE_LOG_WARNING, check.warning);
+  };
+  trials.measure = [seconds, &log, go_on](const std::shared_ptr<const Model>& model) {
+    return tune_loaded(model, seconds, log, go_on);
+  };
+  return trials;
 }
 
 extern "C" {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/handles.h"
+#include "task/load_model.h"
 #include "tuning/tune_model.h"
 
 namespace pumice::api {
@@ -15,17 +16,10 @@ inline std::shared_ptr<const Model> current_model(const pumice_model& model) {
 TuningResults shipped_results(const pumice_device_options& options, const Capabilities& device,
                               const Log& log);
 
-// Measures a model that is being loaded, for LoadOptions::tune. A failure is told to the log, unless the
-// device is lost; `cancelled` if `progress` returns false, after what was measured has been kept.
-Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, double seconds, const Log& log,
-                                  const std::function<bool()>& progress);
-
-// The short check of a model that is being loaded (tuning/short_check.h), in at most so many seconds.
-// Warnings go to the log. Nothing is checked without a folder to keep that in. Returns the model as it is to
-// go on with. Errors: a kernel is wrong that nothing can replace; the device is lost; `cancelled` if
-// `progress` returns false.
-Result<std::shared_ptr<const Model>> check_loaded(const std::shared_ptr<const Model>& model, double seconds,
-                                                  const Log& log, const std::function<bool()>& progress);
+// What loading a model for so many seconds does with kernels that are new. What it finds goes to the log,
+// which has to outlive it; a failure to measure does too, unless the device is lost. `cancelled` if `go_on`
+// returns false, after what was measured has been kept.
+KernelTrials load_trials(double seconds, size_t threads, const Log& log, std::function<bool()> go_on);
 
 // The seconds to measure for while a model is loaded, for pumice_load_options.tune_seconds. 0: not at all.
 Result<double> load_tune_seconds(float given, const Pipelines& pipelines);

@@ -144,24 +144,44 @@ Result<Graph> build_encoder_graph(const ModelDefinition& definition, const Model
   return std::move(encoder.graph);
 }
 
+Result<OpenedModel> OpenedModel::open(ModelFile file) {
+  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  return OpenedModel(std::move(file), std::move(definition));
+}
+
+Result<OpenedModel> OpenedModel::open(const std::filesystem::path& path) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path));
+  return open(std::move(file));
+}
+
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
                                                  const Progress& progress, const LoadOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
   return load(std::move(file), std::move(context), progress, options);
 }
 
-Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext context,
-                                              const LoadOptions& options, std::vector<Plan>& plans) {
+Result<std::shared_ptr<const Model>> Model::load(OpenedModel model, DeviceContext context,
+                                                 const Progress& progress, const LoadOptions& options) {
+  PUMICE_TRY(std::shared_ptr<const Model> planned, plan(std::move(model), std::move(context), options));
+  return upload(std::move(planned), progress);
+}
+
+Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceContext context,
+                                                 const LoadOptions& options) {
   if (options.weights && !can_quantize(*options.weights)) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: weights cannot be quantised to {}; they can be to {}", file.path(),
+                 fmt::format("{}: weights cannot be quantised to {}; they can be to {}", opened.file.path(),
                              info(*options.weights).name, quantizable_type_names())};
   }
   std::shared_ptr<Model> model(
-      new Model(std::make_shared<Parts>(std::move(file)), std::move(context), options));
-  PUMICE_TRY(model->parts_->definition, options.text_reader
-                                            ? open_text_reader(model->parts_->file)
-                                            : open_model_definition(model->parts_->file, options.tower));
+      new Model(std::make_shared<Parts>(std::move(opened.file)), std::move(context), options));
+  if (options.text_reader) {
+    PUMICE_TRY(model->parts_->definition, open_text_reader(model->parts_->file));
+  } else if (opened.definition && options.tower == Tower::main) {
+    model->parts_->definition = std::move(opened.definition);
+  } else {
+    PUMICE_TRY(model->parts_->definition, open_model_definition(model->parts_->file, options.tower));
+  }
   if (options.picture_height > 0) {
     PUMICE_CHECK(model->parts_->definition->set_picture_size(options.picture_height, options.picture_width));
   }
@@ -171,18 +191,19 @@ Result<std::shared_ptr<Model>> Model::prepare(ModelFile file, DeviceContext cont
   }
   if (!options.stage.whole(model->parts_->shape.layers_to_cut()))
     PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
-  PUMICE_CHECK(model->place_experts(plans));
-  return model;
+  PUMICE_CHECK(model->place_experts());
+  PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
+  model->parts_->weights->seal();
+  return std::shared_ptr<const Model>(std::move(model));
 }
 
 // Places the weights, those of experts in whose memory the options ask for.
-Status Model::place_experts(std::vector<Plan>& plans) {
+Status Model::place_experts() {
   const Capabilities& device = context_.device->capabilities();
   const auto placed = [&](bool experts_on_host) -> Status {
     parts_->weights =
         std::make_unique<WeightStore>(context_.profile, device, options_.weights, experts_on_host);
-    PUMICE_TRY(plans, place_weights());
-    return {};
+    return place_weights();
   };
   PUMICE_CHECK(placed(options_.experts == ExpertPlacement::host));
   if (options_.experts != ExpertPlacement::automatic || !parts_->weights->has_experts()) return {};
@@ -191,51 +212,36 @@ Status Model::place_experts(std::vector<Plan>& plans) {
   return experts_leave_device(bytes.weights, available, device.unified_memory) ? placed(true) : Status();
 }
 
-Result<std::shared_ptr<const Model>> Model::plan(ModelFile file, DeviceContext context,
-                                                 const LoadOptions& options) {
-  std::vector<Plan> plans;
-  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
-  PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
-  model->parts_->weights->seal();
-  return std::shared_ptr<const Model>(std::move(model));
-}
-
-Result<std::shared_ptr<const Model>> Model::load(ModelFile file, DeviceContext context,
-                                                 const Progress& progress, const LoadOptions& options) {
-  std::vector<Plan> plans;
-  PUMICE_TRY(std::shared_ptr<Model> model, prepare(std::move(file), std::move(context), options, plans));
-  if (options.before_upload) {
-    PUMICE_TRY(std::optional<DeviceProfile> profile, options.before_upload(*model));
-    model->options_.before_upload = nullptr;
-    if (profile) {
-      model->context_.profile = *std::move(profile);
-      PUMICE_TRY(plans, model->place_weights());
-    }
+Result<std::shared_ptr<const Model>> Model::upload(std::shared_ptr<const Model> planned,
+                                                   const Progress& progress,
+                                                   std::optional<DeviceProfile> profile) {
+  std::shared_ptr<Model> model(new Model(planned->parts_, planned->context_, planned->options_));
+  planned.reset();
+  Parts& parts = *model->parts_;
+  if (profile) {
+    model->context_.profile = *std::move(profile);
+    PUMICE_CHECK(model->place_weights());
   }
+  const std::vector<Plan> plans = std::exchange(parts.plans, {});
   const DeviceContext& device = model->context_;
-  const LoadThreads threads = share_threads(options.threads);
+  const LoadThreads threads = share_threads(model->options_.threads);
   PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
-  PUMICE_TRY(model->parts_->allocations,
-             upload_weights(device.device, *model->parts_->weights, progress, threads.packing));
-  const uint64_t total = model->parts_->weights->bytes();
+  PUMICE_TRY(parts.allocations, upload_weights(device.device, *parts.weights, progress, threads.packing));
+  const uint64_t total = parts.weights->bytes();
   PUMICE_CHECK(pipelines.finish([&] {
     if (device.compiling) return device.compiling(pipelines.made(), pipelines.wanted());
     return !progress || progress(total, total);
   }));
   if (device.compiling && pipelines.wanted() > 0)
     (void)device.compiling(pipelines.wanted(), pipelines.wanted());
-  const std::vector<WeightStore::Allocation>& placed = model->parts_->weights->allocations();
+  parts.bytes = {};
+  const std::vector<WeightStore::Allocation>& placed = parts.weights->allocations();
   for (size_t i = 0; i < placed.size(); ++i) {
-    UploadBytes& sum = model->parts_->bytes;
-    (placed[i].on_host ? sum.host : sum.weights) += model->parts_->allocations[i].memory_bytes();
+    (placed[i].on_host ? parts.bytes.host : parts.bytes.weights) += parts.allocations[i].memory_bytes();
   }
-  model->parts_->weights->seal();
-  model->parts_->identity = identity_of(model->parts_->file, options);
-  model->parts_->file.forget_weights();
-  if (options.tune) {
-    PUMICE_TRY(model->context_.profile, options.tune(model));
-    model->options_.tune = nullptr;
-  }
+  parts.weights->forget_items();
+  parts.identity = identity_of(parts.file, model->options_);
+  parts.file.forget_weights();
   return std::shared_ptr<const Model>(std::move(model));
 }
 
@@ -246,8 +252,8 @@ std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
 }
 
 // One plan of a graph places all its weights, because all plans of a graph ask for the same ones, whatever
-// the context. Returns plans like those of a session: of decoding, of a short prompt and of a long one.
-Result<std::vector<Plan>> Model::place_weights() {
+// the context. Makes plans like those of a session: of decoding, of a short prompt and of a long one.
+Status Model::place_weights() {
   GraphRequest request;
   request.sampling = true;
   const SessionMemory memory = pumice::lay_out_memory(parts_->shape, context_, {});
@@ -258,7 +264,7 @@ Result<std::vector<Plan>> Model::place_weights() {
     parts_->memory.caches.insert(plan.caches.begin(), plan.caches.end());
     parts_->memory.states.insert(plan.states.begin(), plan.states.end());
   };
-  std::vector<Plan> plans;
+  parts_->plans.clear();
   if (decodes()) {
     PUMICE_TRY(Graph decoder, graph(request));
     if (!whole) {
@@ -270,7 +276,7 @@ Result<std::vector<Plan>> Model::place_weights() {
     for (const Bucket& bucket : step_buckets(memory.size, false)) {
       PUMICE_TRY(Plan plan, make_plan(decoder, context, bucket));
       uses(plan);
-      plans.push_back(std::move(plan));
+      parts_->plans.push_back(std::move(plan));
     }
   }
   if (parts_->shape.encoder) {
@@ -285,7 +291,7 @@ Result<std::vector<Plan>> Model::place_weights() {
       PUMICE_CHECK(make_plan(apart, context, Bucket{}));
     }
   }
-  return plans;
+  return {};
 }
 
 SessionMemory Model::lay_out_memory(const SessionSize& size) const {

@@ -39,12 +39,19 @@ struct LoadOptions {
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
-  // Called before any weight is on the device, with a model as of Model::plan(). Returns a profile to go on
-  // with, or nothing.
-  std::function<Result<std::optional<DeviceProfile>>(const Model&)> before_upload;
-  // Called once the weights are on the device. Returns the profile for the model's sessions, for example from
-  // tune_model() (tuning/tune_model.h). If empty, they get the device's own profile.
-  std::function<Result<DeviceProfile>(const std::shared_ptr<const Model>&)> tune;
+};
+
+// A model's file, and what its architecture says of it.
+struct OpenedModel {
+  ModelFile file;
+  std::unique_ptr<ModelDefinition> definition =
+      nullptr; // as open_model_definition() has it; null: not read yet
+
+  OpenedModel(ModelFile opened) : file(std::move(opened)) {}
+  OpenedModel(ModelFile opened, std::unique_ptr<ModelDefinition> read)
+      : file(std::move(opened)), definition(std::move(read)) {}
+  static Result<OpenedModel> open(ModelFile file);
+  static Result<OpenedModel> open(const std::filesystem::path& path);
 };
 
 // What a graph is to contain.
@@ -64,13 +71,19 @@ public:
                                                    const Progress& progress = {},
                                                    const LoadOptions& options = {});
   // From a file that is open already.
-  static Result<std::shared_ptr<const Model>>
-  load(ModelFile file, DeviceContext context, const Progress& progress = {}, const LoadOptions& options = {});
+  static Result<std::shared_ptr<const Model>> load(OpenedModel model, DeviceContext context,
+                                                   const Progress& progress = {},
+                                                   const LoadOptions& options = {});
 
   // A model whose weights have places but are not on the device. Plans can be made with it as if it were
   // loaded, for example to estimate memory.
-  static Result<std::shared_ptr<const Model>> plan(ModelFile file, DeviceContext context,
+  static Result<std::shared_ptr<const Model>> plan(OpenedModel model, DeviceContext context,
                                                    const LoadOptions& options = {});
+  // The same model with its weights on the device; the planned one is used up. `profile`: in place of its
+  // own; it may come from measuring with it.
+  static Result<std::shared_ptr<const Model>> upload(std::shared_ptr<const Model> planned,
+                                                     const Progress& progress = {},
+                                                     std::optional<DeviceProfile> profile = {});
 
   // The same model, which shares its weights, for sessions with another profile of its device.
   std::shared_ptr<const Model> with_profile(DeviceProfile profile) const;
@@ -116,6 +129,7 @@ private:
     std::unique_ptr<ModelDefinition> definition;
     ModelShape shape;
     std::unique_ptr<WeightStore> weights;
+    std::vector<Plan> plans; // until the upload: those whose kernels it compiles meanwhile
     std::vector<Buffer> allocations;
     UploadBytes bytes;
     uint64_t identity = 0;
@@ -124,11 +138,8 @@ private:
 
   Model(std::shared_ptr<Parts> parts, DeviceContext context, const LoadOptions& options)
       : parts_(std::move(parts)), context_(std::move(context)), options_(options) {}
-  // Everything before the upload.
-  static Result<std::shared_ptr<Model>> prepare(ModelFile file, DeviceContext context,
-                                                const LoadOptions& options, std::vector<Plan>& plans);
-  Result<std::vector<Plan>> place_weights();
-  Status place_experts(std::vector<Plan>& plans);
+  Status place_weights();
+  Status place_experts();
 
   std::shared_ptr<Parts> parts_;
   DeviceContext context_;

@@ -46,9 +46,10 @@ public:
   Result<BufferRef> vector(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> constants(const std::string& key, std::span<const float> values);
 
-  // Call it once the weights are on the device: requests for new places fail from then on.
-  void seal() {
-    sealed_ = true;
+  // Requests for new places fail from now on.
+  void seal() { sealed_ = true; }
+  // Call it once the weights are on the device.
+  void forget_items() {
     items_ = {};
     views_ = {};
   }

@@ -112,11 +112,12 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
                                                     const LoadOptions& options, const Progress& progress,
                                                     const LocalStagesOptions& local) {
   PUMICE_TRY(ModelFile file, open());
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_TRY(const std::vector<Stage> stages, stages_of(file.path(), definition->shape(), layers));
+  PUMICE_TRY(OpenedModel whole, OpenedModel::open(std::move(file)));
+  PUMICE_TRY(const std::vector<Stage> stages,
+             stages_of(whole.file.path(), whole.definition->shape(), layers));
   if (stages.empty() || stages.size() != contexts.size()) {
     return Error{Code::invalid_argument, fmt::format("{}: {} stages need as many devices: there are {}",
-                                                     file.path(), stages.size(), contexts.size())};
+                                                     whole.file.path(), stages.size(), contexts.size())};
   }
   std::vector<std::shared_ptr<const Model>> before;
   LoadOptions own = options;
@@ -138,7 +139,7 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
     }
     own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops), local.many_threads);
   }
-  return Model::load(std::move(file), contexts.back(), progress, own);
+  return Model::load(std::move(whole), contexts.back(), progress, own);
 }
 
 } // namespace pumice

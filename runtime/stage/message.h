@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "model/upstream.h"
 #include "stage/hop.h"
+#include "step/upstream_steps.h"
 
 namespace pumice {
 

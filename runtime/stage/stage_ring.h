@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "model/upstream.h"
 #include "stage/message.h"
 #include "stage/stage_server.h"
+#include "step/upstream_steps.h"
 
 namespace pumice {
 
 // The stages before the last one, as the last one sees them: a hop to the first of them and a hop from the
 // last of them. All messages go around once. Sessions of one model are used by one thread at a time; of a
 // ring in which sessions take their own steps, each of them is, and together those that share caches.
-class StageRing : public Upstream {
+class StageRing : public StepUpstream {
 public:
   // `names`: of the stages. `position_block`: 0 if greet() finds it. `own_name`: of the last stage, for its
   // errors; empty: they need none.

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gpu/buffer.h"
-#include "model/upstream.h"
 
 namespace pumice {
 

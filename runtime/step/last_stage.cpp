@@ -26,7 +26,7 @@ struct LastStage::Step : DeferredWork {
   Status failed;
 };
 
-Result<std::unique_ptr<LastStage>> LastStage::create(Upstream& upstream, const StageSteps& steps,
+Result<std::unique_ptr<LastStage>> LastStage::create(StepUpstream& upstream, const StageSteps& steps,
                                                      Compute compute) {
   std::unique_ptr<LastStage> stage(new LastStage(std::move(compute)));
   const auto receive = [own = stage.get()](uint32_t tokens, const StageResults& results) {

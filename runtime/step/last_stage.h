@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "model/upstream.h"
 #include "recording/completion.h"
+#include "step/upstream_steps.h"
 
 namespace pumice {
 
@@ -18,7 +18,7 @@ public:
   using Compute =
       std::function<Result<Completion>(const StepRows& rows, bool composed, const StageResults& results)>;
 
-  static Result<std::unique_ptr<LastStage>> create(Upstream& upstream, const StageSteps& steps,
+  static Result<std::unique_ptr<LastStage>> create(StepUpstream& upstream, const StageSteps& steps,
                                                    Compute compute);
   // `composed`: by the host; otherwise the device has written these rows, and they are in the step block.
   Result<Completion> begin(StepRows rows, bool composed);

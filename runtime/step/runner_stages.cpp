@@ -58,7 +58,7 @@ Status Runner::begin_stages() {
   if (encodes && model_->shape().encoder->kind != InputKind::tokens)
     steps.value_bytes = uint64_t{memory_.size.sequences} * model_->shape().encoder->input_values() * 4;
   steps.received_bytes = received_bytes(memory_.size.chunk);
-  PUMICE_TRY(last_stage_, LastStage::create(*model_->upstream(), steps, compute));
+  PUMICE_TRY(last_stage_, LastStage::create(static_cast<StepUpstream&>(*model_->upstream()), steps, compute));
   accept_places(last_stage_->upstream().places());
   return {};
 }

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "model/upstream.h"
 #include "recording/completion.h"
 #include "step/slicer.h"
+#include "step/upstream_steps.h"
 
 namespace pumice {
 

@@ -180,7 +180,10 @@ private:
 } // namespace
 
 Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options) {
-  return Check(model, options).run();
+  const auto start = std::chrono::steady_clock::now();
+  PUMICE_TRY(ShortCheck check, Check(model, options).run());
+  check.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return check;
 }
 
 Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const Model>& model,

@@ -16,6 +16,7 @@ struct ShortCheckOptions {
 
 struct ShortCheck {
   size_t cases = 0;     // that were tried now
+  double seconds = 0;   // that it took
   bool complete = true; // false: there was no time for all, the others follow with the next model
   std::string warning;  // what was put on the blocklist and what to do; empty: nothing was
   std::string known;    // what earlier checks put there; empty: nothing

@@ -335,6 +335,38 @@ TEST_CASE("a full context is a status, and the oldest turns can be forgotten") {
   CHECK(removed == 0);
 }
 
+TEST_CASE("a request may forget the oldest turns where the context is full") {
+  Player player;
+  player.session = player.open_session(64);
+  add(player.chat.get(), "system", "Be brief.");
+  player.ask("What is 2 plus 3?");
+  player.ask("What does a cow say?");
+  const std::string question = repeated("What is 2 plus 3? ", 5);
+  add(player.chat.get(), "user", question.c_str());
+  pumice_request request = {sizeof request};
+  request.chat = player.chat.get();
+  request.forget = true;
+  pumice_sampling wrong = {sizeof wrong};
+  wrong.top_p = 2;
+  request.sampling = &wrong;
+  pumice_error error;
+  CHECK(pumice_session_generate(player.session.get(), &request, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_chat_count(player.chat.get()) == 6);
+  request.sampling = nullptr;
+  require_ok(pumice_session_generate(player.session.get(), &request, &error), error);
+  require_ok(pumice_session_run(player.session.get(), &error), error);
+  const ordered_json messages = messages_of(player.chat.get());
+  REQUIRE(messages.size() < 7);
+  CHECK(messages[0]["content"] == "Be brief.");
+  CHECK(messages[messages.size() - 2]["content"] == question);
+  // One question alone that does not fit.
+  const ChatHandle chat = make_chat(player.model.get());
+  add(chat.get(), "user", std::string(2000, 'x').c_str());
+  request.chat = chat.get();
+  CHECK(pumice_session_generate(player.session.get(), &request, &error) == PUMICE_CONTEXT_FULL);
+  CHECK(pumice_chat_count(chat.get()) == 1);
+}
+
 TEST_CASE("chats of a batch are answered in the same steps") {
   const Player player;
   pumice_batch_options options = {sizeof options};

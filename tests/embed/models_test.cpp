@@ -167,6 +167,60 @@ TEST_CASE("the memory estimate of a model and a session is what they take") {
   }
 }
 
+TEST_CASE("a session is made to fit the memory that is free") {
+  pumice_error error;
+  pumice_source source = {sizeof source};
+  source.path = stories.c_str();
+  pumice_session_options options = {sizeof options};
+  pumice_memory_estimate whole = {sizeof whole};
+  pumice_memory_report before = {sizeof before};
+  {
+    const DeviceHandle device = make_device();
+    require_ok(pumice_session_estimate_memory(device.get(), &source, nullptr, &options, &whole, &error),
+               error);
+    require_ok(pumice_device_memory(device.get(), &before, &error), error);
+  }
+  CHECK(whole.context > 16);
+  CHECK(whole.chunk == 128);
+  CHECK(whole.cache_type == PUMICE_CACHE_F16);
+  for (const double share : {0.95, 0.6, 0.4}) {
+    CAPTURE(share);
+    pumice_device_options limited = {sizeof limited};
+    const auto session_bytes =
+        static_cast<uint64_t>(share * static_cast<double>(whole.cache + whole.scratch));
+    limited.memory_limit = before.allocated + whole.weights + session_bytes;
+    const DeviceHandle device = make_device(limited);
+    pumice_memory_estimate estimate = {sizeof estimate};
+    options.fit = 0;
+    require_ok(pumice_session_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error),
+               error);
+    CHECK(!estimate.fits);
+    options.fit = 1;
+    require_ok(pumice_session_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error),
+               error);
+    CHECK(estimate.fits);
+    CHECK((estimate.chunk < 128 || estimate.cache_type == PUMICE_CACHE_Q8_0));
+    CHECK((estimate.context == whole.context || estimate.cache_type == PUMICE_CACHE_Q8_0));
+    const ModelHandle model = load(device.get());
+    const SessionHandle session = make_session(model.get(), options);
+    CHECK(tell(session.get(), prompt, 5).tokens.size() == 5);
+    // A context that is asked for is not shortened.
+    options.context = estimate.longest_context + 1;
+    options.cache = PUMICE_CACHE_Q8_0;
+    options.chunk = estimate.chunk;
+    pumice_session* made = nullptr;
+    if (estimate.context < whole.context) {
+      CHECK(pumice_session_create(model.get(), &options, &made, &error) == PUMICE_OUT_OF_MEMORY);
+      CHECK(std::string(error.message).find("there is no room for a context of") != std::string::npos);
+    }
+    options = {sizeof options};
+  }
+  options.fit = 2;
+  const DeviceHandle device = make_device();
+  CHECK(pumice_session_estimate_memory(device.get(), &source, nullptr, &options, &whole, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+}
+
 TEST_CASE("texts become vectors, at once and in slices") {
   const DeviceHandle device = make_device();
   const TemporaryFolder folder;

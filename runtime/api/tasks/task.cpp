@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/call.h"
-#include "api/pictures.h"
+#include "api/input.h"
 
 namespace pumice::api {
 

@@ -1,17 +1,13 @@
 // `pumice chat` with a model that sees.
 #include <doctest/doctest.h>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "support/command/chats.h"
 #include "support/command/command.h"
 #include "support/command/typed_terminal.h"
-#include "support/embedding.h"
 #include "support/files/paths.h"
 #include "support/files/seeing_folder.h"
 #include "support/require.h"
-#include "support/seeing_player.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -67,84 +63,6 @@ TEST_CASE("a picture stands in the prompt where the template has it") {
   // 16 rows of a picture and four words.
   CHECK(fails_saying(chat({model, "--image", a, "w20 w21", "--context", "20"}), {"20 tokens", "context"}) ==
         "");
-}
-
-TEST_CASE("the C interface answers a picture's file as the command does") {
-  const TemporaryFolder folder;
-  write_seeing_folder(folder);
-  const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
-  const std::string file = file_text(picture);
-  const DeviceHandle& device = shared_device();
-  pumice_source source = {sizeof source};
-  source.path = path.c_str();
-  pumice_load_options load_options = {sizeof load_options};
-  load_options.sees = 1;
-  pumice_model* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_model_load(device.get(), &source, &load_options, &made, &error), error);
-  const ModelHandle model(made);
-  pumice_session_options options = {sizeof options};
-  options.cache = PUMICE_CACHE_F32;
-  options.pictures = 1;
-  const SessionHandle session = make_session(model.get(), options);
-  const ChatHandle conversation = make_chat(model.get());
-  pumice_picture shown = {sizeof shown};
-  shown.file = file.data();
-  shown.file_bytes = file.size();
-  pumice_message message = {sizeof message};
-  message.role = "user";
-  message.content = "w20 w21";
-  message.pictures = &shown;
-  message.picture_count = 1;
-  require_ok(pumice_chat_add(conversation.get(), &message, &error), error);
-  pumice_request request = {sizeof request};
-  request.chat = conversation.get();
-  request.max_tokens = 4;
-  require_ok(pumice_session_generate(session.get(), &request, &error), error);
-  require_ok(pumice_session_run(session.get(), &error), error);
-  std::string answer;
-  while (const pumice_event* event = pumice_session_poll(session.get())) {
-    if (event->part == PUMICE_PART_CONTENT) answer += event->text;
-  }
-  CHECK(!answer.empty());
-  CHECK(chat({path, "--image", picture, "w20 w21"}).out == answer + "\n");
-}
-
-TEST_CASE("the C interface answers files of pictures as the command does, however a model prepares them") {
-  using namespace picture_tests;
-  for (const SeeingModel& fixture : {qwen2_5_vl(), smolvlm(), gemma3_vision()}) {
-    CAPTURE(std::string(fixture.name));
-    const SeeingPlayer player(fixture);
-    std::vector<std::string> arguments = {player.folder.path().string()}, files;
-    for (const auto& [height, width] : {std::pair(29u, 61u), {12u, 80u}}) {
-      const std::string path = (player.folder.path() / fmt::format("{}.png", height)).string();
-      REQUIRE(write_png(patterned_picture(height, width), path).ok());
-      files.push_back(file_text(path));
-      arguments.insert(arguments.end(), {"--image", path});
-    }
-    arguments.push_back("w226 w28");
-    std::vector<pumice_picture> pictures;
-    for (const std::string& file : files) {
-      pumice_picture& picture = pictures.emplace_back();
-      picture = {sizeof picture};
-      picture.file = file.data();
-      picture.file_bytes = file.size();
-    }
-    pumice_message message = {sizeof message};
-    message.role = "user";
-    message.content = "w226 w28";
-    message.pictures = pictures.data();
-    message.picture_count = pictures.size();
-    const ChatHandle asked = player.make_chat();
-    pumice_error error;
-    require_ok(pumice_chat_add(asked.get(), &message, &error), error);
-    const SessionHandle session = player.open_session(2);
-    const std::vector<uint32_t> tokens = player.answer(session.get(), asked.get(), 0, 4);
-    REQUIRE(tokens.size() == 4);
-    const CommandResult shown = chat(arguments);
-    CAPTURE(shown.err);
-    CHECK(shown.out == words(tokens) + "\n");
-  }
 }
 
 TEST_CASE("pictures in a conversation are read once, changed, saved and loaded") {

@@ -105,12 +105,12 @@ Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& devic
   };
 }
 
-Status measure_model(const BenchOptions& options, const OpenedDevice& device, ModelFile file,
+Status measure_model(const BenchOptions& options, const OpenedDevice& device, OpenedModel opened,
                      BenchReport& report) {
   report.cold_start.emplace();
   report.cold_start->device = process_age();
   PUMICE_TRY(const std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
+             load_model(std::move(opened), device, options.size.load, &options.size));
   report.cold_start->loaded = process_age();
   Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, model));
   const ModelShape& shape = model->shape();
@@ -137,12 +137,11 @@ Status bench(const BenchOptions& options) {
     PUMICE_CHECK(print_measured(options, device, report));
     return device.save_pipelines();
   }
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_tests(options, definition->shape()));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  PUMICE_CHECK(check_tests(options, opened.definition->shape()));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   report.environment = read_environment(device);
-  PUMICE_CHECK(measure_model(options, device, std::move(file), report));
+  PUMICE_CHECK(measure_model(options, device, std::move(opened), report));
   return device.save_pipelines();
 }
 

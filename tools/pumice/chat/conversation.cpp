@@ -11,6 +11,7 @@
 #include "chat/answer_printer.h"
 #include "input/input_stream.h"
 #include "io/json_text.h"
+#include "io/mapped_file.h"
 #include "io/output_file.h"
 #include "loading/fitting_size.h"
 #include "options/prompt.h"
@@ -34,6 +35,13 @@ Result<ordered_json> read_conversation(const std::filesystem::path& path) {
   if (const Status status = check_messages(file); !status.ok())
     return Error{Code::invalid_file, fmt::format("{}: {}", name, status.error().message)};
   return file;
+}
+
+// A conversation that is loaded elsewhere finds the file.
+std::string absolute_path(const std::string& file) {
+  std::error_code failed;
+  const std::filesystem::path path = std::filesystem::absolute(path_of(file), failed);
+  return failed ? file : path_text(path);
 }
 
 struct Question {
@@ -64,13 +72,46 @@ std::optional<Question> question_of(const ordered_json& content) {
 
 } // namespace
 
-Conversation::Conversation(ChatSettings settings, Chat chat, ChatPictures pictures)
-    : settings_(std::move(settings)), chat_(std::move(chat)), pictures_(std::move(pictures)) {
+Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string tower)
+    : settings_(std::move(settings)), talk_(std::move(chat)), tower_path_(std::move(tower)) {
   if (!settings_.sampling.seed) settings_.sampling.seed = settings_.sampling.resolved().seed;
 }
 
+Result<ordered_json> Conversation::read_picture(const std::string& file) {
+  if (const Status sees = talk_.pictures().check_sees(); !sees.ok()) {
+    return Error{sees.error().code, sees.error().message +
+                                        "; of a GGUF model that does, --mmproj names the file "
+                                        "that reads pictures"};
+  }
+  PUMICE_TRY(const MappedFile mapped, MappedFile::open(path_of(file)));
+  PUMICE_TRY(ordered_json part, talk_.pictures().show(mapped.bytes(), mapped.path()));
+  part["path"] = absolute_path(file);
+  return part;
+}
+
+// Reads those of a saved conversation again.
+Status Conversation::read_pictures(ordered_json& messages) {
+  return for_each_picture(messages, [&](size_t message, ordered_json& part) -> Status {
+    const auto named = [&](const Error& error) {
+      return Error{error.code, fmt::format("\"messages\"[{}]: {}", message, error.message)};
+    };
+    const ordered_json path = part.value("path", ordered_json());
+    const ordered_json before = part.value("checksum", ordered_json());
+    if (!path.is_string()) {
+      return named({Code::invalid_file, "a picture needs a \"path\", the name of its file"});
+    }
+    Result<ordered_json> shown = read_picture(path.get<std::string>());
+    if (!shown.ok()) return named(shown.error());
+    if (before.is_string() && before != (*shown)["checksum"])
+      print_note(
+          fmt::format("{} is another picture than when the conversation was saved", path.get<std::string>()));
+    part.update(*shown);
+    return {};
+  });
+}
+
 Status Conversation::show(const std::string& picture) {
-  PUMICE_TRY(ordered_json part, pictures_.show(picture));
+  PUMICE_TRY(ordered_json part, read_picture(picture));
   shown_.push_back(std::move(part));
   return {};
 }
@@ -84,21 +125,20 @@ ordered_json Conversation::question_message(const std::string& text) const {
 }
 
 Status Conversation::check(const std::string& question, uint32_t context) {
-  PUMICE_CHECK(chat_.add(question_message(question)));
-  const Result<Prompt> asked = prompt();
-  chat_.remove(chat_.messages().size() - 1, 1);
+  PUMICE_CHECK(chat().add(question_message(question)));
+  set_thinking();
+  const Result<ModelChat::Prompt> asked = talk_.prompt();
+  chat().remove(talk_.messages().size() - 1, 1);
   if (!asked.ok()) return asked.error();
   return check_fits(asked->tokens, context, "the question with its template");
 }
 
-Status Conversation::open(ModelFile file, const DeviceOptions& device, const SizeOptions& wanted) {
-  const std::string path = file.path();
+Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted) {
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
-  if (wanted.fit) PUMICE_CHECK(pictures_.load_tower(*device_, load_));
-  PUMICE_TRY(const SizeOptions size, fitting_size(wanted, path, *device_));
-  PUMICE_TRY(const std::shared_ptr<const Model> model,
-             load_model(std::move(file), *device_, size.load, &size));
+  if (wanted.fit && talk_.sees()) PUMICE_CHECK(load_tower()); // before the session takes its memory
+  SizeOptions size = wanted;
+  PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
   SessionOptions session;
   session.size = session_size(size, model->shape());
   Result<std::unique_ptr<Session>> created = Session::create(model, session);
@@ -108,44 +148,44 @@ Status Conversation::open(ModelFile file, const DeviceOptions& device, const Siz
 }
 
 Status Conversation::ask(const std::string& question, const AskToForget& forget) {
-  ordered_json before = chat_.messages();
-  PUMICE_CHECK(chat_.add(question_message(question)));
+  ordered_json before = talk_.messages();
+  PUMICE_CHECK(chat().add(question_message(question)));
   const Status status = answer(forget);
-  if (!status.ok()) PUMICE_CHECK(chat_.set_messages(std::move(before)));
+  if (!status.ok()) PUMICE_CHECK(chat().set_messages(std::move(before)));
   if (status.ok()) shown_.clear();
   return status;
 }
 
 Status Conversation::regenerate(const AskToForget& forget) {
-  ordered_json before = chat_.messages();
-  const size_t last = chat_.last_question();
+  ordered_json before = talk_.messages();
+  const size_t last = chat().last_question();
   if (last == before.size()) return Error{Code::invalid_argument, "there is no question to answer again"};
-  chat_.remove(last + 1, SIZE_MAX);
+  chat().remove(last + 1, SIZE_MAX);
   ++*settings_.sampling.seed;
   const Status status = answer(forget);
-  if (!status.ok()) PUMICE_CHECK(chat_.set_messages(std::move(before)));
+  if (!status.ok()) PUMICE_CHECK(chat().set_messages(std::move(before)));
   return status;
 }
 
 Result<std::string> Conversation::take_last_question() {
-  const size_t last = chat_.last_question();
-  if (last == chat_.messages().size()) return Error{Code::invalid_argument, "there is no question to change"};
-  std::optional<Question> question = question_of(chat_.messages()[last].value("content", ordered_json()));
+  const size_t last = chat().last_question();
+  if (last == talk_.messages().size()) return Error{Code::invalid_argument, "there is no question to change"};
+  std::optional<Question> question = question_of(talk_.messages()[last].value("content", ordered_json()));
   if (!question) {
     return Error{Code::invalid_argument,
                  "the last question is not a text with pictures, so that no line can hold it"};
   }
-  chat_.remove(last, SIZE_MAX);
+  chat().remove(last, SIZE_MAX);
   shown_ = std::move(question->pictures);
   return std::move(question->text);
 }
 
 Status Conversation::reset() {
   shown_.clear();
-  pictures_.forget();
+  talk_.pictures().forget(talk_.messages(), {});
   ordered_json messages = ordered_json::array();
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
-  return chat_.set_messages(std::move(messages));
+  return chat().set_messages(std::move(messages));
 }
 
 Status Conversation::set_system(const std::string& text) {
@@ -155,7 +195,7 @@ Status Conversation::set_system(const std::string& text) {
 
 Status Conversation::save(const std::filesystem::path& path) const {
   // A text that was cut within a character has a mark there.
-  const std::string text = ordered_json{{"messages", chat_.messages()}}.dump(
+  const std::string text = ordered_json{{"messages", talk_.messages()}}.dump(
                                2, ' ', false, ordered_json::error_handler_t::replace) +
                            "\n";
   OutputFile file;
@@ -169,17 +209,17 @@ Result<size_t> Conversation::load(const std::filesystem::path& path) {
   const auto named = [&](const Error& error) {
     return Error{error.code, fmt::format("{}: {}", path_text(path), error.message)};
   };
-  if (const Status pictures = pictures_.show_all(file["messages"]); !pictures.ok())
-    return named(pictures.error());
-  ordered_json before = chat_.messages();
-  PUMICE_CHECK(chat_.set_messages(file["messages"]));
-  if (const Result<Prompt> rendered = prompt(); !rendered.ok()) {
-    PUMICE_CHECK(chat_.set_messages(std::move(before)));
+  if (const Status pictures = read_pictures(file["messages"]); !pictures.ok()) return named(pictures.error());
+  ordered_json before = talk_.messages();
+  PUMICE_CHECK(chat().set_messages(file["messages"]));
+  set_thinking();
+  if (const Result<ModelChat::Prompt> rendered = talk_.prompt(); !rendered.ok()) {
+    PUMICE_CHECK(chat().set_messages(std::move(before)));
     return named(rendered.error());
   }
   shown_.clear();
   system_.clear();
-  const ordered_json& messages = chat_.messages();
+  const ordered_json& messages = talk_.messages();
   if (!messages.empty() && messages[0]["role"] == "system" && messages[0].contains("content") &&
       messages[0]["content"].is_string())
     system_ = messages[0]["content"];
@@ -195,7 +235,7 @@ std::string Conversation::statistics() const {
   std::string text = figures_.empty() ? "" : "last answer: " + figures_ + "\n";
   text +=
       fmt::format("so far: {}; {} read, {} reused, {} answered\n",
-                  counted(chat_.messages().size(), "message"), counted(read_, "token"), reused_, answered_);
+                  counted(talk_.messages().size(), "message"), counted(read_, "token"), reused_, answered_);
   text += fmt::format("context: {} of {} tokens\n", context_used_, session_->size().context);
   const SamplingParams& params = settings_.sampling.params;
   text +=
@@ -205,51 +245,61 @@ std::string Conversation::statistics() const {
   return text;
 }
 
-Result<Conversation::Prompt> Conversation::prompt() {
-  chat_.ask_for_thinking(settings_.thinking == "off" ? std::optional(false) : std::nullopt);
-  PUMICE_TRY(ChatPrompt made, chat_.prompt(pictures_.places(chat_.messages())));
-  PUMICE_TRY(const size_t tokens, pictures_.length(made, chat_.messages()));
-  return Prompt{std::move(made), tokens};
+void Conversation::set_thinking() {
+  chat().ask_for_thinking(settings_.thinking == "off" ? std::optional(false) : std::nullopt);
 }
 
 // Forgets the oldest turns, if they may be, until there is room for an answer.
-Result<Conversation::Prompt> Conversation::prompt_with_room(const AskToForget& forget) {
+Result<ModelChat::Prompt> Conversation::prompt_with_room(const AskToForget& forget) {
   const uint32_t context = session_->size().context;
-  const size_t before = chat_.messages().size();
-  PUMICE_TRY(Prompt shortest, prompt());
-  const Status room = chat_.check_room(shortest.tokens, context, settings_.count);
-  while (!chat_.check_room(shortest.tokens, context, settings_.count).ok() &&
-         chat_.forget_oldest_turn() > 0) {
-    PUMICE_TRY(shortest, prompt());
-  }
-  PUMICE_CHECK(check_fits(shortest.tokens, context, "the question with its template"));
-  if (chat_.messages().size() == before) return shortest;
-  const std::string oldest = counted(before - chat_.messages().size(), "message");
-  if (!forget) return room.error();
-  if (!forget(fmt::format("{}. Forget the oldest {}?", room.error().message, oldest))) {
+  set_thinking();
+  PUMICE_TRY(ModelChat::Room room, talk_.make_room(context, settings_.count));
+  PUMICE_CHECK(check_fits(room.prompt.tokens, context, "the question with its template"));
+  if (room.forgotten == 0) return std::move(room.prompt);
+  if (!forget) return room.before.error();
+  if (!forget(fmt::format("{}. Forget the oldest {}?", room.before.error().message,
+                          counted(room.forgotten, "message")))) {
     return Error{Code::invalid_argument,
                  "the question was not asked; /reset begins anew, /save FILE keeps what was said"};
   }
-  return shortest;
+  return std::move(room.prompt);
+}
+
+Status Conversation::load_tower() {
+  if (tower_) return {};
+  PUMICE_TRY(tower_, PictureRows::create(tower_path_, *talk_.picture_tokens(), *device_, load_));
+  return {};
+}
+
+// Runs the model's tower for pictures that are new.
+Status Conversation::look(const PictureParts& pictures) {
+  for (const std::shared_ptr<PicturePart>& each : pictures) {
+    if (each->seen()) continue;
+    PUMICE_CHECK(load_tower());
+    PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
+    each->rows = std::move(rows.front());
+    each->input = {};
+  }
+  return {};
 }
 
 Status Conversation::answer(const AskToForget& forget) {
-  PUMICE_TRY(const Prompt asked, prompt_with_room(forget));
+  PUMICE_TRY(const ModelChat::Prompt asked, prompt_with_room(forget));
   return answer_prompt(asked);
 }
 
-Status Conversation::answer_prompt(const Prompt& prompt) {
+Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   const ComputeWatch prefill;
   ProgressBar bar("reading");
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   sampling_ = settings_.sampling.resolved();
-  PUMICE_TRY(PicturePrompt read, pictures_.prompt(prompt.chat, chat_.messages(), *device_, load_));
+  PUMICE_CHECK(look(prompt.pictures));
+  PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
   PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.given)));
   const uint32_t reused = session_->reused(), context = session_->size().context;
   AnswerPrinter printer(settings_.thinking == "show");
-  ChatAnswer answer(chat_, prompt.chat);
-  StreamDecoder text(chat_.tokenizer(), true);
+  ArrivingAnswer answer(chat(), prompt.text);
   size_t count = 0;
   double first = 0;
   std::optional<ComputeWatch> decoding;
@@ -267,16 +317,16 @@ Status Conversation::answer_prompt(const Prompt& prompt) {
       first = prefill.seconds();
       decoding.emplace();
     }
-    if (std::ranges::count(chat_.ends(), *token)) break;
-    printer.print(answer.push(*token, text.push(*token)));
+    if (std::ranges::count(chat().ends(), *token)) break;
+    printer.print(answer.push(*token));
   }
   bar.erase();
   session_->end_at(prompt.tokens + count); // what was computed ahead is no part of the answer
   if (count == 0 && interrupted()) return interruption();
-  printer.print(answer.finish(text.flush()));
+  printer.print(answer.finish());
   printer.finish();
-  thinking_ = answer.answered().thinking;
-  answer.add_to(chat_);
+  thinking_ = answer.answer().answered().thinking;
+  answer.answer().add_to(chat());
   const size_t fresh = prompt.tokens - reused;
   read_ += fresh, reused_ += reused, answered_ += count;
   context_used_ = prompt.tokens + count;

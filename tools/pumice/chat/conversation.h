@@ -9,11 +9,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "chat/chat_pictures.h"
 #include "generate/session.h"
+#include "input/picture_rows.h"
 #include "loading/open_device.h"
 #include "options/options.h"
-#include "text/chat/chat.h"
+#include "task/chat.h"
 
 namespace pumice::command {
 
@@ -30,13 +30,15 @@ public:
   // Whether to forget the oldest turns, when the context has no room for more: the sentence says so.
   using AskToForget = std::function<bool(const std::string& sentence)>;
 
-  Conversation(ChatSettings settings, Chat chat, ChatPictures pictures);
+  // `tower`: the file that the encoder of pictures is loaded from.
+  Conversation(ChatSettings settings, ModelChat chat, std::string tower);
 
-  // Reads a picture, which is a part of the next question.
+  // Reads a picture, which is a part of the next question:
+  //   {"type": "image", "path": FILE, "checksum": "..."}
   Status show(const std::string& picture);
   // The context holds a question: says so before a model is loaded.
   Status check(const std::string& question, uint32_t context);
-  Status open(ModelFile file, const DeviceOptions& device, const SizeOptions& size);
+  Status open(OpenedModel model, const DeviceOptions& device, const SizeOptions& size);
 
   // Each prints an answer as it comes. Without one, nothing has changed: what was asked is not a part of the
   // conversation, and what was forgotten is back. Ctrl-C ends an answer, and what came of it is kept;
@@ -64,19 +66,21 @@ public:
   const OpenedDevice& device() const { return *device_; }
 
 private:
-  struct Prompt {
-    ChatPrompt chat;
-    size_t tokens = 0; // with the rows of pictures
-  };
+  Chat& chat() { return talk_.chat(); }
+  Result<nlohmann::ordered_json> read_picture(const std::string& file);
+  Status read_pictures(nlohmann::ordered_json& messages);
   nlohmann::ordered_json question_message(const std::string& text) const;
-  Result<Prompt> prompt();
-  Result<Prompt> prompt_with_room(const AskToForget& forget);
+  void set_thinking();
+  Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
+  Status load_tower();
+  Status look(const PictureParts& pictures);
   Status answer(const AskToForget& forget);
-  Status answer_prompt(const Prompt& prompt);
+  Status answer_prompt(const ModelChat::Prompt& prompt);
 
   ChatSettings settings_;
-  Chat chat_;
-  ChatPictures pictures_;
+  ModelChat talk_;
+  std::string tower_path_;
+  std::optional<PictureRows> tower_;                               // loaded before the first picture
   nlohmann::ordered_json shown_ = nlohmann::ordered_json::array(); // parts of the next question
   std::string system_;
   LoadOptions load_;

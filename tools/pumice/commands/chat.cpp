@@ -12,6 +12,7 @@
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
+#include "task/generated_text.h"
 #include "task/model_kind.h"
 #include "terminal/line_editor.h"
 #include "terminal/terminal.h"
@@ -145,15 +146,14 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
 Status chat(const ChatOptions& options) {
   PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
-  PUMICE_CHECK(check_biases(options.settings.sampling, definition->shape().vocabulary));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
-  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(file, definition->shape()));
-  Conversation conversation(options.settings,
-                            Chat(std::move(chosen), std::move(tokenizer), std::move(ends), local_time()),
-                            std::move(pictures));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  const ModelShape shape = opened.definition->shape();
+  PUMICE_CHECK(check_continues_text(options.model, shape));
+  PUMICE_CHECK(check_biases(options.settings.sampling, shape.vocabulary));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
+  PUMICE_TRY(ModelChat talk, ModelChat::open(opened.file, shape, std::move(chosen), std::move(tokenizer),
+                                             {local_time(), 0, "name another template with --template"}));
+  Conversation conversation(options.settings, std::move(talk), tower_path(opened.file));
   PUMICE_CHECK(conversation.set_system(options.system));
   for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
   std::optional<std::string> question;
@@ -164,9 +164,9 @@ Status chat(const ChatOptions& options) {
   }
   if (question) {
     PUMICE_CHECK(check_utf8(*question, "the question"));
-    PUMICE_CHECK(conversation.check(*question, session_size(options.size, definition->shape()).context));
+    PUMICE_CHECK(conversation.check(*question, session_size(options.size, shape).context));
   }
-  PUMICE_CHECK(conversation.open(std::move(file), options.device, options.size));
+  PUMICE_CHECK(conversation.open(std::move(opened), options.device, options.size));
   if (question) {
     PUMICE_CHECK(conversation.ask(*question, {}));
     if (interrupted()) return interruption();
@@ -215,7 +215,7 @@ Subcommand add_chat(CLI::App& app) {
       ->transform(one_of({"show", "hide", "off"}))
       ->capture_default_str()
       ->group("Text");
-  options->settings.sampling.params = drawn_by_default();
+  options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);
   add_size_options(*sub, options->size, "f16");
   add_fit_option(*sub, options->size);

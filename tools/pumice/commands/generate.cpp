@@ -28,15 +28,15 @@ Status generate(const GenerateOptions& options) {
   const bool may_see = !options.inputs.empty() || !options.mmproj.empty();
   PUMICE_TRY(ModelFile file, may_see ? open_with_mmproj(options.model, options.mmproj)
                                      : ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
   PUMICE_CHECK(check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id"));
-  const MaybeTokenizer tokenizer = load_tokenizer(file);
+  const MaybeTokenizer tokenizer = load_tokenizer(opened.file);
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
-  return shape.encoder ? generate_from_inputs(options, std::move(file), shape, tokenizer)
-                       : generate_in_batches(options, std::move(file), shape, tokenizer);
+  return shape.encoder ? generate_from_inputs(options, std::move(opened), tokenizer)
+                       : generate_in_batches(options, std::move(opened), tokenizer);
 }
 
 } // namespace

@@ -208,9 +208,9 @@ private:
 Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model);
 
 // `pumice generate` for models without an encoder, and for those with one.
-Status generate_in_batches(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
                            const MaybeTokenizer& tokenizer);
-Status generate_from_inputs(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+Status generate_from_inputs(const GenerateOptions& options, OpenedModel opened,
                             const MaybeTokenizer& tokenizer);
 
 } // namespace pumice::command

@@ -236,10 +236,11 @@ private:
 
 } // namespace
 
-Status generate_from_inputs(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+Status generate_from_inputs(const GenerateOptions& options, OpenedModel opened,
                             const MaybeTokenizer& tokenizer) {
+  const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_options(options, shape));
-  PUMICE_TRY(GenerationConfig config, read_config(options, file, shape));
+  PUMICE_TRY(GenerationConfig config, read_config(options, opened.file, shape));
   const EncoderShape& encoder = *shape.encoder;
   TextSource source(options, tokenizer, config.max_tokens,
                     [&](const Text& text) { return check_prompt(text, encoder); });
@@ -257,7 +258,7 @@ Status generate_from_inputs(const GenerateOptions& options, ModelFile file, cons
   }
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
+             load_model(std::move(opened), device, options.size.load, &options.size));
   PUMICE_CHECK(replace_sound(*model, batch));
   PUMICE_CHECK(add_inputs(std::move(batch), source));
   TextPrinter printer(options, device, tokenizer, source.given() > options.samples);

@@ -13,11 +13,10 @@
 #include "options/prompt.h"
 #include "step/batch_groups.h"
 #include "step/given_embeddings.h"
+#include "task/generated_text.h"
 #include "task/model_kind.h"
 #include "terminal/terminal.h"
 #include "terminal/version.h"
-#include "text/continued_text.h"
-#include "text/stop_strings.h"
 
 // `pumice generate` for models without an encoder.
 namespace pumice::command {
@@ -27,8 +26,7 @@ namespace {
 // A text that is being written, as the batch gives its tokens.
 struct Writing {
   Text* text = nullptr;
-  std::optional<ContinuedText> decoder; // with a tokenizer
-  StopStrings stops;
+  GeneratedText arriving;
 
   void add(const BatchToken& token, bool log_probabilities) {
     if (token.finish_reason == FinishReason::stop) {
@@ -36,9 +34,9 @@ struct Writing {
     } else {
       text->ids.push_back(token.token);
       if (log_probabilities) text->log_probabilities.push_back(token.log_probabilities);
-      if (decoder) text->text += stops.push(decoder->push(token.token));
+      text->text += arriving.push(token.token);
     }
-    if (stops.found()) {
+    if (arriving.stopped()) {
       text->finish_reason = "stop string";
     } else if (token.finish_reason != FinishReason::none) {
       text->finish_reason = token.finish_reason == FinishReason::stop     ? "stop token"
@@ -60,11 +58,7 @@ struct Writing {
     }
   }
   // At the end of the text.
-  void flush() {
-    if (!decoder) return;
-    text->text += stops.push(decoder->flush());
-    text->text += stops.flush();
-  }
+  void flush() { text->text += arriving.finish(); }
 };
 
 // Adds what the tokens of all texts of a command follow from, beside their own prompts and options.
@@ -219,8 +213,7 @@ private:
         if (!writings_.empty()) return {};
         PUMICE_CHECK(make_batch());
       }
-      Writing writing{&text, {}, StopStrings(text.stops)};
-      if (tokenizer_.ok()) writing.decoder.emplace(*tokenizer_, text.prompt);
+      Writing writing{&text, {tokenizer_.ok() ? *tokenizer_ : nullptr, text.prompt, text.stops}};
       go_on(writing);
       if (text.finish_reason) { // in an earlier run
         writing.flush();
@@ -356,8 +349,9 @@ Status check_prompts(const GenerateOptions& options, const TextSource& source) {
 
 } // namespace
 
-Status generate_in_batches(const GenerateOptions& options, ModelFile file, const ModelShape& shape,
+Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
                            const MaybeTokenizer& tokenizer) {
+  const ModelShape shape = opened.definition->shape();
   if (options.beams.given()) {
     return wrong_kind(options.model, shape, "--beams is only for models with an encoder and a decoder");
   }
@@ -372,7 +366,7 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   std::optional<PicturePrompts> pictures;
   if (with_pictures) {
     PUMICE_TRY(const SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
-    PUMICE_TRY(pictures, PicturePrompts::read(tensors, options.inputs, file, shape));
+    PUMICE_TRY(pictures, PicturePrompts::read(tensors, options.inputs, opened.file, shape));
   } else {
     PUMICE_CHECK(source.open());
     PUMICE_CHECK(check_prompts(options, source));
@@ -380,12 +374,12 @@ Status generate_in_batches(const GenerateOptions& options, ModelFile file, const
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   if (pictures) {
     PUMICE_TRY(PictureRows encoder,
-               PictureRows::create(tower_path(file), *shape.pictures, device, options.size.load));
+               PictureRows::create(tower_path(opened.file), *shape.pictures, device, options.size.load));
     PUMICE_CHECK(add_to(source, *pictures, encoder));
     PUMICE_CHECK(check_prompts(options, source));
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
+             load_model(std::move(opened), device, options.size.load, &options.size));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
   BatchGenerator generator(options, device, tokenizer, queue, model);

@@ -96,8 +96,8 @@ Result<InspectedMemory> planned_memory(const Model& model, const SizeOptions& op
   memory.kv = to_string(size.cache);
   memory.exact = true;
   memory.device = fmt::format("{} ({})", device.name, device.driver);
-  PUMICE_TRY(memory.fitting, fitting_contexts(model, options));
-  PUMICE_TRY(memory.fit, fitting_size(model, options));
+  PUMICE_TRY(memory.fitting, fitting_contexts(model, size));
+  PUMICE_TRY(memory.fit, fitting_size(model, size_wish(options, model.shape())));
   return memory;
 }
 
@@ -170,11 +170,11 @@ std::string fitting_text(const InspectedMemory& memory) {
       "  {:<16}{:>20} bytes{:>14.2f} MiB{}\n", "free", grouped(memory.needs.available),
       static_cast<double>(memory.needs.available) / (1 << 20), memory.needs.fits() ? "" : ", too little");
   for (const FittingContext& each : memory.fitting) {
-    text += fmt::format("  fits in {:<8}{:>20} tokens\n", each.kv, grouped(each.context));
+    text += fmt::format("  fits in {:<8}{:>20} tokens\n", to_string(each.cache), grouped(each.context));
   }
-  if (const FittingSize& fit = memory.fit; !memory.needs.fits() && fit.context > 0) {
+  if (const SessionSize& fit = memory.fit; !memory.needs.fits() && fit.context > 0) {
     text += fmt::format("  with --fit{:>26} tokens in {}, read in chunks of {}\n", grouped(fit.context),
-                        fit.kv, fit.chunk);
+                        to_string(fit.cache), fit.chunk);
   }
   return text;
 }
@@ -272,8 +272,10 @@ Json memory_json(const Inspection& inspection) {
   json["available_bytes"] = needs.available;
   json["fits"] = needs.fits();
   json["longest_context"] = Json::object();
-  for (const FittingContext& each : memory.fitting) json["longest_context"][each.kv] = each.context;
-  json["fit"] = {{"context", memory.fit.context}, {"kv", memory.fit.kv}, {"chunk", memory.fit.chunk}};
+  for (const FittingContext& each : memory.fitting)
+    json["longest_context"][to_string(each.cache)] = each.context;
+  json["fit"] = {
+      {"context", memory.fit.context}, {"kv", to_string(memory.fit.cache)}, {"chunk", memory.fit.chunk}};
   return json;
 }
 

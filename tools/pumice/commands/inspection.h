@@ -33,7 +33,7 @@ struct InspectedMemory {
   bool exact = false; // true: what `device` will allocate; false: an estimate with weights of 16 bits
   std::string device; // the device's name and driver
   std::vector<FittingContext> fitting; // with the memory that is free; empty without a device
-  FittingSize fit;                     // what --fit chooses
+  SessionSize fit;                     // what --fit chooses
 
   uint64_t total() const { return needs.weights + needs.session(); }
 };

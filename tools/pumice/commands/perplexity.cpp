@@ -129,11 +129,10 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
 }
 
 Status perplexity(const PerplexityOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
-  const ModelShape shape = definition->shape();
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  const ModelShape shape = opened.definition->shape();
+  PUMICE_CHECK(check_continues_text(options.model, shape));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   RunnerOptions runner_options;
   runner_options.size = session_size(options.size, shape);
   if (!options.size.context) runner_options.size.context = std::min(default_window, shape.context);
@@ -145,7 +144,7 @@ Status perplexity(const PerplexityOptions& options) {
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(file), device, options.size.load, &options.size));
+             load_model(std::move(opened), device, options.size.load, &options.size));
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
   Score score;
   ProgressBar bar("scoring");

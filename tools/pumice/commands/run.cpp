@@ -14,11 +14,10 @@
 #include "options/subcommand.h"
 #include "output/json_output.h"
 #include "process/processes.h"
+#include "task/generated_text.h"
 #include "task/model_kind.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
-#include "text/continued_text.h"
-#include "text/stop_strings.h"
 
 namespace pumice::command {
 
@@ -92,10 +91,9 @@ void echo(const std::string& prompt) {
 
 // Generates tokens until the text ends, and prints them unless JSON is asked for. `on_first` is called before
 // the first is printed.
-Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, ContinuedText text,
+Status stream(Session& session, const RunOptions& options, std::span<const uint32_t> ends, GeneratedText text,
               const std::function<void()>& on_first, const Stopwatch& program, const ComputeWatch& prefill,
               Generated& generated) {
-  StopStrings stops(options.stops);
   const auto show = [&](const std::string& piece) {
     generated.text += piece;
     if (!options.json) print_result(piece);
@@ -103,7 +101,7 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
   std::optional<ComputeWatch> decoding;
   const auto finish = [&]() -> const char* {
     if (interrupted()) return "interrupted";
-    if (stops.found()) return "stop string";
+    if (text.stopped()) return "stop string";
     if (options.count > 0 && generated.ids.size() == options.count) return "count";
     return session.full() ? "context" : nullptr;
   };
@@ -127,10 +125,9 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
       generated.finish_reason = "stop token";
       break;
     }
-    if (const std::string shown = stops.push(text.push(*token)); !shown.empty()) show(shown);
+    if (const std::string shown = text.push(*token); !shown.empty()) show(shown);
   }
-  std::string rest = stops.push(text.flush());
-  show(rest + stops.flush());
+  show(text.finish());
   if (!options.json) print_result("\n");
   return {};
 }
@@ -189,24 +186,24 @@ void print_run_json(const OpenedDevice& device, const Session& session, const Pr
 
 Status run(const RunOptions& options) {
   const Stopwatch program;
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_CHECK(check_continues_text(options.model, definition->shape()));
-  PUMICE_CHECK(check_biases(options.sampling, definition->shape().vocabulary));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  const ModelShape shape = opened.definition->shape();
+  PUMICE_CHECK(check_continues_text(options.model, shape));
+  PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
   SessionOptions session_options;
-  session_options.size = session_size(options.size, definition->shape());
+  session_options.size = session_size(options.size, shape);
   if (!prompt.ids.empty() || !options.session.exists()) {
-    PUMICE_CHECK(check_ids(prompt.ids, definition->shape().vocabulary, prompt.source));
+    PUMICE_CHECK(check_ids(prompt.ids, shape.vocabulary, prompt.source));
   }
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(const SizeOptions size, fitting_size(options.size, file.path(), device));
-  session_options.size = session_size(size, definition->shape());
+  SizeOptions size = options.size;
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), device, size));
+  session_options.size = session_size(size, shape);
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, size.load, &size));
   Result<std::unique_ptr<Session>> created = Session::create(model, session_options);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   const std::unique_ptr<Session> session = std::move(*created);
@@ -227,8 +224,8 @@ Status run(const RunOptions& options) {
     bar.erase();
     if (!options.no_echo && !options.json) echo(prompt.text);
   };
-  PUMICE_CHECK(
-      stream(*session, options, ends, ContinuedText(tokenizer, said), on_first, program, prefill, generated));
+  PUMICE_CHECK(stream(*session, options, ends, GeneratedText(tokenizer, said, options.stops), on_first,
+                      program, prefill, generated));
   if (options.json) {
     print_run_json(device, *session, prompt, said.size(), generated,
                    seed_json(sampling, options.sampling.seed.has_value()));
@@ -276,7 +273,7 @@ Subcommand add_run(CLI::App& app) {
                 "Print one JSON object at the end. Its fields: prompt, text and ids (what was generated), "
                 "finish_reason, seed, times")
       ->group("Output");
-  add_sampling_options(*sub, options->sampling, drawn_by_default());
+  add_sampling_options(*sub, options->sampling, usual_sampling());
   add_size_options(*sub, options->size, "f16");
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);

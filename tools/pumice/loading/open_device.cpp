@@ -12,13 +12,14 @@
 #include "base/guarded.h"
 #include "kernel/probe/open_device.h"
 #include "kernel/probe/probe.h"
+#include "loading/fitting_size.h"
 #include "model/upstream.h"
 #include "process/measuring_child.h"
 #include "process/processes.h"
 #include "stage/local_stages.h"
+#include "task/load_model.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
-#include "tuning/short_check.h"
 
 namespace pumice::command {
 
@@ -305,28 +306,24 @@ private:
   bool here_ = false;
 };
 
-// Before kernels are used for the first time with a driver. Returns the model as it is to go on with.
-Result<std::shared_ptr<const Model>> checked(const std::shared_ptr<const Model>& model) {
-  const Stopwatch watch;
-  return checked_model(model, {}, "--no-tune goes on nevertheless", [&](const ShortCheck& check) {
-    if (check.cases > 0)
-      print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), watch.seconds(),
-                               check.complete ? "" : ", and others later"));
-    if (!check.warning.empty()) print_note(check.warning);
-  });
+void say_checked(const ShortCheck& check) {
+  if (check.cases > 0)
+    print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), check.seconds,
+                             check.complete ? "" : ", and others later"));
+  if (!check.warning.empty()) print_note(check.warning);
 }
 
 // The file is opened once more for each stage.
-Result<std::shared_ptr<const Model>> load_stages(const ModelFile& file, const OpenedDevice& device,
-                                                 const LoadOptions& options, const SizeOptions* size) {
-  if (size && size->fit) {
-    return Error{Code::invalid_argument, "--fit is for one device: leave out --fit or --devices"};
+Result<std::shared_ptr<const Model>> load_stages(OpenedModel opened, const OpenedDevice& device,
+                                                 const LoadOptions& options) {
+  if (!opened.definition) {
+    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file)));
   }
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  const ModelFile& file = opened.file;
   const uint32_t count = static_cast<uint32_t>(device.before.size()) + 1;
   std::vector<uint32_t> layers = device.options.split;
   if (layers.empty()) {
-    PUMICE_TRY(layers, even_split(file.path(), definition->shape(), count));
+    PUMICE_TRY(layers, even_split(file.path(), opened.definition->shape(), count));
   }
   if (layers.size() != count) {
     return Error{Code::invalid_argument,
@@ -360,28 +357,57 @@ DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device) {
   return with_tuning_results(device.context.profile, pipelines);
 }
 
-Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
-                                                const LoadOptions& options, const SizeOptions* size) {
-  if (others() && others()->size() > 1) return load_last_stage(std::move(file), device, options);
-  if (!device.before.empty()) return load_stages(file, device, options, size);
+namespace {
+
+bool in_stages(const OpenedDevice& device) {
+  return !device.before.empty() || (others() && others()->size() > 1);
+}
+
+Result<std::shared_ptr<const Model>> load_planned(std::shared_ptr<const Model> planned,
+                                                  const OpenedDevice& device, const LoadOptions& options,
+                                                  const SizeOptions* size, const Stopwatch& watch) {
   ProgressBar bar("loading the model");
-  LoadOptions with_tuning = options;
   FirstUse first_use(device, options, size);
-  if (device.tunes) {
-    with_tuning.before_upload = [&](const Model& model) { return first_use.measure_apart(model); };
-    with_tuning.tune = [&](const std::shared_ptr<const Model>& model) -> Result<DeviceProfile> {
-      bar.erase();
-      PUMICE_TRY(const std::shared_ptr<const Model> right, checked(model));
-      return first_use.measure_here(right);
-    };
-  }
-  const Stopwatch watch;
+  KernelTrials trials;
+  trials.measure_before = [&](const Model& model) { return first_use.measure_apart(model); };
+  trials.how_to_go_on = "--no-tune goes on nevertheless";
+  trials.checked = [&](const ShortCheck& check) {
+    bar.erase();
+    say_checked(check);
+  };
+  trials.measure = [&](const std::shared_ptr<const Model>& model) {
+    bar.erase();
+    return first_use.measure_here(model);
+  };
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             Model::load(std::move(file), device.context, bar.callback(), with_tuning));
+             pumice::load_model(std::move(planned), bar.callback(), device.tunes ? &trials : nullptr));
   bar.erase();
   print_detail(fmt::format("loaded {} in {:.3f} s: {:.1f} MiB of weights on the device", model->file().path(),
                            watch.seconds(), static_cast<double>(model->weight_bytes()) / (1 << 20)));
   return model;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const Model>> load_model(OpenedModel model, const OpenedDevice& device,
+                                                const LoadOptions& options, const SizeOptions* size) {
+  if (others() && others()->size() > 1) return load_last_stage(std::move(model), device, options);
+  if (in_stages(device)) return load_stages(std::move(model), device, options);
+  const Stopwatch watch;
+  PUMICE_TRY(std::shared_ptr<const Model> planned, Model::plan(std::move(model), device.context, options));
+  return load_planned(std::move(planned), device, options, size, watch);
+}
+
+Result<std::shared_ptr<const Model>> load_fitting_model(OpenedModel model, const OpenedDevice& device,
+                                                        SizeOptions& size) {
+  if (!size.fit) return load_model(std::move(model), device, size.load, &size);
+  if (in_stages(device)) {
+    return Error{Code::invalid_argument, "--fit is for one device: leave out --fit or --devices"};
+  }
+  const Stopwatch watch;
+  PUMICE_TRY(std::shared_ptr<const Model> planned, Model::plan(std::move(model), device.context, size.load));
+  PUMICE_TRY(size, fitting_size(size, *planned));
+  return load_planned(std::move(planned), device, size.load, &size, watch);
 }
 
 } // namespace pumice::command

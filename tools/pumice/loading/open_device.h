@@ -51,9 +51,13 @@ Result<OpenedDevice> open_device(const DeviceOptions& options);
 // Loads a model's weights to the device and shows a progress bar. Before that it measures the kernel variants
 // that are not known yet, for a second (on a GPU, up to fifteen), in a child process. `size`: of the sessions
 // to measure for; null: of usual ones.
-Result<std::shared_ptr<const Model>> load_model(ModelFile file, const OpenedDevice& device,
+Result<std::shared_ptr<const Model>> load_model(OpenedModel model, const OpenedDevice& device,
                                                 const LoadOptions& options,
                                                 const SizeOptions* size = nullptr);
+// The same for sessions of this size. With --fit, it becomes what was chosen; a note says so where that is
+// not what it was.
+Result<std::shared_ptr<const Model>> load_fitting_model(OpenedModel model, const OpenedDevice& device,
+                                                        SizeOptions& size);
 
 // Saves the tuning results, prints a note for each blocked variant, and returns the new profile.
 DeviceProfile apply_tuning(const Tuning& tuning, const OpenedDevice& device);

@@ -255,15 +255,6 @@ Status check_biases(const SamplingOptions& options, uint32_t vocabulary) {
   return check_ids_below(tokens, vocabulary, "--logit-bias");
 }
 
-SamplingParams drawn_by_default() {
-  SamplingParams defaults;
-  defaults.temperature = 0.8f;
-  defaults.top_k = 40;
-  defaults.top_p = 0.95f;
-  defaults.min_p = 0.05f;
-  return defaults;
-}
-
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults) {
   SamplingParams& params = options.params = defaults;
   // Where nothing is drawn by default, only the option that changes that is in the short help.

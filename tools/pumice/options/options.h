@@ -79,7 +79,5 @@ struct SamplingOptions {
 // Error unless the tokens of --logit-bias are in the model's vocabulary.
 Status check_biases(const SamplingOptions& options, uint32_t vocabulary);
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);
-// The defaults of commands that write for a person.
-SamplingParams drawn_by_default();
 
 } // namespace pumice::command

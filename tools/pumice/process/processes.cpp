@@ -77,9 +77,10 @@ struct Cuts {
   std::vector<Stage> stages;
 };
 
-Result<Cuts> cuts_of(const ModelFile& file, const DeviceOptions& options) {
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
+// `opened`: with its definition.
+Result<Cuts> cuts_of(const OpenedModel& opened, const DeviceOptions& options) {
+  const ModelFile& file = opened.file;
+  const ModelShape shape = opened.definition->shape();
   Cuts cuts{shape, options.split, {}};
   if (cuts.layers.empty()) {
     PUMICE_TRY(cuts.layers, even_split(file.path(), shape, all->size()));
@@ -180,9 +181,12 @@ Result<DeviceOptions> own_options(const DeviceOptions& options) {
   return own;
 }
 
-Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const OpenedDevice& device,
+Result<std::shared_ptr<const Model>> load_last_stage(OpenedModel opened, const OpenedDevice& device,
                                                      const LoadOptions& options) {
-  PUMICE_TRY(const Cuts cuts, cuts_of(file, device.options));
+  if (!opened.definition) {
+    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file)));
+  }
+  PUMICE_TRY(const Cuts cuts, cuts_of(opened, device.options));
   std::vector<std::string> names;
   for (uint32_t rank = 1; rank < all->size(); ++rank) names.push_back(stage_name(cuts, rank));
   PUMICE_TRY(std::unique_ptr<Hop> first, all->hop_to(1));
@@ -194,7 +198,7 @@ Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const Opene
   own.upstream = stages;
   ProgressBar bar("loading the model");
   Result<std::shared_ptr<const Model>> loaded =
-      Model::load(std::move(file), device.context, bar.callback(), own);
+      Model::load(std::move(opened), device.context, bar.callback(), own);
   bar.erase();
   if (!loaded.ok()) {
     return loaded.error().code == Code::cancelled ? loaded.error() : stages->tell(loaded.error());
@@ -213,12 +217,12 @@ Status serve_stage(const std::string& path, const DeviceOptions& options, const 
   Cuts cuts;
   std::optional<OpenedDevice> device;
   const auto loaded = [&]() -> Result<std::shared_ptr<const Model>> {
-    PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
-    PUMICE_TRY(cuts, cuts_of(file, options));
+    PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path)));
+    PUMICE_TRY(cuts, cuts_of(opened, options));
     PUMICE_TRY(device, open_device(options));
     LoadOptions own = load;
     own.stage = cuts.stages[stage_of(rank)];
-    return Model::load(std::move(file), device->context, {}, own);
+    return Model::load(std::move(opened), device->context, {}, own);
   };
   const Result<std::shared_ptr<const Model>> model = loaded();
   if (!model.ok()) {

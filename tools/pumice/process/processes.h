@@ -27,7 +27,7 @@ Status wait_for_copies();
 Result<DeviceOptions> own_options(const DeviceOptions& options);
 
 // In process 0: loads the last stage, and makes sure that the others have the others.
-Result<std::shared_ptr<const Model>> load_last_stage(ModelFile file, const OpenedDevice& device,
+Result<std::shared_ptr<const Model>> load_last_stage(OpenedModel opened, const OpenedDevice& device,
                                                      const LoadOptions& options);
 // In the others: loads the stage and computes its steps until the end.
 Status serve_stage(const std::string& model, const DeviceOptions& device, const LoadOptions& options);

@@ -3,18 +3,18 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "api/pumice.h"
 #include "media/preprocess.h"
-#include "model/model.h"
+#include "model/architecture.h"
 #include "step/encoder.h"
 #include "text/chat/picture_markup.h"
 
-namespace pumice::api {
+namespace pumice {
 
 // What the model's tower reads of a picture, all of it or a tile, and once the tower has run, what the
 // decoder does.
@@ -28,20 +28,19 @@ struct PicturePart {
 
 using PictureParts = std::vector<std::shared_ptr<PicturePart>>;
 
-struct ChatPicture {
-  PictureGrid grid; // how it is cut
-  PictureParts parts;
-};
-
 // The pictures of a chat, which its messages name by their checksums: {"type": "image", "checksum": "..."}.
 class ChatPictures {
 public:
-  // Of a model that sees or does not.
-  static Result<ChatPictures> open(const ModelFile& file, const ModelShape& shape);
+  // Of a model that sees or does not. `most_patches`: as picture_preparation() has it.
+  static Result<ChatPictures> open(const ModelFile& file, const ModelShape& shape, uint32_t most_patches = 0);
 
-  // Prepares a picture of the application's, unless it is here already. Returns the part of a message that
-  // shows it. `name` names it in errors.
-  Result<nlohmann::ordered_json> show(const pumice_picture& given, const std::string& name);
+  bool sees() const { return preparation_.has_value(); }
+  Status check_sees() const; // unsupported for a model that does not
+  // Prepares a picture, unless it is here already. Returns the part of a message that shows it. `name` names
+  // it in errors: unsupported for a model that does not see; what is wrong with the picture.
+  Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name);
+  Result<nlohmann::ordered_json> show(const Image& image, const std::string& name);
+
   // The parts of those that messages show, in their order. An error names a message whose picture is not
   // here.
   Result<PictureParts> shown_by(const nlohmann::ordered_json& messages) const;
@@ -51,21 +50,19 @@ public:
   void forget(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& others);
 
 private:
+  struct Picture {
+    PictureGrid grid; // how it is cut
+    PictureParts parts;
+  };
+  Result<nlohmann::ordered_json> keep(std::string checksum, const Image& image, const std::string& name);
+
   std::string model_;
   std::optional<ImagePreparation> preparation_; // of a model that sees
   PictureMarkup markup_;
-  std::map<std::string, ChatPicture> pictures_; // by checksum
+  std::map<std::string, Picture> pictures_; // by checksum
 };
 
 // Those of their patches.
 std::vector<PatchGrid> grids_of(const PictureParts& parts);
 
-// An error if a picture of this size is empty or too large.
-Status check_image_size(uint32_t width, uint32_t height, const std::string& name);
-// A picture of the application's pixels: red, green and blue of each, row by row.
-Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
-                              const std::string& name);
-// A picture of the application's, whichever way it is given.
-Result<Image> read_picture(const pumice_picture& given, const std::string& name);
-
-} // namespace pumice::api
+} // namespace pumice

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generate/picture_prompt.h"
+#include "task/chat_pictures.h"
+#include "text/chat/chat.h"
+#include "text/stop_strings.h"
+
+namespace pumice {
+
+struct ModelChatOptions {
+  std::tm now = {};          // the local time, as Chat has it
+  uint32_t most_patches = 0; // of a picture, see picture_preparation()
+  // How the caller names another template, for an error: "name another template with --template".
+  std::string other_template;
+};
+
+// A model's chat: what was said, the pictures that it shows, and the prompts that they make.
+class ModelChat {
+public:
+  static Result<ModelChat> open(const ModelFile& file, const ModelShape& shape, ChatTemplate chosen,
+                                std::shared_ptr<const Tokenizer> tokenizer, const ModelChatOptions& options);
+
+  Chat& chat() { return chat_; }
+  const Chat& chat() const { return chat_; }
+  const nlohmann::ordered_json& messages() const { return chat_.messages(); }
+  ChatPictures& pictures() { return pictures_; }
+  bool sees() const { return pictures_.sees(); }
+  const std::optional<PictureTokens>& picture_tokens() const { return shape_; }
+  // Forgets the pictures that these messages show and the chat's do not.
+  void forget_pictures(const nlohmann::ordered_json& messages) {
+    pictures_.forget(messages, chat_.messages());
+  }
+
+  struct Prompt {
+    ChatPrompt text;
+    PictureParts pictures; // in their order
+    size_t tokens = 0;     // with the rows of the pictures
+
+    bool seen() const; // all pictures have rows
+  };
+  // The prompt for the next answer. invalid_argument where the template has no place for the pictures.
+  Result<Prompt> prompt() const;
+  // The tokens of a prompt whose pictures are all seen, with their rows.
+  Result<PicturePrompt> with_rows(const Prompt& prompt) const;
+
+  // The prompt of a chat that is to leave room for an answer in a context.
+  struct Room {
+    Prompt prompt;
+    size_t forgotten = 0; // messages of the oldest turns, which are no part of the chat any more
+    Status before, now;   // what Chat::check_room() says of the whole chat, and of what is left
+  };
+  // Forgets as many of the oldest turns as it takes, also where an error follows. `max_tokens`: of the
+  // answer; 0: no limit.
+  Result<Room> make_room(uint32_t context, uint32_t max_tokens);
+
+private:
+  ModelChat(Chat chat, ChatPictures pictures, std::optional<PictureTokens> shape, std::string model,
+            std::string other_template)
+      : chat_(std::move(chat)), pictures_(std::move(pictures)), shape_(std::move(shape)),
+        model_(std::move(model)), other_template_(std::move(other_template)) {}
+
+  Chat chat_;
+  ChatPictures pictures_;
+  std::optional<PictureTokens> shape_; // of a model that has pictures in its prompts
+  std::string model_, other_template_; // for messages
+};
+
+// An answer to a chat that arrives in tokens, divided into parts.
+class ArrivingAnswer {
+public:
+  // `stops`: strings that end the text.
+  ArrivingAnswer(const Chat& chat, const ChatPrompt& prompt, std::vector<std::string> stops = {})
+      : answer_(chat, prompt), text_(chat.tokenizer(), true), stops_(std::move(stops)) {}
+
+  std::vector<AnswerPart> push(uint32_t token);
+  // What is left, at the end of the answer.
+  std::vector<AnswerPart> finish();
+  bool stopped() const { return stops_.found(); } // at a string that ends it
+  const ChatAnswer& answer() const { return answer_; }
+
+private:
+  ChatAnswer answer_;
+  StreamDecoder text_; // with special tokens: marks of parts may be some
+  StopStrings stops_;
+};
+
+} // namespace pumice

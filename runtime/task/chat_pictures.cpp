@@ -1,0 +1,129 @@
+#include "task/chat_pictures.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "generate/prompt_picture.h"
+#include "io/checksum.h"
+#include "media/image.h"
+#include "model/picture_preparation.h"
+#include "text/chat/message_pictures.h"
+
+namespace pumice {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// The checksum that a part names; empty: none.
+std::string checksum_in(const ordered_json& part) {
+  const auto found = part.find("checksum");
+  return found != part.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+ordered_json part_of(const std::string& checksum) {
+  return {{"type", "image"}, {"checksum", checksum}};
+}
+
+} // namespace
+
+std::vector<PatchGrid> grids_of(const PictureParts& parts) {
+  std::vector<PatchGrid> grids;
+  for (const std::shared_ptr<PicturePart>& each : parts) grids.push_back(each->grid);
+  return grids;
+}
+
+Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape& shape,
+                                        uint32_t most_patches) {
+  ChatPictures result;
+  result.model_ = file.path();
+  if (!shape.pictures) return result;
+  result.markup_ = shape.pictures->markup;
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+  const EncoderShape encoder = *tower->shape().encoder;
+  if (encoder.input_shape[0] != 3) return result; // channels
+  PUMICE_TRY(
+      result.preparation_,
+      picture_preparation(file, encoder, encoder.patch_groups ? std::min(most_patches, encoder.context) : 0));
+  return result;
+}
+
+Status ChatPictures::check_sees() const {
+  if (sees()) return {};
+  return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
+                                              "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
+                                              model_)};
+}
+
+Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const std::string& name) {
+  PUMICE_CHECK(check_sees());
+  Checksum sum;
+  sum.add(file);
+  std::string checksum = fmt::format("{:016x}", sum.value());
+  if (pictures_.contains(checksum)) return part_of(checksum);
+  PUMICE_TRY(const Image image, parse_image(file, name));
+  return keep(std::move(checksum), image, name);
+}
+
+Result<ordered_json> ChatPictures::show(const Image& image, const std::string& name) {
+  PUMICE_CHECK(check_sees());
+  Checksum sum;
+  sum.add(uint64_t{image.width});
+  sum.add(uint64_t{image.height});
+  sum.add(std::as_bytes(std::span(image.pixels)));
+  return keep(fmt::format("{:016x}", sum.value()), image, name);
+}
+
+Result<ordered_json> ChatPictures::keep(std::string checksum, const Image& image, const std::string& name) {
+  if (!pictures_.contains(checksum)) {
+    PUMICE_TRY(PromptPicture prepared, prepare_for_prompt(image, *preparation_, name));
+    Picture picture{prepared.grid, {}};
+    for (EncoderInput& input : prepared.inputs) {
+      const PatchGrid grid = input.grid;
+      picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{std::move(input), grid, {}}));
+    }
+    pictures_[checksum] = std::move(picture);
+  }
+  return part_of(checksum);
+}
+
+Result<PictureParts> ChatPictures::shown_by(const ordered_json& messages) const {
+  PictureParts shown;
+  PUMICE_CHECK(for_each_picture(messages, [&](size_t message, const ordered_json& part) -> Status {
+    const auto found = pictures_.find(checksum_in(part));
+    if (found == pictures_.end())
+      return Error{Code::not_found,
+                   fmt::format("messages[{}] shows a picture that the chat does not have", message)};
+    const PictureParts& parts = found->second.parts;
+    shown.insert(shown.end(), parts.begin(), parts.end());
+    return {};
+  }));
+  return shown;
+}
+
+PicturePlaces ChatPictures::places(const ordered_json& messages) const {
+  if (!preparation_) return {};
+  std::vector<PictureGrid> grids;
+  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+    const auto found = pictures_.find(checksum_in(part));
+    grids.push_back(found == pictures_.end() ? PictureGrid() : found->second.grid);
+    return Status();
+  });
+  return picture_places(markup_, grids);
+}
+
+void ChatPictures::forget(const ordered_json& messages, const ordered_json& others) {
+  std::set<std::string> kept;
+  (void)for_each_picture(others, [&](size_t, const ordered_json& part) {
+    kept.insert(checksum_in(part));
+    return Status();
+  });
+  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+    if (const std::string checksum = checksum_in(part); !kept.contains(checksum)) pictures_.erase(checksum);
+    return Status();
+  });
+}
+
+} // namespace pumice
