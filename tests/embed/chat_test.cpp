@@ -355,7 +355,7 @@ TEST_CASE("a request may forget the oldest turns where the context is full") {
   request.sampling = nullptr;
   require_ok(pumice_session_generate(player.session.get(), &request, &error), error);
   require_ok(pumice_session_run(player.session.get(), &error), error);
-  const ordered_json messages = messages_of(player.chat.get());
+  const auto messages = messages_of(player.chat.get());
   REQUIRE(messages.size() < 7);
   CHECK(messages[0]["content"] == "Be brief.");
   CHECK(messages[messages.size() - 2]["content"] == question);

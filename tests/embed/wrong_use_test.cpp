@@ -25,7 +25,7 @@ ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
 ENDS_WITH(pumice_load_options, reserved);
-ENDS_WITH(pumice_session_options, reserved);
+ENDS_WITH(pumice_session_options, fit);
 ENDS_WITH(pumice_sampling, log_probabilities);
 ENDS_WITH(pumice_request, chat);
 ENDS_WITH(pumice_chat_options, local_time);

@@ -31,32 +31,33 @@ void say(pumice_chat* chat, const char* role, const char* content) {
 } // namespace
 
 TEST_CASE("the C interface draws answers as the command does, with what is usual") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get(), shipped);
   const SessionHandle session = make_session(model.get());
-  for (const char* question : {"What does a cow say?", "Tell me a short story about a dog."}) {
-    for (const char* system : {"", "Answer in one word."}) {
-      for (uint64_t seed : {1, 2026}) {
-        CAPTURE(question);
-        CAPTURE(seed);
-        const ChatHandle chat = make_chat(model.get());
-        if (*system) say(chat.get(), "system", system);
-        say(chat.get(), "user", question);
-        pumice_sampling sampling = {sizeof sampling};
-        pumice_error error;
-        require_ok(pumice_sampling_usual(&sampling, &error), error);
-        sampling.seed = seed;
-        pumice_request request = {sizeof request};
-        request.chat = chat.get();
-        request.max_tokens = 24;
-        request.sampling = &sampling;
-        const Written answer = written_by_session(session.get(), request);
-        const CommandResult answered = pumice_command(
-            {"chat", shipped, question, "--system", system, "-n", "24", "--seed", std::to_string(seed)});
-        CAPTURE(answered.err);
-        CHECK(answered.out == answer.text + "\n");
-      }
-    }
+  struct Asked {
+    const char *system, *question;
+    uint64_t seed;
+  };
+  for (const Asked& each :
+       {Asked{"", "What does a cow say?", 1}, Asked{"", "Tell me a short story about a dog.", 2026},
+        Asked{"Answer in one word.", "Tell me a short story about a dog.", 7}}) {
+    CAPTURE(each.question);
+    const ChatHandle chat = make_chat(model.get());
+    if (*each.system) say(chat.get(), "system", each.system);
+    say(chat.get(), "user", each.question);
+    pumice_sampling sampling = {sizeof sampling};
+    pumice_error error;
+    require_ok(pumice_sampling_usual(&sampling, &error), error);
+    sampling.seed = each.seed;
+    pumice_request request = {sizeof request};
+    request.chat = chat.get();
+    request.max_tokens = 24;
+    request.sampling = &sampling;
+    const Written answer = written_by_session(session.get(), request);
+    const CommandResult answered = pumice_command({"chat", shipped, each.question, "--system", each.system,
+                                                   "-n", "24", "--seed", std::to_string(each.seed)});
+    CAPTURE(answered.err);
+    CHECK(answered.out == answer.text + "\n");
   }
 }
 
@@ -65,7 +66,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   write_seeing_folder(folder);
   const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
   const std::string file = file_text(picture);
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_load_options load_options = {sizeof load_options};

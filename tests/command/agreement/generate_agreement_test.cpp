@@ -46,7 +46,7 @@ std::vector<Case> cases() {
 }
 
 struct Program {
-  DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
 
   SessionHandle open(const std::string& path) const {
     pumice_session_options options = {sizeof options};

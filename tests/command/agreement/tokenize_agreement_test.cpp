@@ -51,7 +51,7 @@ void check_agree(const std::string& path, const pumice_model* model, const std::
 } // namespace
 
 TEST_CASE("the shipped models cut and join texts alike") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   for (const std::string& path : {stories, (pretrained_folder() / "chat-2m.gguf").string(), dates}) {
     CAPTURE(path);
     const ModelHandle model = load(device.get(), path);
@@ -62,7 +62,7 @@ TEST_CASE("the shipped models cut and join texts alike") {
 }
 
 TEST_CASE("the fixtures' tokenizers cut and join texts alike") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   for (const auto& entry : std::filesystem::directory_iterator(fixtures().folder() / "tokenizers")) {
     const std::string name = entry.path().filename().string();
     CAPTURE(name);
