@@ -38,6 +38,15 @@ OpenAnswer::~OpenAnswer() {
   });
 }
 
+Result<std::tm> read_time(int64_t local_time) {
+  constexpr int64_t most = 253'402'300'799; // the end of the year 9999
+  if (local_time < 0 || local_time > most) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.local_time is {}: expected 0 to {}, in seconds", local_time, most)};
+  }
+  return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
+}
+
 } // namespace pumice::api
 
 namespace {
@@ -158,15 +167,6 @@ Result<ChatTemplate> read_template(const pumice_chat_options& given, const Model
                     file.path())};
   }
   return templates.choose(given.template_name ? given.template_name : "", with_tools);
-}
-
-Result<std::tm> read_time(int64_t local_time) {
-  constexpr int64_t most = 253'402'300'799; // the end of the year 9999
-  if (local_time < 0 || local_time > most) {
-    return Error{Code::invalid_argument,
-                 fmt::format("options.local_time is {}: expected 0 to {}, in seconds", local_time, most)};
-  }
-  return fmt::gmtime(local_time ? static_cast<std::time_t>(local_time) : std::time(nullptr));
 }
 
 Result<std::optional<bool>> read_thinking(const pumice_thinking& given) {

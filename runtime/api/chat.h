@@ -36,6 +36,9 @@ private:
   bool complete_ = false;
 };
 
+// What the application says that the local clock shows, in seconds; 0: the current time, UTC.
+Result<std::tm> read_time(int64_t local_time);
+
 } // namespace pumice::api
 
 struct pumice_chat {

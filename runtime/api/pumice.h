@@ -32,8 +32,8 @@
  * says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
- * embedder, a reranker, a classifier, an index, a translator or a transcriber is used by one thread at a
- * time, with its work; different ones by different threads at the same time. The *_cancel functions may be
+ * embedder, a reranker, a classifier, an index, a translator, a captioner or a transcriber is used by one
+ * thread at a time, with its work; different ones by different threads at the same time. The *_cancel functions may be
  * called from any thread at any time until the *_destroy of their object begins. Pumice has no thread of its
  * own unless it is asked for: pumice_load_start, pumice_session_creation_start, pumice_tune_start, and
  * `threads` and `stages` in options.
@@ -300,7 +300,8 @@ PUMICE_API void pumice_model_destroy(pumice_model* model);
 typedef struct pumice_model_info {
   size_t struct_size;
   const char* architecture; /* for example "llama"; valid as long as the model */
-  bool has_decoder;         /* pumice_session_create, or with an encoder pumice_translator_create */
+  bool has_decoder;         /* pumice_session_create, or with an encoder pumice_translator_create,
+                               pumice_captioner_create */
   bool has_encoder;         /* pumice_encoder_create */
   bool has_tokenizer;       /* otherwise prompts must be tokens, not text */
   bool has_pictures;        /* pumice_load_options.pictures loads their encoder */
@@ -1172,50 +1173,139 @@ PUMICE_API pumice_status pumice_index_search(pumice_index* index, const char* qu
                                              pumice_error* error);
 PUMICE_API void pumice_index_cancel(pumice_index* index);
 
-/* ---- translators: an encoder with a decoder ---- */
+/* ---- translators: texts to texts, by an encoder with a decoder ---- */
+
+/* When a search with beams ends (transformers' early_stopping). */
+typedef enum pumice_early_stopping {
+  PUMICE_EARLY_STOPPING_DEFAULT = 0, /* as in the model's settings */
+  PUMICE_EARLY_STOPPING_NO = 1,      /* when a better text is unlikely */
+  PUMICE_EARLY_STOPPING_YES = 2,     /* once there are as many complete texts as beams */
+  PUMICE_EARLY_STOPPING_NEVER = 3    /* when a better text is impossible */
+} pumice_early_stopping;
+
+/* How a translator or a captioner writes. */
+typedef struct pumice_writing_options {
+  size_t struct_size;
+  uint32_t beams;  /* texts that are continued to find the best, at most 64; 0: as in the model's settings */
+  uint32_t n_best; /* texts of each input, at most as many as beams; 0: 1 */
+  float length_penalty; /* scores are divided by a text's length to this power; 0: as in the settings */
+  pumice_early_stopping early_stopping;
+  uint32_t no_repeat_ngram;        /* no sequence of so many tokens occurs twice; 0: as in the settings */
+  uint32_t max_tokens;             /* of each text; 0: as in the settings, or as many as fit */
+  uint32_t inputs;                 /* most inputs that run together; 0: 1 */
+  bool scores;                     /* texts have scores without beams, too */
+  const pumice_sampling* sampling; /* without beams; NULL: the most probable token each time */
+} pumice_writing_options;
+
+/* A text that was written, in Pumice's memory: valid until the next call with the same object. */
+typedef struct pumice_written {
+  const char* text;       /* without special tokens and the token that ended it */
+  const uint32_t* tokens; /* that one included */
+  size_t token_count;
+  float score; /* the sum of the tokens' logarithms of probabilities, divided as length_penalty says */
+  /* With pumice_translator_options.alignment: pairs of a word of the source and the word of this text that
+   * comes from it, counted from 0. White space separates words; a Chinese character is one. */
+  const uint32_t* alignment;
+  size_t alignment_count; /* pairs */
+} pumice_written;
 
 typedef struct pumice_translator pumice_translator;
 
 typedef struct pumice_translator_options {
   size_t struct_size;
-  uint32_t beams;         /* at most 64; 0: as in the model's settings */
-  uint32_t input_tokens;  /* most tokens of a text; 0: the model's own limit */
-  uint32_t output_tokens; /* most tokens of a translation; 0: the model's own limit, at most 4,096 */
-  uint32_t reserved;      /* 0 */
-  /* Added before each text. Special tokens that it spells become those tokens, for example the language to
-   * translate into, ">>fra<<". NULL: as in the model's settings. */
-  const char* before;
+  /* Languages by their names in English or their codes: "German", "de", "deu_Latn". NULL: the model's. A
+   * model that needs one (M2M-100, NLLB) is PUMICE_INVALID_ARGUMENT without it. The target may be any other
+   * token, or its id: the translation begins with it. */
+  const char* source_language;
+  const char* target_language;
+  const char* task; /* that the model's settings define, as T5's do: "translation_en_to_de"; NULL: none */
+  /* Put before each text. Special tokens that it spells become those tokens, for example the language to
+   * translate into, ">>fra<<". NULL: as in the task or the model's settings. */
+  const char* prefix;
+  /* Fixed terms: a term, a tab and its translation on each line. Where a text has the term as a word, its
+   * translation contains the other, which takes at least 2 beams; without beams in `writing`, there are 8. */
+  const char* glossary;
+  uint32_t input_tokens; /* most tokens of a text; 0: the model's own limit */
+  bool sentences;        /* each sentence is translated by itself, and the translations are joined again */
+  bool alignment;        /* links words: another pass over each text, in pumice_translator_result */
+  const pumice_writing_options* writing; /* NULL: as in the model's settings */
 } pumice_translator_options;
 
 PUMICE_API pumice_status pumice_translator_create(pumice_model* model,
                                                   const pumice_translator_options* options,
                                                   pumice_translator** translator, pumice_error* error);
 PUMICE_API void pumice_translator_destroy(pumice_translator* translator);
-/* Translates a text and waits. Writes the translation, zero-terminated and cut to `capacity` bytes; `count`
- * is the length of the whole translation without the zero, and may be NULL. PUMICE_CANCELLED after
- * pumice_work_cancel. */
-PUMICE_API pumice_status pumice_translator_translate(pumice_translator* translator, const char* text,
-                                                     char* translation, size_t capacity, size_t* count,
-                                                     pumice_error* error);
-/* The same for any input that the encoder reads, such as a picture, which becomes its caption. */
-PUMICE_API pumice_status pumice_translator_translate_input(pumice_translator* translator,
-                                                           const pumice_input* input, char* translation,
-                                                           size_t capacity, size_t* count,
-                                                           pumice_error* error);
 
-/* The same a slice at a time: pumice_translator_begin with the input (a text, or any other), then slices of
- * pumice_translator_work until slice.active is false, then pumice_translator_read, which returns
- * PUMICE_NOT_READY before. Each token of a translation with beams, or of a model whose settings have rules
- * for tokens, is chosen by the call that finds its step finished; until then there is nothing to submit, and
- * slice.dispatches is 0. After a discard the translation starts again. */
-PUMICE_API pumice_status pumice_translator_begin(pumice_translator* translator, const pumice_input* input,
-                                                 pumice_error* error);
+/* Of one sentence, with pumice_translator_options.sentences. */
+typedef struct pumice_sentence {
+  const char* source;
+  const pumice_written* texts; /* best first */
+  size_t text_count;
+} pumice_sentence;
+
+/* What a text became. In Pumice's memory: valid until the next call with this translator. */
+typedef struct pumice_translation {
+  const pumice_written* texts; /* best first, at least one; that of a blank text is empty */
+  size_t text_count;
+  const pumice_sentence* sentences;
+  size_t sentence_count;
+  bool truncated;    /* the text was too long, and its end was left out */
+  bool lacks_a_term; /* of the glossary, because it may have no more tokens */
+} pumice_translation;
+
+/* Translates texts and waits; pumice_translator_result then has what they became. PUMICE_CANCELLED after
+ * pumice_work_cancel. */
+PUMICE_API pumice_status pumice_translator_translate(pumice_translator* translator, const char* const* texts,
+                                                     size_t count, pumice_error* error);
+/* The translation of one of the last texts, by its index. PUMICE_NOT_READY before all are translated. */
+PUMICE_API pumice_status pumice_translator_result(pumice_translator* translator, size_t index,
+                                                  const pumice_translation** translation,
+                                                  pumice_error* error);
+
+/* The same a slice at a time: pumice_translator_begin with the texts, then slices of pumice_translator_work
+ * until slice.active is false, then pumice_translator_result. Each token of a translation with beams, or of a
+ * model whose settings have rules for tokens, is chosen by the call that finds its step finished; until then
+ * there is nothing to submit, and slice.dispatches is 0. After a discard the translations start again. */
+PUMICE_API pumice_status pumice_translator_begin(pumice_translator* translator, const char* const* texts,
+                                                 size_t count, pumice_error* error);
 PUMICE_API pumice_work* pumice_translator_work(pumice_translator* translator);
-PUMICE_API pumice_status pumice_translator_read(pumice_translator* translator, char* translation,
-                                                size_t capacity, size_t* count, pumice_error* error);
+
+/* ---- captioners: pictures to texts ---- */
+
+/* Describes pictures, or reads the text in them: by an encoder of pictures with a decoder (ViT with GPT-2,
+ * TrOCR), or by a decoder that reads pictures in its prompt, which must be loaded with
+ * pumice_load_options.sees and has no beams. */
+typedef struct pumice_captioner pumice_captioner;
+
+typedef struct pumice_captioner_options {
+  size_t struct_size;
+  /* What a decoder that reads pictures in its prompt continues; "<image>" is the picture. NULL: what the
+   * model's chat template makes of "Describe this picture.", or without one a usual prompt. */
+  const char* prompt;
+  int64_t local_time;                    /* for that template, as in pumice_chat_options */
+  const pumice_writing_options* writing; /* NULL: as in the model's settings */
+} pumice_captioner_options;
+
+PUMICE_API pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* options,
+                                                 pumice_captioner** captioner, pumice_error* error);
+PUMICE_API void pumice_captioner_destroy(pumice_captioner* captioner);
+/* Writes about pictures and waits: inputs with pixels or, of an encoder with a decoder, values.
+ * pumice_captioner_result then has the texts. PUMICE_CANCELLED after pumice_work_cancel. */
+PUMICE_API pumice_status pumice_captioner_caption(pumice_captioner* captioner, const pumice_input* pictures,
+                                                  size_t count, pumice_error* error);
+/* The texts of one of the last pictures, best first, by its index. PUMICE_NOT_READY before all are done. */
+PUMICE_API pumice_status pumice_captioner_result(pumice_captioner* captioner, size_t index,
+                                                 const pumice_written** texts, size_t* text_count,
+                                                 pumice_error* error);
+/* The same a slice at a time, as with a translator. */
+PUMICE_API pumice_status pumice_captioner_begin(pumice_captioner* captioner, const pumice_input* pictures,
+                                                size_t count, pumice_error* error);
+PUMICE_API pumice_work* pumice_captioner_work(pumice_captioner* captioner);
 
 /* ---- transcribers: speech to text ---- */
 
+/* Of Whisper's models, and of those that hear the letters of one language (wav2vec 2.0), which take `beams`
+ * alone, at first 1. Without a tokenizer or letters, segments have tokens and no text. */
 typedef struct pumice_transcriber pumice_transcriber;
 
 typedef struct pumice_transcriber_options {
@@ -1257,6 +1347,8 @@ typedef struct pumice_segment {
   float no_speech;          /* how probable it is that nobody spoke */
   const pumice_word* words; /* where they were asked for */
   size_t word_count;
+  float temperature;       /* that its window was decoded with */
+  float compression_ratio; /* how many times smaller its window's text becomes */
 } pumice_segment;
 
 /* Called by the functions that transcribe. With this transcriber, it may call pumice_work_cancel, and
@@ -1271,6 +1363,13 @@ PUMICE_API pumice_status pumice_transcriber_transcribe(pumice_transcriber* trans
                                                        size_t count, uint32_t rate,
                                                        pumice_segment_function on_segment, void* user,
                                                        pumice_error* error);
+/* Only finds out which language is spoken, see pumice_transcriber_language. PUMICE_UNSUPPORTED for a model
+ * that cannot tell. */
+PUMICE_API pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples,
+                                                   size_t count, uint32_t rate, pumice_error* error);
+/* The code of the language of the current or last sound, as far as it is known, and how probable it is (1 if
+ * it was given); `probability` may be NULL. Empty for a model that knows none. Valid until the next call. */
+PUMICE_API const char* pumice_transcriber_language(pumice_transcriber* transcriber, float* probability);
 
 /* The same a slice at a time: pumice_transcriber_begin, which copies the samples, then slices of
  * pumice_transcriber_work until slice.active is false. They call `on_segment` when they find a window of the

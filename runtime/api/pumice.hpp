@@ -57,7 +57,9 @@ using IndexOptions = pumice_index_options;
 using Input = pumice_input;
 using LogitBias = pumice_logit_bias;
 using TokenProbability = pumice_token_probability;
+using WritingOptions = pumice_writing_options;
 using TranslatorOptions = pumice_translator_options;
+using CaptionerOptions = pumice_captioner_options;
 using TranscriberOptions = pumice_transcriber_options;
 using Segment = pumice_segment;
 using TuneOptions = pumice_tune_options;
@@ -876,40 +878,157 @@ public:
   void cancel() const { pumice_index_cancel(get()); }
 };
 
-// Turns a text into another one with an encoder and a decoder.
+// A text that was written: see pumice_written.
+struct Written {
+  std::string text;
+  std::vector<uint32_t> tokens;
+  float score = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> alignment; // a word of the source, and one of the text
+};
+
+struct Sentence {
+  std::string source;
+  std::vector<Written> texts; // best first
+};
+
+struct Translation {
+  std::vector<Written> texts; // best first, at least one
+  std::vector<Sentence> sentences;
+  bool truncated = false, lacks_a_term = false;
+
+  const std::string& text() const { return texts.front().text; }
+};
+
+namespace detail {
+
+inline std::vector<Written> copied(const pumice_written* texts, size_t count) {
+  std::vector<Written> all;
+  for (const pumice_written* each = texts; each != texts + count; ++each) {
+    Written& written = all.emplace_back();
+    written.text = each->text;
+    written.tokens.assign(each->tokens, each->tokens + each->token_count);
+    written.score = each->score;
+    for (size_t i = 0; i < each->alignment_count; ++i)
+      written.alignment.emplace_back(each->alignment[2 * i], each->alignment[2 * i + 1]);
+  }
+  return all;
+}
+
+// Options of a translator or a captioner and the structures that they point to, with their sizes.
+template <class Options>
+struct SizedWriting {
+  explicit SizedWriting(const Options& given) : options(sized(given)) {
+    if (!given.writing) return;
+    writing = sized(*given.writing);
+    options.writing = &writing;
+    if (!writing.sampling) return;
+    sampling = sized(*writing.sampling);
+    writing.sampling = &sampling;
+  }
+  SizedWriting(const SizedWriting&) = delete;
+
+  Options options;
+  WritingOptions writing{};
+  Sampling sampling{};
+};
+
+} // namespace detail
+
+// Translates texts.
 class Translator : public detail::Owner<pumice_translator, pumice_translator_destroy> {
 public:
   using Owner::Owner;
 
   static Result<Translator> create(const Model& model, const TranslatorOptions& options = {}) {
-    const TranslatorOptions sized = detail::sized(options);
-    return detail::owned<Translator, pumice_translator>(pumice_translator_create, model.get(), &sized);
+    const detail::SizedWriting<TranslatorOptions> sized(options);
+    return detail::owned<Translator, pumice_translator>(pumice_translator_create, model.get(),
+                                                        &sized.options);
   }
 
-  // A translation longer than both 16 KiB and sixteen times its text is computed twice.
+  // The best translation of a text.
   Result<std::string> translate(const std::string& text) {
-    return detail::listed<std::string>(std::max<size_t>(16384, 16 * text.size()), 1,
-                                       pumice_translator_translate, get(), text.c_str());
+    auto all = translate(std::vector<std::string>{text});
+    if (!all.ok()) return all.error();
+    return std::move(all.value()[0].texts[0].text);
   }
-  // The same for another input, such as a picture, which becomes its caption.
-  Result<std::string> translate(const Input& input) {
-    const Input sized = detail::sized(input);
-    return detail::listed<std::string>(16384, 1, pumice_translator_translate_input, get(), &sized);
+  // All of several.
+  Result<std::vector<Translation>> translate(const std::vector<std::string>& texts) {
+    Status status = with_pointers(pumice_translator_translate, texts);
+    if (!status.ok()) return status.error();
+    std::vector<Translation> all;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      auto one = result(i);
+      if (!one.ok()) return one.error();
+      all.push_back(std::move(one).value());
+    }
+    return Result<std::vector<Translation>>(std::move(all));
   }
 
-  // A slice at a time: begin, then slices of work() until slice.active is false, then read.
-  Status begin(const Input& input) {
-    const Input sized = detail::sized(input);
-    return detail::call(pumice_translator_begin, get(), &sized);
+  // A slice at a time: begin, then slices of work() until slice.active is
+  // false, then result.
+  Status begin(const std::vector<std::string>& texts) { return with_pointers(pumice_translator_begin, texts); }
+  Status begin(const std::string& text) { return begin(std::vector<std::string>{text}); }
+  // The translation of one of the last texts.
+  Result<Translation> result(size_t index = 0) {
+    const pumice_translation* from = nullptr;
+    Status status = detail::call(pumice_translator_result, get(), index, &from);
+    if (!status.ok()) return status.error();
+    Translation own;
+    own.texts = detail::copied(from->texts, from->text_count);
+    for (size_t i = 0; i < from->sentence_count; ++i) {
+      const pumice_sentence& each = from->sentences[i];
+      own.sentences.push_back({each.source, detail::copied(each.texts, each.text_count)});
+    }
+    own.truncated = from->truncated;
+    own.lacks_a_term = from->lacks_a_term;
+    return Result<Translation>(std::move(own));
   }
-  Status begin(const std::string& text) {
-    Input input{};
-    input.text = text.c_str();
-    return begin(input);
-  }
-  Result<std::string> read() { return detail::listed<std::string>(1024, 1, pumice_translator_read, get()); }
 
   Work work() const { return Work(pumice_translator_work(get())); }
+
+private:
+  template <class Function>
+  Status with_pointers(Function function, const std::vector<std::string>& texts) {
+    std::vector<const char*> pointers;
+    for (const std::string& each : texts) pointers.push_back(each.c_str());
+    return detail::call(function, get(), pointers.data(), pointers.size());
+  }
+};
+
+// Describes pictures, or reads the text in them.
+class Captioner : public detail::Owner<pumice_captioner, pumice_captioner_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Captioner> create(const Model& model, const CaptionerOptions& options = {}) {
+    const detail::SizedWriting<CaptionerOptions> sized(options);
+    return detail::owned<Captioner, pumice_captioner>(pumice_captioner_create, model.get(), &sized.options);
+  }
+
+  // The texts of a picture, best first.
+  Result<std::vector<Written>> caption(const Input& picture) {
+    const Input sized = detail::sized(picture);
+    Status status = detail::call(pumice_captioner_caption, get(), &sized, size_t{1});
+    if (!status.ok()) return status.error();
+    return result();
+  }
+
+  // A slice at a time: begin, then slices of work() until slice.active is
+  // false, then result.
+  Status begin(const std::vector<Input>& pictures) {
+    const std::vector<Input> sized = detail::all_sized(pictures);
+    return detail::call(pumice_captioner_begin, get(), sized.data(), sized.size());
+  }
+  // The texts of one of the last pictures, best first.
+  Result<std::vector<Written>> result(size_t index = 0) {
+    const pumice_written* texts = nullptr;
+    size_t count = 0;
+    Status status = detail::call(pumice_captioner_result, get(), index, &texts, &count);
+    if (!status.ok()) return status.error();
+    return detail::copied(texts, count);
+  }
+
+  Work work() const { return Work(pumice_captioner_work(get())); }
 };
 
 // Writes down speech.
@@ -939,6 +1058,14 @@ public:
   Status transcribe(const std::vector<float>& samples, uint32_t rate, const SegmentFunction& on_segment) {
     return detail::call(pumice_transcriber_transcribe, get(), samples.data(), samples.size(), rate,
                         call_function, user(on_segment));
+  }
+  // Only finds out which language is spoken: see language().
+  Status detect(const std::vector<float>& samples, uint32_t rate) {
+    return detail::call(pumice_transcriber_detect, get(), samples.data(), samples.size(), rate);
+  }
+  // The language of the current or last sound, and how probable it is.
+  std::string language(float* probability = nullptr) {
+    return pumice_transcriber_language(get(), probability);
   }
 
   // A slice at a time: begin, which copies the samples and the function, then slices of work() until

@@ -18,45 +18,43 @@ namespace {
 constexpr size_t most_stop_strings = 64;
 
 template <class Number>
-Status check_range(const char* name, Number found, Number least, Number most) {
+Status check_range(const std::string& name, Number found, Number least, Number most) {
   if (found >= least && found <= most) return {}; // false for a NaN
-  return Error{Code::invalid_argument,
-               fmt::format("request.sampling->{} is {}: expected {} to {}", name, found, least, most)};
+  return Error{Code::invalid_argument, fmt::format("{} is {}: expected {} to {}", name, found, least, most)};
 }
 
-Status check_count(const char* name, size_t found, size_t most) {
+Status check_count(const std::string& name, size_t found, size_t most) {
   if (found <= most) return {};
   return Error{Code::invalid_argument, fmt::format("{} is {}: expected at most {}", name, found, most)};
 }
 
-std::string element(const char* array, size_t index) {
-  return fmt::format("request.sampling->{}[{}]", array, index);
+std::string element(const std::string& array, size_t index) {
+  return fmt::format("{}[{}]", array, index);
 }
 
-Result<std::vector<LogitBias>> read_biases(const pumice_sampling& given, uint32_t vocabulary) {
-  PUMICE_CHECK(check_array(given.banned_tokens, given.banned_token_count, sizeof(uint32_t),
-                           "request.sampling->banned_tokens"));
-  PUMICE_CHECK(check_array(given.logit_biases, given.logit_bias_count, sizeof(pumice_logit_bias),
-                           "request.sampling->logit_biases"));
+Result<std::vector<LogitBias>> read_biases(const pumice_sampling& given, uint32_t vocabulary,
+                                           const std::string& name) {
+  const std::string banned = name + "->banned_tokens", biased = name + "->logit_biases";
+  PUMICE_CHECK(check_array(given.banned_tokens, given.banned_token_count, sizeof(uint32_t), banned));
+  PUMICE_CHECK(check_array(given.logit_biases, given.logit_bias_count, sizeof(pumice_logit_bias), biased));
   std::vector<LogitBias> biases;
   std::set<uint32_t> different;
   const auto add = [&](uint32_t token, float bias) -> Status {
     different.insert(token);
     biases.push_back({token, bias});
     if (different.size() <= SAMPLING_BIASES) return {};
-    return Error{
-        Code::invalid_argument,
-        fmt::format("request.sampling bans and biases more than {} different tokens", SAMPLING_BIASES)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{} bans and biases more than {} different tokens", name, SAMPLING_BIASES)};
   };
   for (size_t i = 0; i < given.banned_token_count; ++i) {
-    PUMICE_CHECK(check_token(given.banned_tokens[i], vocabulary, element("banned_tokens", i)));
+    PUMICE_CHECK(check_token(given.banned_tokens[i], vocabulary, element(banned, i)));
     PUMICE_CHECK(add(given.banned_tokens[i], -std::numeric_limits<float>::infinity()));
   }
   for (size_t i = 0; i < given.logit_bias_count; ++i) {
     const pumice_logit_bias& each = given.logit_biases[i];
-    PUMICE_CHECK(check_token(each.token, vocabulary, element("logit_biases", i) + ".token"));
+    PUMICE_CHECK(check_token(each.token, vocabulary, element(biased, i) + ".token"));
     if (std::isnan(each.bias)) {
-      return Error{Code::invalid_argument, element("logit_biases", i) + ".bias is not a number"};
+      return Error{Code::invalid_argument, element(biased, i) + ".bias is not a number"};
     }
     PUMICE_CHECK(add(each.token, each.bias));
   }
@@ -64,41 +62,23 @@ Result<std::vector<LogitBias>> read_biases(const pumice_sampling& given, uint32_
 }
 
 Result<std::vector<uint32_t>> read_stop_tokens(const pumice_sampling& given, uint32_t vocabulary,
-                                               std::vector<uint32_t> ends) {
+                                               std::vector<uint32_t> ends, const std::string& name) {
   std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  PUMICE_CHECK(check_array(given.stop_tokens, given.stop_token_count, sizeof(uint32_t),
-                           "request.sampling->stop_tokens"));
+  PUMICE_CHECK(
+      check_array(given.stop_tokens, given.stop_token_count, sizeof(uint32_t), name + "->stop_tokens"));
   const size_t own = ends.size();
   for (size_t i = 0; i < given.stop_token_count; ++i) {
     const uint32_t token = given.stop_tokens[i];
-    PUMICE_CHECK(check_token(token, vocabulary, element("stop_tokens", i)));
+    PUMICE_CHECK(check_token(token, vocabulary, element(name + "->stop_tokens", i)));
     if (std::ranges::find(ends, token) == ends.end()) ends.push_back(token);
     if (ends.size() <= SAMPLING_STOPS) continue;
-    return Error{
-        Code::invalid_argument,
-        fmt::format("request.sampling->stop_token_count is {}: expected at most {}, because {} of the "
-                    "{} tokens that can end a text are the model's own",
-                    given.stop_token_count, SAMPLING_STOPS - own, own, SAMPLING_STOPS)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}->stop_token_count is {}: expected at most {}, because {} of the "
+                             "{} tokens that can end a text are the model's own",
+                             name, given.stop_token_count, SAMPLING_STOPS - own, own, SAMPLING_STOPS)};
   }
   return ends;
-}
-
-Result<SamplingParams> read_sampling(const pumice_sampling& given, uint32_t vocabulary,
-                                     std::vector<uint32_t> ends) {
-  SamplingParams params;
-#define OPTION(field, type, standard, least, most, ...)                                                      \
-  if (given.field != 0) {                                                                                    \
-    PUMICE_CHECK(check_range<type>(#field, given.field, least, most));                                       \
-    params.field = given.field;                                                                              \
-  }
-#include "kernel/sampling_options.def"
-  params.seed = given.seed;
-  PUMICE_CHECK(check_count("request.sampling->log_probabilities", given.log_probabilities, SAMPLING_TOP));
-  params.log_probabilities = static_cast<uint32_t>(given.log_probabilities);
-  PUMICE_TRY(params.logit_biases, read_biases(given, vocabulary));
-  PUMICE_TRY(params.stop_tokens, read_stop_tokens(given, vocabulary, std::move(ends)));
-  return params;
 }
 
 Result<std::vector<std::string>> read_stops(const pumice_request& given, const Tokenizer* tokenizer,
@@ -194,6 +174,23 @@ Status read_chat(const pumice_request& given, const RequestReader& reader, TextR
 
 } // namespace
 
+Result<SamplingParams> read_sampling(const pumice_sampling& given, uint32_t vocabulary,
+                                     std::vector<uint32_t> ends, const std::string& name) {
+  SamplingParams params;
+#define OPTION(field, type, standard, least, most, ...)                                                      \
+  if (given.field != 0) {                                                                                    \
+    PUMICE_CHECK(check_range<type>(name + "->" #field, given.field, least, most));                           \
+    params.field = given.field;                                                                              \
+  }
+#include "kernel/sampling_options.def"
+  params.seed = given.seed;
+  PUMICE_CHECK(check_count(name + "->log_probabilities", given.log_probabilities, SAMPLING_TOP));
+  params.log_probabilities = static_cast<uint32_t>(given.log_probabilities);
+  PUMICE_TRY(params.logit_biases, read_biases(given, vocabulary, name));
+  PUMICE_TRY(params.stop_tokens, read_stop_tokens(given, vocabulary, std::move(ends), name));
+  return params;
+}
+
 Status TextRequest::put_pictures() {
   if (prompt.pictures.empty()) return {};
   PUMICE_TRY(PicturePrompt made, chat->talk.with_rows(prompt));
@@ -219,7 +216,8 @@ Result<TextRequest> read_request(const pumice_request& given, const RequestReade
   }
   if (given.max_tokens) generation.max_tokens = given.max_tokens;
   PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "request.sampling"));
-  PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, std::move(ends)));
+  PUMICE_TRY(generation.sampling,
+             read_sampling(sampling, reader.model.shape().vocabulary, std::move(ends), "request.sampling"));
   PUMICE_TRY(request.stops, read_stops(given, reader.tokenizer, reader.model));
   if (request.chat) PUMICE_CHECK(read_chat(given, reader, request)); // last: it may forget turns
   return request;

@@ -186,20 +186,11 @@ Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<c
                                                                const CtcOptions& options) {
   EncoderOptions encoder_options;
   encoder_options.readable = {"logits"};
-  PUMICE_TRY(std::unique_ptr<Encoder> encoder, Encoder::create(std::move(model), encoder_options));
+  const EncoderShape shape = *model->shape().encoder;
+  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding,
+             ResumableEncoder::create(std::move(model), encoder_options, options.prepared));
   return std::unique_ptr<CtcTranscriber>(
-      new CtcTranscriber(std::move(encoder), std::move(vocabulary), options));
-}
-
-Result<std::vector<HeardLetter>> CtcTranscriber::letters(std::span<const float> samples) {
-  EncoderInput input;
-  input.values.assign(samples.begin(), samples.end());
-  PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&input, 1)));
-  for (const InputRange& range : ranges) encoder_->release(range);
-  PUMICE_TRY(const std::vector<float> scores, encoder_->read("logits", 0));
-  const uint32_t columns = encoder_->columns("logits");
-  if (options_.beams > 1) return ctc_beam_search(scores, columns, vocabulary_.blank, options_.beams);
-  return ctc_greedy(scores, columns, vocabulary_.blank);
+      new CtcTranscriber(std::move(encoding), shape, std::move(vocabulary), options));
 }
 
 std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLetter> letters, size_t at,
@@ -228,38 +219,97 @@ std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLet
   return all;
 }
 
-Result<Transcript> CtcTranscriber::transcribe(std::unique_ptr<SoundSource> source, const SoundLevel& level,
-                                              const WindowFunction& on_window, const Progress& progress) {
-  const EncoderShape& shape = encoder_->shape();
-  const size_t most = shape.input_values();
-  SoundReader reader(std::move(source), vocabulary_.sample_rate, false);
-  Transcript transcript;
-  for (uint64_t at = 0;;) {
-    PUMICE_TRY(const std::optional<uint64_t> more, reader.speech(at));
+Status CtcTranscriber::begin(std::unique_ptr<SoundSource> source, const SoundLevel& level,
+                             WindowFunction on_window, Progress progress) {
+  sound_ = {};
+  PUMICE_CHECK(encoding_->stop());
+  cancelled_ = false;
+  auto reader = std::make_unique<SoundReader>(std::move(source), vocabulary_.sample_rate, false);
+  sound_ = {std::move(reader), level, std::move(on_window), std::move(progress), 0, {}, {}};
+  return {};
+}
+
+// Takes the next window that is not shorter than a frame, which has no speech; or ends the sound.
+Status CtcTranscriber::begin_window() {
+  const size_t most = shape_.input_values();
+  std::vector<float>& samples = sound_.window.values;
+  for (;; sound_.at += samples.size()) {
+    samples.clear();
+    PUMICE_TRY(const std::optional<uint64_t> more, sound_.reader->speech(sound_.at));
     if (!more) break;
-    PUMICE_TRY(const std::span<const float> rest, reader.samples(at, most + 1));
-    std::vector<float> samples(rest.begin(), rest.end());
-    if (vocabulary_.normalises) level.normalise(samples);
+    PUMICE_TRY(const std::span<const float> rest, sound_.reader->samples(sound_.at, most + 1));
+    samples.assign(rest.begin(), rest.end());
+    if (vocabulary_.normalises) sound_.level.normalise(samples);
     if (samples.size() > most) {
       samples.resize(most);
       samples.resize(quiet_end(samples, vocabulary_.sample_rate));
     }
-    const bool wanted = !progress || progress(at, reader.total());
-    if (!wanted || (options_.interrupt && *options_.interrupt))
-      return Error{Code::cancelled, "cancelled between two windows"};
-    const uint32_t frames = shape.frames(static_cast<uint32_t>(samples.size()));
-    if (frames > 0) { // what is shorter than a frame has no speech
-      PUMICE_TRY(const std::vector<HeardLetter> heard, letters(samples));
-      TranscriptWindow window;
-      window.segments = segments(heard, at, samples.size(), frames);
-      for (const HeardLetter& letter : heard) window.tokens.push_back(letter.token);
-      transcript.segments.insert(transcript.segments.end(), window.segments.begin(), window.segments.end());
-      if (on_window) on_window(window);
-    }
-    at += samples.size();
+    const bool wanted = !sound_.progress || sound_.progress(sound_.at, sound_.reader->total());
+    if (!wanted || cancelled_) return Error{Code::cancelled, "cancelled between two windows"};
+    if (shape_.frames(static_cast<uint32_t>(samples.size())) > 0) return {};
   }
-  if (progress) (void)progress(reader.read(), reader.read());
-  return transcript;
+  const uint64_t read = sound_.reader->read();
+  if (sound_.progress) (void)sound_.progress(read, read);
+  sound_.reader.reset();
+  return {};
+}
+
+Status CtcTranscriber::finish_window() {
+  PUMICE_TRY(const std::vector<float> scores, encoding_->read());
+  const uint32_t columns = encoding_->columns();
+  const std::vector<HeardLetter> heard =
+      options_.beams > 1 ? ctc_beam_search(scores, columns, vocabulary_.blank, options_.beams)
+                         : ctc_greedy(scores, columns, vocabulary_.blank);
+  const size_t samples = sound_.window.values.size();
+  TranscriptWindow window;
+  window.segments = segments(heard, sound_.at, samples, shape_.frames(static_cast<uint32_t>(samples)));
+  for (const HeardLetter& letter : heard) window.tokens.push_back(letter.token);
+  std::vector<TranscriptSegment>& all = sound_.transcript.segments;
+  all.insert(all.end(), window.segments.begin(), window.segments.end());
+  sound_.at += samples;
+  sound_.window.values.clear();
+  if (sound_.on_window) sound_.on_window(window);
+  return {};
+}
+
+Status CtcTranscriber::run_window() {
+  if (sound_.window.values.empty()) PUMICE_CHECK(begin_window());
+  if (!active()) return {};
+  PUMICE_CHECK(encoding_->run(std::span(&sound_.window, 1)));
+  return finish_window();
+}
+
+Result<Transcript> CtcTranscriber::run() {
+  while (active()) {
+    Status status = run_window();
+    if (status.ok()) continue;
+    sound_ = {};
+    return status.error();
+  }
+  return std::move(std::exchange(sound_, {}).transcript);
+}
+
+Result<SliceResult> CtcTranscriber::slice_of_window(const SliceRequest& request) {
+  if (active() && sound_.window.values.empty()) {
+    PUMICE_CHECK(begin_window());
+    if (active()) PUMICE_CHECK(encoding_->begin(std::span(&sound_.window, 1)));
+  }
+  PUMICE_TRY(SliceResult result, encoding_->slice(request));
+  if (active() && !result.active) PUMICE_CHECK(finish_window());
+  result.active = active();
+  return result;
+}
+
+// Being cancelled ends the sound.
+Result<SliceResult> CtcTranscriber::slice(const SliceRequest& request) {
+  Result<SliceResult> result = slice_of_window(request);
+  if (!result.ok() && result.error().code == Code::cancelled) sound_ = {};
+  return result;
+}
+
+void CtcTranscriber::cancel() {
+  cancelled_ = true;
+  encoding_->cancel();
 }
 
 } // namespace pumice

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "speech/transcription.h"
+#include "step/work/resumable_encoder.h"
 
 namespace pumice {
 
@@ -52,32 +54,57 @@ private:
 };
 
 struct CtcOptions {
-  uint32_t beams = 1; // 1: the likeliest path
-  const std::atomic<bool>* interrupt = nullptr;
+  uint32_t beams = 1;    // 1: the likeliest path
+  bool prepared = false; // all kernels are compiled when the transcriber is created
 };
 
 // Transcribes speech of any length by a model of samples with a head for letters, in windows that end where
-// it is quiet. Memory does not grow with the sound. Used by one thread at a time.
-class CtcTranscriber {
+// it is quiet. Runs in slices of time or all at once, with the same result. Memory does not grow with the
+// sound. Used by one thread at a time, except cancel().
+class CtcTranscriber : public Work {
 public:
   static Result<std::unique_ptr<CtcTranscriber>> create(std::shared_ptr<const Model> model,
                                                         CtcVocabulary vocabulary, const CtcOptions& options);
 
   // As Transcriber has it. A segment is a run of words without a pause. `level`: of the whole sound, for
   // models that want samples normalised.
-  Result<Transcript> transcribe(std::unique_ptr<SoundSource> source, const SoundLevel& level,
-                                const WindowFunction& on_window, const Progress& progress = {});
+  Status begin(std::unique_ptr<SoundSource> source, const SoundLevel& level, WindowFunction on_window,
+               Progress progress = {});
+  Result<Transcript> run();
+  Result<SliceResult> slice(const SliceRequest& request) override;
+  Status discard() override { return encoding_->discard(); }
+  void cancel() override;
 
 private:
-  CtcTranscriber(std::unique_ptr<Encoder> encoder, CtcVocabulary vocabulary, const CtcOptions& options)
-      : encoder_(std::move(encoder)), vocabulary_(std::move(vocabulary)), options_(options) {}
-  Result<std::vector<HeardLetter>> letters(std::span<const float> samples);
+  // What is being transcribed.
+  struct Sound {
+    std::unique_ptr<SoundReader> reader; // none: there is no sound, or it has ended
+    SoundLevel level;
+    WindowFunction on_window;
+    Progress progress;
+    uint64_t at = 0;     // samples that are done; the next window begins there
+    EncoderInput window; // empty: it was not begun
+    Transcript transcript;
+  };
+
+  CtcTranscriber(std::unique_ptr<ResumableEncoder> encoding, const EncoderShape& shape,
+                 CtcVocabulary vocabulary, const CtcOptions& options)
+      : encoding_(std::move(encoding)), shape_(shape), vocabulary_(std::move(vocabulary)), options_(options) {
+  }
+  bool active() const { return sound_.reader != nullptr; }
+  Status begin_window();
+  Status finish_window();
+  Status run_window();
+  Result<SliceResult> slice_of_window(const SliceRequest& request);
   std::vector<TranscriptSegment> segments(std::span<const HeardLetter> letters, size_t at, size_t samples,
                                           uint32_t frames) const;
 
-  std::unique_ptr<Encoder> encoder_;
+  std::unique_ptr<ResumableEncoder> encoding_;
+  const EncoderShape shape_;
   CtcVocabulary vocabulary_;
   CtcOptions options_;
+  Sound sound_;
+  std::atomic<bool> cancelled_ = false;
 };
 
 } // namespace pumice

@@ -408,12 +408,16 @@ Result<Transcript> Transcriber::run() {
 
 Transcript Transcriber::with_language(Transcript transcript) const {
   transcript.language = language();
-  if (rules_) transcript.language_probability = rules_->language_probability();
+  transcript.language_probability = language_probability();
   return transcript;
 }
 
 std::string Transcriber::language() const {
   return rules_ ? rules_->language() : "";
+}
+
+float Transcriber::language_probability() const {
+  return rules_ ? rules_->language_probability() : 0;
 }
 
 Result<Transcript> Transcriber::detect_language(std::unique_ptr<SoundSource> source) {

@@ -111,6 +111,7 @@ public:
   // The code of the language of the current sound, as far as it is known; empty where the model has no tokens
   // for languages.
   std::string language() const;
+  float language_probability() const; // 1 where it was given, 0 where there are no such tokens
 
 private:
   // Tokens that the decoder wrote for a window.

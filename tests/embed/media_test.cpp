@@ -1,11 +1,11 @@
 // Pictures and sound that a program has in memory.
 #include "support/command/answers.h"
 #include "support/command/listener.h"
-#include "support/embedding.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
 #include "support/files/whisper_folder.h"
 #include "support/files/word_folder.h"
+#include "support/translators.h"
 
 namespace {
 
@@ -33,15 +33,6 @@ pumice_input input_of(const std::vector<uint8_t>& pixels) {
   input.pixels = pixels.data();
   input.width = input.height = edge;
   return input;
-}
-
-std::string caption(pumice_translator* translator, const pumice_input& input) {
-  char text[1024] = "";
-  size_t count = 0;
-  pumice_error error;
-  require_ok(pumice_translator_translate_input(translator, &input, text, sizeof text, &count, &error), error);
-  CHECK(count == std::string(text).size());
-  return text;
 }
 
 } // namespace
@@ -177,21 +168,22 @@ TEST_CASE("a picture becomes its caption") {
   const TemporaryFolder folder;
   write_word_folder(folder, "vit-gpt2");
   const ModelHandle model = load(device.get(), folder.path().string());
-  pumice_translator_options options = {sizeof options};
-  options.output_tokens = 16;
-  pumice_translator* made = nullptr;
-  pumice_error error;
-  require_ok(pumice_translator_create(model.get(), &options, &made, &error), error);
-  const TranslatorHandle translator(made);
+  const CaptionerHandle captioner = make_captioner(model.get(), 0, 16);
+  pumice_captioner* const made = captioner.get();
   const std::vector<uint8_t> pixels = picture(1);
   const std::vector<float> values = values_of(pixels);
   pumice_input prepared = {sizeof prepared};
   prepared.values = values.data();
-  const std::string text = caption(made, input_of(pixels));
+  const std::string text = write(made, input_of(pixels));
   CHECK_FALSE(text.empty());
-  CHECK(caption(made, prepared) == text);
-  CHECK(caption(made, input_of(picture(77))) != text);
-  CHECK(pumice_translator_translate(made, "a text", nullptr, 0, nullptr, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(write(made, prepared) == text);
+  CHECK(write(made, input_of(picture(77))) != text);
+  pumice_input wrong = {sizeof wrong};
+  wrong.text = "a text";
+  pumice_error error;
+  CHECK(pumice_captioner_caption(made, &wrong, 1, &error) == PUMICE_INVALID_ARGUMENT);
+  pumice_translator* none = nullptr;
+  CHECK(pumice_translator_create(model.get(), nullptr, &none, &error) == PUMICE_UNSUPPORTED);
 }
 
 TEST_CASE("speech is written down, segment by segment") {

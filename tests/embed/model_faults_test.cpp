@@ -2,6 +2,7 @@
 #include "support/command/listener.h"
 #include "support/files/bert_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/translators.h"
 #include "support/vulkan/fault_subject.h"
 
 namespace {
@@ -68,13 +69,16 @@ FaultPhase coming_back(FaultyVulkan& vulkan, Embedding& embedding, const std::ve
 struct Translation : FaultSubject {
   uint32_t beams;
   TranslatorHandle translator;
+  const char* date = "the third of may, 1987";
   bool begun = false; // in slices
 
   Translation(FaultyProgram& program, uint32_t most_beams)
       : FaultSubject(program, dates), beams(most_beams) {}
   pumice_status create(pumice_error* error) override {
+    pumice_writing_options writing = {sizeof writing};
+    writing.beams = beams;
     pumice_translator_options options = {sizeof options};
-    options.beams = beams;
+    options.writing = &writing;
     pumice_translator* made = nullptr;
     const pumice_status status = pumice_translator_create(program_.model.get(), &options, &made, error);
     translator.reset(made);
@@ -85,18 +89,13 @@ struct Translation : FaultSubject {
     begun = false;
   }
   pumice_status run(std::string& text, pumice_error* error) {
-    char buffer[64] = "";
-    const pumice_status status = pumice_translator_translate(translator.get(), "the third of may, 1987",
-                                                             buffer, sizeof buffer, nullptr, error);
-    text = buffer;
-    return status;
+    const pumice_status status = pumice_translator_translate(translator.get(), &date, 1, error);
+    return status == PUMICE_OK ? read(translator.get(), text, error) : status;
   }
   // Begins where it has not, and goes on where it had come to.
   pumice_status run_in_slices(std::string& text, pumice_error* error) {
-    pumice_input input = {sizeof input};
-    input.text = "the third of may, 1987";
     pumice_status status = PUMICE_OK;
-    if (!begun) status = pumice_translator_begin(translator.get(), &input, error);
+    if (!begun) status = pumice_translator_begin(translator.get(), &date, 1, error);
     if (status != PUMICE_OK) return status;
     begun = true;
     pumice_slice slice = {sizeof slice};
@@ -106,9 +105,7 @@ struct Translation : FaultSubject {
       if (status != PUMICE_OK) return status;
       if (number % 2) program_.wait_for_device();
     }
-    char buffer[64] = "";
-    status = pumice_translator_read(translator.get(), buffer, sizeof buffer, nullptr, error);
-    text = buffer;
+    status = read(translator.get(), text, error);
     begun = false;
     return status;
   }

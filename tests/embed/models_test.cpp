@@ -280,16 +280,18 @@ TEST_CASE("dates are translated") {
   pumice_error error;
   require_ok(pumice_translator_create(model.get(), nullptr, &made, &error), error);
   const TranslatorHandle translator(made);
-  char translation[32];
-  size_t count = 0;
-  require_ok(
-      pumice_translator_translate(made, "le 3 mars 2021", translation, sizeof translation, &count, &error),
-      error);
-  CHECK(std::string(translation) == "2021-03-03");
-  CHECK(count == 10);
-  require_ok(pumice_translator_translate(made, "May 4, 1999", translation, 5, &count, &error), error);
-  CHECK(std::string(translation) == "1999");
-  CHECK(count == 10);
+  const char* texts[] = {"le 3 mars 2021", "", "May 4, 1999"};
+  require_ok(pumice_translator_translate(made, texts, 3, &error), error);
+  const pumice_translation* translation = nullptr;
+  const auto text = [&](size_t index) -> std::string {
+    require_ok(pumice_translator_result(made, index, &translation, &error), error);
+    return translation->texts->text;
+  };
+  CHECK(text(2) == "1999-05-04");
+  CHECK(text(1).empty());
+  CHECK(text(0) == "2021-03-03");
+  CHECK(translation->text_count == 1);
+  CHECK(pumice_translator_result(made, 3, &translation, &error) == PUMICE_INVALID_ARGUMENT);
 }
 
 TEST_CASE("text becomes tokens and tokens text") {

@@ -42,16 +42,12 @@ struct Staged {
 };
 
 std::string translate(pumice_translator* translator, const std::string& line) {
-  char text[256] = "";
-  pumice_error error;
-  require_ok(pumice_translator_translate(translator, line.c_str(), text, sizeof text, nullptr, &error),
-             error);
-  return text;
+  return write(translator, line.c_str());
 }
 
 std::string translate_in_slices(pumice_translator* translator, const std::string& line, float budget,
                                 uint32_t* slices = nullptr) {
-  begin(translator, text_input(line.c_str()));
+  begin(translator, line.c_str());
   const uint32_t count = advance_to_the_end(translator, budget);
   if (slices) *slices = count;
   return read(translator);
@@ -105,22 +101,20 @@ TEST_CASE("translators over the same stages, each used by a thread of its own") 
     threads.emplace_back([&, i] {
       pumice_translator* const own = translators[i].get();
       pumice_error error;
-      char text[64] = "";
+      std::string text;
       for (const std::string& line : lines) {
-        pumice_input input = {sizeof input};
-        input.text = line.c_str();
+        const char* const given = line.c_str();
         pumice_slice slice = {sizeof slice};
         if (i % 2 == 0) {
-          if (pumice_translator_begin(own, &input, &error) != PUMICE_OK) return;
+          if (pumice_translator_begin(own, &given, 1, &error) != PUMICE_OK) return;
           do {
             if (pumice_work_advance(pumice_translator_work(own), 500, nullptr, &slice, &error) != PUMICE_OK)
               return;
           } while (slice.active);
-          if (pumice_translator_read(own, text, sizeof text, nullptr, &error) != PUMICE_OK) return;
-        } else if (pumice_translator_translate(own, line.c_str(), text, sizeof text, nullptr, &error) !=
-                   PUMICE_OK) {
+        } else if (pumice_translator_translate(own, &given, 1, &error) != PUMICE_OK) {
           return;
         }
+        if (read(own, text, &error) != PUMICE_OK) return;
         written[i].push_back(text);
       }
     });
@@ -150,7 +144,7 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
     pumice_slice slice = {sizeof slice};
     for (uint32_t after = 0; after < slices / 2; after += slices / 8) {
       CAPTURE(after);
-      begin(translator, text_input(date.c_str()));
+      begin(translator, date.c_str());
       for (uint32_t i = 0; i < after;) {
         require_ok(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error),
                    error);
@@ -163,12 +157,13 @@ TEST_CASE("a translation in slices over stages is cancelled, replaced, recorded 
         require_ok(pumice_work_advance(pumice_translator_work(translator), 100, nullptr, &slice, &error),
                    error);
         CHECK_FALSE(slice.active);
-        CHECK(pumice_translator_read(translator, nullptr, 0, nullptr, &error) == PUMICE_NOT_READY);
+        std::string none;
+        CHECK(read(translator, none, &error) == PUMICE_NOT_READY);
       } else {
         CHECK(translate_in_slices(translator, "le 3 mars 2021", 1000) == "2021-03-03");
       }
     }
-    begin(translator, text_input(date.c_str()));
+    begin(translator, date.c_str());
     int discarded = 0;
     for (int frame = 0; frame == 0 || slice.active; ++frame) {
       REQUIRE(frame < 20000);
@@ -200,21 +195,11 @@ TEST_CASE("captions over stages: pictures go to the first one") {
   input.pixels = pixels.data();
   input.width = input.height = 32;
   const auto caption_of = [&](pumice_model* model, bool in_slices) {
-    const TranslatorHandle translator = make_translator(model, 0, 16);
-    pumice_error error;
-    char text[4096] = "";
-    if (!in_slices) {
-      require_ok(
-          pumice_translator_translate_input(translator.get(), &input, text, sizeof text, nullptr, &error),
-          error);
-      return std::string(text);
-    }
-    require_ok(pumice_translator_begin(translator.get(), &input, &error), error);
-    run_slices([&](pumice_slice* slice, pumice_error* why) {
-      return pumice_work_advance(pumice_translator_work(translator.get()), 300, nullptr, slice, why);
-    });
-    require_ok(pumice_translator_read(translator.get(), text, sizeof text, nullptr, &error), error);
-    return std::string(text);
+    const CaptionerHandle captioner = make_captioner(model, 0, 16);
+    if (!in_slices) return write(captioner.get(), input);
+    begin(captioner.get(), input);
+    advance_to_the_end(captioner.get(), 300);
+    return read(captioner.get());
   };
   const std::string expected = caption_of(whole.get(), false);
   CHECK_FALSE(expected.empty());

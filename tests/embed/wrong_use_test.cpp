@@ -34,7 +34,9 @@ ENDS_WITH(pumice_picture, file_bytes);
 ENDS_WITH(pumice_sync, reserved);
 ENDS_WITH(pumice_encoder_options, output_buffer);
 ENDS_WITH(pumice_input, height);
-ENDS_WITH(pumice_translator_options, before);
+ENDS_WITH(pumice_writing_options, sampling);
+ENDS_WITH(pumice_translator_options, writing);
+ENDS_WITH(pumice_captioner_options, writing);
 ENDS_WITH(pumice_transcriber_options, reserved);
 ENDS_WITH(pumice_batch_options, progress_user);
 ENDS_WITH(pumice_embedder_options, batch_tokens);
@@ -367,14 +369,18 @@ TEST_CASE("the largest sizes are refused, or do no harm") {
   const ModelHandle translating = load(device.get(), dates);
   for (const uint32_t largest : {UINT32_MAX, uint32_t{INT32_MAX}}) {
     CAPTURE(largest);
+    pumice_writing_options writing = {sizeof writing};
     pumice_translator_options translator = {sizeof translator};
-    translator.beams = largest;
-    try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
-    translator.beams = 1;
+    translator.writing = &writing;
+    for (uint32_t pumice_writing_options::*field :
+         {&pumice_writing_options::beams, &pumice_writing_options::n_best,
+          &pumice_writing_options::no_repeat_ngram, &pumice_writing_options::max_tokens,
+          &pumice_writing_options::inputs}) {
+      writing.*field = largest;
+      try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
+      writing.*field = 1;
+    }
     translator.input_tokens = largest;
-    try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
-    translator.input_tokens = 0;
-    translator.output_tokens = largest;
     try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
   }
 }
@@ -435,12 +441,16 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_index_update(nullptr, nullptr, nullptr, &error));
   invalid(pumice_index_search(nullptr, nullptr, 0, nullptr, nullptr, &error));
   invalid(pumice_translator_create(nullptr, nullptr, nullptr, &error));
-  invalid(pumice_translator_translate(nullptr, nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_translator_translate_input(nullptr, nullptr, nullptr, 0, nullptr, &error));
-  invalid(pumice_translator_begin(nullptr, nullptr, &error));
-  invalid(pumice_translator_read(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_translate(nullptr, nullptr, 0, &error));
+  invalid(pumice_translator_result(nullptr, 0, nullptr, &error));
+  invalid(pumice_translator_begin(nullptr, nullptr, 0, &error));
+  invalid(pumice_captioner_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_captioner_caption(nullptr, nullptr, 0, &error));
+  invalid(pumice_captioner_result(nullptr, 0, nullptr, nullptr, &error));
+  invalid(pumice_captioner_begin(nullptr, nullptr, 0, &error));
   invalid(pumice_transcriber_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_transcriber_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_transcriber_detect(nullptr, nullptr, 0, 0, &error));
   invalid(pumice_transcriber_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
   invalid(pumice_work_advance(nullptr, 1, nullptr, nullptr, &error));
   invalid(pumice_work_record(nullptr, nullptr, 1, nullptr, &error));
@@ -472,6 +482,7 @@ TEST_CASE("every function takes nulls") {
   pumice_batch_destroy(nullptr);
   pumice_encoder_destroy(nullptr);
   pumice_translator_destroy(nullptr);
+  pumice_captioner_destroy(nullptr);
   pumice_transcriber_destroy(nullptr);
   pumice_version(nullptr, nullptr, nullptr);
 }

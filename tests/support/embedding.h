@@ -35,6 +35,7 @@ using RerankerHandle = std::unique_ptr<pumice_reranker, Destroy<pumice_reranker_
 using ClassifierHandle = std::unique_ptr<pumice_classifier, Destroy<pumice_classifier_destroy>>;
 using IndexHandle = std::unique_ptr<pumice_index, Destroy<pumice_index_destroy>>;
 using TranscriberHandle = std::unique_ptr<pumice_transcriber, Destroy<pumice_transcriber_destroy>>;
+using CaptionerHandle = std::unique_ptr<pumice_captioner, Destroy<pumice_captioner_destroy>>;
 using TranslatorHandle = std::unique_ptr<pumice_translator, Destroy<pumice_translator_destroy>>;
 
 inline void require_ok(pumice_status status, const pumice_error& error) {

@@ -9,10 +9,12 @@
 
 // Translators and transcribers as a program uses them. A failure fails the test.
 
-inline TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t output_tokens = 0) {
+inline TranslatorHandle make_translator(pumice_model* model, uint32_t beams, uint32_t max_tokens = 0) {
+  pumice_writing_options writing = {sizeof writing};
+  writing.beams = beams;
+  writing.max_tokens = max_tokens;
   pumice_translator_options options = {sizeof options};
-  options.beams = beams;
-  options.output_tokens = output_tokens;
+  options.writing = &writing;
   pumice_translator* made = nullptr;
   pumice_error error;
   require_ok(pumice_translator_create(model, &options, &made, &error), error);
@@ -30,24 +32,59 @@ inline TranscriberHandle make_transcriber(pumice_model* model, uint32_t beams) {
   return TranscriberHandle(made);
 }
 
-inline pumice_input text_input(const char* text) {
-  pumice_input input = {sizeof input};
-  input.text = text;
-  return input;
-}
-
-inline void begin(pumice_translator* translator, const pumice_input& input) {
+inline CaptionerHandle make_captioner(pumice_model* model, uint32_t beams, uint32_t max_tokens) {
+  pumice_writing_options writing = {sizeof writing};
+  writing.beams = beams;
+  writing.max_tokens = max_tokens;
+  pumice_captioner_options options = {sizeof options};
+  options.writing = &writing;
+  pumice_captioner* made = nullptr;
   pumice_error error;
-  require_ok(pumice_translator_begin(translator, &input, &error), error);
+  require_ok(pumice_captioner_create(model, &options, &made, &error), error);
+  return CaptionerHandle(made);
 }
 
-inline std::string read(pumice_translator* translator) {
-  char text[4096] = "";
+inline void begin(pumice_translator* translator, const char* text) {
+  pumice_error error;
+  require_ok(pumice_translator_begin(translator, &text, 1, &error), error);
+}
+inline void begin(pumice_captioner* captioner, const pumice_input& picture) {
+  pumice_error error;
+  require_ok(pumice_captioner_begin(captioner, &picture, 1, &error), error);
+}
+
+inline pumice_status read(pumice_translator* translator, std::string& text, pumice_error* error) {
+  const pumice_translation* translation = nullptr;
+  const pumice_status status = pumice_translator_result(translator, 0, &translation, error);
+  if (status == PUMICE_OK) text = translation->texts->text;
+  return status;
+}
+inline pumice_status read(pumice_captioner* captioner, std::string& text, pumice_error* error) {
+  const pumice_written* texts = nullptr;
   size_t count = 0;
+  const pumice_status status = pumice_captioner_result(captioner, 0, &texts, &count, error);
+  if (status == PUMICE_OK) text = texts->text;
+  return status;
+}
+// The best text of the last input.
+template <class Writer>
+std::string read(Writer* writer) {
+  std::string text;
   pumice_error error;
-  require_ok(pumice_translator_read(translator, text, sizeof text, &count, &error), error);
-  CHECK(count == std::string(text).size());
+  require_ok(read(writer, text, &error), error);
   return text;
+}
+
+// In whole steps.
+inline std::string write(pumice_translator* translator, const char* text) {
+  pumice_error error;
+  require_ok(pumice_translator_translate(translator, &text, 1, &error), error);
+  return read(translator);
+}
+inline std::string write(pumice_captioner* captioner, const pumice_input& picture) {
+  pumice_error error;
+  require_ok(pumice_captioner_caption(captioner, &picture, 1, &error), error);
+  return read(captioner);
 }
 
 // Slices until there is no more to do. Returns the number of those that were not empty.
@@ -68,5 +105,10 @@ inline uint32_t run_slices(const std::function<pumice_status(pumice_slice*, pumi
 inline uint32_t advance_to_the_end(pumice_translator* translator, float budget) {
   return run_slices([&](pumice_slice* slice, pumice_error* error) {
     return pumice_work_advance(pumice_translator_work(translator), budget, nullptr, slice, error);
+  });
+}
+inline uint32_t advance_to_the_end(pumice_captioner* captioner, float budget) {
+  return run_slices([&](pumice_slice* slice, pumice_error* error) {
+    return pumice_work_advance(pumice_captioner_work(captioner), budget, nullptr, slice, error);
   });
 }

@@ -4,7 +4,8 @@
 #include "api/tune.h"
 #include "api/work.h"
 #include "media/resample.h"
-#include "speech/transcription.h"
+#include "model/architecture.h"
+#include "task/speech_recognizer.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -14,12 +15,13 @@ struct pumice_transcriber : pumice_work {
 
   pumice_transcriber() : pumice_work(name, "on_segment") {}
 
-  Result<SliceResult> slice(const SliceRequest& request) override { return transcriber->slice(request); }
-  Status discard() override { return transcriber->discard(); }
-  void cancel() override { transcriber->cancel(); }
+  Result<SliceResult> slice(const SliceRequest& request) override { return recognizer->slice(request); }
+  Status discard() override { return recognizer->discard(); }
+  void cancel() override { recognizer->cancel(); }
 
-  std::unique_ptr<Transcriber> transcriber;
+  std::unique_ptr<SpeechRecognizer> recognizer;
   std::vector<float> samples; // that are being transcribed, at the model's rate
+  Transcript heard;           // its language was handed out last
 };
 
 namespace {
@@ -46,6 +48,8 @@ void report_segment(const TranscriptSegment& segment, pumice_segment_function on
   }
   event.words = words.data();
   event.word_count = words.size();
+  event.temperature = segment.temperature;
+  event.compression_ratio = segment.compression;
   on_segment(user, &event);
 }
 
@@ -58,7 +62,6 @@ struct GivenSound {
   void* user;
 
   Status check() const {
-    PUMICE_REQUIRE(on_segment);
     PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
     if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
     if (rate <= highest_rate) return {};
@@ -72,14 +75,19 @@ struct GivenSound {
 };
 
 Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
+  const auto& on_segment = given.on_segment;
+  PUMICE_REQUIRE(on_segment);
   PUMICE_CHECK(given.check());
-  std::vector<float> samples = given.at_rate(transcriber.transcriber->shape().sample_rate);
+  SpeechRecognizer& recognizer = *transcriber.recognizer;
+  std::vector<float> samples = given.at_rate(recognizer.settings().sample_rate);
+  SoundLevel level;
+  if (recognizer.wants_level()) level.add(samples);
   const auto on_window = [&transcriber, given](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
       if (!transcriber.destroyed) report_segment(segment, given.on_segment, given.user);
     }
   };
-  PUMICE_CHECK(transcriber.transcriber->begin(samples, on_window));
+  PUMICE_CHECK(recognizer.begin(source_of(samples), level, on_window));
   transcriber.samples = std::move(samples); // stay where they are
   return {};
 }
@@ -95,7 +103,6 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     PUMICE_REQUIRE(transcriber);
     *transcriber = nullptr;
     PUMICE_TRY(const pumice_transcriber_options given, read(options, "options"));
-    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     PUMICE_CHECK(check_beams(given.beams));
     TranscriptionOptions own;
     if (given.language) own.language = given.language;
@@ -115,7 +122,10 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     own.voice_activity = !given.keep_silence;
     own.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
-    PUMICE_TRY(handle->transcriber, Transcriber::create(current_model(*model), model->tokenizer, own));
+    const ModelFile& file = model->model->file();
+    PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+    PUMICE_TRY(SpeechSettings settings, read_speech_settings(file, *definition, own));
+    PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};
   });
@@ -130,9 +140,28 @@ pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, con
                                             void* user, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
     PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate, on_segment, user}));
-    const Result<Transcript> result = transcriber->transcriber->run();
+    const Result<Transcript> result = transcriber->recognizer->run();
     return result.ok() ? Status() : Status(result.error());
   });
+}
+
+pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples, size_t count,
+                                        uint32_t rate, pumice_error* error) {
+  return call_exclusive(transcriber, error, [&]() -> Status {
+    const GivenSound given = {samples, count, rate, nullptr, nullptr};
+    PUMICE_CHECK(given.check());
+    SpeechRecognizer& recognizer = *transcriber->recognizer;
+    transcriber->samples = given.at_rate(recognizer.settings().sample_rate);
+    const Result<Transcript> heard = recognizer.detect_language(source_of(transcriber->samples));
+    return heard.ok() ? Status() : Status(heard.error());
+  });
+}
+
+const char* pumice_transcriber_language(pumice_transcriber* transcriber, float* probability) {
+  if (!transcriber) return "";
+  transcriber->heard = transcriber->recognizer->language();
+  if (probability) *probability = transcriber->heard.language_probability;
+  return transcriber->heard.language.c_str();
 }
 
 pumice_status pumice_transcriber_begin(pumice_transcriber* transcriber, const float* samples, size_t count,

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "api/handles.h"
-#include "api/input.h"
 #include "api/tune.h"
 #include "api/work.h"
-#include "generate/resumable_generation.h"
+#include "api/tasks/writing.h"
+#include "task/translation/translator.h"
 
 using namespace pumice;
 using namespace pumice::api;
@@ -13,42 +12,83 @@ using namespace pumice::api;
 struct pumice_translator : pumice_work {
   pumice_translator() : pumice_work("translator") {}
 
-  Result<SliceResult> slice(const SliceRequest& request) override { return generation->slice(request); }
-  Status discard() override { return generation->discard(); }
-  void cancel() override { generation->cancel(); }
+  Result<SliceResult> slice(const SliceRequest& request) override { return translator->slice(request); }
+  Status discard() override { return translator->discard(); }
+  void cancel() override { translator->cancel(); }
 
-  std::shared_ptr<const Model> model;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  GenerationOptions options;
-  std::string before; // that the model wants before each text
-  std::unique_ptr<ResumableGeneration> generation;
+  std::unique_ptr<Translator> translator;
+  // What was handed out last.
+  std::vector<HandedTexts> texts; // of the text, then of its sentences
+  std::vector<pumice_sentence> sentences;
+  pumice_translation translation = {};
 
-  Status begin(const pumice_input& given, const char* name);
-  Result<std::string> translate(const pumice_input& given, const char* name);
-  Result<std::string> translation();
+  Status begin(const char* const* given, size_t count);
+  Status hand_out(size_t index);
 };
 
-Status pumice_translator::begin(const pumice_input& given, const char* name) {
-  PUMICE_CHECK(generation->ready());
-  const InputReader reader{*model, tokenizer.get(), generation->session().encoder().longest(), false, before};
-  PUMICE_TRY(EncoderInput input, read_input(given, reader, name));
-  PUMICE_CHECK(generation->stop());
-  std::vector<EncoderInput> inputs;
-  if (!input.tokens.empty() || !input.values.empty()) inputs.push_back(std::move(input));
-  return generation->start(std::move(inputs), options);
+Status pumice_translator::begin(const char* const* given, size_t count) {
+  PUMICE_CHECK(check_array(given, count, sizeof *given, "texts"));
+  std::vector<Source> sources;
+  for (size_t i = 0; i < count; ++i) {
+    if (!given[i]) return null_argument(fmt::format("texts[{}]", i).c_str());
+    sources.push_back(translator->read(given[i]));
+  }
+  return translator->begin(std::move(sources));
 }
 
-Result<std::string> pumice_translator::translate(const pumice_input& given, const char* name) {
-  PUMICE_CHECK(begin(given, name));
-  PUMICE_CHECK(generation->run());
-  return translation();
+Status pumice_translator::hand_out(size_t index) {
+  PUMICE_TRY(const std::span<const Source> sources, translator->sources());
+  if (index >= sources.size()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("index is {}, and {} texts were translated", index, sources.size())};
+  }
+  PUMICE_TRY(Translation made, translator->translation(sources[index]));
+  texts.clear();
+  sentences.clear();
+  texts.emplace_back(std::move(made.texts));
+  for (std::vector<WrittenText>& each : made.sentences) texts.emplace_back(std::move(each));
+  for (size_t i = 1; i < texts.size(); ++i)
+    sentences.push_back({sources[index].sentences[i - 1].text.c_str(), texts[i].data(), texts[i].size()});
+  translation = {texts[0].data(),  texts[0].size(),      sentences.data(),
+                 sentences.size(), sources[index].cut(), sources[index].lacks_terms()};
+  return {};
 }
 
-Result<std::string> pumice_translator::translation() {
-  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> texts, generation->texts());
-  if (texts.empty() || texts[0].empty()) return std::string(); // of nothing
-  return tokenizer->decode(texts[0][0].tokens, false);
+namespace {
+
+Result<TranslatorOptions> read_options(const pumice_translator_options& given, const ModelShape& shape) {
+  TranslatorOptions own;
+  if (given.source_language) own.source_language = given.source_language;
+  if (given.target_language) own.target_language = given.target_language;
+  if (given.task) own.task = given.task;
+  if (given.prefix) own.prefix = given.prefix;
+  if (given.glossary) own.glossary = {given.glossary, "options.glossary"};
+  own.sentences = given.sentences;
+  if (given.alignment) own.alignment.emplace();
+  own.special = Tokenizer::SpecialTokens::as_text;
+  PUMICE_TRY(own.writing, read_writing(given.writing, shape));
+  own.writing.input_tokens = given.input_tokens;
+  return own;
 }
+
+Status check_translates(const pumice_model& model) {
+  const ModelShape& shape = model.model->shape();
+  const std::string& path = model.model->file().path();
+  if (!shape.has_decoder() || !shape.encoder) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: a model of the architecture '{}' has no {}: a "
+                             "translator needs both",
+                             path, model.architecture, shape.encoder ? "decoder" : "encoder")};
+  }
+  if (shape.encoder->kind == InputKind::tokens) return {};
+  const bool pictures = shape.encoder->kind == InputKind::pixels;
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' reads {}: use {}", path, model.architecture,
+                           pictures ? "pictures" : "sounds",
+                           pictures ? "pumice_captioner_create" : "pumice_transcriber_create")};
+}
+
+} // namespace
 
 extern "C" {
 
@@ -59,29 +99,15 @@ pumice_status pumice_translator_create(pumice_model* model, const pumice_transla
     PUMICE_REQUIRE(translator);
     *translator = nullptr;
     PUMICE_TRY(const pumice_translator_options given, read(options, "options"));
+    PUMICE_CHECK(check_translates(*model));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
-    const ModelFile& file = model->model->file();
-    if (!model->model->shape().has_decoder() || !model->model->shape().encoder) {
-      return Error{Code::unsupported,
-                   fmt::format("{}: a model of the architecture '{}' has no {}: a translator needs both",
-                               file.path(), model->architecture,
-                               model->model->shape().encoder ? "decoder" : "encoder")};
-    }
-    PUMICE_CHECK(check_beams(given.beams));
+    const ModelShape& shape = model->model->shape();
+    PUMICE_TRY(const TranslatorOptions own, read_options(given, shape));
+    PUMICE_TRY(TranslatorSettings settings,
+               read_translator_settings(model->model->file(), shape, *model->tokenizer, own));
     auto handle = std::make_unique<pumice_translator>();
-    handle->model = current_model(*model);
-    handle->tokenizer = model->tokenizer;
-    GenerationConfig& config = handle->options.config;
-    PUMICE_TRY(config, read_generation_config(file, model->model->shape().vocabulary));
-    if (given.beams) config.beams = given.beams;
-    EncoderDecoderOptions session;
-    session.beams = config.beams;
-    session.input_tokens = given.input_tokens;
-    session.output_tokens = given.output_tokens;
-    const nlohmann::json* prefix = file.fields().find("prefix");
-    if (prefix && prefix->is_string()) handle->before = prefix->get<std::string>();
-    if (given.before) handle->before = given.before;
-    PUMICE_TRY(handle->generation, ResumableGeneration::create(handle->model, session, &handle->options));
+    PUMICE_TRY(handle->translator,
+               Translator::create(current_model(*model), model->tokenizer, std::move(settings), true));
     *translator = handle.release();
     return {};
   });
@@ -91,52 +117,32 @@ void pumice_translator_destroy(pumice_translator* translator) {
   delete translator;
 }
 
-pumice_status pumice_translator_translate(pumice_translator* translator, const char* text, char* translation,
-                                          size_t capacity, size_t* count, pumice_error* error) {
+pumice_status pumice_translator_translate(pumice_translator* translator, const char* const* texts,
+                                          size_t count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
-    PUMICE_REQUIRE(text);
-    PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
-    pumice_input input = {sizeof input};
-    input.text = text;
-    PUMICE_TRY(const std::string result, translator->translate(input, "text"));
-    hand_out(result, translation, capacity, count);
+    PUMICE_CHECK(translator->begin(texts, count));
+    return translator->translator->run();
+  });
+}
+
+pumice_status pumice_translator_result(pumice_translator* translator, size_t index,
+                                       const pumice_translation** translation, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE(translation);
+    *translation = nullptr;
+    PUMICE_CHECK(translator->hand_out(index));
+    *translation = &translator->translation;
     return {};
   });
 }
 
-pumice_status pumice_translator_translate_input(pumice_translator* translator, const pumice_input* input,
-                                                char* translation, size_t capacity, size_t* count,
-                                                pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
-    PUMICE_REQUIRE(input);
-    PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
-    PUMICE_TRY(const pumice_input given, read(input, "input"));
-    PUMICE_TRY(const std::string result, translator->translate(given, "input"));
-    hand_out(result, translation, capacity, count);
-    return {};
-  });
-}
-
-pumice_status pumice_translator_begin(pumice_translator* translator, const pumice_input* input,
+pumice_status pumice_translator_begin(pumice_translator* translator, const char* const* texts, size_t count,
                                       pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(translator);
-    PUMICE_REQUIRE(input);
-    PUMICE_TRY(const pumice_input given, read(input, "input"));
-    return translator->begin(given, "input");
-  });
-}
-
-pumice_status pumice_translator_read(pumice_translator* translator, char* translation, size_t capacity,
-                                     size_t* count, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
-    PUMICE_CHECK(check_array(translation, capacity, 1, "translation"));
-    PUMICE_TRY(const std::string result, translator->translation());
-    hand_out(result, translation, capacity, count);
-    return {};
+    return translator->begin(texts, count);
   });
 }
 

@@ -180,7 +180,7 @@ int main(int count, char** arguments) {
   need(translator.begin("le 3 mars 2021"), "Translator::begin");
   while (need(translator.work().advance(1000), "Work::advance").active) {
   }
-  expect(need(translator.read(), "Translator::read") == "2021-03-03", "a date in slices");
+  expect(need(translator.result(), "Translator::result").text() == "2021-03-03", "a date in slices");
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");

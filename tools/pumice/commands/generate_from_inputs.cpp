@@ -30,7 +30,7 @@ Status check_options(const GenerateOptions& options, const ModelShape& shape) {
 Result<GenerationConfig> read_config(const GenerateOptions& options, const ModelFile& file,
                                      const ModelShape& shape) {
   PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
-  PUMICE_CHECK(options.beams.apply(config));
+  PUMICE_CHECK(options.beams.apply(config, option_names));
   if (options.ignore_end) config.ends.clear();
   config.ends.insert(config.ends.end(), options.stop_ids.begin(), options.stop_ids.end());
   if (options.count_option->count() || config.max_tokens == 0) config.max_tokens = options.count;

@@ -3,7 +3,7 @@
 #include "input/sound_input.h"
 #include "loading/open_device.h"
 #include "media/audio.h"
-#include "model/vocabulary.h"
+#include "options/beam_options.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/attention_picture.h"
@@ -11,7 +11,7 @@
 #include "output/output_files.h"
 #include "output/transcript_output.h"
 #include "process/processes.h"
-#include "speech/ctc.h"
+#include "task/speech_recognizer.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -45,6 +45,15 @@ struct TranscribeOptions {
     if (forms.empty()) forms.push_back(TranscriptForm::text);
     return forms;
   }
+  TranscriptionOptions resolved() const {
+    TranscriptionOptions result = transcription;
+    result.translate = task_name() == "translate";
+    result.timestamps = transcription.timestamps || subtitles();
+    result.previous_text = !no_previous_text;
+    result.voice_activity = !no_vad && !live;
+    if (no_fallback) result.temperatures = {0};
+    return result;
+  }
   std::string task_name() const { return translate ? "translate" : task; }
   std::optional<RawSound> raw_sound() const {
     if (raw.empty()) return std::nullopt;
@@ -53,15 +62,6 @@ struct TranscribeOptions {
   // Segments are printed as they are recognised, not all at the end.
   bool as_they_come() const { return folder.empty() && !json && !subtitles(); }
 };
-
-// Null if the model has no tokenizer. Then the results are token ids.
-Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
-  Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
-  if (!tokenizer.ok() && tokenizer.error().code == Code::not_found) {
-    return std::shared_ptr<const Tokenizer>();
-  }
-  return tokenizer;
-}
 
 // Writes the decoder's attention to the first window with speech.
 Status show_attention(const std::shared_ptr<const Model>& model, const TranscribeOptions& options,
@@ -131,37 +131,17 @@ Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
 // Transcribes files, one after the other.
 class FileTranscriber {
 public:
-  FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model,
-                  std::shared_ptr<const Tokenizer> tokenizer, std::optional<CtcVocabulary> letters)
-      : options_(options), device_(std::move(device)), model_(std::move(model)),
-        tokenizer_(std::move(tokenizer)), letters_(std::move(letters)) {}
+  FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model)
+      : options_(options), device_(std::move(device)), model_(std::move(model)) {}
 
-  Status open() {
-    if (letters_) {
-      CtcOptions ctc;
-      ctc.beams = std::max(options_.transcription.beams, 1u);
-      PUMICE_TRY(ctc_, CtcTranscriber::create(model_, *letters_, ctc));
-      return {};
-    }
-    TranscriptionOptions transcription = options_.transcription;
-    transcription.translate = options_.task_name() == "translate";
-    transcription.timestamps = transcription.timestamps || options_.subtitles();
-    transcription.previous_text = !options_.no_previous_text;
-    transcription.voice_activity = !options_.no_vad && !options_.live;
-    if (options_.no_fallback) transcription.temperatures = {0};
-    PUMICE_TRY(transcriber_, Transcriber::create(model_, tokenizer_, transcription));
+  Status open(SpeechSettings settings) {
+    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings)));
     return {};
   }
 
   // Says which language is spoken.
   Status detect(const std::string& path, const std::shared_ptr<SoundInput>& input) {
-    PUMICE_TRY(const Transcript heard, transcriber_->detect_language(SoundInput::source(input)));
-    if (heard.language.empty()) {
-      return Error{Code::unsupported,
-                   fmt::format("{}: the model has no tokens for languages, so --detect-language cannot be "
-                               "answered: use a multilingual Whisper",
-                               options_.model)};
-    }
+    PUMICE_TRY(const Transcript heard, recognizer_->detect_language(SoundInput::source(input)));
     if (options_.json) {
       Json json;
       json["audio"] = path;
@@ -178,7 +158,7 @@ public:
   // Prints what is spoken while it is spoken.
   Status listen(const std::shared_ptr<SoundInput>& input) {
     const ComputeWatch watch;
-    PUMICE_CHECK(print_live(*transcriber_, *input, options_.json));
+    PUMICE_CHECK(print_live(*recognizer_->transcriber(), *input, options_.json));
     sound_ += input->seconds();
     spent_ += watch.seconds();
     return {};
@@ -191,7 +171,10 @@ public:
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
       segments.insert(segments.end(), window.segments.begin(), window.segments.end());
-      keep_partial({transcriber_ ? transcriber_->language() : "", 0, segments}, path, input->seconds());
+      Transcript so_far = recognizer_->language();
+      so_far.language_probability = 0;
+      so_far.segments = segments;
+      keep_partial(so_far, path, input->seconds());
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
@@ -207,9 +190,10 @@ public:
     language_ = transcript->language;
     PUMICE_CHECK(put_out(*transcript, {path, input->seconds()}));
     if (!options_.attention.given()) return {};
-    const LogMelShape& shape = transcriber_->shape();
+    const LogMelShape& shape = recognizer_->transcriber()->shape();
     return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
-                          static_cast<double>(shape.samples) / shape.sample_rate, tokenizer_.get());
+                          static_cast<double>(shape.samples) / shape.sample_rate,
+                          recognizer_->settings().tokenizer.get());
   }
 
   Status finish() const {
@@ -224,31 +208,31 @@ public:
 private:
   Result<Transcript> run(const std::string& path, const std::shared_ptr<SoundInput>& input,
                          const WindowFunction& on_window, const Progress& progress) {
-    if (!ctc_) return transcriber_->transcribe(SoundInput::source(input), on_window, progress);
-    if (!letters_->normalises) return ctc_->transcribe(SoundInput::source(input), {}, on_window, progress);
-    // A file is read twice, so that memory does not grow with the sound; a pipe cannot be.
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(path_of(path), ignored)) {
-      PUMICE_TRY(const std::shared_ptr<SoundInput> first,
-                 SoundInput::open(path, letters_->sample_rate, std::nullopt));
-      PUMICE_TRY(const SoundLevel level, level_of(*first, nullptr));
-      return ctc_->transcribe(SoundInput::source(input), level, on_window, progress);
-    }
+    SoundLevel level;
     std::vector<float> samples;
-    PUMICE_TRY(const SoundLevel level, level_of(*input, &samples));
-    return ctc_->transcribe(source_of(samples), level, on_window, progress);
+    std::unique_ptr<SoundSource> source = SoundInput::source(input);
+    std::error_code ignored;
+    if (recognizer_->wants_level() && std::filesystem::is_regular_file(path_of(path), ignored)) {
+      // A file is read twice, so that memory does not grow with the sound; a pipe cannot be.
+      PUMICE_TRY(const std::shared_ptr<SoundInput> first,
+                 SoundInput::open(path, recognizer_->settings().sample_rate, std::nullopt));
+      PUMICE_TRY(level, level_of(*first, nullptr));
+    } else if (recognizer_->wants_level()) {
+      PUMICE_TRY(level, level_of(*input, &samples));
+      source = source_of(samples);
+    }
+    PUMICE_CHECK(recognizer_->begin(std::move(source), level, on_window, progress));
+    return recognizer_->run();
   }
 
   // What comes before each line, if there are several files.
   std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
   std::string line(const TranscriptSegment& segment) const {
-    return line_of(segment, has_text(), options_.transcription.timestamps);
+    return line_of(segment, recognizer_->settings().has_text(), options_.transcription.timestamps);
   }
 
-  bool has_text() const { return letters_ ? !letters_->letters.empty() : tokenizer_ != nullptr; }
-
   std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
-    const bool has_text = this->has_text();
+    const bool has_text = recognizer_->settings().has_text();
     if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
     if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
     if (form == TranscriptForm::json) {
@@ -287,52 +271,19 @@ private:
   const TranscribeOptions& options_;
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::optional<CtcVocabulary> letters_; // of a model of letters
-  std::unique_ptr<Transcriber> transcriber_;
-  std::unique_ptr<CtcTranscriber> ctc_;
+  std::unique_ptr<SpeechRecognizer> recognizer_;
   double sound_ = 0, spent_ = 0; // seconds
   std::string language_;         // of the last file
 };
 
-// Of a model that hears letters (wav2vec 2.0); nothing for others.
-Result<std::optional<CtcVocabulary>> letters_of(const TranscribeOptions& options, const ModelFile& file,
-                                                const ModelDefinition& definition) {
-  const ModelShape shape = definition.shape();
-  if (!shape.encoder || shape.encoder->kind != InputKind::samples) return std::optional<CtcVocabulary>();
-  const TranscriptionOptions& asked = options.transcription;
-  const bool more = options.detect || options.live || asked.words || !asked.prompt.empty();
-  if (!asked.language.empty() || options.task_name() != "transcribe" || options.attention.given() || more) {
-    return Error{Code::unsupported,
-                 fmt::format("{} hears the letters of one language: leave --language, --task, --translate, "
-                             "--detect-language, --prompt, --words, --live and --attention out",
-                             options.model)};
-  }
-  PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
-  if (!graph.readable.contains("logits")) {
-    return Error{
-        Code::unsupported,
-        fmt::format("{}: it has no head for letters ('lm_head.weight'): it was not trained to transcribe",
-                    options.model)};
-  }
-  PUMICE_TRY(CtcVocabulary vocabulary, read_ctc_vocabulary(file));
-  return std::optional(std::move(vocabulary));
-}
-
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  PUMICE_TRY(const std::optional<CtcVocabulary> letters, letters_of(options, file, *definition));
-  uint32_t rate = 0;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  if (letters) {
-    rate = letters->sample_rate;
-  } else {
-    PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(file, definition->shape()));
-    rate = shape.sample_rate;
-    PUMICE_CHECK(check_attention(options.attention, definition->shape()));
-    PUMICE_TRY(tokenizer, find_tokenizer(file));
-  }
+  const bool more = options.detect || options.live || options.attention.given();
+  PUMICE_TRY(SpeechSettings settings,
+             read_speech_settings(file, *definition, options.resolved(), more, option_names));
+  const uint32_t rate = settings.sample_rate;
+  if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, definition->shape()));
   PUMICE_CHECK(check_options(options));
   // An error at the beginning of the first file comes before the model is loaded.
   const std::optional<RawSound> raw = options.raw_sound();
@@ -340,8 +291,8 @@ Status transcribe(const TranscribeOptions& options) {
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
-  FileTranscriber transcriber(options, std::move(device), std::move(model), std::move(tokenizer), letters);
-  PUMICE_CHECK(transcriber.open());
+  FileTranscriber transcriber(options, std::move(device), std::move(model));
+  PUMICE_CHECK(transcriber.open(std::move(settings)));
   for (size_t i = 0; i < options.files.size(); ++i) {
     if (i > 0) {
       PUMICE_TRY(input, SoundInput::open(options.files[i], rate, raw));

@@ -1,21 +1,16 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
-#include "input/document.h"
 #include "input/waiting_lines.h"
-#include "loading/glossary.h"
 #include "loading/open_device.h"
-#include "loading/translation_languages.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "output/attention_picture.h"
 #include "process/processes.h"
 #include "process/replicas.h"
-#include "task/model_kind.h"
+#include "task/translation/translator.h"
 #include "terminal/terminal.h"
 #include "terminal/writing.h"
 
@@ -26,149 +21,76 @@ namespace {
 struct TranslateOptions {
   std::string model;
   TextOptions texts;
-  std::string task;
-  std::optional<std::string> prefix;
-  bool sentences = false;
+  TranslatorOptions translator;
   std::string glossary; // a file; empty: none
-  LanguageOptions languages;
   AttentionOptions attention;
-  WritingOptions writing;
+  WriterOptions writing;
+
+  Result<TranslatorOptions> resolved() const {
+    TranslatorOptions result = translator;
+    result.writing = writing.resolved();
+    if (attention.alignment) result.alignment = {attention.layer, attention.head};
+    if (glossary.empty()) return result;
+    PUMICE_TRY(std::string text, read_text(glossary));
+    result.glossary = {std::move(text), glossary};
+    return result;
+  }
 };
 
-// Enough that texts with and without the terms grow side by side, if --beams does not say otherwise.
-constexpr uint32_t beams_for_terms = 8;
-
-// The prefix of each text, which T5 models expect. Also applies the other settings of the task to `config`.
-Result<std::string> read_prefix(const ModelFile& file, const TranslateOptions& options,
-                                GenerationConfig& config) {
-  const Fields fields = file.fields();
-  PUMICE_TRY(const Fields tasks, fields.object_or_empty("task_specific_params"));
-  if (options.task.empty()) {
-    const nlohmann::json* own = fields.find("prefix");
-    return options.prefix ? *options.prefix : own && own->is_string() ? own->get<std::string>() : "";
-  }
-  if (!tasks.has(options.task)) {
-    std::vector<std::string> names;
-    if (const nlohmann::json* all = fields.find("task_specific_params")) {
-      for (const auto& [name, value] : all->items()) names.push_back(name);
-    }
-    return Error{Code::not_found,
-                 names.empty()
-                     ? fmt::format("--task {}: the settings of {} define no tasks: leave --task out",
-                                   options.task, file.path())
-                     : fmt::format("--task {}: {} has no such task; its tasks are {}", options.task,
-                                   file.path(), fmt::join(names, ", "))};
-  }
-  PUMICE_TRY(const Fields task, tasks.object(options.task));
-  PUMICE_TRY(config.beams, task.u32_or("num_beams", 1, 1024, config.beams));
-  PUMICE_TRY(config.length_penalty, task.f32_or("length_penalty", config.length_penalty));
-  PUMICE_TRY(config.no_repeat_ngram, task.u32_or("no_repeat_ngram_size", config.no_repeat_ngram));
-  PUMICE_TRY(const bool early,
-             task.boolean_or("early_stopping", config.early_stopping == EarlyStopping::yes));
-  if (task.has("early_stopping")) config.early_stopping = early ? EarlyStopping::yes : EarlyStopping::no;
-  // In the settings, lengths include the decoder's prompt.
-  const auto begun = static_cast<uint32_t>(config.prompt.size());
-  PUMICE_TRY(const uint32_t longest, task.u32_or("max_length", config.max_tokens + begun));
-  PUMICE_TRY(const uint32_t shortest, task.u32_or("min_length", config.min_tokens + begun));
-  config.max_tokens = longest - std::min(longest, begun);
-  config.min_tokens = shortest - std::min(shortest, begun);
-  PUMICE_TRY(const std::string prefix, task.string_or("prefix", ""));
-  return options.prefix.value_or(prefix);
-}
-
-Result<GenerationOptions> generation_options(const ModelFile& file, const TranslateOptions& options,
-                                             const ModelShape& shape, const Tokenizer& tokenizer,
-                                             std::string& prefix,
-                                             std::optional<TranslationLanguages>& languages) {
-  PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
-  PUMICE_TRY(prefix, read_prefix(file, options, config));
-  PUMICE_TRY(languages, TranslationLanguages::choose(options.languages, tokenizer, shape.vocabulary, config));
-  if (!options.glossary.empty()) config.beams = std::max(config.beams, beams_for_terms);
-  PUMICE_TRY(GenerationOptions generation, writing_options(options.writing, std::move(config)));
-  if (!options.glossary.empty() && generation.config.beams < 2) {
-    return Error{Code::invalid_argument,
-                 "--glossary finds a place for its terms with beams: leave --temp and --beams 1 out, or ask "
-                 "for at least --beams 2"};
-  }
-  return generation;
-}
-
-class Translator {
+// Translates lines and prints what they become.
+class LineTranslator {
 public:
-  Translator(const TranslateOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
+  LineTranslator(const TranslateOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
   Status open(ModelFile file, const ModelShape& shape) {
-    PUMICE_TRY(generation_, generation_options(file, options_, shape, *tokenizer_, prefix_, languages_));
-    if (!options_.glossary.empty()) {
-      PUMICE_TRY(glossary_, Glossary::read(options_.glossary, *tokenizer_, shape.vocabulary));
-    }
-    const EncoderShape& encoder = *shape.encoder;
-    longest_ = encoder.context;
-    if (encoder.any_length) longest_ = std::max(longest_, batch_tokens(options_.writing.batch_tokens));
+    PUMICE_TRY(const TranslatorOptions asked, options_.resolved());
+    PUMICE_TRY(TranslatorSettings settings,
+               read_translator_settings(file, shape, *tokenizer_, asked, option_names));
     PUMICE_TRY(device_, open_device(options_.writing.device));
     PUMICE_TRY(model_, load_model(std::move(file), device_, options_.writing.load));
-    PUMICE_TRY(writer_, create_writer(model_, options_.writing, generation_.config, longest_));
-    if (options_.attention.alignment) {
-      aligner_.emplace(model_, tokenizer_, alignment_layer(options_.attention, model_->shape()),
-                       options_.attention.head, generation_.config.prompt, count_words(prefix_));
-    }
+    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings), false));
     return {};
   }
 
   // Lines that are read before they are answered, if they have arrived: enough that those of similar length
   // can run together.
   size_t lines_at_a_time() const {
-    return options_.attention.given() ? 1 : 32 * inputs_at_a_time(options_.writing, generation_.config);
+    return options_.attention.given() ? 1 : size_t{32} * translator_->settings().session.inputs;
   }
 
   // Prints the answer to each line when those to the lines before it are there.
   Status answer(const std::vector<Line>& lines, const WaitingLines& from) {
     std::vector<Source> sources;
+    numbers_.clear();
     const Status status = read(lines, from, sources);
-    const std::vector<Asked> asked = by_length(sources);
-    std::vector<EncoderInput> inputs;
-    for (const Asked& each : asked) inputs.push_back(sources[each.source].sentences[each.sentence].input);
-    GenerationOptions generation = generation_;
-    for (const Asked& each : asked) {
-      if (!glossary_) break;
-      generation.terms.push_back(glossary_->terms_in(sources[each.source].sentences[each.sentence].text));
-    }
+    const size_t count = sources.size();
+    TranslationCallbacks callbacks;
     std::optional<StreamDecoder> stream;
-    if (streams(lines) && inputs.size() == 1) {
+    if (streams(lines) && count == 1 && sources[0].sentences.size() == 1) {
       stream.emplace(tokenizer_);
-      generation.on_token = [&](size_t, uint32_t token) {
-        if (!std::ranges::count(generation_.config.ends, token)) print_result(stream->push(token));
+      callbacks.on_token = [&](uint32_t token) {
+        if (!std::ranges::count(generation().config.ends, token)) print_result(stream->push(token));
       };
     }
-    size_t printed = 0;
-    generation.on_texts = [&](size_t input, const std::vector<Hypothesis>& texts) {
-      Source& source = sources[asked[input].source];
-      source.sentences[asked[input].sentence].written = texts;
-      if (glossary_ && !term_state(generation.terms[input], texts.front().tokens).complete) {
-        print_note(
-            fmt::format("text {}: the translation lacks a term of the glossary, because it may have no "
-                        "more than {} tokens: raise --count",
-                        source.number, texts.front().tokens.size()));
-      }
+    callbacks.on_text = [&](size_t index, const Source& source) {
+      add_figures(source, numbers_[index]);
       if (stream) return;
       progress_.erase();
-      printed = print_ready(sources, printed);
-      if (lines.size() > 1) progress_.update(answered_ + printed, answered_ + sources.size());
+      print(source, numbers_[index]);
+      (void)end_line(numbers_[index]); // an error comes with the next lines, too
+      if (lines.size() > 1) progress_.update(answered_ + index + 1, answered_ + count);
     };
+    PUMICE_CHECK(translator_->begin(std::move(sources), std::move(callbacks)));
     const ComputeWatch stopwatch;
-    PUMICE_TRY(const std::vector<std::vector<Hypothesis>> written, writer_->generate(inputs, generation));
-    figures_.add(written, stopwatch.seconds());
-    answered_ += sources.size();
+    PUMICE_CHECK(translator_->run());
+    figures_.seconds += stopwatch.seconds();
+    answered_ += count;
     progress_.erase();
-    if (stream) {
-      print_result(stream->flush() + "\n");
-    } else {
-      print_ready(sources, printed);
-    }
-    PUMICE_CHECK(alignment_);
+    if (stream) print_result(stream->flush() + "\n");
+    PUMICE_CHECK(failed_);
     PUMICE_CHECK(status);
-    return options_.attention.given() ? draw(sources.front()) : Status();
+    return options_.attention.given() ? draw() : Status();
   }
 
   Status finish() const {
@@ -177,123 +99,92 @@ public:
   }
 
 private:
+  const GenerationOptions& generation() const { return translator_->settings().generation; }
+
   bool streams(const std::vector<Line>& lines) const {
-    return lines.size() == 1 && generation_.config.beams == 1 && !options_.writing.json && !aligner_ &&
-           stdout_is_terminal() && !is_replica();
-  }
-
-  // A sentence of the lines that are answered together.
-  struct Asked {
-    size_t source = 0, sentence = 0;
-  };
-
-  // All sentences, the shortest first, so that those that run together end together.
-  static std::vector<Asked> by_length(const std::vector<Source>& sources) {
-    std::vector<Asked> asked;
-    for (size_t i = 0; i < sources.size(); ++i) {
-      for (size_t j = 0; j < sources[i].sentences.size(); ++j) asked.push_back({i, j});
-    }
-    const auto length = [&](const Asked& each) {
-      return sources[each.source].sentences[each.sentence].input.tokens.size();
-    };
-    std::ranges::stable_sort(asked, {}, length);
-    return asked;
+    return lines.size() == 1 && generation().config.beams == 1 && !options_.writing.json &&
+           !options_.attention.alignment && stdout_is_terminal() && !is_replica();
   }
 
   // Reads lines up to the first one that cannot be used, and returns its error.
-  Status read(const std::vector<Line>& lines, const WaitingLines& from, std::vector<Source>& sources) const {
+  Status read(const std::vector<Line>& lines, const WaitingLines& from, std::vector<Source>& sources) {
     for (const Line& line : lines) {
-      Source source{line.text, line.number};
-      const Status status = read(source, from.name(line));
-      if (status.ok()) {
-        sources.push_back(std::move(source));
-      } else {
+      Source source = translator_->read(line.text);
+      if (const Status status = check(source, from.name(line)); !status.ok()) {
         PUMICE_CHECK(from.reject(line, status.error()));
+        continue;
       }
+      sources.push_back(std::move(source));
+      numbers_.push_back(line.number);
     }
     return {};
   }
 
-  Status read(Source& source, const std::string& name) const {
-    source.sentences = sentences_of(source.text, options_.sentences);
-    for (Sentence& sentence : source.sentences) {
-      const std::string whole = prefix_ + sentence.text;
-      std::vector<uint32_t>& tokens = sentence.input.tokens;
-      tokens = tokenizer_->encode(whole, true);
-      if (tokens.size() > longest_) {
-        source.cut = true;
+  Status check(const Source& source, const std::string& name) const {
+    const bool sentences = options_.translator.sentences;
+    for (const Sentence& sentence : source.sentences) {
+      if (sentence.cut) {
         print_note(fmt::format("{}: the {} has {} tokens, and {} can read {} at once: its end is left out{}",
-                               name, options_.sentences ? "sentence" : "text", tokens.size(), options_.model,
-                               longest_,
-                               options_.sentences ? "" : "; --sentences cuts texts into sentences"));
-        tokens = tokenizer_->encode_limited(whole, longest_).ids;
+                               name, sentences ? "sentence" : "text", sentence.length, options_.model,
+                               translator_->settings().longest,
+                               sentences ? "" : "; --sentences cuts texts into sentences"));
       }
-      languages_->mark(tokens, longest_);
-      if (!tokens.empty()) PUMICE_CHECK(check_ids(tokens, model_->shape().encoder->vocabulary, name));
+      PUMICE_CHECK(check_ids(sentence.input.tokens, model_->shape().encoder->vocabulary, name));
     }
-    std::erase_if(source.sentences, [](const Sentence& each) { return each.input.tokens.empty(); });
     return {};
   }
 
-  // Prints the answers from `next` on up to the first one that is not there. Returns its index.
-  size_t print_ready(const std::vector<Source>& sources, size_t next) {
-    for (; next < sources.size() && sources[next].answered(); ++next) {
-      print(sources[next]);
-      (void)end_line(sources[next].number); // an error comes with the next lines, too
+  void add_figures(const Source& source, uint64_t number) {
+    for (const Sentence& each : source.sentences) {
+      const size_t tokens = each.written.front().tokens.size();
+      ++figures_.inputs;
+      figures_.tokens += tokens;
+      if (each.lacks_terms) {
+        print_note(
+            fmt::format("text {}: the translation lacks a term of the glossary, because it may have no "
+                        "more than {} tokens: raise --count",
+                        number, tokens));
+      }
     }
-    return next;
   }
 
   // What lines of --n-best begin with: the number of the text, unless there is only one.
-  std::string owner(const Source& source) const {
-    return options_.texts.texts.size() == 1 ? "" : std::to_string(source.number);
+  std::string owner(uint64_t number) const {
+    return options_.texts.texts.size() == 1 ? "" : std::to_string(number);
   }
 
-  void print(const Source& source) {
-    std::vector<WrittenText> texts = joined(source, generation_.config, *tokenizer_);
-    if (aligner_ && alignment_.ok()) alignment_ = align(source, texts);
+  void print(const Source& source, uint64_t number) {
+    const Result<Translation> made = translator_->translation(source);
+    if (!made.ok()) {
+      failed_ = made.error();
+      return;
+    }
     if (!options_.writing.json) {
-      print_result(source.blank() ? "\n" : lines_of(texts, generation_, owner(source)));
+      print_result(source.blank() ? "\n" : lines_of(made->texts, generation(), owner(number)));
       return;
     }
     Json json = {{"source", source.text}};
-    if (source.cut) json["truncated"] = true;
-    add_written(json, texts, generation_);
-    if (options_.sentences) {
-      json["sentences"] = Json::array();
-      for (const Sentence& each : source.sentences) {
-        Json own = {{"source", each.text}};
-        add_written(own, written_texts(each.written, generation_.config, *tokenizer_), generation_);
-        json["sentences"].push_back(std::move(own));
-      }
+    if (source.cut()) json["truncated"] = true;
+    add_written(json, made->texts, generation());
+    if (options_.translator.sentences) json["sentences"] = Json::array();
+    for (size_t i = 0; i < made->sentences.size(); ++i) {
+      Json own = {{"source", source.sentences[i].text}};
+      add_written(own, made->sentences[i], generation());
+      json["sentences"].push_back(std::move(own));
     }
     print_json(json);
   }
 
-  // Links the words of a text's translations to its own.
-  Status align(const Source& source, std::vector<WrittenText>& texts) {
-    for (size_t n = 0; n < texts.size(); ++n) {
-      std::vector<WordLink>& links = texts[n].links.emplace();
-      uint32_t source_words = 0, words = 0;
-      for (const Sentence& sentence : source.sentences) {
-        const Hypothesis& written = sentence.written[n];
-        PUMICE_TRY(const std::vector<WordLink> own, aligner_->align(sentence.input, written.tokens));
-        for (const auto& [from, to] : own) links.emplace_back(source_words + from, words + to);
-        source_words += count_words(sentence.text);
-        words += count_words(text_of(written, generation_.config, *tokenizer_));
-      }
-    }
-    return {};
-  }
-
-  Status draw(const Source& source) const {
+  Status draw() {
+    PUMICE_TRY(const std::span<const Source> sources, translator_->sources());
+    const Source& source = sources.front();
     if (source.sentences.size() != 1) {
       return Error{Code::invalid_argument, source.blank()
                                                ? "--attention: the text is empty: there is nothing to show"
                                                : "--attention shows one sentence, but the text has several"};
     }
     const Sentence& sentence = source.sentences.front();
-    AttendedText text{sentence.input, generation_.config.prompt, sentence.written.front().tokens, {}, {}};
+    AttendedText text{sentence.input, generation().config.prompt, sentence.written.front().tokens, {}, {}};
     text.input_labels = token_labels(*tokenizer_, text.input.tokens);
     text.output_labels = token_labels(*tokenizer_, text.output);
     return write_attention(model_, options_.attention, text);
@@ -301,19 +192,14 @@ private:
 
   const TranslateOptions& options_;
   std::shared_ptr<const Tokenizer> tokenizer_;
-  std::string prefix_;
-  std::optional<TranslationLanguages> languages_;
-  std::optional<Glossary> glossary_;
-  GenerationOptions generation_;
-  uint32_t longest_ = 0; // maximum number of tokens of a text
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
-  std::unique_ptr<EncoderDecoder> writer_;
-  std::optional<Aligner> aligner_;
-  Status alignment_; // an error, once there was one
+  std::unique_ptr<Translator> translator_;
+  Status failed_; // to link words, once it has
   WritingFigures figures_;
   ProgressBar progress_{"translated lines", ProgressBar::Look::counted};
-  uint64_t answered_ = 0; // lines
+  std::vector<uint64_t> numbers_; // of the lines that are answered together
+  uint64_t answered_ = 0;         // lines
 };
 
 // An attention map shows one text, so there must be exactly one.
@@ -345,7 +231,7 @@ Status translate(const TranslateOptions& options) {
   std::vector<Line> lines;
   if (options.attention.given()) PUMICE_CHECK(check_single(from, lines));
 
-  Translator translator(options, std::move(tokenizer));
+  LineTranslator translator(options, std::move(tokenizer));
   PUMICE_CHECK(translator.open(std::move(file), shape));
   while (!interrupted()) {
     if (!options.attention.given()) {
@@ -376,23 +262,37 @@ Subcommand add_translate(CLI::App& app) {
       "The texts; without TEXT, the lines of standard input. Each result is printed on a line of its own, as "
       "soon as it is ready. A text that is too long for the model is cut, with a note");
   sub->add_option(
-         "--task", options->task,
+         "--task", options->translator.task,
          "A task of the model, such as translation_en_to_de. The model's settings define it, as T5's do")
       ->type_name("NAME")
       ->group("Text");
-  sub->add_option("--prefix", options->prefix,
+  sub->add_option("--prefix", options->translator.prefix,
                   "Put this before each text (default: the task's). Without a task, it comes from the "
                   "model's settings")
       ->type_name("TEXT")
       ->group("Text");
-  add_language_options(*sub, options->languages);
-  add_glossary_option(*sub, options->glossary);
-  sub->add_flag("--sentences", options->sentences,
+  sub->add_option("--from", options->translator.source_language,
+                  "The texts' language: its name in English or its code, such as de or deu_Latn (default: "
+                  "the model's)")
+      ->type_name("LANGUAGE")
+      ->group("Text");
+  sub->add_option("--to,--target-language,--forced-first", options->translator.target_language,
+                  "The language to translate into, named in the same way. Any other token, or its id, is the "
+                  "first of the translation")
+      ->type_name("LANGUAGE")
+      ->group("Text");
+  sub->add_option("--glossary", options->glossary,
+                  "Fixed terms: a term, a tab and its translation per line. Where a text has the "
+                  "term as a word, its translation contains the other, which the search of at least 2 beams "
+                  "finds a place for. Without --beams, there are 8")
+      ->type_name("FILE")
+      ->group("Text");
+  sub->add_flag("--sentences", options->translator.sentences,
                 "Translate each sentence by itself. Unicode's rules cut the texts, and the translations are "
                 "joined again. Blank lines and lines stay as they are")
       ->group("Text");
   sub->add_flag_callback(
-         "--paragraphs", [options] { options->texts.paragraphs = options->sentences = true; },
+         "--paragraphs", [options] { options->texts.paragraphs = options->translator.sentences = true; },
          "Join lines up to a blank one; cut as --sentences does. A paragraph is printed on one line; "
          "blank lines stay. For files whose lines end in the middle of sentences")
       ->excludes("TEXT")

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "input/answered_lines.h"
-#include "input/paragraphs.h"
+#include "task/translation/document.h"
 #include "options/option_text.h"
 #include "options/prompt.h"
 #include "process/replicas.h"

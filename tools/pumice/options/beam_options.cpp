@@ -2,23 +2,10 @@
 
 #include <map>
 
-#include <fmt/format.h>
-
 #include "options/option_text.h"
 #include "options/option_values.h"
 
 namespace pumice::command {
-
-Status BeamOptions::apply(GenerationConfig& config) const {
-  if (beams) config.beams = *beams;
-  if (length_penalty) config.length_penalty = *length_penalty;
-  if (early_stopping) config.early_stopping = *early_stopping;
-  if (no_repeat_ngram) config.no_repeat_ngram = *no_repeat_ngram;
-  if (hypotheses <= config.beams) return {};
-  return Error{Code::invalid_argument,
-               fmt::format("--n-best {} needs at least as many beams, and there {} {}: raise --beams",
-                           hypotheses, config.beams == 1 ? "is" : "are", config.beams)};
-}
 
 void add_beam_options(CLI::App& app, BeamOptions& options) {
   const auto group = [](CLI::Option* option, const char* type) {

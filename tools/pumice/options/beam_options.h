@@ -1,27 +1,25 @@
 #pragma once
 
-#include <optional>
-
 #include <CLI/CLI.hpp>
 
-#include "generate/generation_config.h"
+#include "task/writing.h"
 
 namespace pumice::command {
 
-// The options of beam search. Options that are not given come from the model's settings.
-struct BeamOptions {
-  std::optional<uint32_t> beams;
-  std::optional<float> length_penalty;
-  std::optional<EarlyStopping> early_stopping;
-  std::optional<uint32_t> no_repeat_ngram;
-  uint32_t hypotheses = 1;
+// What the command calls the options that messages of the library name.
+inline constexpr OptionNames option_names = {
+    .source_language = "--from",
+    .target_language = "--to",
+    .task = "--task",
+    .glossary = "--glossary",
+    .prompt = "--prompt",
+    .beams = "--beams",
+    .n_best = "--n-best",
+    .temperature = "--temp",
+    .detect_language = "--detect-language",
+    .of_words =
+        "--language, --task, --translate, --detect-language, --prompt, --words, --live and --attention"};
 
-  bool given() const {
-    return beams || length_penalty || early_stopping || no_repeat_ngram || hypotheses > 1;
-  }
-  // Writes the given options into a model's settings. Error: invalid_argument for more hypotheses than beams.
-  Status apply(GenerationConfig& config) const;
-};
 void add_beam_options(CLI::App& app, BeamOptions& options);
 
 } // namespace pumice::command

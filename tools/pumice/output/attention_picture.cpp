@@ -8,7 +8,7 @@
 #include "media/heat_map.h"
 #include "options/option_text.h"
 #include "options/option_values.h"
-#include "output/attention_reader.h"
+#include "task/translation/alignment.h"
 
 namespace pumice::command {
 
@@ -96,11 +96,6 @@ void add_alignment_option(CLI::App& app, AttentionOptions& options) {
          "Also say from which word of the text each word comes, as in 0-0 1-2: the text's word, then the "
          "translation's, counted from 0. White space separates words; a Chinese character is one")
       ->group(more_of("Attention"));
-}
-
-uint32_t alignment_layer(const AttentionOptions& options, const ModelShape& shape) {
-  const auto layers = static_cast<uint32_t>(shape.layers.size());
-  return options.layer.value_or(layers > 1 ? layers - 2 : 0);
 }
 
 Status check_attention(const AttentionOptions& options, const ModelShape& shape) {

@@ -25,9 +25,6 @@ struct AttentionOptions {
 // Adds --attention, --attention-layer and --attention-head.
 void add_attention_options(CLI::App& app, AttentionOptions& options);
 void add_alignment_option(CLI::App& app, AttentionOptions& options);
-// The layer that words are linked by. The attention of the last one but one is the best for it (Garg et al.
-// 2019, Jointly Learning to Align and Translate with Transformer Models).
-uint32_t alignment_layer(const AttentionOptions& options, const ModelShape& shape);
 // Checks that a model of this shape has the layer and the head, and that the file name is usable. Call it
 // before the work, so that an error does not come after it.
 Status check_attention(const AttentionOptions& options, const ModelShape& shape);

@@ -6,18 +6,18 @@
 
 #include "options/option_text.h"
 #include "options/option_values.h"
-#include "options/prompt.h"
 #include "terminal/counted.h"
 
 namespace pumice::command {
 
 namespace {
 
-// The number of output positions. If the settings have no maximum, as many as fit.
-uint32_t output_tokens(const GenerationConfig& config, const ModelShape& shape) {
-  const uint64_t most =
-      config.max_tokens ? config.prompt.size() + uint64_t{config.max_tokens} : uint64_t{default_context};
-  return static_cast<uint32_t>(std::min<uint64_t>(most, shape.context));
+// "0-0 1-2", the form of Pharaoh and fast_align.
+std::string to_text(std::span<const WordLink> links) {
+  std::string text;
+  for (const auto& [source, translation] : links)
+    text += fmt::format("{}{}-{}", text.empty() ? "" : " ", source, translation);
+  return text;
 }
 
 Json json_of(const WrittenText& written) {
@@ -31,74 +31,34 @@ Json json_of(const WrittenText& written) {
 
 } // namespace
 
-void add_writing_options(CLI::App& app, WritingOptions& options) {
-  app.add_option("-n,--count", options.count,
+void add_writing_options(CLI::App& app, WriterOptions& options) {
+  WritingOptions& writing = options.writing;
+  app.add_option("-n,--count", writing.max_tokens,
                  "Maximum tokens of each text (default: the model's). If the model's settings say nothing, "
                  "as many as fit")
       ->type_name("N")
       ->transform(token_count(1, 1u << 24, 0))
       ->group("Text");
-  app.add_option("--sequences", options.sequences,
+  app.add_option("--sequences", writing.sequences,
                  "Maximum number of texts that are generated at the same time; each beam counts as one")
       ->type_name("N")
       ->check(within(1u, 4096u))
       ->capture_default_str()
       ->group(more_of(device_group));
-  add_batch_option(app, options.batch_tokens, device_group);
+  add_batch_option(app, writing.batch_tokens, device_group);
   add_weights_option(app, options.load);
-  add_beam_options(app, options.beams);
+  add_beam_options(app, writing.beams);
   SamplingParams defaults;
   defaults.temperature = 0;
   add_sampling_options(app, options.sampling, defaults);
   add_device_options(app, options.device);
 }
 
-Result<GenerationOptions> writing_options(const WritingOptions& options, GenerationConfig config) {
-  GenerationOptions result;
-  result.sampling = options.sampling.resolved();
-  // With sampling, the number of beams in the model's settings does not apply: it is for greedy search.
-  if (result.sampling.temperature > 0 && !options.beams.given()) config.beams = 1;
-  PUMICE_CHECK(options.beams.apply(config));
-  if (options.count) config.max_tokens = options.count;
-  result.hypotheses = options.beams.hypotheses;
-  if (options.json) result.sampling.log_probabilities = 1; // for the score
-  result.config = std::move(config);
+WritingOptions WriterOptions::resolved() const {
+  WritingOptions result = writing;
+  result.sampling = sampling.resolved();
+  result.scores = json;
   return result;
-}
-
-uint32_t inputs_at_a_time(const WritingOptions& options, const GenerationConfig& config) {
-  return std::max(options.sequences / config.beams, 1u);
-}
-
-Result<std::unique_ptr<EncoderDecoder>> create_writer(std::shared_ptr<const Model> model,
-                                                      const WritingOptions& options,
-                                                      const GenerationConfig& config, uint32_t input_tokens) {
-  EncoderDecoderOptions session;
-  session.inputs = inputs_at_a_time(options, config);
-  session.beams = config.beams;
-  session.input_tokens = static_cast<uint32_t>(
-      std::max<uint64_t>(input_tokens, std::min<uint64_t>(batch_tokens(options.batch_tokens),
-                                                          uint64_t{session.inputs} * input_tokens)));
-  session.output_tokens = output_tokens(config, model->shape());
-  return EncoderDecoder::create(std::move(model), session);
-}
-
-std::string text_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer) {
-  std::span<const uint32_t> ids = written.tokens;
-  if (!ids.empty() && std::ranges::count(config.ends, ids.back())) ids = ids.first(ids.size() - 1);
-  return tokenizer.decode(ids, false);
-}
-
-WrittenText written_text(const Hypothesis& written, const GenerationConfig& config,
-                         const Tokenizer& tokenizer) {
-  return {text_of(written, config, tokenizer), written.tokens, written.score};
-}
-
-std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, const GenerationConfig& config,
-                                       const Tokenizer& tokenizer) {
-  std::vector<WrittenText> texts;
-  for (const Hypothesis& each : written) texts.push_back(written_text(each, config, tokenizer));
-  return texts;
 }
 
 std::string lines_of(std::span<const WrittenText> written, const GenerationOptions& options,
@@ -120,12 +80,6 @@ void add_written(Json& json, std::span<const WrittenText> written, const Generat
   if (options.hypotheses < 2) return;
   json["hypotheses"] = Json::array();
   for (const WrittenText& each : written) json["hypotheses"].push_back(json_of(each));
-}
-
-void WritingFigures::add(std::span<const std::vector<Hypothesis>> written, double spent) {
-  inputs += written.size();
-  for (const std::vector<Hypothesis>& each : written) tokens += each.empty() ? 0 : each.front().tokens.size();
-  seconds += spent;
 }
 
 void WritingFigures::print(const OpenedDevice& device) const {

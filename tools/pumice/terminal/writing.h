@@ -1,50 +1,23 @@
 #pragma once
 
-#include "generate/encoder_decoder.h"
-#include "loading/alignment.h"
 #include "options/beam_options.h"
 #include "options/options.h"
 #include "output/json_output.h"
-#include "text/tokenizer.h"
+#include "task/writing.h"
 
 // Shared by the subcommands that generate a text for each input with an encoder-decoder: translate, caption.
 namespace pumice::command {
 
-struct WritingOptions {
-  uint32_t count = 0;      // maximum tokens of each text; 0: from the model's settings
-  uint32_t sequences = 16; // texts that are generated at the same time; each beam counts as one
-  uint32_t batch_tokens = 0;
+struct WriterOptions {
+  WritingOptions writing;
   bool json = false;
-  BeamOptions beams;
   SamplingOptions sampling;
   LoadOptions load;
   DeviceOptions device;
+
+  WritingOptions resolved() const; // with what --temp and --json ask for
 };
-void add_writing_options(CLI::App& app, WritingOptions& options);
-
-// The model's settings, overridden by the options that were given.
-Result<GenerationOptions> writing_options(const WritingOptions& options, GenerationConfig config);
-
-// Number of inputs that are processed at the same time.
-uint32_t inputs_at_a_time(const WritingOptions& options, const GenerationConfig& config);
-// `input_tokens` is the maximum number of tokens of one input.
-Result<std::unique_ptr<EncoderDecoder>> create_writer(std::shared_ptr<const Model> model,
-                                                      const WritingOptions& options,
-                                                      const GenerationConfig& config, uint32_t input_tokens);
-
-// The text without special tokens and without the token that ended it.
-std::string text_of(const Hypothesis& written, const GenerationConfig& config, const Tokenizer& tokenizer);
-// A generated text, or several that were joined.
-struct WrittenText {
-  std::string text;
-  std::vector<uint32_t> tokens;
-  float score = 0;
-  std::optional<std::vector<WordLink>> links = {}; // to words of the source, if they were asked for
-};
-WrittenText written_text(const Hypothesis& written, const GenerationConfig& config,
-                         const Tokenizer& tokenizer);
-std::vector<WrittenText> written_texts(std::span<const Hypothesis> written, const GenerationConfig& config,
-                                       const Tokenizer& tokenizer);
+void add_writing_options(CLI::App& app, WriterOptions& options);
 
 // One line for each text. If several texts were asked for, each line begins with `owner`, which says whose
 // text it is, if it is not empty, and the score. Links of words follow " ||| ", as other translators have it.
@@ -59,7 +32,6 @@ struct WritingFigures {
   uint64_t inputs = 0, tokens = 0;
   double seconds = 0; // time of generating
 
-  void add(std::span<const std::vector<Hypothesis>> written, double seconds);
   void print(const OpenedDevice& device) const;
 };
 

@@ -1,10 +1,10 @@
-#include "loading/translation_languages.h"
+#include "task/translation/languages.h"
 
 #include <charconv>
 
 #include <fmt/format.h>
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -29,29 +29,15 @@ Result<uint32_t> find(const char* option, const std::string& name, const Languag
 
 } // namespace
 
-void add_language_options(CLI::App& app, LanguageOptions& options) {
-  app.add_option("--from", options.from,
-                 "The texts' language: its name in English or its code, such as de or deu_Latn (default: the "
-                 "model's)")
-      ->type_name("LANGUAGE")
-      ->group("Text");
-  app.add_option("--to,--target-language,--forced-first", options.to,
-                 "The language to translate into, named in the same way. Any other token, or its id, is the "
-                 "first of the "
-                 "translation")
-      ->type_name("LANGUAGE")
-      ->group("Text");
-}
-
-Result<TranslationLanguages> TranslationLanguages::choose(const LanguageOptions& options,
-                                                          const Tokenizer& tokenizer, uint32_t vocabulary,
-                                                          GenerationConfig& config) {
+Result<TranslationLanguages>
+TranslationLanguages::choose(const std::string& source, const std::string& target, const Tokenizer& tokenizer,
+                             uint32_t vocabulary, GenerationConfig& config, const OptionNames& names) {
   TranslationLanguages chosen(tokenizer);
   const LanguageTokens& known = chosen.tokens_;
   // mBART's decoder begins with its language, others with a token that is followed by it.
   const bool prompt_is_language = !config.prompt.empty() && known.is_language(config.prompt.back());
-  if (!options.to.empty()) {
-    PUMICE_TRY(const uint32_t to, find("--to", options.to, known, tokenizer, vocabulary));
+  if (!target.empty()) {
+    PUMICE_TRY(const uint32_t to, find(names.target_language, target, known, tokenizer, vocabulary));
     if (known.in_source() && known.is_language(to)) {
       chosen.mark_ = to;
     } else if (prompt_is_language && known.is_language(to)) {
@@ -62,17 +48,17 @@ Result<TranslationLanguages> TranslationLanguages::choose(const LanguageOptions&
   } else if (!known.languages().empty() && !known.in_source() && !prompt_is_language &&
              !config.forced_first) {
     return Error{Code::invalid_argument,
-                 fmt::format("the model translates into {} languages: name one with --to, such as {}",
-                             known.languages().size(), known.languages().front().code)};
+                 fmt::format("the model translates into {} languages: name one with {}, such as {}",
+                             known.languages().size(), names.target_language,
+                             known.languages().front().code)};
   }
-  if (options.from.empty()) return chosen;
+  if (source.empty()) return chosen;
   if (known.languages().empty() || known.in_source()) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("--from {}: the model does not tell languages of its texts apart: leave --from out",
-                    options.from)};
+    return Error{Code::invalid_argument,
+                 fmt::format("{0} {1}: the model does not tell languages of its texts apart: leave {0} out",
+                             names.source_language, source)};
   }
-  PUMICE_TRY(chosen.mark_, find("--from", options.from, known, tokenizer, vocabulary));
+  PUMICE_TRY(chosen.mark_, find(names.source_language, source, known, tokenizer, vocabulary));
   return chosen;
 }
 
@@ -80,4 +66,4 @@ void TranslationLanguages::mark(std::vector<uint32_t>& tokens, size_t room) cons
   if (mark_) tokens_.set_source(tokens, *mark_, room);
 }
 
-} // namespace pumice::command
+} // namespace pumice

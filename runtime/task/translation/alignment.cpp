@@ -1,13 +1,11 @@
-#include "loading/alignment.h"
+#include "task/translation/alignment.h"
 
 #include <algorithm>
 #include <map>
 
-#include <fmt/format.h>
-
 #include "text/unicode/unicode.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -82,6 +80,11 @@ std::vector<WordLink> link_words(std::span<const float> attention,
   return links;
 }
 
+uint32_t alignment_layer(const ModelShape& shape) {
+  const auto layers = static_cast<uint32_t>(shape.layers.size());
+  return layers > 1 ? layers - 2 : 0;
+}
+
 Aligner::Aligner(const std::shared_ptr<const Model>& model, std::shared_ptr<const Tokenizer> tokenizer,
                  uint32_t layer, std::optional<uint32_t> head, std::vector<uint32_t> prompt, uint32_t prefix)
     : reader_(model, layer), tokenizer_(std::move(tokenizer)), head_(head), prompt_(std::move(prompt)),
@@ -96,11 +99,4 @@ Result<std::vector<WordLink>> Aligner::align(const EncoderInput& input, std::spa
   return link_words(weights.of(head_), source, words_of_tokens(*tokenizer_, output));
 }
 
-std::string to_text(std::span<const WordLink> links) {
-  std::string text;
-  for (const auto& [source, translation] : links)
-    text += fmt::format("{}{}-{}", text.empty() ? "" : " ", source, translation);
-  return text;
-}
-
-} // namespace pumice::command
+} // namespace pumice

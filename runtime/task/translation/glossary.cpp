@@ -1,4 +1,4 @@
-#include "loading/glossary.h"
+#include "task/translation/glossary.h"
 
 #include <algorithm>
 #include <functional>
@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/lines.h"
-#include "input/input_stream.h"
 #include "text/unicode/unicode.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -35,28 +34,28 @@ bool are_words(std::string_view text, size_t at, size_t length) {
 
 } // namespace
 
-Result<Glossary> Glossary::read(const std::string& path, const Tokenizer& tokenizer, uint32_t vocabulary) {
-  PUMICE_TRY(const std::string text, read_text(path));
+Result<Glossary> Glossary::read(const GlossaryText& text, const Tokenizer& tokenizer, uint32_t vocabulary) {
   Glossary glossary;
   size_t number = 0;
-  for (const std::string_view line : split_lines(text)) {
+  for (const std::string_view line : split_lines(text.text)) {
     ++number;
-    if (!without_spaces(line).empty()) PUMICE_CHECK(glossary.add(line, number, path, tokenizer, vocabulary));
+    if (!without_spaces(line).empty())
+      PUMICE_CHECK(glossary.add(line, number, text.name, tokenizer, vocabulary));
   }
   if (glossary.entries_.empty()) {
     return Error{
         Code::invalid_file,
-        fmt::format("{}: expected a term, a tab and its translation on each line; found none", path)};
+        fmt::format("{}: expected a term, a tab and its translation on each line; found none", text.name)};
   }
   std::ranges::stable_sort(glossary.entries_, std::greater(),
                            [](const Entry& entry) { return entry.source.size(); });
   return glossary;
 }
 
-Status Glossary::add(std::string_view line, size_t number, const std::string& path,
+Status Glossary::add(std::string_view line, size_t number, const std::string& name,
                      const Tokenizer& tokenizer, uint32_t vocabulary) {
   const auto wrong = [&](const std::string& what) {
-    return Error{Code::invalid_file, fmt::format("{}: line {}: {}", path, number, what)};
+    return Error{Code::invalid_file, fmt::format("{}: line {}: {}", name, number, what)};
   };
   const auto tabs = static_cast<size_t>(std::ranges::count(line, '\t'));
   if (tabs != 1) {
@@ -102,13 +101,4 @@ std::vector<Term> Glossary::terms_in(std::string_view text) const {
   return terms;
 }
 
-void add_glossary_option(CLI::App& app, std::string& path) {
-  app.add_option("--glossary", path,
-                 "Fixed terms: a term, a tab and its translation per line. Where a text has the "
-                 "term as a word, its translation contains the other, which the search of at least 2 beams "
-                 "finds a place for. Without --beams, there are 8")
-      ->type_name("FILE")
-      ->group("Text");
-}
-
-} // namespace pumice::command
+} // namespace pumice

@@ -4,26 +4,27 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "base/result.h"
 #include "generate/terms.h"
 #include "text/tokenizer.h"
 
-namespace pumice::command {
+namespace pumice {
+
+// A term, a tab and its translation on each line. Blank lines are left out.
+struct GlossaryText {
+  std::string text;
+  std::string name; // in errors
+};
 
 // Fixed terms of translations: which words a text has to contain if its source has certain others.
 class Glossary {
 public:
-  // From a file with a term, a tab and its translation on each line. Blank lines are left out. An error names
-  // the line and the field. Translations that `tokenizer` cannot write are an error, too.
-  static Result<Glossary> read(const std::string& path, const Tokenizer& tokenizer, uint32_t vocabulary);
+  // An error names the line and the field. Translations that `tokenizer` cannot write are an error, too.
+  static Result<Glossary> read(const GlossaryText& text, const Tokenizer& tokenizer, uint32_t vocabulary);
 
   // The translations of the terms that a text contains as whole words, in the case of the file: each once,
   // the longest at each place.
   std::vector<Term> terms_in(std::string_view text) const;
-
-  size_t size() const { return entries_.size(); }
 
 private:
   struct Entry {
@@ -32,12 +33,10 @@ private:
     size_t line = 0;
   };
 
-  Status add(std::string_view line, size_t number, const std::string& path, const Tokenizer& tokenizer,
+  Status add(std::string_view line, size_t number, const std::string& name, const Tokenizer& tokenizer,
              uint32_t vocabulary);
 
   std::vector<Entry> entries_; // the longest source first
 };
 
-void add_glossary_option(CLI::App& app, std::string& path);
-
-} // namespace pumice::command
+} // namespace pumice

@@ -7,7 +7,7 @@
 #include "generate/forced_pass.h"
 #include "model/model.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // The decoder's attention to the encoder's input, in one layer. Row i is the attention with which the decoder
 // chose token i of a text.
@@ -39,4 +39,4 @@ private:
   size_t input_tokens_ = 0, tokens_ = 0; // that it has room for
 };
 
-} // namespace pumice::command
+} // namespace pumice

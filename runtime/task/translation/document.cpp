@@ -1,12 +1,43 @@
-#include "input/document.h"
+#include "task/translation/document.h"
 
-#include <algorithm>
-#include <string_view>
-
-#include "input/paragraphs.h"
 #include "text/unicode/sentences.h"
+#include "text/unicode/unicode.h"
+#include <algorithm>
 
-namespace pumice::command {
+namespace pumice {
+
+namespace {
+
+constexpr std::string_view white_space = " \t\r\n";
+
+// Whether what follows a text is set apart by a space: not in languages that are written without.
+bool needs_space(std::string_view text) {
+  if (text.empty()) return false;
+  const char32_t last = text::last_code_point(text).value;
+  const bool wide = (last >= 0x3000 && last <= 0x30FF) || (last >= 0xFF00 && last <= 0xFFEF);
+  return !wide && !text::is_chinese(last);
+}
+
+} // namespace
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(white_space) == std::string_view::npos;
+}
+
+void append_line(std::string& paragraph, std::string_view line) {
+  paragraph.resize(paragraph.find_last_not_of(white_space) + 1);
+  line.remove_prefix(std::min(line.find_first_not_of(white_space), line.size()));
+  if (needs_space(paragraph)) paragraph += ' ';
+  paragraph += line;
+}
+
+bool Source::cut() const {
+  return std::ranges::any_of(sentences, &Sentence::cut);
+}
+
+bool Source::lacks_terms() const {
+  return std::ranges::any_of(sentences, &Sentence::lacks_terms);
+}
 
 bool Source::answered() const {
   return std::ranges::none_of(sentences, [](const Sentence& each) { return each.written.empty(); });
@@ -15,14 +46,14 @@ bool Source::answered() const {
 std::vector<Sentence> sentences_of(const std::string& text, bool split) {
   std::vector<Sentence> sentences;
   if (is_blank(text)) return sentences;
-  if (!split) return {{text, "", {}}};
+  if (!split) return {{text, ""}};
   for (const std::string_view each : split_sentences(text)) {
     const size_t end = each.find_last_not_of(white_space);
     if (end == std::string_view::npos) { // only spaces, at the beginning
       if (!sentences.empty()) sentences.back().after += each;
       continue;
     }
-    sentences.push_back({std::string(each.substr(0, end + 1)), std::string(each.substr(end + 1)), {}});
+    sentences.push_back({std::string(each.substr(0, end + 1)), std::string(each.substr(end + 1))});
   }
   return sentences;
 }
@@ -49,4 +80,4 @@ std::vector<WrittenText> joined(const Source& source, const GenerationConfig& co
   return texts;
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,10 +1,10 @@
-#include "output/attention_reader.h"
+#include "task/attention_reader.h"
 
 #include <algorithm>
 
 #include "base/align.h"
 
-namespace pumice::command {
+namespace pumice {
 
 std::vector<float> AttentionWeights::of(std::optional<uint32_t> head) const {
   const size_t size = queries * keys;
@@ -65,4 +65,4 @@ Result<AttentionWeights> AttentionReader::read(const EncoderInput& input, std::s
   return weights;
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -4,18 +4,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "output/attention_reader.h"
-#include "text/tokenizer.h"
+#include "task/attention_reader.h"
+#include "task/writing.h"
 
 // Which words of a text the words of its translation come from.
-namespace pumice::command {
-
-// A word of the source and one of the translation, counted from 0. White space separates words, and a Chinese
-// character is a word of its own.
-using WordLink = std::pair<uint32_t, uint32_t>;
+namespace pumice {
 
 // The number of words in a text.
 uint32_t count_words(std::string_view text);
@@ -29,6 +24,10 @@ std::vector<std::optional<uint32_t>> words_of_tokens(const Tokenizer& tokenizer,
 std::vector<WordLink> link_words(std::span<const float> attention,
                                  std::span<const std::optional<uint32_t>> source,
                                  std::span<const std::optional<uint32_t>> translation);
+
+// The layer of a model that words are linked by, if none was chosen. The attention of the last one but one is
+// the best for it (Garg et al. 2019, Jointly Learning to Align and Translate with Transformer Models).
+uint32_t alignment_layer(const ModelShape& shape);
 
 class Aligner {
 public:
@@ -48,7 +47,4 @@ private:
   uint32_t prefix_;
 };
 
-// "0-0 1-2", the form of Pharaoh and fast_align.
-std::string to_text(std::span<const WordLink> links);
-
-} // namespace pumice::command
+} // namespace pumice

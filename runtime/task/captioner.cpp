@@ -1,0 +1,108 @@
+#include "task/captioner.h"
+
+#include <fmt/format.h>
+
+#include "model/picture_preparation.h"
+#include "model/vocabulary.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr const char* question = "Describe this picture.";
+constexpr uint32_t usual_tokens = 256; // of a decoder whose settings have no maximum
+
+// What the model's chat template makes of a picture and a question; nothing if it has none.
+Result<std::optional<Chat>>
+chat_about_picture(const ModelFile& file, std::shared_ptr<const Tokenizer> tokenizer, const std::tm& now) {
+  PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(file));
+  if (templates.empty()) return std::optional<Chat>();
+  PUMICE_TRY(ChatTemplate chosen, templates.choose("", false));
+  std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
+  Chat chat(std::move(chosen), std::move(tokenizer), std::move(ends), now);
+  PUMICE_CHECK(chat.add(
+      {{"role", "user"}, {"content", {{{"type", "image"}}, {{"type", "text"}, {"text", question}}}}}));
+  return std::optional(std::move(chat));
+}
+
+// An encoder of pictures with a decoder.
+class PictureWriter final : public Captioner {
+public:
+  PictureWriter(std::shared_ptr<const Tokenizer> tokenizer, CaptionerSettings settings,
+                std::unique_ptr<ResumableGeneration> generation)
+      : Captioner(std::move(tokenizer), std::move(settings)), generation_(std::move(generation)) {}
+
+  size_t at_a_time() const override { return settings_.session.inputs; }
+  Status begin(std::vector<PromptPicture> pictures) override {
+    PUMICE_CHECK(generation_->stop());
+    std::vector<EncoderInput> inputs;
+    for (PromptPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));
+    return generation_->start(std::move(inputs), settings_.generation);
+  }
+  Status run() override { return generation_->run(); }
+  Result<SliceResult> slice(const SliceRequest& request) override { return generation_->slice(request); }
+  Status discard() override { return generation_->discard(); }
+  void cancel() override { generation_->cancel(); }
+
+private:
+  Result<std::span<const std::vector<Hypothesis>>> written() override { return generation_->texts(); }
+
+  std::unique_ptr<ResumableGeneration> generation_;
+};
+
+} // namespace
+
+Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const ModelShape& shape,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const CaptionerOptions& options, const OptionNames& names) {
+  CaptionerSettings settings;
+  settings.names = names;
+  PUMICE_TRY(GenerationConfig config, read_generation_config(file, shape.vocabulary));
+  PUMICE_TRY(settings.generation, generation_options(options.writing, std::move(config), names));
+  GenerationOptions& generation = settings.generation;
+  if (!shape.pictures) {
+    PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
+    settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);
+    return settings;
+  }
+  if (options.writing.beams.given()) {
+    return Error{Code::invalid_argument, fmt::format("{}: it reads the picture in its prompt: leave {} out",
+                                                     file.path(), names.beams)};
+  }
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+  PUMICE_TRY(settings.preparation, picture_preparation(file, *tower->shape().encoder));
+  settings.prompt = options.prompt.value_or(usual_caption_prompt);
+  if (!options.prompt && !shape.pictures->markup.place.empty()) {
+    PUMICE_TRY(settings.chat, chat_about_picture(file, std::move(tokenizer), options.now));
+  }
+  if (settings.chat)
+    generation.config.ends.assign(settings.chat->ends().begin(), settings.chat->ends().end());
+  if (generation.config.max_tokens == 0) generation.config.max_tokens = usual_tokens;
+  generation.sampling.stop_tokens = generation.config.ends;
+  return settings;
+}
+
+Result<std::unique_ptr<Captioner>> Captioner::create(std::shared_ptr<const Model> model,
+                                                     std::shared_ptr<const Model> tower,
+                                                     std::shared_ptr<const Tokenizer> tokenizer,
+                                                     CaptionerSettings settings, bool prepared) {
+  if (tower) {
+    return create_prompted_captioner(std::move(model), std::move(tower), std::move(tokenizer),
+                                     std::move(settings), prepared);
+  }
+  PUMICE_TRY(std::unique_ptr<ResumableGeneration> generation,
+             ResumableGeneration::create(std::move(model), settings.session,
+                                         prepared ? &settings.generation : nullptr));
+  return std::unique_ptr<Captioner>(
+      std::make_unique<PictureWriter>(std::move(tokenizer), std::move(settings), std::move(generation)));
+}
+
+Result<std::vector<std::vector<WrittenText>>> Captioner::texts() {
+  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> all, written());
+  std::vector<std::vector<WrittenText>> texts;
+  for (const std::vector<Hypothesis>& each : all)
+    texts.push_back(written_texts(each, settings_.generation.config, *tokenizer_));
+  return texts;
+}
+
+} // namespace pumice

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "generate/prompt_picture.h"
+#include "generate/resumable_generation.h"
+#include "model/architecture.h"
+#include "task/writing.h"
+#include "text/chat/chat.h"
+
+namespace pumice {
+
+// Of a decoder that reads pictures in its prompt and has no chat template.
+inline constexpr const char* usual_caption_prompt = "USER: <image>\nDescribe this picture. ASSISTANT:";
+
+struct CaptionerOptions {
+  WritingOptions writing;
+  // Of a decoder that reads pictures in its prompt, what it continues; "<image>" is the picture. None: what
+  // the model's chat template makes of a picture and a question, or without one the usual prompt.
+  std::optional<std::string> prompt;
+  std::tm now = {}; // for templates that write the date
+};
+
+// What a captioner does, by its options and the model's files. Known before the model is loaded.
+struct CaptionerSettings {
+  GenerationOptions generation;
+  EncoderDecoderOptions session; // of an encoder with a decoder
+  ImagePreparation preparation;
+  std::string prompt;       // of a decoder alone, unless there is a chat
+  std::optional<Chat> chat; // whose template makes the prompt
+  OptionNames names;
+};
+
+// `shape`: of a model with an encoder of pictures and a decoder, or of a decoder that reads pictures in its
+// prompt, which has no beams: invalid_argument.
+Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const ModelShape& shape,
+                                                  std::shared_ptr<const Tokenizer> tokenizer,
+                                                  const CaptionerOptions& options,
+                                                  const OptionNames& names = {});
+
+// Writes about pictures, in slices of time or all at once, with the same result. Used by one thread at a
+// time, except cancel().
+class Captioner : public Work {
+public:
+  // `tower`: of a decoder that reads pictures in its prompt, the encoder of these; otherwise null.
+  // `prepared`: kernels are compiled before the work begins, and not when they first run.
+  static Result<std::unique_ptr<Captioner>> create(std::shared_ptr<const Model> model,
+                                                   std::shared_ptr<const Model> tower,
+                                                   std::shared_ptr<const Tokenizer> tokenizer,
+                                                   CaptionerSettings settings, bool prepared);
+
+  const CaptionerSettings& settings() const { return settings_; }
+  // Pictures that run at a time.
+  virtual size_t at_a_time() const = 0;
+
+  // Takes pictures, see prepare_for_prompt(), and computes nothing yet. Ends what is under way.
+  virtual Status begin(std::vector<PromptPicture> pictures) = 0;
+  // To the end; or in slices.
+  virtual Status run() = 0;
+
+  // The texts of each picture, best first. `not_ready` if they are not complete.
+  Result<std::vector<std::vector<WrittenText>>> texts();
+
+protected:
+  Captioner(std::shared_ptr<const Tokenizer> tokenizer, CaptionerSettings settings)
+      : tokenizer_(std::move(tokenizer)), settings_(std::move(settings)) {}
+  virtual Result<std::span<const std::vector<Hypothesis>>> written() = 0;
+
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const CaptionerSettings settings_;
+};
+
+// Of a decoder that reads pictures in its prompt.
+Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
+                                                             std::shared_ptr<const Model> tower,
+                                                             std::shared_ptr<const Tokenizer> tokenizer,
+                                                             CaptionerSettings settings, bool prepared);
+
+} // namespace pumice

@@ -1,0 +1,236 @@
+#include <algorithm>
+#include <atomic>
+
+#include "generate/picture_prompt.h"
+#include "generate/session.h"
+#include "step/picture_rows.h"
+#include "step/work/resumable_encoder.h"
+#include "task/captioner.h"
+
+namespace pumice {
+
+namespace {
+
+// A decoder whose prompt has rows of pictures, which the model's tower makes.
+class PromptedCaptioner final : public Captioner {
+public:
+  PromptedCaptioner(std::shared_ptr<const Model> model, std::shared_ptr<const Model> tower,
+                    std::shared_ptr<const Tokenizer> tokenizer, CaptionerSettings settings, bool prepared)
+      : Captioner(std::move(tokenizer), std::move(settings)), model_(std::move(model)),
+        tower_(std::move(tower)), shape_(*model_->shape().pictures), prepared_(prepared) {}
+
+  Status make() { return shape_.of_any_size() ? Status() : make_encoder(0); }
+
+  size_t at_a_time() const override { return 1; }
+  Status begin(std::vector<PromptPicture> pictures) override;
+  Status run() override;
+  Result<SliceResult> slice(const SliceRequest& request) override { return ended(next_slice(request)); }
+  Status discard() override;
+  void cancel() override { cancelled_ = true; }
+
+private:
+  // What is done with a picture: the tower sees each of its inputs, then the decoder writes.
+  enum class State { none, sees, writes, done };
+  struct Shown {
+    PromptPicture picture;
+    std::vector<uint32_t> words;          // around it
+    std::vector<std::vector<float>> rows; // of those inputs that were seen
+  };
+
+  Result<std::vector<uint32_t>> words_around(const PictureGrid& grid) const;
+  Status make_encoder(uint32_t positions);
+  Status make_session();
+  Status next();
+  Shown& current() { return shown_[written_.size()]; }
+  EncoderInput& seen() { return current().picture.inputs[current().rows.size()]; }
+  Status take_rows();
+  Status take_tokens();
+  template <class T>
+  T ended(T result);
+  Result<SliceResult> next_slice(const SliceRequest& request);
+  Result<std::span<const std::vector<Hypothesis>>> written() override;
+
+  const std::shared_ptr<const Model> model_, tower_;
+  const PictureTokens shape_;
+  const bool prepared_; // kernels are compiled before they run
+  std::unique_ptr<ResumableEncoder> encoder_;
+  std::unique_ptr<Session> session_;
+  std::atomic<bool> cancelled_ = false;
+  State state_ = State::none;
+  std::vector<Shown> shown_; // by begin()
+  std::vector<std::vector<Hypothesis>> written_;
+  float sum_ = 0; // of the current text's log-probabilities
+};
+
+std::vector<PatchGrid> grids_of(const PromptPicture& picture) {
+  std::vector<PatchGrid> all;
+  for (const EncoderInput& input : picture.inputs) all.push_back(input.grid);
+  return all;
+}
+
+Result<std::vector<uint32_t>> PromptedCaptioner::words_around(const PictureGrid& grid) const {
+  PicturePlaces places = picture_places(shape_.markup, std::span(&grid, 1));
+  if (settings_.chat) {
+    PUMICE_TRY(ChatPrompt prompt, settings_.chat->prompt(places));
+    return std::move(prompt.ids);
+  }
+  if (!places.place.empty() && settings_.prompt.find(places.place) == std::string::npos)
+    places.place = "<image>"; // whatever the model's own mark is
+  PUMICE_TRY(const std::string text, show_pictures(settings_.prompt, places, settings_.names.prompt));
+  return tokenizer_->encode(text, true);
+}
+
+// For pictures of any size: an encoder for one of so many patches.
+Status PromptedCaptioner::make_encoder(uint32_t positions) {
+  if (encoder_ && positions <= encoder_->encoder().longest()) return {};
+  EncoderOptions options;
+  options.readable = {PictureTokens::features};
+  options.tokens = std::min(positions, tower_->shape().encoder->context);
+  encoder_.reset(); // its memory is free for the next one
+  PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), prepared_));
+  return {};
+}
+
+// One with a context that fits the longest prompt and its answer.
+Status PromptedCaptioner::make_session() {
+  size_t longest = 0;
+  for (const Shown& each : shown_) {
+    PUMICE_TRY(const size_t length,
+               length_with_pictures(shape_, each.words, grids_of(each.picture), settings_.names.prompt));
+    longest = std::max(longest, length);
+  }
+  const auto needed = static_cast<uint32_t>(std::min<uint64_t>(
+      model_->shape().context, longest + uint64_t{settings_.generation.config.max_tokens} + 1));
+  if (session_ && session_->size().context >= needed) return {};
+  session_.reset(); // its memory is free for the next one
+  SessionOptions options;
+  options.size.context = needed;
+  if (prepared_) options.preparation = Preparation::compiled;
+  PUMICE_TRY(session_, Session::create(model_, options));
+  return {};
+}
+
+Status PromptedCaptioner::begin(std::vector<PromptPicture> pictures) {
+  state_ = State::none;
+  if (encoder_) PUMICE_CHECK(encoder_->stop());
+  if (session_) PUMICE_CHECK(session_->end());
+  cancelled_ = false;
+  shown_.clear();
+  written_.clear();
+  for (PromptPicture& each : pictures) {
+    PUMICE_TRY(std::vector<uint32_t> words, words_around(each.grid));
+    shown_.push_back({std::move(each), std::move(words), {}});
+  }
+  PUMICE_CHECK(make_session());
+  return next();
+}
+
+// Begins what comes next of the current picture, or of the one after it.
+Status PromptedCaptioner::next() {
+  state_ = State::none;
+  if (written_.size() == shown_.size()) {
+    state_ = State::done;
+    return {};
+  }
+  Shown& shown = current();
+  if (shown.rows.size() < shown.picture.inputs.size()) {
+    const EncoderInput& input = seen();
+    if (shape_.of_any_size())
+      PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX))));
+    PUMICE_CHECK(encoder_->begin(std::span(&input, 1)));
+    state_ = State::sees;
+    return {};
+  }
+  PUMICE_TRY(PicturePrompt prompt,
+             with_pictures(shape_, shown.words, shown.rows, settings_.names.prompt, grids_of(shown.picture)));
+  PUMICE_CHECK(session_->begin({std::move(prompt.tokens), true, settings_.generation.config.max_tokens,
+                                settings_.generation.sampling, std::move(prompt.given)}));
+  written_.emplace_back(1);
+  sum_ = 0;
+  state_ = State::writes;
+  return {};
+}
+
+Status PromptedCaptioner::take_rows() {
+  PUMICE_TRY(std::vector<float> rows, encoder_->read());
+  EncoderInput& input = seen();
+  input.values = {};
+  current().rows.push_back(
+      rows_of_picture(shape_, *tower_->shape().encoder, input.grid, std::move(rows), encoder_->columns()));
+  return next();
+}
+
+// And goes on to the next picture at the end of the text.
+Status PromptedCaptioner::take_tokens() {
+  Hypothesis& text = written_.back().front();
+  while (const std::optional<BatchToken> token = session_->take()) {
+    text.tokens.push_back(token->token);
+    sum_ += token->log_probabilities.log_probability;
+  }
+  if (session_->active()) return {};
+  text.score = score_of(sum_, text.tokens.size(), settings_.generation.config);
+  return next();
+}
+
+// An error ends what is under way.
+template <class T>
+T PromptedCaptioner::ended(T result) {
+  if (!result.ok()) state_ = State::none;
+  return result;
+}
+
+Status PromptedCaptioner::run() {
+  while (state_ == State::sees || state_ == State::writes) {
+    if (cancelled_) return ended(Status(Error{Code::cancelled, "writing was cancelled"}));
+    if (state_ == State::sees) {
+      PUMICE_CHECK(ended(encoder_->run(std::span(&seen(), 1))));
+      PUMICE_CHECK(ended(take_rows()));
+    } else {
+      PUMICE_CHECK(ended(session_->step()));
+      PUMICE_CHECK(ended(take_tokens()));
+    }
+  }
+  return {};
+}
+
+Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
+  if (cancelled_ && (state_ == State::sees || state_ == State::writes)) {
+    if (encoder_) PUMICE_CHECK(encoder_->stop());
+    PUMICE_CHECK(session_->end());
+    return Error{Code::cancelled, "writing was cancelled"};
+  }
+  SliceResult result;
+  if (state_ == State::sees) {
+    PUMICE_TRY(result, encoder_->slice(request));
+    if (!result.active) PUMICE_CHECK(take_rows());
+  } else if (state_ == State::writes) {
+    PUMICE_TRY(result, session_->slice(request));
+    PUMICE_CHECK(take_tokens());
+  }
+  result.active = state_ == State::sees || state_ == State::writes;
+  return result;
+}
+
+Status PromptedCaptioner::discard() {
+  if (encoder_) PUMICE_CHECK(ended(encoder_->discard()));
+  return session_ ? ended(session_->discard()) : Status();
+}
+
+Result<std::span<const std::vector<Hypothesis>>> PromptedCaptioner::written() {
+  if (state_ == State::done) return std::span<const std::vector<Hypothesis>>(written_);
+  return Error{Code::not_ready, "no picture has been run to its end: there is no text to read"};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
+                                                             std::shared_ptr<const Model> tower,
+                                                             std::shared_ptr<const Tokenizer> tokenizer,
+                                                             CaptionerSettings settings, bool prepared) {
+  auto captioner = std::make_unique<PromptedCaptioner>(std::move(model), std::move(tower),
+                                                       std::move(tokenizer), std::move(settings), prepared);
+  PUMICE_CHECK(captioner->make());
+  return std::unique_ptr<Captioner>(std::move(captioner));
+}
+
+} // namespace pumice
