@@ -85,7 +85,7 @@ void check(pumice_model* model, const TemporaryFolder& folder, Asked asked,
   require_ok(pumice_captioner_caption(made, inputs.data(), inputs.size(), &error), error);
   agree();
   require_ok(pumice_captioner_begin(made, inputs.data(), inputs.size(), &error), error);
-  CHECK(advance_to_the_end(made, 2000) > 2);
+  CHECK(advance_to_the_end(made, 300) > 2);
   agree();
 }
 
