@@ -92,9 +92,8 @@ Result<EncoderInput> read_input(const pumice_input& given, const InputReader& re
     PUMICE_TRY(input.values, read_pixels(given, reader.model, name));
   } else if (given.text) {
     PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
-    using Special = Tokenizer::SpecialTokens;
-    const Tokenizer::Part parts[] = {{reader.before, Special::recognised}, {given.text, Special::as_text}};
-    Tokenizer::Encoding text = reader.tokenizer->encode_limited(parts, reader.longest);
+    const Tokenizer::Part part{given.text, Tokenizer::SpecialTokens::as_text};
+    Tokenizer::Encoding text = reader.tokenizer->encode_limited(std::span(&part, 1), reader.longest);
     input.tokens = std::move(text.ids);
     if (shape.token_types > 1) input.token_types = std::move(text.types);
   } else if (given.tokens) {

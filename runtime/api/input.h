@@ -16,7 +16,6 @@ struct InputReader {
   const Tokenizer* tokenizer = nullptr;
   uint32_t longest = 0;      // most tokens of an input; a longer text is cut
   bool given_values = false; // the values come from a buffer of the application's
-  std::string before = {};   // comes before each text; what it spells may be special tokens
 };
 
 // Reads an input and checks it. `name` names it in messages.

@@ -25,7 +25,7 @@ struct pumice_encoder : pumice_work {
   bool given_values = false; // by a buffer of the caller's
 
   InputReader reader() const {
-    return {*model, tokenizer.get(), encoding->encoder().longest(), given_values, {}};
+    return {*model, tokenizer.get(), encoding->encoder().longest(), given_values};
   }
 };
 

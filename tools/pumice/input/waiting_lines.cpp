@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "input/answered_lines.h"
-#include "task/translation/document.h"
 #include "options/option_text.h"
 #include "options/prompt.h"
 #include "process/replicas.h"
+#include "task/translation/document.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
