@@ -161,9 +161,11 @@ TEST_CASE("a captioner says what it needs") {
   const std::string text = write(captioner.get(), picture);
   pumice_slice slice = {sizeof slice};
   begin(captioner.get(), picture);
-  require_ok(pumice_captioner_advance(captioner.get(), 100, nullptr, &slice, &error), error);
-  pumice_captioner_cancel(captioner.get());
-  CHECK(pumice_captioner_advance(captioner.get(), 100, nullptr, &slice, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_work_advance(pumice_captioner_work(captioner.get()), 100, nullptr, &slice, &error),
+             error);
+  pumice_work_cancel(pumice_captioner_work(captioner.get()));
+  CHECK(pumice_work_advance(pumice_captioner_work(captioner.get()), 100, nullptr, &slice, &error) ==
+        PUMICE_CANCELLED);
   CHECK(pumice_captioner_result(captioner.get(), 0, &texts, &count, &error) == PUMICE_NOT_READY);
   CHECK(write(captioner.get(), picture) == text);
 }

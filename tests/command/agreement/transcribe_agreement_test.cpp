@@ -79,9 +79,9 @@ void check(pumice_device* device, const std::string& path, Asked asked) {
   json whole = json::array(), sliced = json::array();
   require_ok(pumice_transcriber_transcribe(made, same.data(), same.size(), 0, hear, &whole, &error), error);
   agree(whole);
-  require_ok(pumice_transcribe_begin(made, same.data(), same.size(), 0, hear, &sliced, &error), error);
+  require_ok(pumice_transcriber_begin(made, same.data(), same.size(), 0, hear, &sliced, &error), error);
   CHECK(run_slices([&](pumice_slice* slice, pumice_error* why) {
-          return pumice_transcribe_advance(made, 2000, nullptr, slice, why);
+          return pumice_work_advance(pumice_transcriber_work(made), 2000, nullptr, slice, why);
         }) > 2);
   agree(sliced);
 }
