@@ -12,6 +12,7 @@
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 #include "support/vulkan/gpu.h"
 #include "support/vulkan/row_bits.h"
@@ -61,10 +62,10 @@ Expected read_expected(const std::filesystem::path& path) {
 }
 
 // The first layer's weights, put in the reference's order.
-void check_attention(const std::shared_ptr<const Model>& model, const Expected& expected) {
+void check_attention(const std::shared_ptr<const Model>& model, const Expected& expected, size_t turn) {
   const size_t tokens = expected.input_ids.size(), heads = expected.attention.size() / (tokens * tokens);
   REQUIRE(heads > 0);
-  for (uint32_t chunk : {128u, 7u}) {
+  for (uint32_t chunk : turn_of(std::array{128u, 7u}, turn)) {
     ForwardOptions options;
     options.chunk = chunk;
     options.readable = {"attentions.0"};
@@ -80,7 +81,11 @@ void check_attention(const std::shared_ptr<const Model>& model, const Expected& 
   }
 }
 
-void check(const std::filesystem::path& path, const Expected& expected) {
+constexpr std::pair<uint32_t, uint32_t> divisions[] = {{1, 0}, {7, 0}, {128, 3}, {1, 2}, {7, 1}};
+constexpr std::pair<CacheType, double> rounded_caches[] = {{CacheType::f16, 5e-3}, {CacheType::q8_0, 5e-2}};
+constexpr uint32_t chunks[] = {128, 7, 1};
+
+void check(const std::filesystem::path& path, const Expected& expected, size_t turn) {
   CAPTURE(path.string());
   const auto model = load_model(path);
   ForwardOptions options;
@@ -91,21 +96,21 @@ void check(const std::filesystem::path& path, const Expected& expected) {
     CAPTURE(tensor.first);
     CHECK(relative_rms(whole.at(tensor.first), tensor.second) <= 1e-4);
   }
-  for (const auto& division : {std::pair(1u, 0u), {7u, 0u}, {128u, 3u}, {1u, 2u}, {7u, 1u}}) {
+  for (const auto& division : turn_of(divisions, turn)) {
     std::tie(options.chunk, options.beside) = division;
     CAPTURE(options.chunk);
     CAPTURE(options.beside);
     CHECK(same_in_any_step(forward(model, expected.input_ids, options), whole));
   }
-  if (!expected.attention.empty()) check_attention(model, expected);
+  if (!expected.attention.empty()) check_attention(model, expected, turn);
   options = {};
-  for (const auto& rounded : {std::pair(CacheType::f16, 5e-3), {CacheType::q8_0, 5e-2}}) {
+  for (const auto& rounded : turn_of(rounded_caches, turn)) {
     options.cache = rounded.first;
     CAPTURE(to_string(options.cache));
     CHECK(relative_rms(forward(model, expected.input_ids, options).at("logits"),
                        expected.tensors.at("logits")) <= rounded.second);
   }
-  for (uint32_t chunk : {128u, 7u, 1u}) {
+  for (uint32_t chunk : turn_of(chunks, turn)) {
     CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), chunk) ==
           expected.generated_ids);
   }
@@ -113,17 +118,24 @@ void check(const std::filesystem::path& path, const Expected& expected) {
 
 } // namespace
 
+// Each architecture: its tensors and its text. What the prompt is cut into, who shares its steps, and the
+// types of the cache take turns; a long run has each with each architecture.
 FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
+  size_t turn = 0;
   for (const std::string name : folders) {
     const auto folder = fixtures().model(name);
     const Expected expected = read_expected(folder / "expected.safetensors");
-    check(folder, expected);
-    if (std::filesystem::exists(folder / "model.gguf")) check(folder / "model.gguf", expected);
+    check(folder, expected, turn);
+    if (std::filesystem::exists(folder / "model.gguf")) check(folder / "model.gguf", expected, turn);
+    ++turn;
   }
 }
 
+// Each architecture's tensors and settings: their names in a GGUF file. Texts in turn, in a long run of all.
 FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
+  size_t turn = 0;
   for (const std::string name : folders) {
+    const bool continues = every_case() || ++turn % 4 == 0;
     CAPTURE(name);
     const TemporaryFolder temporary;
     const auto folder = fixtures().model(name);
@@ -140,6 +152,7 @@ FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the sam
     const Expected expected = read_expected(folder / "expected.safetensors");
     const auto model = load_model(out);
     CHECK(relative_rms(forward(model, expected.input_ids, 128), expected.tensors.at("logits")) <= 1e-4);
+    if (!continues) continue;
     CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), 128) ==
           expected.generated_ids);
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/files/random_model.h"
+#include "support/in_turn.h"
 #include "support/llama_reference.h"
 #include "support/model.h"
 #include "support/vulkan/gpu.h"
@@ -33,7 +34,9 @@ nlohmann::json config(const Sizes& sizes) {
 
 } // namespace
 
+// Each model whole and in steps of some length; a long run has each with each.
 TEST_CASE("sizes that are multiples of nothing") {
+  size_t turn = 0;
   // clang-format off
   //                          vocabulary hidden layers heads kv_heads head_dim feed_forward
   for (const Sizes& sizes : {Sizes{203,      60,    2,    6,      3,      10,      101},
@@ -52,7 +55,8 @@ TEST_CASE("sizes that are multiples of nothing") {
     ForwardOptions options;
     const auto whole = forward(model, ids, options);
     CHECK(relative_rms(whole.at("logits"), std::vector<float>(reference.begin(), reference.end())) <= 1e-4);
-    for (const auto& [chunk, beside] : {std::pair(1u, 0u), {7u, 2u}, {33u, 1u}}) {
+    for (const auto& [chunk, beside] :
+         turn_of(std::array{std::pair(1u, 0u), std::pair(7u, 2u), std::pair(33u, 1u)}, turn++)) {
       options.chunk = chunk;
       options.beside = beside;
       CHECK(same_in_any_step(forward(model, ids, options), whole));

@@ -8,6 +8,7 @@
 
 #include "support/command/messages.h"
 #include "support/files/paths.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 
 using namespace pumice;
@@ -122,25 +123,23 @@ TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
   CHECK(expected[3].finish_reason == FinishReason::context);
   CHECK(expected[3].tokens.size() == 10);
   CHECK(expected[4].tokens.size() == 1);
-  // Fewer slots than sequences too: the others wait.
-  for (uint32_t slots : {5u, 2u, 1u}) {
-    for (uint32_t chunk : {7u, 64u}) {
-      for (const auto& pace : {std::pair(0u, 1u), std::pair(3u, 2u), std::pair(2u, 5u)}) {
-        CAPTURE(slots);
-        CAPTURE(chunk);
-        CAPTURE(pace.first);
-        CAPTURE(pace.second);
-        auto batch = make_batch(options_for(slots, chunk, pace.first, pace.second));
-        std::vector<uint32_t> ids;
-        for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
-        CHECK(batch->sequences() == 5);
-        Texts texts;
-        finish(*batch, texts);
-        for (size_t i = 0; i < ids.size(); ++i) {
-          CAPTURE(i);
-          CHECK(texts[ids[i]] == expected[i]);
-        }
-      }
+  // Fewer slots than sequences too: the others wait. A long run has all slots, chunks and paces with each
+  // other.
+  const std::pair<uint32_t, uint32_t> paces[] = {{0, 1}, {3, 2}, {2, 5}};
+  for (const auto& [slots, chunk, pace] : in_turn(std::array{5u, 2u, 1u}, std::array{7u, 64u}, paces)) {
+    CAPTURE(slots);
+    CAPTURE(chunk);
+    CAPTURE(pace.first);
+    CAPTURE(pace.second);
+    auto batch = make_batch(options_for(slots, chunk, pace.first, pace.second));
+    std::vector<uint32_t> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+    CHECK(batch->sequences() == 5);
+    Texts texts;
+    finish(*batch, texts);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(texts[ids[i]] == expected[i]);
     }
   }
 }

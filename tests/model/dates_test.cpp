@@ -7,6 +7,7 @@
 #include "generate/encoder_decoder.h"
 #include "model/vocabulary.h"
 #include "support/files/paths.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 
 using namespace pumice;
@@ -56,6 +57,7 @@ TEST_CASE("the dates model gives the ids that were noted down when it was export
   }
 }
 
+// Every eighth of them; a long run reads all.
 TEST_CASE("the dates model reads at least 99 of 100 dates of days that it was not trained with") {
   const auto model = load_model(folder);
   const auto tokenizer = load_tokenizer(model->file());
@@ -70,6 +72,8 @@ TEST_CASE("the dates model reads at least 99 of 100 dates of days that it was no
     dates.push_back(line.substr(tab + 1));
   }
   REQUIRE(inputs.size() >= 1000);
+  inputs = some_of(inputs, 8);
+  dates = some_of(dates, 8);
   const auto texts = generate(model, inputs, 1);
   size_t right = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

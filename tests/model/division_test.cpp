@@ -10,6 +10,7 @@
 #include "support/command/answers.h"
 #include "support/files/fixtures.h"
 #include "support/files/sparse_model.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 #include "support/require.h"
 #include "support/vulkan/gpu.h"
@@ -197,10 +198,11 @@ std::vector<float> run(const Fixture& fixture, const std::shared_ptr<const Model
   return values;
 }
 
-// Runs a fixture whole and in parts, in the test device's profile and in that of a common GPU.
-void check_bits(const Fixture& fixture) {
+// Runs a fixture whole and in parts, in the test device's profile and in that of a common GPU, which take
+// turns in a short run.
+void check_bits(const Fixture& fixture, size_t turn) {
   CAPTURE(fixture.model.string());
-  for (const DeviceProfile& profile : {TestGpu::get().profile, forced_profile("")}) {
+  for (const DeviceProfile& profile : turn_of(std::array{TestGpu::get().profile, forced_profile("")}, turn)) {
     CAPTURE(profile.cpu8);
     const auto model = require(Model::load(fixture.model, with_speed(profile, data_center)));
     size_t few = 0, many = 0;
@@ -214,21 +216,15 @@ void check_bits(const Fixture& fixture) {
 
 } // namespace
 
+// Attention, a mixture, an encoder with a decoder, quantised weights; a long run has every fixture.
 FIXTURE_TEST_CASE("launches in parts give the same bits") {
-  for (const char* name : {"llama-gqa", "mixtral-moe", "whisper"}) {
-    check_bits({fixtures().model(name), fixtures().model(name) / "expected.safetensors"});
-  }
-  const auto quantised = fixtures().gguf("random-Q4_K_M");
-  check_bits({quantised, expected_of(quantised)});
-}
-
-TEST_CASE("launches of every fixture in parts give the same bits" * doctest::test_suite("long")) {
-  for (const std::string& name : fixtures().models()) {
-    check_bits({fixtures().model(name), fixtures().model(name) / "expected.safetensors"});
-  }
-  for (const std::string& name : fixtures().ggufs()) {
-    check_bits({fixtures().gguf(name), expected_of(fixtures().gguf(name))});
-  }
+  std::vector<std::string> models = {"llama-gqa", "mixtral-moe", "whisper"}, ggufs = {"random-Q4_K_M"};
+  if (every_case()) models = fixtures().models(), ggufs = fixtures().ggufs();
+  size_t turn = 0;
+  for (const std::string& name : models)
+    check_bits({fixtures().model(name), fixtures().model(name) / "expected.safetensors"}, turn++);
+  for (const std::string& name : ggufs)
+    check_bits({fixtures().gguf(name), expected_of(fixtures().gguf(name))}, turn++);
 }
 
 FIXTURE_TEST_CASE("sampling in parts gives the same text") {

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "support/files/fixtures.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 
 using namespace pumice;
@@ -75,12 +76,14 @@ bool overlap(const BufferRef& a, const BufferRef& b) {
 
 } // namespace
 
+// Each model with some number of beams; a long run has each with each.
 FIXTURE_TEST_CASE("the encoder runs once for an input, and no step of the decoder writes what it left") {
+  size_t turn = 0;
   for (const char* name : {"marian", "t5", "bart"}) {
     const auto model = fixture(name);
     CAPTURE(name);
     const std::vector<EncoderInput> input = some_inputs(4, 320);
-    for (uint32_t beams : {1u, 4u, 7u}) {
+    for (uint32_t beams : turn_of(std::array{1u, 4u, 7u}, turn++)) {
       const auto session = make_session(model, 1, beams);
       for (uint32_t tokens : {1u, 5u, 20u}) {
         const uint64_t before = session->encoder().steps();
@@ -108,12 +111,14 @@ FIXTURE_TEST_CASE("the encoder runs once for an input, and no step of the decode
   }
 }
 
+// Each model with one beam or several; a long run has both for each.
 FIXTURE_TEST_CASE("several inputs together get the texts that each gets alone") {
+  size_t turn = 0;
   for (const char* name : {"marian-relu", "flan-t5", "transformer-postnorm"}) {
     const auto model = load_one_kernel_model(fixtures().model(name));
     CAPTURE(name);
     const std::vector<EncoderInput> inputs = some_inputs(9, 320);
-    for (uint32_t beams : {1u, 3u}) {
+    for (uint32_t beams : turn_of(std::array{1u, 3u}, turn++)) {
       const GenerationOptions options = settings(*model, beams, 9);
       const auto together = generate(*make_session(model, 4, beams), inputs, options);
       const auto session = make_session(model, 1, beams);
@@ -145,7 +150,9 @@ FIXTURE_TEST_CASE("one beam is the greedy choice, whichever way it is made") {
   }
 }
 
+// Each way with a model; a long run has each with both.
 FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole steps") {
+  size_t turn = 0;
   for (const char* name : {"marian-relu", "t5"}) {
     const auto model = fixture(name);
     CAPTURE(name);
@@ -154,7 +161,8 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
       uint32_t at_a_time, beams;
       bool by_host;
     };
-    for (const Way& way : {Way{2, 1, false}, Way{2, 1, true}, Way{2, 3, true}}) {
+    const Way ways[] = {{2, 1, false}, {2, 1, true}, {2, 3, true}};
+    for (const Way& way : turns_of(ways, 2, turn++)) {
       CAPTURE(way.beams);
       CAPTURE(way.by_host);
       GenerationOptions options = settings(*model, way.beams, 9);

@@ -6,6 +6,7 @@
 #include "io/formats/gguf_writer.h"
 #include "support/command/command.h"
 #include "support/command/messages.h"
+#include "support/in_turn.h"
 #include "support/picture_pair.h"
 
 using namespace pumice;
@@ -81,7 +82,9 @@ TEST_CASE("pictures of a GGUF pair: logits and text are the reference's") {
   }
 }
 
+// Each model's text and chat, and a caption with a prompt or without; a long run has both.
 TEST_CASE("pictures of a GGUF pair: caption, chat and generate answer as from the folder") {
+  size_t turn = 0;
   for (const SeeingModel& fixture : seeing_models()) {
     CAPTURE(std::string(fixture.name));
     const PicturePair pair(fixture);
@@ -105,7 +108,7 @@ TEST_CASE("pictures of a GGUF pair: caption, chat and generate answer as from th
     CHECK(!expected.empty());
     CHECK(chat(pair.text, {"--mmproj", pair.mmproj}) == expected);
     CHECK(chat(pair.text, {}) == expected); // it is the only such file beside it
-    for (const std::string prompt : {"", "look: <image> what?"}) {
+    for (const std::string prompt : turn_of(std::array{"", "look: <image> what?"}, turn++)) {
       std::vector<std::string> more = plain;
       if (!prompt.empty()) more.insert(more.end(), {"--prompt", prompt});
       CHECK(output({"caption", pair.text, pictures[0]}, more) ==
@@ -131,13 +134,15 @@ TEST_CASE("an mmproj file beside a GGUF model is found, if it is the only one an
   CHECK(run({"chat", pair.text, "what?"}).status == 0);
 }
 
+// Each model in a type; a long run has each in each.
 TEST_CASE("mmproj files of other types are read") {
+  size_t turn = 0;
   for (const SeeingModel& fixture : seeing_models()) {
     CAPTURE(std::string(fixture.name));
     const PicturePair pair(fixture);
     const Answers answers(fixtures().model(fixture.name) / "expected.safetensors");
     const std::vector<float> exact = first_rows(pair.mmproj, answers);
-    for (const char* type : {"F16", "BF16", "Q8_0"}) {
+    for (const char* type : turn_of(std::array{"F16", "BF16", "Q8_0"}, turn++)) {
       CAPTURE(std::string(type));
       const std::string path = (pair.converted.path() / "other.gguf").string();
       convert(pair.folder.path(), path, Tower::pictures, require(conversion_type(type)));

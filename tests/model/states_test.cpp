@@ -6,6 +6,7 @@
 #include "kernel/state_layout.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 #include "support/session.h"
 
@@ -78,28 +79,27 @@ TEST_CASE("a session with states goes back to a checkpoint") {
 TEST_CASE("a session with states is saved, restored, copied and suspended") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state";
-  for (const char* name : folders) {
-    for (uint32_t tokens : {5u, interval, 2 * interval + 9}) {
-      CAPTURE(name);
-      CAPTURE(tokens);
-      const auto model = load_model(fixtures().model(name));
-      const std::vector<uint32_t> prompt = some_prompt(tokens);
-      auto plain = make_session(model);
-      const std::vector<uint32_t> before = continued(*plain, prompt, 0), after = take(*plain, 30);
+  // Each model with a length; a long run has each with each.
+  for (const auto& [name, tokens] : in_turn(folders, std::array{5u, interval, 2 * interval + 9})) {
+    CAPTURE(name);
+    CAPTURE(tokens);
+    const auto model = load_model(fixtures().model(name));
+    const std::vector<uint32_t> prompt = some_prompt(tokens);
+    auto plain = make_session(model);
+    const std::vector<uint32_t> before = continued(*plain, prompt, 0), after = take(*plain, 30);
 
-      auto session = make_session(model);
-      CHECK(continued(*session, prompt, 0) == before);
-      REQUIRE(session->save(path).ok());
-      auto copy = make_session(model, 240);
-      REQUIRE(copy->copy(*session).ok());
-      CHECK(take(*copy, 30) == after);
-      auto restored = make_session(model, 230);
-      REQUIRE(restored->restore(path).ok());
-      CHECK(take(*restored, 30) == after);
-      REQUIRE(session->suspend().ok());
-      REQUIRE(session->resume(model).ok());
-      CHECK(take(*session, 30) == after);
-    }
+    auto session = make_session(model);
+    CHECK(continued(*session, prompt, 0) == before);
+    REQUIRE(session->save(path).ok());
+    auto copy = make_session(model, 240);
+    REQUIRE(copy->copy(*session).ok());
+    CHECK(take(*copy, 30) == after);
+    auto restored = make_session(model, 230);
+    REQUIRE(restored->restore(path).ok());
+    CHECK(take(*restored, 30) == after);
+    REQUIRE(session->suspend().ok());
+    REQUIRE(session->resume(model).ok());
+    CHECK(take(*session, 30) == after);
   }
 }
 

@@ -298,7 +298,9 @@ FIXTURE_TEST_CASE("no sound, silence, one sample") {
   }
 }
 
-FIXTURE_TEST_CASE("ten minutes take windows, and no more memory than one") {
+namespace {
+
+void check_windows_of(size_t seconds) {
   const Rig rig(fixtures().model("whisper"));
   TranscriptionOptions options;
   options.max_tokens = 2;
@@ -307,18 +309,28 @@ FIXTURE_TEST_CASE("ten minutes take windows, and no more memory than one") {
     EncoderDecoder& session = transcriber->session();
     return session.decoder().device_bytes() + session.encoder().runner().device_bytes();
   };
-  const std::vector<float> audio = wail(size_t{600} * 16000);
+  const std::vector<float> audio = wail(seconds * 16000);
   REQUIRE(transcriber->transcribe(std::span(audio).first(16000), {}).ok());
   const uint64_t before = bytes();
   uint64_t calls = 0;
   const auto transcript = transcriber->transcribe(audio, {}, [&](uint64_t, uint64_t) { return ++calls > 0; });
   REQUIRE(transcript.ok());
-  CHECK(calls == 601);
-  CHECK(transcriber->session().encoder().steps() == 601);
+  CHECK(calls == seconds + 1);
+  CHECK(transcriber->session().encoder().steps() == seconds + 1);
   CHECK(bytes() == before);
   const auto stopped = transcriber->transcribe(audio, {}, [&](uint64_t done, uint64_t) { return done == 0; });
   REQUIRE(!stopped.ok());
   CHECK(stopped.error().code == Code::cancelled);
+}
+
+} // namespace
+
+FIXTURE_TEST_CASE("a minute takes windows, and no more memory than one") {
+  check_windows_of(60);
+}
+
+TEST_CASE("ten minutes take windows, and no more memory than one" * doctest::test_suite("long")) {
+  check_windows_of(600);
 }
 
 FIXTURE_TEST_CASE("silence between windows costs nothing") {
