@@ -6,6 +6,7 @@
 #include "support/command/messages.h"
 #include "support/files/fixtures.h"
 #include "support/files/paths.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 #include "support/require.h"
 #include "support/skip.h"
@@ -73,11 +74,11 @@ void check_session(const std::filesystem::path& path, const SessionSize& size, c
 
 } // namespace
 
+// The model's own context, and each type of the cache; a long run has more sizes.
 TEST_CASE("a session's memory is estimated to the byte") {
-  check_session(shipped, size_of(0));
-  check_session(shipped, size_of(64, 16));
-  check_session(shipped, size_of(200, 128, CacheType::q8_0));
-  check_session(shipped, size_of(333, 512, CacheType::f32));
+  const SessionSize sizes[] = {size_of(0), size_of(64, 16), size_of(200, 128, CacheType::q8_0), size_of(100),
+                               size_of(333, 512, CacheType::f32)};
+  for (const SessionSize& size : some_of(sizes, 2)) check_session(shipped, size);
   check_session(fixtures().gguf("random-Q4_K_M"), size_of(100));
   LoadOptions quantised;
   quantised.weights = TensorType::q8_0;
@@ -121,11 +122,13 @@ TEST_CASE("readable tensors are in the estimate") {
       });
 }
 
+// The model's own sizes, and others with several beams; a long run has one beam too.
 TEST_CASE("the memory of an encoder with a decoder is estimated to the byte") {
   struct Sizes {
     uint32_t beams, input_tokens, output_tokens;
   };
-  for (const Sizes& sizes : {Sizes{1, 0, 0}, Sizes{1, 48, 32}, Sizes{4, 100, 20}}) {
+  const Sizes all[] = {{1, 0, 0}, {1, 48, 32}, {4, 100, 20}};
+  for (const Sizes& sizes : some_of(all, 2)) {
     CAPTURE(sizes.beams);
     EncoderDecoderOptions options;
     options.beams = sizes.beams;

@@ -9,6 +9,7 @@
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
+#include "support/in_turn.h"
 #include "support/model.h"
 #include "support/require.h"
 
@@ -117,7 +118,9 @@ void write_folder(const TemporaryFolder& folder, const Family& family) {
 
 } // namespace
 
+// Each family is loaded, and every third computes; in a long run each does.
 FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is left out is named") {
+  size_t turn = 0;
   for (const Family& family : families) {
     CAPTURE(family.architecture);
     CAPTURE(family.fixture);
@@ -125,7 +128,7 @@ FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is le
     write_folder(folder, family);
     const std::vector<uint32_t> ids = {3, 17, 99, 250, 8, 8, 41};
     const auto alone = load_model(fixtures().model(family.fixture)), whole = load_model(folder.path());
-    CHECK(forward(whole, ids, 7) == forward(alone, ids, 7));
+    if (every_case() || turn++ % 3 == 0) CHECK(forward(whole, ids, 7) == forward(alone, ids, 7));
     CHECK(whole->shape().context == alone->shape().context);
 
     const CommandResult result = pumice_command({"inspect", folder.path().string(), "--json"});
