@@ -349,7 +349,7 @@ typedef enum pumice_finish_reason {
   PUMICE_FINISH_STOP = 1,     /* a stop token, for which there is no token event, or a stop string */
   PUMICE_FINISH_LENGTH = 2,   /* max_tokens were generated */
   PUMICE_FINISH_CONTEXT = 3,  /* the context is full */
-  PUMICE_FINISH_CANCELLED = 4 /* pumice_work_cancel, pumice_work_cancel */
+  PUMICE_FINISH_CANCELLED = 4 /* pumice_work_cancel */
 } pumice_finish_reason;
 
 /* How probable a token was, before biases, penalties and temperature. */

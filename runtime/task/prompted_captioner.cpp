@@ -113,7 +113,7 @@ Status PromptedCaptioner::make_session() {
 Status PromptedCaptioner::begin(std::vector<PromptPicture> pictures) {
   state_ = State::none;
   if (encoder_) PUMICE_CHECK(encoder_->stop());
-  if (session_) PUMICE_CHECK(session_->end());
+  if (session_) PUMICE_CHECK(session_->end_text());
   cancelled_ = false;
   shown_.clear();
   written_.clear();
@@ -196,7 +196,7 @@ Status PromptedCaptioner::run() {
 Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
   if (cancelled_ && (state_ == State::sees || state_ == State::writes)) {
     if (encoder_) PUMICE_CHECK(encoder_->stop());
-    PUMICE_CHECK(session_->end());
+    PUMICE_CHECK(session_->end_text());
     return Error{Code::cancelled, "writing was cancelled"};
   }
   SliceResult result;

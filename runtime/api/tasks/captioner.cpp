@@ -3,9 +3,9 @@
 #include "api/chat.h"
 #include "api/handles.h"
 #include "api/input.h"
+#include "api/tasks/writing.h"
 #include "api/tune.h"
 #include "api/work.h"
-#include "api/tasks/writing.h"
 #include "task/captioner.h"
 
 using namespace pumice;

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/tasks/writing.h"
 #include "api/tune.h"
 #include "api/work.h"
-#include "api/tasks/writing.h"
 #include "task/translation/translator.h"
 
 using namespace pumice;

@@ -12,6 +12,7 @@
 #include "output/attention_picture.h"
 #include "process/processes.h"
 #include "task/captioner.h"
+#include "task/model_kind.h"
 #include "terminal/terminal.h"
 #include "terminal/writing.h"
 

@@ -10,6 +10,7 @@
 #include "output/attention_picture.h"
 #include "process/processes.h"
 #include "process/replicas.h"
+#include "task/model_kind.h"
 #include "task/translation/translator.h"
 #include "terminal/terminal.h"
 #include "terminal/writing.h"
