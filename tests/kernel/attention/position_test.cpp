@@ -11,6 +11,7 @@
 #include "kernel/attention/position_reference.h"
 #include "kernel/products/rows.h"
 #include "kernel/test_lowering.h"
+#include "support/in_turn.h"
 
 using namespace pumice;
 
@@ -209,81 +210,79 @@ constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbourin
 
 } // namespace
 
+// Each head size, number of rows across tiles of eight positions, way of pairing and type, in turn.
 TEST_CASE("rotation of whole heads") {
+  constexpr uint32_t dims[] = {2, 6, 20, 24, 64, 80, 128, 320, 512}, counts[] = {1, 2, 7, 8, 9};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    uint32_t turn = 0;
-    for (uint32_t head_dim : {2u, 6u, 20u, 24u, 64u, 80u, 128u, 320u, 512u}) {
-      for (RotaryPairs pairs : all_pairs) {
-        for (CacheType type : cache_types) {
-          if (turn++ % 2) continue;                                           // each is a kernel of its own
-          const uint32_t rows = std::array{1u, 2u, 7u, 8u, 9u}[turn / 2 % 5]; // across tiles of 8 positions
-          run(profile, {.pairs = pairs,
-                        .head_dim = head_dim,
-                        .rotary_dim = head_dim,
-                        .heads = 4,
-                        .kv_heads = 2,
-                        .type = type,
-                        .bucket = rows,
-                        .rows = rows_from(rows, 5, turn % 2)});
-        }
-      }
+    for (const auto& [head_dim, pairs, type] : in_turn(dims, all_pairs, cache_types)) {
+      const uint32_t rows = counts[head_dim % std::size(counts)];
+      run(profile, {.pairs = pairs,
+                    .head_dim = head_dim,
+                    .rotary_dim = head_dim,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .type = type,
+                    .bucket = rows,
+                    .rows = rows_from(rows, 5, rows % 2)});
     }
   }
 }
 
 TEST_CASE("rotation of a part of each head") {
+  constexpr std::pair<uint32_t, uint32_t> sizes[] = {{64, 16}, {80, 32}, {64, 6}, {20, 10},
+                                                     {5, 4},   {13, 6},  {24, 0}};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (auto [head_dim, rotary_dim] :
-         {std::pair{64u, 16u}, {80u, 32u}, {64u, 6u}, {20u, 10u}, {5u, 4u}, {13u, 6u}, {24u, 0u}}) {
-      for (RotaryPairs pairs : {RotaryPairs::neighbouring, RotaryPairs::half_split}) {
-        if (rotary_dim == 0 && pairs == RotaryPairs::neighbouring) continue;
-        Case c = {.pairs = pairs, .head_dim = head_dim, .rotary_dim = rotary_dim, .type = CacheType::f16};
-        c.rows = rows_from(4, 30);
-        if (rotary_dim == 0) {
-          run(profile, c, {});
-        } else {
-          run(profile, c);
-        }
+    for (const auto& [size, pairs] :
+         in_turn(sizes, std::array{RotaryPairs::half_split, RotaryPairs::neighbouring})) {
+      const auto [head_dim, rotary_dim] = size;
+      if (rotary_dim == 0 && pairs == RotaryPairs::neighbouring) continue;
+      Case c = {.pairs = pairs, .head_dim = head_dim, .rotary_dim = rotary_dim, .type = CacheType::f16};
+      c.rows = rows_from(4, 30);
+      if (rotary_dim == 0) {
+        run(profile, c, {});
+      } else {
+        run(profile, c);
       }
     }
   }
 }
 
 TEST_CASE("rotation with one, some and all heads for keys") {
+  constexpr std::pair<uint32_t, uint32_t> heads[] = {{1, 1}, {5, 1}, {6, 3}, {9, 3}, {7, 7}};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (auto [heads, kv_heads] : {std::pair{1u, 1u}, {5u, 1u}, {6u, 3u}, {9u, 3u}, {7u, 7u}}) {
-      for (CacheType type : cache_types) {
-        run(profile, {.head_dim = 20,
-                      .rotary_dim = 20,
-                      .heads = heads,
-                      .kv_heads = kv_heads,
-                      .type = type,
-                      .bucket = 33,
-                      .rows = rows_from(33, 14)});
-      }
+    for (const auto& [count, type] : in_turn(heads, cache_types)) {
+      run(profile, {.head_dim = 20,
+                    .rotary_dim = 20,
+                    .heads = count.first,
+                    .kv_heads = count.second,
+                    .type = type,
+                    .bucket = 33,
+                    .rows = rows_from(33, 14)});
     }
   }
 }
 
 TEST_CASE("norms over heads before and after the rotation") {
+  struct Norms {
+    bool query, key, after;
+  };
+  constexpr Norms norms[] = {{true, true, false},
+                             {true, false, false},
+                             {false, true, false},
+                             {true, true, true},
+                             {false, true, true}};
   for (const DeviceProfile& profile : profiles_to_test()) {
     uint32_t turn = 0;
-    for (uint32_t head_dim : {5u, 20u, 64u, 128u}) {
-      for (auto [query, key, after] : {std::tuple{true, true, false},
-                                       {true, false, false},
-                                       {false, true, false},
-                                       {true, true, true},
-                                       {false, true, true}}) {
-        Case c = {.head_dim = head_dim, .rotary_dim = head_dim / 2 * 2, .bucket = 9};
-        c.rows = rows_from(9, 12);
-        c.query_norm = query;
-        c.key_norm = key;
-        c.norm_after = after;
-        c.norm_offset = turn % 2 ? 1.0f : 0.0f;
-        c.type = cache_types[turn % 3];
-        c.pairs = all_pairs[turn++ / 2 % 3];
-        run(profile, c);
-      }
+    for (const auto& [norm, head_dim] : in_turn(norms, std::array{5u, 20u, 64u, 128u})) {
+      Case c = {.head_dim = head_dim, .rotary_dim = head_dim / 2 * 2, .bucket = 9};
+      c.rows = rows_from(9, 12);
+      c.query_norm = norm.query;
+      c.key_norm = norm.key;
+      c.norm_after = norm.after;
+      c.norm_offset = turn % 2 ? 1.0f : 0.0f;
+      c.type = cache_types[turn % 3];
+      c.pairs = all_pairs[turn++ / 2 % 3];
+      run(profile, c);
     }
   }
 }
@@ -374,12 +373,11 @@ TEST_CASE("pairs turn with places in a text and in its pictures") {
 
 TEST_CASE("queries grow with their position, and keys do not") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (RotaryPairs pairs : all_pairs) {
+    for (const auto& [pairs, start] : in_turn(all_pairs, std::array{0u, 1u})) {
       Case c = {.pairs = pairs, .bucket = 12, .rows = rows_from(12, 40)};
       c.growth = 0.5f;
       c.growth_length = 9;
-      run(profile, c);
-      c.growth_start = 1;
+      c.growth_start = start;
       run(profile, c);
     }
   }

@@ -9,6 +9,7 @@
 #include "kernel/products/weights.h"
 #include "kernel/test_lowering.h"
 #include "shaders/common/step.h"
+#include "support/in_turn.h"
 #include "support/skip.h"
 
 using namespace pumice;
@@ -196,6 +197,8 @@ Case shaped(TensorType up, TensorType down, uint32_t hidden, uint32_t ff) {
 
 } // namespace
 
+// Every row count with every expert count and every choice. Types and sizes, of which products are compiled,
+// take turns: in a short run with the rows, in a long one with each.
 TEST_CASE("mixtures of every shape") {
   constexpr TensorType types[][2] = {{TensorType::f32, TensorType::f32},
                                      {TensorType::q8_0, TensorType::q8_0},
@@ -204,13 +207,12 @@ TEST_CASE("mixtures of every shape") {
                                      {TensorType::q8_0, TensorType::f16}};
   constexpr uint32_t hiddens[] = {32, 64, 100}, ffs[] = {33, 160};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    // Every row count with every expert count and every choice; types and sizes take turns.
-    size_t turn = 0;
+    size_t turn = 0, row_turn = 0;
     for (uint32_t rows : {1u, 2u, 7u, 17u, 33u}) {
       for (uint32_t experts : {1u, 3u, 8u, 64u}) {
         for (uint32_t used : {1u, 2u, 8u}) {
           if (used > experts) continue;
-          const auto& type = types[turn % std::size(types)];
+          const auto& type = types[(every_case() ? turn : row_turn) % std::size(types)];
           Case c = shaped(type[0], type[1], hiddens[turn % 3], ffs[turn % 2]);
           ++turn;
           c.bucket = c.count = rows;
@@ -219,19 +221,19 @@ TEST_CASE("mixtures of every shape") {
           run(profile, c);
         }
       }
+      ++row_turn;
     }
   }
 }
 
 TEST_CASE("mixtures of types of each kind, from one row to many") {
+  constexpr TensorType types[] = {TensorType::bf16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (TensorType type : {TensorType::bf16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
-      for (uint32_t rows : {1u, 9u, 33u}) {
-        Case c = shaped(type, type, 96, 160);
-        c.bucket = c.count = rows;
-        c.experts = 5;
-        run(profile, c);
-      }
+    for (const auto& [type, rows] : in_turn(types, std::array{1u, 33u, 9u})) {
+      Case c = shaped(type, type, 96, 160);
+      c.bucket = c.count = rows;
+      c.experts = 5;
+      run(profile, c);
     }
   }
 }
@@ -499,11 +501,15 @@ TEST_CASE("routing by sigmoid, with a bias, scales and groups") {
   constexpr uint32_t groupings[][3] = {{1, 1, 1}, {4, 1, 2}, {4, 2, 1}, {8, 4, 2}, {8, 8, 2}};
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t experts : {8u, 160u}) {
+      uint32_t turn = 0;
       const std::vector<float> bias = random_values(experts, experts, 0.25f);
       const std::vector<float> scales = random_values(experts, experts + 2, 2);
       const std::vector<float> logits = random_values(size_t{11} * experts, experts + 1, 4);
       for (const auto& [groups, used_groups, group_best] : groupings) {
+        ++turn;
         for (uint32_t options = 0; options < 16; ++options) {
+          // Each is a kernel of its own; a short run has four with each grouping.
+          if (!every_case() && (options ^ options >> 2 ^ turn) % 4 != 0) continue;
           ExpertRouting routing;
           routing.score = options & 1 ? ExpertScore::sigmoid : ExpertScore::softmax;
           routing.normalise = options & 2;

@@ -1,4 +1,5 @@
 #include "kernel/products/matmul_case.h"
+#include "support/in_turn.h"
 #include "tools/pumice/bench/timed_cases.h"
 
 using namespace pumice;
@@ -11,16 +12,22 @@ constexpr uint32_t all_n[] = {1, 8, 9, 31, 32, 33, 100};
 
 } // namespace
 
+// Every k with every n, in each type. A short run has one row, a few or many in a type, a kernel each; that
+// these give the same bits in each type is another test's.
 TEST_CASE("products of every type and shape") {
+  const std::vector<uint32_t> kinds[] = {{1}, {2, 4, 5}, {8, 9, 17, 33}};
+  size_t kind = 0;
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
-      // Every k with every n; the row counts take turns, so that each meets each k and each n.
+      std::vector<uint32_t> counts = kinds[kind++ % std::size(kinds)];
+      if (every_case()) counts.assign(std::begin(all_rows), std::end(all_rows));
+      // The row counts take turns, so that each meets each k and each n.
       size_t turn = 0;
       for (uint32_t k : all_k) {
         if (k % info(type).block_size != 0) continue;
         for (uint32_t n : all_n) {
           for (int i = 0; i < 3; ++i) {
-            const uint32_t rows = all_rows[turn++ % std::size(all_rows)];
+            const uint32_t rows = counts[turn++ % counts.size()];
             check_product(profile, {.type = type, .k = k, .n = n, .bucket = rows, .count = rows});
           }
           ++turn;
@@ -94,40 +101,38 @@ TEST_CASE("products of rows that fill no whole groups, which have memory") {
 
 TEST_CASE("products that are also timed") {
   for (const DeviceProfile& profile : {TestGpu::get().profile, DeviceProfile{}}) {
-    for (const timed_cases::Product& each : timed_cases::products()) {
-      if (each.only_timed) continue;
+    std::vector<timed_cases::Product> cases = timed_cases::products();
+    std::erase_if(cases, [](const timed_cases::Product& each) { return each.only_timed; });
+    for (const timed_cases::Product& each : some_of(cases, 4)) { // three of each type
       check_product(profile,
                     {.type = each.type, .k = each.k, .n = each.n, .bucket = each.rows, .count = each.rows});
     }
   }
 }
 
+// Each of what is done to a sum, which does not depend on the weight's type or, but for how many are kept, on
+// the rows: these take turns.
 TEST_CASE("products with biases, residuals, activations and gates") {
+  const MatmulCase uses[] = {{.bias = true},
+                             {.residual = true},
+                             {.bias = true, .residual = true, .activation = Activation::silu},
+                             {.bias = true, .residual = true, .activation = Activation::gelu},
+                             {.bias = true, .residual = true, .activation = Activation::gelu_tanh},
+                             {.bias = true, .residual = true, .activation = Activation::relu},
+                             {.gated = true},
+                             {.activation = Activation::silu, .gated = true},
+                             {.bias = true, .activation = Activation::gelu_tanh, .gated = true}};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    // What is done to a sum does not depend on the weight's type, so types take turns.
     size_t turn = 0;
-    for (uint32_t rows : {1u, 5u, 17u}) {
-      const auto check = [&](MatmulCase c) {
-        c.bucket = c.count = rows;
-        for (uint32_t n : {9u, 100u}) {
-          c.n = n;
-          c.type = weight_types[turn % std::size(weight_types)];
-          c.k = std::max(64u, info(c.type).block_size);
-          check_product(profile, c);
-        }
-        ++turn;
-      };
-      check({.bias = true});
-      check({.residual = true});
-      for (Activation activation :
-           {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
-        // Slow to compile on old drivers; elementwise_test.cpp has them all.
-        if (rows > 1 && activation != Activation::gelu) continue;
-        check({.bias = true, .residual = true, .activation = activation});
+    for (const auto& [use, rows] : in_turn(uses, std::array{1u, 5u, 17u})) {
+      MatmulCase c = use;
+      c.bucket = c.count = rows;
+      c.type = weight_types[turn++ % std::size(weight_types)];
+      c.k = std::max(64u, info(c.type).block_size);
+      for (uint32_t n : {9u, 100u}) {
+        c.n = n;
+        check_product(profile, c);
       }
-      check({.gated = true});
-      check({.activation = Activation::silu, .gated = true});
-      check({.bias = true, .activation = Activation::gelu_tanh, .gated = true});
     }
   }
 }
@@ -148,16 +153,15 @@ TEST_CASE("products of weights that are quantised while they are packed") {
 
 TEST_CASE("gated products, of types with one scale, with two, with minimums, and with none") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (TensorType type : {TensorType::f16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k}) {
-      for (uint32_t rows : {1u, 4u, 9u}) {
-        check_product(profile, {.type = type,
-                                .k = 96 % info(type).block_size == 0 ? 96u : 256u,
-                                .n = 33,
-                                .bucket = rows,
-                                .count = rows,
-                                .activation = Activation::silu,
-                                .gated = true});
-      }
+    constexpr TensorType types[] = {TensorType::f16, TensorType::q8_0, TensorType::q4_k, TensorType::q6_k};
+    for (const auto& [type, rows] : in_turn(types, std::array{1u, 4u, 9u})) {
+      check_product(profile, {.type = type,
+                              .k = 96 % info(type).block_size == 0 ? 96u : 256u,
+                              .n = 33,
+                              .bucket = rows,
+                              .count = rows,
+                              .activation = Activation::silu,
+                              .gated = true});
     }
   }
 }
@@ -195,7 +199,8 @@ TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   for (DeviceProfile profile : profiles_to_test()) {
     if (!profile.cpu8)
       profile.forced = "portable"; // there, variants share the work between them by the rows' number
-    for (TensorType type : weight_types) {
+    // In a short run each type for CPU drivers, and a few in the plain kernel.
+    for (TensorType type : some_of(weight_types, profile.cpu8 ? 1 : 4)) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code
         CAPTURE(profile.cpu8);

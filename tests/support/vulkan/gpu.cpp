@@ -12,6 +12,7 @@
 #include "kernel/probe/probe.h"
 #include "plan/division.h"
 #include "shaders/common/step.h"
+#include "support/in_turn.h"
 #include "support/require.h"
 #include "support/vulkan/wide_subgroups.h"
 
@@ -140,7 +141,7 @@ std::vector<DeviceProfile> profiles_to_test() {
   std::vector<DeviceProfile> profiles = {chosen};
   // Old drivers, which have no such loads, compile what asks for them for minutes: a long test does that
   // there, and a newer driver each time.
-  const bool all = chosen.uniform_loads || std::getenv("PUMICE_TEST_PROFILES");
+  const bool all = chosen.uniform_loads || every_case();
   if (chosen.cpu8 && all) {
     profiles.push_back(chosen);
     profiles.back().uniform_loads = !chosen.uniform_loads;
@@ -152,8 +153,7 @@ std::vector<DeviceProfile> profiles_to_test() {
       profiles.back().half_loads = false;
     }
   }
-  // What texel loads replace is slow, to compile as well; other devices test it.
-  if (chosen.cpu8 && (!chosen.texel_loads || std::getenv("PUMICE_TEST_PROFILES"))) {
+  if (chosen.cpu8 && every_case()) {
     profiles.push_back(chosen);
     profiles.back().uniform_loads = false;
     profiles.back().texel_loads = !chosen.texel_loads;
