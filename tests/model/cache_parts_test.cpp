@@ -108,23 +108,23 @@ struct Ways {
 void check_model(const std::string& name, const std::vector<uint32_t>& chunks, const Ways& ways = {}) {
   CAPTURE(name);
   const LongFixture fixture(name);
-  const std::vector<uint32_t> ids = some_tokens(530, fixture.whole->shape().vocabulary);
+  const std::vector<uint32_t> ids = some_tokens(800, fixture.whole->shape().vocabulary);
   ForwardOptions options;
   options.readable = {"logits"};
   options.chunk = 20;
   const auto expected = forward(fixture.whole, ids, options);
   {
-    const DeviceContext context = reaching(2 * fixture.part_bytes());
+    const DeviceContext context = reaching(3 * fixture.part_bytes());
     const auto parts = require(Model::load(fixture.folder.path(), context));
     for (uint32_t chunk : chunks) {
       options.chunk = chunk;
       if (ways.alone) CHECK(forward(parts, ids, options) == expected);
     }
-    options.beside = 1;
+    options.beside = 2;
     if (ways.by_positions) CHECK(forward(parts, ids, options) == expected);
   }
   if (!ways.by_sequences) return;
-  const DeviceContext wider = reaching(4 * fixture.part_bytes()); // each sequence fits, two do not
+  const DeviceContext wider = reaching(10 * fixture.part_bytes()); // each sequence fits, three do not
   const auto batch = require(Model::load(fixture.folder.path(), wider));
   CHECK(forward(batch, ids, options) == expected);
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <fstream>
+#include <map>
 
 #include "io/formats/safetensors.h"
 #include "support/files/fixtures.h"
@@ -59,8 +60,9 @@ void check_model(const std::filesystem::path& model_path, const std::filesystem:
       if (first.empty()) first = logits;
       CHECK(same_in_any_step(logits, first));
     }
-    CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), chunk) ==
-          expected.generated_ids);
+    if (takes(turn % 2 == 1 || expected.logits.empty()))
+      CHECK(continue_greedily(model, expected.prompt_ids, expected.generated_ids.size(), chunk) ==
+            expected.generated_ids);
   }
 }
 
@@ -78,18 +80,22 @@ FIXTURE_TEST_CASE("llama folders and their GGUF forms") {
   }
 }
 
-// Each type in steps of many rows, of few or of one, which take turns; a long run has each type in all.
+// Each type in steps of many rows, of few or of one, which take turns, and the text of every other;
+// a long run has each type in all.
 FIXTURE_TEST_CASE("one small llama in every tensor type") {
+  static std::map<std::string, size_t> turns; // the same in each set of fixtures
   size_t found = 0;
   for (const std::string& name : fixtures().ggufs()) {
     if (!name.starts_with("random-")) continue;
-    check_model(fixtures().gguf(name), expected_of(fixtures().gguf(name)), found);
+    check_model(fixtures().gguf(name), expected_of(fixtures().gguf(name)),
+                turns.try_emplace(name, turns.size()).first->second);
     ++found;
   }
   CHECK(found >= 17); // each type but MXFP4, and two mixtures
 }
 
-// Each model with each type in a long run; in a short one they meet in turn.
+// Each model with each type in a long run; in a short one they meet in turn, half of them in shorter steps
+// too.
 FIXTURE_TEST_CASE(
     "weights quantised while loading: near the float model, and just what a plain reference computes") {
   size_t turn = 0;
@@ -113,7 +119,8 @@ FIXTURE_TEST_CASE(
       CHECK(relative_rms(logits, reference(type)) <= 1e-4);
       const double off = relative_rms(logits, expected.logits);
       CHECK(off > 1e-4); // it was quantised
-      CHECK(same_in_any_step(forward(model, expected.input_ids, 7), logits));
+      if (takes(type == TensorType::bf16 || type == TensorType::q5_1 || type == TensorType::q4_k))
+        CHECK(same_in_any_step(forward(model, expected.input_ids, 7), logits));
     }
   }
 }

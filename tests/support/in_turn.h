@@ -46,6 +46,11 @@ auto some_of(const List& list, size_t step) {
   return some;
 }
 
+// Whether a case is taken: in a long run always, in a short one if its turn has come.
+inline bool takes(bool turn) {
+  return turn || every_case();
+}
+
 // All of a list in a long run; in a short one that whose turn it is.
 template <class List>
 auto turn_of(const List& list, size_t turn) {
