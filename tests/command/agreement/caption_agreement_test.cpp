@@ -1,9 +1,12 @@
 // `pumice caption --json` and the C interface: the same numbers of every model that describes pictures.
+#include <array>
+
 #include <nlohmann/json.hpp>
 
 #include "support/command/command.h"
 #include "support/files/seeing_folder.h"
 #include "support/files/word_folder.h"
+#include "support/in_turn.h"
 #include "support/seeing_models.h"
 #include "support/translators.h"
 
@@ -91,24 +94,26 @@ void check(pumice_model* model, const TemporaryFolder& folder, Asked asked,
 
 } // namespace
 
+// Each model, with beams or without in turn; a long run asks each in both ways.
 TEST_CASE("caption and the C interface agree for encoders of pictures with a decoder") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
+  Asked beams;
+  beams.arguments.insert(beams.arguments.end(), {"--beams", "3", "--n-best", "2"});
+  beams.writing.beams = 3;
+  beams.writing.n_best = 2;
+  size_t turn = 0;
   for (const char* name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2"}) {
     CAPTURE(std::string(name));
     const TemporaryFolder folder;
     write_word_folder(folder, name);
     const ModelHandle model = load_seeing(device.get(), folder.path().string(), false);
-    check(model.get(), folder, {}, {small_picture(1), small_picture(77), patterned_picture(29, 61)});
-    Asked beams;
-    beams.arguments.insert(beams.arguments.end(), {"--beams", "3", "--n-best", "2"});
-    beams.writing.beams = 3;
-    beams.writing.n_best = 2;
-    check(model.get(), folder, beams, {small_picture(5)});
+    for (const Asked& asked : turn_of(std::array{Asked(), beams}, turn++))
+      check(model.get(), folder, asked, {small_picture(1), small_picture(77), patterned_picture(29, 61)});
   }
 }
 
 TEST_CASE("caption and the C interface agree for decoders that read pictures in their prompt") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
   write_seeing_folder(folder);
   const ModelHandle model = load_seeing(device.get(), folder.path().string(), true);
@@ -128,7 +133,7 @@ TEST_CASE("caption and the C interface agree for decoders that read pictures in 
 }
 
 TEST_CASE("a captioner says what it needs") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
   write_seeing_folder(folder);
   const ModelHandle blind = load_seeing(device.get(), folder.path().string(), false);

@@ -1,4 +1,5 @@
 // `pumice transcribe --json` and the C interface: the same numbers of every model that transcribes.
+#include <array>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -6,6 +7,7 @@
 #include "support/command/command.h"
 #include "support/files/letters_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/in_turn.h"
 #include "support/translators.h"
 
 using nlohmann::json;
@@ -89,7 +91,7 @@ void check(pumice_device* device, const std::string& path, Asked asked) {
 } // namespace
 
 TEST_CASE("transcribe and the C interface agree for Whisper") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const WhisperFolder folder;
   const std::string path = folder.path().string();
   check(device.get(), path, {});
@@ -112,16 +114,16 @@ TEST_CASE("transcribe and the C interface agree for Whisper") {
 }
 
 TEST_CASE("transcribe and the C interface agree for models of letters") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
+  Asked beams;
+  beams.arguments = {"--beams", "4"};
+  beams.options.beams = 4;
   for (const bool normalises : {true, false}) {
     const TemporaryFolder folder;
     write_letters_folder(folder, normalises);
     const std::string path = folder.path().string();
-    check(device.get(), path, {});
-    Asked beams;
-    beams.arguments = {"--beams", "4"};
-    beams.options.beams = 4;
-    check(device.get(), path, beams);
+    for (const Asked& asked : turn_of(std::array{Asked(), beams}, normalises))
+      check(device.get(), path, asked);
     const ModelHandle model = load(device.get(), path);
     pumice_transcriber_options options = {sizeof options};
     options.language = "en";
@@ -134,7 +136,7 @@ TEST_CASE("transcribe and the C interface agree for models of letters") {
 }
 
 TEST_CASE("transcribe --detect-language and the C interface agree") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const WhisperFolder folder;
   const std::vector<float> samples = wail(40000), same = rounded(samples);
   const TemporaryFolder sound;

@@ -1,4 +1,5 @@
 // `pumice translate --json` and the C interface: the same numbers of every model that translates.
+#include <array>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +8,7 @@
 #include "model/architecture.h"
 #include "support/command/command.h"
 #include "support/files/word_folder.h"
+#include "support/in_turn.h"
 #include "support/translators.h"
 
 using nlohmann::json;
@@ -128,8 +130,9 @@ void name_languages(const TemporaryFolder& folder, const char* first, const char
 
 } // namespace
 
+// Each fixture, with beams or by sentences in turn; a long run asks each in both ways.
 TEST_CASE("translate and the C interface agree for every fixture that translates") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const std::vector<std::string> texts = {"w5 w6 w40 w7 ! w8 w9", "", "w41 w5"};
   size_t count = 0;
   for (const std::string& name : fixtures().models()) {
@@ -139,15 +142,15 @@ TEST_CASE("translate and the C interface agree for every fixture that translates
     write_word_folder(folder, name);
     const std::string path = folder.path().string();
     const ModelHandle model = load(device.get(), path);
-    check(model.get(), path, best_of_beams(), texts);
-    check(model.get(), path, greedy_sentences(), texts);
+    for (const Asked& asked : turn_of(std::array{best_of_beams(), greedy_sentences()}, count))
+      check(model.get(), path, asked, texts);
     ++count;
   }
   CHECK(count >= 8);
 }
 
 TEST_CASE("translate and the C interface agree for the model that ships, alignment and glossary included") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get(), dates);
   Asked plain;
   check(model.get(), dates, plain, {"le 3 mars 2021", "May 4, 1999", "the third of may, 1987"});
@@ -167,7 +170,7 @@ TEST_CASE("translate and the C interface agree for the model that ships, alignme
 }
 
 TEST_CASE("a model of many languages is refused without one, with the command's sentence") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
   write_word_folder(folder, "m2m100");
   name_languages(folder, "__de__", "__en__");
@@ -192,7 +195,7 @@ TEST_CASE("a model of many languages is refused without one, with the command's 
 }
 
 TEST_CASE("translate and the C interface agree about a task that the model's settings define") {
-  const DeviceHandle device = make_device();
+  const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
   write_word_folder(folder, "t5");
   json config = json::parse(std::ifstream(folder.path() / "config.json"));
