@@ -10,6 +10,7 @@
 #include "kernel/products/weights.h"
 #include "kernel/run_graph.h"
 #include "plan/fusion.h"
+#include "support/in_turn.h"
 
 using namespace pumice;
 
@@ -150,13 +151,18 @@ TEST_CASE("a norm between products is a part of them") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     CAPTURE(profile.cpu8);
     CAPTURE(profile.forced);
-    for (TensorType type : {TensorType::f16, TensorType::q8_0}) {
-      CAPTURE(info(type).name);
+    // Each use with one row, several and many, in a type; a long run has each in both.
+    const Case uses[] = {{.n = 96, .bias = true},
+                         {.n = 256, .selected = true},
+                         {.n = 256, .selected = true, .all_wanted = true}};
+    for (const auto& [use, type] : in_turn(uses, std::array{TensorType::f16, TensorType::q8_0})) {
       for (uint32_t rows : {1u, 5u, 33u}) {
         CAPTURE(rows);
-        Block(profile, {.type = type, .n = 96, .rows = rows, .bias = type == TensorType::f16}).check();
-        Block(profile, {.type = type, .n = 256, .rows = rows, .selected = true}).check();
-        Block(profile, {.type = type, .n = 256, .rows = rows, .selected = true, .all_wanted = true}).check();
+        Case c = use;
+        c.type = type;
+        c.rows = rows;
+        c.bias = use.bias && type == TensorType::f16;
+        Block(profile, c).check();
       }
     }
     // Columns that end within a tile.
