@@ -65,7 +65,7 @@ TEST_CASE("attention: several tokens at once") {
       c.one_sequence = true;
       check(c);
     }
-    check(make_case(CacheType::f32, 3, 1, 20, prefill(count, 62)));
+    check(make_case(CacheType::f32, 3, 1, 32, prefill(count, 62)));
   }
 }
 
