@@ -33,10 +33,10 @@
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
  * embedder, a reranker, a classifier, an index, a translator, a captioner or a transcriber is used by one
- * thread at a time, with its work; different ones by different threads at the same time. The *_cancel functions may be
- * called from any thread at any time until the *_destroy of their object begins. Pumice has no thread of its
- * own unless it is asked for: pumice_load_start, pumice_session_creation_start, pumice_tune_start, and
- * `threads` and `stages` in options.
+ * thread at a time, with its work; different ones by different threads at the same time. The *_cancel
+ * functions may be called from any thread at any time until the *_destroy of their object begins. Pumice has
+ * no thread of its own unless it is asked for: pumice_load_start, pumice_session_creation_start,
+ * pumice_tune_start, and `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */

@@ -966,7 +966,9 @@ public:
 
   // A slice at a time: begin, then slices of work() until slice.active is
   // false, then result.
-  Status begin(const std::vector<std::string>& texts) { return with_pointers(pumice_translator_begin, texts); }
+  Status begin(const std::vector<std::string>& texts) {
+    return with_pointers(pumice_translator_begin, texts);
+  }
   Status begin(const std::string& text) { return begin(std::vector<std::string>{text}); }
   // The translation of one of the last texts.
   Result<Translation> result(size_t index = 0) {

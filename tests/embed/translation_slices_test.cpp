@@ -105,8 +105,10 @@ TEST_CASE("a translation can be read once it is complete, and not while another 
   const char* none = nullptr;
   CHECK(pumice_translator_begin(translator, &none, 1, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(pumice_translator_begin(translator, nullptr, 1, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_work_advance(pumice_translator_work(translator), 0, nullptr, &slice, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(pumice_work_record(pumice_translator_work(translator), nullptr, 9, &slice, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_advance(pumice_translator_work(translator), 0, nullptr, &slice, &error) ==
+        PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_work_record(pumice_translator_work(translator), nullptr, 9, &slice, &error) ==
+        PUMICE_INVALID_ARGUMENT);
   advance_to_the_end(translator, 500);
   CHECK(read(translator) == "1987-05-03");
 }
