@@ -410,7 +410,7 @@ void cancel_at_random(int turns) {
   Outcomes said, read, loaded;
   std::mt19937 random(11);
   while (said.all + read.all + loaded.all < turns) {
-    switch (random() % 20) {
+    switch (random() % 10) {
     case 0:
       loading.turn(random, loaded);
       break;
