@@ -53,15 +53,9 @@ struct Player {
   }
 
   ModelHandle load_seeing(pumice_device* on) const {
-    const std::string path = folder.path().string();
-    pumice_source source = {sizeof source};
-    source.path = path.c_str();
     pumice_load_options options = {sizeof options};
     options.sees = 1;
-    pumice_model* made = nullptr;
-    pumice_error error;
-    require_ok(pumice_model_load(on, &source, &options, &made, &error), error);
-    return ModelHandle(made);
+    return load(on, folder.path().string(), options);
   }
 
   pumice_session_options session_options(uint32_t pictures) const {

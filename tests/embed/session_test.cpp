@@ -114,13 +114,9 @@ TEST_CASE("a session moves to another device in the middle of a text") {
   finish(player.session.get(), story);
   CHECK(story == expected);
 
-  pumice_source source = {sizeof source};
-  source.path = stories.c_str();
   pumice_load_options options = {sizeof options};
   options.quantize = "Q4_0"; // other keys and values
-  pumice_model* loaded = nullptr;
-  require_ok(pumice_model_load(other.get(), &source, &options, &loaded, &error), error);
-  const ModelHandle another(loaded);
+  const ModelHandle another = load(other.get(), stories, options);
   CHECK(pumice_session_resume(player.session.get(), another.get(), &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("another model") != std::string::npos);
 }

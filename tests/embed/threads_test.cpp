@@ -50,15 +50,10 @@ ModelHandle load_random(pumice_device* device) {
     return &written;
   }();
   const std::string path = folder->path().string();
-  pumice_source source = {sizeof source};
-  source.path = path.c_str();
   pumice_load_options options = {sizeof options};
   options.quantize = "Q8_0";
   options.threads = 2;
-  pumice_model* model = nullptr;
-  pumice_error error;
-  require_ok(pumice_model_load(device, &source, &options, &model, &error), error);
-  return ModelHandle(model);
+  return load(device, path, options);
 }
 
 // One of many things to say: tokens, with a seed of its own.

@@ -35,7 +35,7 @@ TEST_CASE("kernel cases: recurrences are right in every variant, after rows befo
   std::erase_if(cases, [](const KernelCaseName& each) {
     return each.family != "delta_rule" && each.family != "selective_scan";
   });
-  for (const KernelCaseName& each : some_of(cases, 3)) { // of sizes that kernels are compiled for
+  for (const KernelCaseName& each : turns_of(cases, 3)) { // of sizes that kernels are compiled for
     CAPTURE(each.family);
     CAPTURE(each.name);
     for (const std::string variant : {"cpu8", "chunked", "portable"}) {

@@ -72,8 +72,8 @@ TEST_CASE("the dates model reads at least 99 of 100 dates of days that it was no
     dates.push_back(line.substr(tab + 1));
   }
   REQUIRE(inputs.size() >= 1000);
-  inputs = some_of(inputs, 8);
-  dates = some_of(dates, 8);
+  inputs = turns_of(inputs, 8);
+  dates = turns_of(dates, 8);
   const auto texts = generate(model, inputs, 1);
   size_t right = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {

@@ -78,7 +78,7 @@ void check_session(const std::filesystem::path& path, const SessionSize& size, c
 TEST_CASE("a session's memory is estimated to the byte") {
   const SessionSize sizes[] = {size_of(0), size_of(64, 16), size_of(200, 128, CacheType::q8_0), size_of(100),
                                size_of(333, 512, CacheType::f32)};
-  for (const SessionSize& size : some_of(sizes, 2)) check_session(shipped, size);
+  for (const SessionSize& size : turns_of(sizes, 2)) check_session(shipped, size);
   check_session(fixtures().gguf("random-Q4_K_M"), size_of(100));
   LoadOptions quantised;
   quantised.weights = TensorType::q8_0;
@@ -128,7 +128,7 @@ TEST_CASE("the memory of an encoder with a decoder is estimated to the byte") {
     uint32_t beams, input_tokens, output_tokens;
   };
   const Sizes all[] = {{1, 0, 0}, {1, 48, 32}, {4, 100, 20}};
-  for (const Sizes& sizes : some_of(all, 2)) {
+  for (const Sizes& sizes : turns_of(all, 2)) {
     CAPTURE(sizes.beams);
     EncoderDecoderOptions options;
     options.beams = sizes.beams;

@@ -150,7 +150,7 @@ FIXTURE_TEST_CASE("a model with an encoder gives the same bits wherever it is cu
     models.emplace_back(folder, (*definition)->shape());
   }
   CHECK(models.size() >= 9);
-  for (const auto& [folder, shape] : some_of(models, 8)) {
+  for (const auto& [folder, shape] : turns_of(models, 8)) {
     check_cuts(folder, shape);
     if (std::filesystem::exists(folder / "model.gguf")) check_cuts(folder / "model.gguf", shape);
   }

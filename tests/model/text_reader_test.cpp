@@ -45,7 +45,7 @@ std::span<const float> last_row(std::span<const float> rows, size_t columns) {
 FIXTURE_TEST_CASE("decoders read whole texts") {
   const std::string names[] = {"llama-gqa", "qwen3",       "qwen2",  "mistral-swa", "gemma3",
                                "gpt2",      "deepseek-v3", "llama4", "gemma4",      "bloom"};
-  for (const std::string& name : some_of(names, 3)) {
+  for (const std::string& name : turns_of(names, 3)) {
     CAPTURE(name);
     const std::filesystem::path path = fixtures().model(name);
     const Answers answers(path / "expected.safetensors");

@@ -53,6 +53,10 @@ const DeviceHandle& shared_device(size_t index) {
 ModelHandle load(pumice_device* device, const std::string& path, float tune_seconds) {
   pumice_load_options options = {sizeof options};
   options.tune_seconds = tune_seconds;
+  return load(device, path, options);
+}
+
+ModelHandle load(pumice_device* device, const std::string& path, const pumice_load_options& options) {
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_model* model = nullptr;

@@ -47,6 +47,7 @@ DeviceHandle make_device(pumice_device_options options = {sizeof(pumice_device_o
 // A device that the program's cases share, with its kernels: making those is most of what a small model's
 // steps take. `index`: of several. Cases about what a device loses or has not done yet make their own.
 const DeviceHandle& shared_device(size_t index = 0);
+ModelHandle load(pumice_device* device, const std::string& path, const pumice_load_options& options);
 ModelHandle load(pumice_device* device, const std::string& path = stories, float tune_seconds = 0);
 SessionHandle make_session(pumice_model* model,
                            pumice_session_options options = {sizeof(pumice_session_options)});

@@ -37,15 +37,6 @@ auto in_turn(const Lists&... lists) {
   return cases;
 }
 
-// All of a list in a long run, else its first and each `step`-th from there.
-template <class List>
-auto some_of(const List& list, size_t step) {
-  std::vector<std::decay_t<decltype(*std::begin(list))>> some;
-  for (size_t i = 0; i < std::size(list); i += every_case() ? 1 : step)
-    some.push_back(*(std::begin(list) + static_cast<std::ptrdiff_t>(i)));
-  return some;
-}
-
 // Whether a case is taken: in a long run always, in a short one if its turn has come.
 inline bool takes(bool turn) {
   return turn || every_case();
@@ -59,9 +50,9 @@ auto turn_of(const List& list, size_t turn) {
   return some;
 }
 
-// Of a list, or in a short run those of each `step` whose turn it is.
+// All of a list in a long run; in a short one each `step`-th, the first among them if `turn` is 0.
 template <class List>
-auto turns_of(const List& list, size_t step, size_t turn) {
+auto turns_of(const List& list, size_t step, size_t turn = 0) {
   std::vector<std::decay_t<decltype(*std::begin(list))>> some;
   size_t i = turn;
   for (const auto& each : list) {

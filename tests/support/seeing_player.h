@@ -49,13 +49,7 @@ struct SeeingPlayer {
     model = load_with(options);
   }
   ModelHandle load_with(const pumice_load_options& options) const {
-    const std::string path = folder.path().string();
-    pumice_source source = {sizeof source};
-    source.path = path.c_str();
-    pumice_model* made = nullptr;
-    pumice_error error;
-    require_ok(pumice_model_load(device.get(), &source, &options, &made, &error), error);
-    return ModelHandle(made);
+    return ::load(device.get(), folder.path().string(), options);
   }
 
   SessionHandle open_session(uint32_t pictures) const {

@@ -31,12 +31,7 @@ pumice_input input_of(const pumice::Image& image) {
 ModelHandle load_seeing(pumice_device* device, const std::string& path, bool sees) {
   pumice_load_options options = {sizeof options};
   options.sees = sees;
-  pumice_source source = {sizeof source};
-  source.path = path.c_str();
-  pumice_model* model = nullptr;
-  pumice_error error;
-  require_ok(pumice_model_load(device, &source, &options, &model, &error), error);
-  return ModelHandle(model);
+  return load(device, path, options);
 }
 
 // How a model is asked, both ways.

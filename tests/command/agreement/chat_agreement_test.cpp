@@ -67,14 +67,10 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
   const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
   const std::string file = file_text(picture);
   const DeviceHandle& device = shared_device();
-  pumice_source source = {sizeof source};
-  source.path = path.c_str();
   pumice_load_options load_options = {sizeof load_options};
   load_options.sees = 1;
-  pumice_model* made = nullptr;
+  const ModelHandle model = load(device.get(), path, load_options);
   pumice_error error;
-  require_ok(pumice_model_load(device.get(), &source, &load_options, &made, &error), error);
-  const ModelHandle model(made);
   pumice_session_options options = {sizeof options};
   options.cache = PUMICE_CACHE_F32;
   options.pictures = 1;

@@ -62,7 +62,8 @@ TEST_CASE("attention parts: one row at and around the ends of its parts") {
     uint32_t all, dim;
   };
   const Heads heads[] = {{3, 20}, {1, 96}, {1, 256}};
-  for (const auto& [count, way, type] : in_turn(some_of(heads, 3), some_of(ways(), 3), some_of(all_types, 3)))
+  for (const auto& [count, way, type] :
+       in_turn(turns_of(heads, 3), turns_of(ways(), 3), turns_of(all_types, 3)))
     check_parts(by_positions(make_case(type, count.all, 1, count.dim, prefill(1, 700))), way);
 }
 

@@ -384,7 +384,7 @@ TEST_CASE("attention that projects and stores: the bits of doing one after the o
   };
   constexpr TensorType types[] = {TensorType::f32,  TensorType::f16,  TensorType::q8_0,
                                   TensorType::q4_0, TensorType::q4_k, TensorType::q6_k};
-  for (TensorType type : some_of(types, 2))
+  for (TensorType type : turns_of(types, 2))
     check(make_storing(CacheType::f16, every_case() ? 6 : 2, 2, 32, 41), {.type = type, .row_scale = true});
   StoringCase c = make_storing(CacheType::f16, every_case() ? 6 : 2, 2, 96, 9);
   c.query_norm = c.key_norm = true;

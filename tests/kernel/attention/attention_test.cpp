@@ -44,7 +44,7 @@ TEST_CASE("attention whose values are its keys") {
 TEST_CASE("attention that is also timed") {
   std::vector<timed_cases::Attention> cases = timed_cases::attentions();
   std::erase_if(cases, [](const timed_cases::Attention& each) { return each.only_timed; });
-  for (const timed_cases::Attention& each : some_of(cases, 5)) { // three of each type
+  for (const timed_cases::Attention& each : turns_of(cases, 5)) { // three of each type
     check(make_case(each.type, each.heads, each.kv_heads, each.head_dim, prefill(each.rows, each.position)));
   }
 }
@@ -172,7 +172,7 @@ TEST_CASE("attention: a picture's rows see all of it") {
 TEST_CASE("attention: sinks") {
   for (const auto& [type, capped] : in_turn(all_types, std::array{false, true, false})) {
     const std::pair<uint32_t, uint32_t> shapes[] = {{2, quick_dim(type)}, {6, 32}};
-    for (const auto& [heads, dim] : some_of(shapes, 2)) {
+    for (const auto& [heads, dim] : turns_of(shapes, 2)) {
       for (const Case& plain :
            {make_case(type, heads, 2, dim, prefill(1, 300)), make_case(type, heads, 2, dim, prefill(1, 0)),
             make_case(type, heads, 2, dim, prefill(33, 90, 0, 70), 9),

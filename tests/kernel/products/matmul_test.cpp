@@ -103,7 +103,7 @@ TEST_CASE("products that are also timed") {
   for (const DeviceProfile& profile : {TestGpu::get().profile, DeviceProfile{}}) {
     std::vector<timed_cases::Product> cases = timed_cases::products();
     std::erase_if(cases, [](const timed_cases::Product& each) { return each.only_timed; });
-    for (const timed_cases::Product& each : some_of(cases, 4)) { // three of each type
+    for (const timed_cases::Product& each : turns_of(cases, 4)) { // three of each type
       check_product(profile,
                     {.type = each.type, .k = each.k, .n = each.n, .bucket = each.rows, .count = each.rows});
     }
@@ -200,7 +200,7 @@ TEST_CASE("a row's product has the same bits whatever rows are beside it") {
     if (!profile.cpu8)
       profile.forced = "portable"; // there, variants share the work between them by the rows' number
     // In a short run each type for CPU drivers, and a few in the plain kernel.
-    for (TensorType type : some_of(weight_types, profile.cpu8 ? 1 : 4)) {
+    for (TensorType type : turns_of(weight_types, profile.cpu8 ? 1 : 4)) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code
         CAPTURE(profile.cpu8);

@@ -89,7 +89,7 @@ std::vector<TensorType> types_of(const Variant& variant) {
 void check_types(const Variant& variant) {
   const bool other_width = std::getenv("PUMICE_TEST_SUBGROUP") || std::getenv("LP_NATIVE_VECTOR_WIDTH");
   size_t turn = 0;
-  for (TensorType type : some_of(types_of(variant), other_width ? 4 : 1)) {
+  for (TensorType type : turns_of(types_of(variant), other_width ? 4 : 1)) {
     const uint32_t rows = variant.rows[turn++ % variant.rows.size()];
     const uint32_t k = info(type).block_size == 1 ? 407 : info(type).block_size == 32 ? 416 : 768;
     check(variant, profile_of(variant, true),
