@@ -122,9 +122,8 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     own.voice_activity = !given.keep_silence;
     own.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
-    const ModelFile& file = model->model->file();
-    PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-    PUMICE_TRY(SpeechSettings settings, read_speech_settings(file, *definition, own));
+    const Model& loaded = *model->model;
+    PUMICE_TRY(SpeechSettings settings, read_speech_settings(loaded.file(), loaded.definition(), own));
     PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};

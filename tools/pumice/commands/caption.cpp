@@ -147,21 +147,22 @@ Result<std::shared_ptr<const Model>> load_tower(const ModelFile& file, const Mod
 
 Status caption(const CaptionOptions& options) {
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   CaptionerOptions asked{options.writing.resolved(), {}, local_time()};
   if (options.prompted()) asked.prompt = options.prompt;
   asked.writing.inputs = static_cast<uint32_t>(options.pictures.size());
   PUMICE_TRY(CaptionerSettings settings,
-             read_captioner_settings(file, shape, tokenizer, asked, option_names));
+             read_captioner_settings(opened.file, shape, tokenizer, asked, option_names));
   PUMICE_CHECK(read_picture(options.pictures.front(), settings)); // an early error
 
   PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
-  PUMICE_TRY(std::shared_ptr<const Model> tower, load_tower(file, shape, device, options.writing.load));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.writing.load));
+  PUMICE_TRY(std::shared_ptr<const Model> tower,
+             load_tower(opened.file, shape, device, options.writing.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.writing.load));
   PUMICE_TRY(const std::unique_ptr<Captioner> captioner,
              Captioner::create(model, std::move(tower), tokenizer, std::move(settings), false));
   WritingFigures figures;

@@ -116,9 +116,9 @@ struct Evaluated {
 
 // Evaluates a model, or a tower of it.
 Result<std::unique_ptr<Evaluated>> evaluate(const EvalOptions& options, const OpenedDevice& device,
-                                            ModelFile file, const LoadOptions& load, EvalBatch batch,
+                                            OpenedModel opened, const LoadOptions& load, EvalBatch batch,
                                             std::vector<std::string> names) {
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, load, &options.size));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, load, &options.size));
   auto result = std::make_unique<Evaluated>();
   result->batch = std::move(batch);
   PUMICE_TRY(ForcedPassOptions size, pass_options(options, model->shape(), result->batch));
@@ -223,20 +223,21 @@ Result<std::vector<std::string>> text_outputs(const EvalOptions& options, bool h
 }
 
 // Texts, pictures or both, as the inputs have them, in one space.
-Status eval_shared_space(const EvalOptions& options, ModelFile file, const ModelDefinition& texts,
-                         const SafetensorsFile& inputs) {
-  PUMICE_TRY(const std::unique_ptr<ModelDefinition> pictures, open_model_definition(file, Tower::pictures));
+Status eval_shared_space(const EvalOptions& options, OpenedModel opened, const SafetensorsFile& inputs) {
+  const ModelShape shape = opened.definition->shape();
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> pictures,
+             open_model_definition(opened.file, Tower::pictures));
   const bool reads = inputs.find("input_ids"), sees = inputs.find("pixel_values");
   std::optional<EvalBatch> text_batch, picture_batch;
   if (reads || !sees) {
-    PUMICE_TRY(text_batch, read_batch(inputs, options.inputs, texts.shape()));
+    PUMICE_TRY(text_batch, read_batch(inputs, options.inputs, shape));
   }
   if (sees) {
     PUMICE_TRY(picture_batch, read_batch(inputs, options.inputs, pictures->shape()));
   }
   PUMICE_TRY(const std::vector<std::string> asked,
              text_outputs(options, text_batch.has_value(), picture_batch.has_value()));
-  PUMICE_TRY(const std::vector<std::string> names, output_names(asked, texts, file));
+  PUMICE_TRY(const std::vector<std::string> names, output_names(asked, *opened.definition, opened.file));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   std::unique_ptr<Evaluated> of_texts, of_pictures;
   std::vector<SafetensorsFile::Entry> entries;
@@ -249,14 +250,14 @@ Status eval_shared_space(const EvalOptions& options, ModelFile file, const Model
     entries.push_back(of_pictures->outputs[0].entry());
   }
   if (text_batch) {
-    PUMICE_TRY(of_texts,
-               evaluate(options, device, std::move(file), options.size.load, *std::move(text_batch), names));
+    PUMICE_TRY(of_texts, evaluate(options, device, std::move(opened), options.size.load,
+                                  *std::move(text_batch), names));
     for (const EvalOutput& output : of_texts->outputs) entries.push_back(output.entry());
   }
   std::vector<float> logits;
   if (of_texts && of_pictures) {
     const EvalOutput &pixels = of_pictures->outputs[0], &words = of_texts->outputs[0];
-    logits = pair_logits(*texts.shape().shared_space, pixels, words);
+    logits = pair_logits(*shape.shared_space, pixels, words);
     entries.push_back({pair_output,
                        "F32",
                        {pixels.entry().shape[0], words.entry().shape[0]},
@@ -267,22 +268,20 @@ Status eval_shared_space(const EvalOptions& options, ModelFile file, const Model
 }
 
 Status eval(const EvalOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
   PUMICE_TRY(const SafetensorsFile inputs, SafetensorsFile::open(path_of(options.inputs)));
-  if (definition->shape().shared_space)
-    return eval_shared_space(options, std::move(file), *definition, inputs);
+  if (opened.definition->shape().shared_space) return eval_shared_space(options, std::move(opened), inputs);
   LoadOptions load = options.size.load;
-  set_picture_size(*definition, inputs, load);
-  const ModelShape shape = definition->shape();
+  set_picture_size(*opened.definition, inputs, load);
+  const ModelShape shape = opened.definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(inputs, options.inputs, shape));
   PUMICE_CHECK(pass_options(options, shape, batch));
-  PUMICE_TRY(std::vector<std::string> names, output_names(options.names, *definition, file));
+  PUMICE_TRY(std::vector<std::string> names, output_names(options.names, *opened.definition, opened.file));
   PUMICE_TRY(const bool write_features, take_features(names, shape));
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_CHECK(show_pictures(options, device, inputs, file, shape, batch));
+  PUMICE_CHECK(show_pictures(options, device, inputs, opened.file, shape, batch));
   PUMICE_TRY(const std::unique_ptr<Evaluated> result,
-             evaluate(options, device, std::move(file), load, std::move(batch), std::move(names)));
+             evaluate(options, device, std::move(opened), load, std::move(batch), std::move(names)));
   std::vector<SafetensorsFile::Entry> entries;
   for (const EvalOutput& output : result->outputs) entries.push_back(output.entry());
   std::optional<InputFeatures> features;

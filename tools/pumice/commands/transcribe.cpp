@@ -277,20 +277,19 @@ private:
 };
 
 Status transcribe(const TranscribeOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
   const bool more = options.detect || options.live || options.attention.given();
   PUMICE_TRY(SpeechSettings settings,
-             read_speech_settings(file, *definition, options.resolved(), more, option_names));
+             read_speech_settings(opened.file, *opened.definition, options.resolved(), more, option_names));
   const uint32_t rate = settings.sample_rate;
-  if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, definition->shape()));
+  if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, opened.definition->shape()));
   PUMICE_CHECK(check_options(options));
   // An error at the beginning of the first file comes before the model is loaded.
   const std::optional<RawSound> raw = options.raw_sound();
   PUMICE_TRY(std::shared_ptr<SoundInput> input, SoundInput::open(options.files.front(), rate, raw));
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(file), device, options.load));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.load));
   FileTranscriber transcriber(options, std::move(device), std::move(model));
   PUMICE_CHECK(transcriber.open(std::move(settings)));
   for (size_t i = 0; i < options.files.size(); ++i) {

@@ -44,12 +44,12 @@ public:
   LineTranslator(const TranslateOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
       : options_(options), tokenizer_(std::move(tokenizer)) {}
 
-  Status open(ModelFile file, const ModelShape& shape) {
+  Status open(OpenedModel opened, const ModelShape& shape) {
     PUMICE_TRY(const TranslatorOptions asked, options_.resolved());
     PUMICE_TRY(TranslatorSettings settings,
-               read_translator_settings(file, shape, *tokenizer_, asked, option_names));
+               read_translator_settings(opened.file, shape, *tokenizer_, asked, option_names));
     PUMICE_TRY(device_, open_device(options_.writing.device));
-    PUMICE_TRY(model_, load_model(std::move(file), device_, options_.writing.load));
+    PUMICE_TRY(model_, load_model(std::move(opened), device_, options_.writing.load));
     PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings), false));
     return {};
   }
@@ -217,9 +217,8 @@ Status check_single(WaitingLines& from, std::vector<Line>& lines) {
 }
 
 Status translate(const TranslateOptions& options) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const ModelShape shape = definition->shape();
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  const ModelShape shape = opened.definition->shape();
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::tokens) {
     return wrong_subcommand(options.model, shape);
   }
@@ -227,13 +226,13 @@ Status translate(const TranslateOptions& options) {
   if (options.attention.given() && is_replica())
     return Error{Code::invalid_argument, "--attention shows one text: leave --replicas out"};
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(file));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   WaitingLines from(options.texts);
   std::vector<Line> lines;
   if (options.attention.given()) PUMICE_CHECK(check_single(from, lines));
 
   LineTranslator translator(options, std::move(tokenizer));
-  PUMICE_CHECK(translator.open(std::move(file), shape));
+  PUMICE_CHECK(translator.open(std::move(opened), shape));
   while (!interrupted()) {
     if (!options.attention.given()) {
       PUMICE_TRY(lines, from.next(translator.lines_at_a_time()));
