@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a command under mpirun on hosts of its own: network namespaces of this machine, whose only link is slow.
 
-    tools/separate_hosts.py --hosts 4 --delay 1 --rate 100 -- build/pumice bench model.gguf -b 1,16
+    tools/separate_hosts.py --hosts 4 --delay 1 --rate 100 -- build/pumice bench model.gguf --batch 1,16
 
 Each host has a network namespace, a host name and a TUN device. This program carries packets between the devices: each
 leaves its host at --rate Mbit/s, and arrives --delay milliseconds after that, so that a message and its answer take twice

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing, builds, and runs the tests. Other arguments go through to CTest (-R kernel, -LE model).
-#   tools/test.sh           what a change is tried with
-#   tools/test.sh --rest    what that leaves out: long tests, sanitizers, fuzzing, other drivers, GPUs' compilers, Debian 13
+#   tools/test.sh           what a change is tried with, in ten minutes
+#   tools/test.sh --rest    what that leaves out: the rest of the tests, long ones, sanitizers, fuzzing, other drivers, GPUs' compilers, Debian 13
 #   tools/test.sh --all     both
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
@@ -79,8 +79,10 @@ phase "building"
 
 if [ -n "$short" ]; then
   phase "the tests"
-  # A device without cooperative matrices, such as Debian 12's, cannot run their tests; the second driver does.
+  # What is asked for by name runs, whatever it takes.
   without='long|watched'
+  if [ $# -eq 0 ]; then without+='|rest'; fi
+  # A device without cooperative matrices, such as Debian 12's, cannot run their tests; the second driver does.
   ./build/pumice devices 2>/dev/null | grep -q '^ *supports .*cooperative_matrix' || without+='|matrices'
   # Most of the time goes into what lavapipe compiles. Its compiler leaves out half of its work here: long tests and the second
   # driver's have all of it.
@@ -126,15 +128,18 @@ if [ -n "$watched" ]; then
     "-DCMAKE_CXX_COMPILER=${watching#* }" "-DPUMICE_SHADERS_FROM=$PWD/build" || failed "the build with ThreadSanitizer"
 fi
 
-phase "long tests, sanitized tests and fuzzing"
+phase "the rest of the tests, long tests, sanitized tests and fuzzing"
 wait $roots || cat build/logs/roots.log >&2
 # A newer driver has every kernel variant that this one has, and most of that test's time is the driver's compiler's.
 newer=()
 if [ -e build/second-driver/.pumice-complete ]; then newer=(-E '^model[.]forced_variants[.]long$'); fi
 if wanted long; then
-  run_ctest rest -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
+  if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' || status=1; fi
+  run_ctest long -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
 else
-  run_ctest rest -L '^watched$' -E faults "$@" || status=1
+  # What kernels and models compute is the second driver's, whose compiler is faster.
+  if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' -E '^(kernel|model|widths)[.]' || status=1; fi
+  run_ctest watched -L '^watched$' -E faults "$@" || status=1
 fi
 
 phase "the tests on a second driver"

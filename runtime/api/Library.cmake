@@ -71,7 +71,7 @@ else()
     DEPENDS "${linked}"
     COMMENT "Sealing libpumice.a" COMMAND_EXPAND_LISTS VERBATIM)
   add_library(pumice_static STATIC "${object}")
-  add_dependencies(pumice_static pumice_core pumice_models pumice_sentence_piece pumice_picture_files)  # makefiles know no other target's objects
+  add_dependencies(pumice_static pumice_core pumice_small pumice_sentence_piece pumice_picture_files)  # makefiles know no other target's objects
   pumice_public_library(pumice_static static)
   target_link_libraries(pumice_static INTERFACE ${picture_libraries} Threads::Threads ${CMAKE_DL_LIBS} stdc++ m)
   list(APPEND targets pumice_static)

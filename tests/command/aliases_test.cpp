@@ -69,6 +69,62 @@ TEST_CASE("names from llama.cpp, whisper.cpp and CTranslate2 stand for Pumice's 
   check_same({"run", "--list-devices"}, {"devices"});
 }
 
+// What people type who come from llama.cpp, whisper.cpp and Ollama. No model is there, so that what is
+// understood ends with the file's name.
+TEST_CASE("command lines of other programs are understood, or answered with what to do") {
+  const std::string none = "/none: cannot be opened";
+  const struct {
+    Arguments arguments;
+    std::vector<std::string> says;
+  } cases[] = {
+      {{"run", "-m", "/none", "-p", "Once", "-n", "32", "-ngl", "99", "-fa", "on", "-no-cnv"},
+       {"-ngl has no effect", "-fa has no effect", "-no-cnv has no effect", none}},
+      {{"run", "-m", "/none", "-fa", "-p", "Once"}, {"-fa has no effect", none}},
+      {{"run", "-m", "/none", "-p", "Once", "-n", "x"}, {"--count: 'x' is not a whole number"}},
+      {{"run", "-m", "/none", "-p", "a\\nb", "-e", "-co", "--mlock", "-t", "4", "-b", "512"}, {none}},
+      {{"run", "-m", "/none", "-b", "2048", "-ub", "512", "--no-warmup", "--numa", "distribute"},
+       {"-b has no effect: --chunk", none}},
+      {{"run", "-m", "-dash.gguf", "x"}, {"-dash.gguf: cannot be opened"}},
+      {{"run", "-hf", "org/model"}, {"-hf", "models are not downloaded"}},
+      {{"run", "-m", "/none", "-cnv"}, {"-cnv", "'pumice chat' holds a conversation"}},
+      {{"run", "-m", "/none", "-sys", "You are"}, {"-sys", "use 'pumice chat'"}},
+      {{"run", "-m", "/none", "--dry-multiplier", "0.8"}, {"--dry-multiplier", "--top-k, --typical"}},
+      {{"run", "-m", "/none", "--lora", "a.gguf"}, {"--lora", "merge"}},
+      {{"run", "/none", "-nr"}, {"'pumice run' has no option '-nr'", "--help"}},
+      {{"run", "/none", "-otxt"}, {"no option '-otxt'"}},
+      {{"run", "/none", "-np", "4", "x"}, {"-np has no effect", none}},
+      {{"run", "/none", "x", "-n5"}, {none}},
+      {{"chat", "-m", "/none", "-cnv", "-st", "-p", "Hello", "-sys", "Be short.", "--jinja"}, {none}},
+      {{"chat", "/none", "--hidethinking", "Hello"}, {none}},
+      {{"chat", "/none", "-no-cnv"}, {"'pumice run' continues a text"}},
+      {{"bench", "-m", "/none", "-p", "64-256*2", "-n", "0", "-ngl", "99", "-b", "2048", "-fa", "1"}, {none}},
+      {{"bench", "-m", "/a", "-m", "/b"}, {"-m is given twice", "bench ab"}},
+      {{"bench", "/none", "-ctk", "f16,q8_0"}, {"-ctk takes one value", "bench ab"}},
+      {{"bench", "/none", "-ub", "64,128"}, {"-ub takes one value", "bench ab"}},
+      {{"bench", "/none", "-pg", "512,128"}, {"-pg", "--depth"}},
+      {{"bench", "/none", "-p", "8-x"}, {"--prompt: '8-x'", "32-128*2"}},
+      {{"bench", "/none", "-p", "1-9*1"}, {"--prompt: '1-9*1'"}},
+      {{"perplexity", "-m", "/none", "-f", "wiki.raw", "--hellaswag"}, {"--hellaswag", "perplexity"}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-np", "-nt", "-l", "auto"}, {none}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-otxt", "-pp", "-t", "8", "--vad"},
+       {"-otxt has no effect", none}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-of", "out"}, {"-of", "--output-dir"}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-ml", "1"}, {"-ml", "--words"}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-di"}, {"-di", "speakers"}},
+      {{"quantize", "in.gguf", "out.gguf", "Q4_K_M"}, {"'pumice convert'"}},
+      {{"pull", "llama3"}, {"models are not downloaded"}},
+      {{"serve"}, {"there is no server"}},
+      {{"list"}, {"models are files"}},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.arguments);
+    CHECK(fails_saying(pumice_command(each.arguments), each.says) == "");
+  }
+  const CommandResult bare = pumice_command({});
+  CHECK(bare.status == 0);
+  CHECK(bare.out == pumice_command({"--help"}).out);
+}
+
 TEST_CASE("whisper.cpp's number of processors is accepted, with what is there instead") {
   const CommandResult result = pumice_command({"transcribe", "/none", "/none.wav", "-p", "4"});
   CHECK(fails_saying(result, {"-p has no effect", "--batch", "/none: cannot be opened"}) == "");

@@ -122,6 +122,10 @@ int parse_and_run(std::span<const std::string> arguments) {
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
   const Result<TranslatedArguments> given = translate_aliases(app, {arguments.begin(), arguments.end()});
   if (!given.ok()) return report(given.error());
+  if (arguments.empty()) {
+    print_result(app.help());
+    return 0;
+  }
   try {
     app.parse(std::vector<std::string>(given->arguments.rbegin(), given->arguments.rend())); // as CLI11 wants
   } catch (const CLI::ParseError& error) {

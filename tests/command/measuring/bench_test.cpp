@@ -143,10 +143,10 @@ TEST_CASE("bench measures encoders, and encoder-decoders end to end") {
     }
     return object["results"][at]["test"].get<std::string>();
   };
-  CHECK(test_of("bert", {"-p", "16", "-b", "1,3"}) == "enc16");
-  CHECK(test_of("bert", {"-p", "16", "-b", "1,3"}, 1) == "enc16 b3");
-  CHECK(test_of("vit", {"-b", "2"}).starts_with("enc"));
-  CHECK(test_of("marian", {"-p", "9", "-n", "5", "-b", "2"}) == "enc9+tg5 b2");
+  CHECK(test_of("bert", {"-p", "16", "--batch", "1,3"}) == "enc16");
+  CHECK(test_of("bert", {"-p", "16", "--batch", "1,3"}, 1) == "enc16 b3");
+  CHECK(test_of("vit", {"--batch", "2"}).starts_with("enc"));
+  CHECK(test_of("marian", {"-p", "9", "-n", "5", "--batch", "2"}) == "enc9+tg5 b2");
   CHECK(test_of("whisper", {"-n", "5"}).find("+tg5") != std::string::npos);
   CHECK(fails_saying(bench(fixtures().model("bert"), {"-p", "100000"}), {"-p 100000", "at most"}) == "");
 }
@@ -182,7 +182,7 @@ TEST_CASE("bench measures several sequences in the same steps") {
                                "0", "--json", "--no-cache"});
     return pumice_command(more);
   };
-  const CommandResult result = batches({"-b", "1,3", "-d", "0,40", "--chunk", "16"});
+  const CommandResult result = batches({"--batch", "1,3", "-d", "0,40", "--chunk", "16"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   const json results = json::parse(result.out)["results"];
@@ -192,8 +192,8 @@ TEST_CASE("bench measures several sequences in the same steps") {
   CHECK(results[1]["tokens"] == 12);
   CHECK(results[1]["kind"] == "decode");
   CHECK(results[1]["samples"][0]["token_seconds"].size() == 4);
-  CHECK(fails_saying(batches({"-b", "8", "-d", "500"}), {"-b 8 after -d 500 needs a context of"}) == "");
-  const CommandResult alone = batches({"-b", "2"}); // not also one by one
+  CHECK(fails_saying(batches({"--batch", "8", "-d", "500"}), {"--batch 8 after -d 500 needs a context of"}) == "");
+  const CommandResult alone = batches({"--batch", "2"}); // not also one by one
   CHECK(json::parse(alone.out)["results"].size() == 1);
 }
 

@@ -147,20 +147,33 @@ Status bench(const BenchOptions& options) {
 
 void add_measurement_options(CLI::App& sub, BenchOptions& options) {
   const auto list = [&](const char* name, std::vector<uint32_t>& values, const char* help, uint32_t low) {
-    sub.add_option(name, values, help)
+    const auto read = [&values, name, low](const std::vector<std::string>& words) {
+      values.clear();
+      for (const std::string& word : words) {
+        const std::vector<uint32_t> sizes = sizes_in(word, low, 1u << 20);
+        if (sizes.empty()) {
+          throw CLI::ValidationError(
+              std::string(name).substr(std::string(name).find("--")),
+              fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
+                          "32-128, 32-128+32 or 32-128*2",
+                          word, low, 1u << 20));
+        }
+        values.insert(values.end(), sizes.begin(), sizes.end());
+      }
+    };
+    sub.add_option_function<std::vector<std::string>>(name, read, help)
         ->type_name("N,...")
         ->delimiter(',')
-        ->check(within(low, 1u << 20))
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->capture_default_str()
+        ->default_str(fmt::format("{}", fmt::join(values, ",")))
         ->group("Measurement");
   };
   list("-p,--prompt", options.prompts,
        "Numbers of tokens to read. They are a decoder's prompt or an encoder's input. 0 skips this test", 0);
   list("-n,--count", options.counts, "Numbers of tokens to generate. 0 skips this test", 0);
   list("-d,--depth", options.depths, "Tokens in the context before each test. It is for decoders", 0);
-  list("-b,--batch", options.batches,
+  list("--batch", options.batches,
        "Sequences that are generated, or inputs that an encoder reads, at the same time", 1);
   const auto number = [&](const char* name, uint32_t& value, const char* help, uint32_t low) {
     sub.add_option(name, value, help)

@@ -82,7 +82,7 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
     context = static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
   if (needed > context) {
     return Error{Code::invalid_argument,
-                 fmt::format("-n {} with -b {}{} needs a context of {} tokens, and there are {}", count,
+                 fmt::format("-n {} with --batch {}{} needs a context of {} tokens, and there are {}", count,
                              sequences, depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
   }
   PUMICE_TRY(const std::unique_ptr<BatchGroups> batch, BatchGroups::create(model, session));

@@ -7,6 +7,7 @@
 #include "generate/session.h"
 #include "input/input_stream.h"
 #include "loading/fitting_size.h"
+#include "loading/model_facts.h"
 #include "loading/open_device.h"
 #include "model/vocabulary.h"
 #include "options/options.h"
@@ -31,6 +32,7 @@ struct RunOptions {
   uint32_t count = 0;                   // 0: until the text or the context ends
   std::vector<std::string> stops;
   bool ignore_end = false;
+  bool escape = false;
   bool no_echo = false;
   bool json = false;
   SessionFile session;
@@ -50,7 +52,7 @@ Result<Prompt> read_prompt_text(const RunOptions& options) {
   Prompt prompt;
   const bool given = options.prompt_option->count() > 0;
   if (given && options.prompt != "-") {
-    prompt.text = options.prompt;
+    prompt.text = options.escape ? without_escapes(options.prompt) : options.prompt;
     return prompt;
   }
   const std::string path = options.file.empty() ? "-" : options.file;
@@ -192,6 +194,8 @@ Status run(const RunOptions& options) {
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
+  if (has_chat_template(opened.file))
+    print_note("this model answers in chats: 'pumice chat' asks it, 'pumice run' continues a text");
   SessionOptions session_options;
   session_options.size = session_size(options.size, shape);
   if (!prompt.ids.empty() || !options.session.exists()) {
@@ -253,6 +257,8 @@ Subcommand add_run(CLI::App& app) {
       ->type_name("FILE")
       ->excludes(options->prompt_option)
       ->group("Text");
+  sub->add_flag("-e,--escape", options->escape, "Read \\n, \\t, \\r, \\\", \\' and \\\\ in PROMPT as C does")
+      ->group(more_of("Text"));
   sub->add_option("-n,--count", options->count,
                   "Maximum number of tokens (default: until the text ends). The text ends too when the "
                   "context is full")

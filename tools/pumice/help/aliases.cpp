@@ -7,85 +7,45 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "help/mistakes.h"
+#include "help/other_programs.h"
 #include "options/option_text.h"
 
 namespace pumice::command {
 
 namespace {
 
-struct Alias {
-  std::vector<std::string> names;
-  std::string target;         // an option with a value, a flag, or a positional argument
-  std::string value = "";     // what the target gets, if the name alone says it
-  const char* no_effect = ""; // why the option and its value are left out; the target is then empty
-  std::string_view only = ""; // the only subcommand that it is for; empty: each that has the target
-};
-
-const std::vector<Alias>& aliases() {
-  static const std::vector<Alias> all = {
-      {{"-m", "--model"}, "MODEL"},
-      {{"-m", "--model"}, "MODEL_DIR"},
-      {{"-m", "--model"}, "MODEL_OR_TOKENIZER"},
-      {{"-p", "--processors"}, "", "", "--batch decodes several windows together", "transcribe"},
-      {{"-p"}, "--prompt"},
-      {{"-p", "--prompt"}, "PROMPT"},
-      {{"-f", "--file"}, "AUDIO"},
-      {{"-f", "--file"}, "FILE"},
-      {{"-c", "--ctx-size"}, "--context"},
-      {{"-n", "--predict", "--n-predict"}, "--count"},
-      {{"-ub", "--ubatch-size"}, "--chunk"},
-      {{"-ctk", "--cache-type-k"}, "--kv"},
-      {{"-ctv", "--cache-type-v"}, "--kv"},
-      {{"-s"}, "--seed"},
-      {{"--temperature"}, "--temp"},
-      {{"--repeat-last-n"}, "--repeat-window"},
-      {{"-r", "--reverse-prompt"}, "--stop"},
-      {{"--prompt-cache"}, "--session"},
-      {{"-dev"}, "--device"},
-      {{"-l"}, "--language"},
-      {{"-tr"}, "--translate", "", "", "transcribe"},
-      {{"-dl"}, "--detect-language"},
-      {{"-nf"}, "--no-fallback"},
-      {{"-osrt", "--output-srt"}, "--srt"},
-      {{"-ovtt", "--output-vtt"}, "--vtt"},
-      {{"-oj", "--output-json"}, "--json", "", "", "transcribe"},
-      {{"--no-display-prompt"}, "--no-echo"},
-      {{"-bs", "--beam-size"}, "--beams"},
-      {{"--num-hypotheses"}, "--n-best"},
-      {{"-ngl", "--gpu-layers", "--n-gpu-layers"},
-       "",
-       "",
-       "all layers are always computed on the device (see --device)"},
-      {{"-t", "--threads"}, "", "", "the device's driver chooses how many threads it takes"},
-  };
-  return all;
-}
-
 constexpr std::string_view list_devices = "--list-devices";
 
-bool has_target(const CLI::App& app, const Alias& alias) {
-  if (!alias.only.empty() && alias.only != app.get_name()) return false;
-  if (alias.target.empty()) return app.get_option_no_throw("--device") != nullptr;
-  if (alias.target.starts_with('-')) return app.get_option_no_throw(alias.target) != nullptr;
+bool has_target(const CLI::App& app, const OtherOption& other) {
+  if (!other.only.empty() && std::ranges::count(other.only, app.get_name()) == 0) return false;
+  const std::string target(other.target);
+  if (target.empty()) return app.get_option_no_throw("--device") != nullptr;
+  if (target.starts_with('-')) return app.get_option_no_throw(target) != nullptr;
   for (const CLI::Option* each : app.get_options()) {
-    if (each->get_positional() && each->get_name(true) == alias.target) return true;
+    if (each->get_positional() && each->get_name(true) == target) return true;
   }
   return false;
 }
 
-// The alias that a name is for this subcommand, unless it is the subcommand's own.
-const Alias* find_alias(const CLI::App& app, const std::string& name) {
+// What a name of another program is for this subcommand, unless it is the subcommand's own.
+const OtherOption* find_other(const CLI::App& app, const std::string& name) {
   if (app.get_option_no_throw(name)) return nullptr;
-  for (const Alias& alias : aliases()) {
-    if (std::ranges::count(alias.names, name) && has_target(app, alias)) return &alias;
+  for (const OtherOption& other : other_options()) {
+    if (std::ranges::count(other.names, name) && has_target(app, other)) return &other;
   }
   return nullptr;
 }
 
-bool takes_value(const CLI::App& app, const Alias& alias) {
-  if (!alias.value.empty()) return false;
-  if (!alias.target.starts_with('-')) return true;
-  return app.get_option_no_throw(alias.target)->get_items_expected_max() > 0;
+bool takes_value(const CLI::App& app, const OtherOption& other, const std::string& next) {
+  if (!other.value.empty()) return false;
+  if (other.target.empty() && other.takes == OtherOption::Takes::a_word) {
+    constexpr std::string_view words[] = {"on", "off", "auto", "0", "1", "true", "false"};
+    return std::ranges::count(words, next) > 0;
+  }
+  if (other.target.empty()) return other.takes == OtherOption::Takes::a_value;
+  if (!other.target.starts_with('-')) return true;
+  return app.get_option_no_throw(std::string(other.target))->get_items_expected_max() > 0;
 }
 
 // "--beam_size" is "--beam-size" if the subcommand knows only that.
@@ -93,7 +53,21 @@ std::string with_hyphens(const CLI::App& app, const std::string& name) {
   if (!name.starts_with("--") || app.get_option_no_throw(name)) return name;
   std::string hyphens = name;
   std::ranges::replace(hyphens, '_', '-');
-  return app.get_option_no_throw(hyphens) || find_alias(app, hyphens) ? hyphens : name;
+  return app.get_option_no_throw(hyphens) || find_other(app, hyphens) ? hyphens : name;
+}
+
+// Whether a word is a short option with its number, "-n5". CLI11 would take any word with one dash apart into
+// short options.
+bool is_short_with_number(const CLI::App& app, const std::string& word) {
+  const CLI::Option* option = app.get_option_no_throw(word.substr(0, 2));
+  if (!option || option->get_items_expected_max() == 0) return false;
+  return word.find_first_not_of("0123456789.,-+", 2) == std::string::npos;
+}
+
+bool is_unknown_word(const CLI::App& app, const std::string& word) {
+  if (word.size() < 3 || word[0] != '-' || word[1] == '-') return false;
+  if (app.get_allow_extras() || app.get_option_no_throw(word)) return false;
+  return !is_short_with_number(app, word);
 }
 
 // Replaces the names among a subcommand's arguments.
@@ -106,26 +80,28 @@ public:
     for (; next < arguments.size() && arguments[next] != "--"; ++next) {
       const std::string& argument = arguments[next];
       const size_t equals = argument.starts_with('-') ? argument.find('=') : std::string::npos;
-      const std::string given = argument.substr(0, equals);
-      const std::string name = with_hyphens(app_, given);
-      const Alias* alias = find_alias(app_, name);
-      if (!alias) {
+      const std::string written = argument.substr(0, equals);
+      const std::string name = with_hyphens(app_, written);
+      const std::string following = next + 1 < arguments.size() ? arguments[next + 1] : "";
+      const OtherOption* other = find_other(app_, name);
+      if (!other) {
+        if (is_unknown_word(app_, name)) return unknown_option(app_, name);
         keep(name + (equals == std::string::npos ? "" : argument.substr(equals)));
-        const CLI::Option* own = given.starts_with('-') ? app_.get_option_no_throw(name) : nullptr;
-        const bool has_value = own && own->get_items_expected_max() > 0 && equals == std::string::npos;
+        const CLI::Option* option = written.starts_with('-') ? app_.get_option_no_throw(name) : nullptr;
+        const bool has_value = option && option->get_items_expected_max() > 0 && equals == std::string::npos;
         if (has_value && next + 1 < arguments.size()) keep(arguments[++next]); // whatever it looks like
         continue;
       }
       std::optional<std::string> value;
       if (equals != std::string::npos) {
         value = argument.substr(equals + 1);
-      } else if (takes_value(app_, *alias)) {
+      } else if (takes_value(app_, *other, following)) {
         if (++next == arguments.size()) {
-          return Error{Code::invalid_argument, fmt::format("{}: a value is missing", given)};
+          return Error{Code::invalid_argument, fmt::format("{}: a value is missing", written)};
         }
-        value = arguments[next];
+        value = following;
       }
-      PUMICE_CHECK(replace(*alias, given, value));
+      PUMICE_CHECK(replace(*other, written, value));
     }
     std::vector<std::string>& all = result_.arguments;
     all.insert(all.end(), model_.begin(), model_.end());
@@ -140,30 +116,52 @@ public:
 private:
   void keep(std::string argument) { kept_.push_back(std::move(argument)); }
 
-  Status replace(const Alias& alias, const std::string& name, const std::optional<std::string>& value) {
-    if (alias.target.empty()) {
-      result_.notes.push_back(fmt::format("{} has no effect: {}", name, alias.no_effect));
-    } else if (!alias.target.starts_with('-')) {
-      // The model comes first; other texts may begin with '-' and come after "--".
-      (alias.target.starts_with("MODEL") ? model_ : texts_).push_back(*value);
-    } else if (!takes_value(app_, alias) && alias.value.empty()) {
-      keep(alias.target);
-    } else {
-      return replace_option(alias, name, value.value_or(alias.value));
+  Status replace(const OtherOption& other, const std::string& name, const std::optional<std::string>& value) {
+    if (!other.instead.empty()) {
+      return Error{Code::invalid_argument,
+                   fmt::format("'{}' has no option '{}': {}", full_name(app_), name, other.instead)};
+    }
+    if (other.target.empty()) {
+      result_.notes.push_back(fmt::format("{} has no effect: {}", name, other.no_effect));
+    } else if (other.target.starts_with("MODEL")) {
+      return set_model(name, *value);
+    } else if (!other.target.starts_with('-')) {
+      texts_.push_back(*value); // they come after "--"
+    } else if (!takes_value(app_, other, "") && other.value.empty()) {
+      keep(std::string(other.target));
+    } else if (other.otherwise.empty() || value != other.otherwise) {
+      return replace_option(std::string(other.target), name, value.value_or(std::string(other.value)));
     }
     return {};
   }
 
+  Status set_model(const std::string& name, const std::string& path) {
+    if (!model_.empty()) {
+      return Error{Code::invalid_argument,
+                   fmt::format("{} is given twice: {}", name,
+                               app_.get_name() == "bench" ? "'pumice bench ab A B' compares two models"
+                                                          : "a command has one model")};
+    }
+    model_.push_back(path.starts_with('-') ? "./" + path : path); // a path, and no option
+    return {};
+  }
+
   // Two names of one option, such as -ctk and -ctv, may be given together if they agree.
-  Status replace_option(const Alias& alias, const std::string& name, const std::string& value) {
-    const auto [earlier, added] = given_.try_emplace(alias.target, name, value);
+  Status replace_option(const std::string& target, const std::string& name, const std::string& value) {
+    if (app_.get_name() == "bench" && value.find(',') != std::string::npos &&
+        app_.get_option_no_throw(target)->get_items_expected_max() == 1) {
+      return Error{Code::invalid_argument,
+                   fmt::format("{} takes one value: 'pumice bench ab \"{} A\" \"{} B\" MODEL' compares two",
+                               name, target, target)};
+    }
+    const auto [earlier, added] = given_.try_emplace(target, name, value);
     const auto& [first_name, first_value] = earlier->second;
     if (added || first_name == name) {
-      keep(alias.target);
+      keep(target);
       keep(value);
     } else if (CLI::detail::to_lower(first_value) != CLI::detail::to_lower(value)) {
       return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}",
-                                                       first_name, first_value, name, value, alias.target)};
+                                                       first_name, first_value, name, value, target)};
     }
     return {};
   }
@@ -197,28 +195,32 @@ Result<TranslatedArguments> translate_aliases(const CLI::App& app,
 
 std::vector<std::string> alias_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const Alias& alias : aliases()) {
-    for (const std::string& name : alias.names) {
-      if (find_alias(app, name) == &alias) names.push_back(name);
+  for (const OtherOption& other : other_options()) {
+    if (!other.instead.empty()) continue;
+    for (const std::string_view name : other.names) {
+      if (find_other(app, std::string(name)) == &other) names.emplace_back(name);
     }
   }
   return names;
 }
 
 std::string alias_text(const CLI::App& app) {
-  std::vector<std::string> texts;
-  for (const Alias& alias : aliases()) {
+  std::vector<std::string> texts, without_effect;
+  for (const OtherOption& other : other_options()) {
+    if (!other.instead.empty()) continue;
     std::vector<std::string> names;
-    for (const std::string& name : alias.names) {
-      if (find_alias(app, name) == &alias) names.push_back(name);
+    for (const std::string_view name : other.names) {
+      if (find_other(app, std::string(name)) == &other) names.emplace_back(name);
     }
-    if (names.empty()) continue;
-    const std::string meaning = alias.target.empty()  ? "no effect"
-                                : alias.value.empty() ? alias.target
-                                                      : alias.target + " " + alias.value;
-    texts.push_back(fmt::format("{} ({})", fmt::join(names, " "), meaning));
+    if (other.target.empty()) {
+      without_effect.insert(without_effect.end(), names.begin(), names.end());
+    } else if (!names.empty()) {
+      texts.push_back(fmt::format("{} ({}{}{})", fmt::join(names, " "), other.target,
+                                  other.value.empty() ? "" : " ", other.value));
+    }
   }
   if (!app.get_parent()) texts.push_back(fmt::format("{} (pumice devices)", list_devices));
+  if (!without_effect.empty()) texts.push_back(fmt::format("{} (no effect)", fmt::join(without_effect, " ")));
   return texts.empty() ? "" : fmt::format("Names from other programs: {}", fmt::join(texts, ", "));
 }
 

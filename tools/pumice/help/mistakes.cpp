@@ -9,25 +9,13 @@
 #include <fmt/ranges.h>
 
 #include "help/aliases.h"
+#include "help/other_programs.h"
 #include "io/nearest_names.h"
 #include "options/option_text.h"
 
 namespace pumice::command {
 
 namespace {
-
-// What people call a command elsewhere.
-struct OtherName {
-  std::string_view name, command;
-};
-constexpr OtherName other_names[] = {
-    {"talk", "chat"},        {"complete", "run"},        {"completions", "run"},    {"cli", "run"},
-    {"quantize", "convert"}, {"quantise", "convert"},    {"export", "convert"},     {"embedding", "embed"},
-    {"embeddings", "embed"}, {"encode", "embed"},        {"whisper", "transcribe"}, {"speech", "transcribe"},
-    {"describe", "caption"}, {"ocr", "caption"},         {"benchmark", "bench"},    {"info", "inspect"},
-    {"show", "inspect"},     {"list", "devices"},        {"gpus", "devices"},       {"evaluate", "eval"},
-    {"ppl", "perplexity"},   {"detokenize", "tokenize"}, {"score", "rerank"},       {"version", "--version"},
-};
 
 // The name that is meant: the nearest, or the only one that begins so.
 std::optional<std::string> meant(const std::string& name, const std::vector<std::string>& names) {
@@ -72,8 +60,8 @@ std::vector<std::string> owners_of(const CLI::App& app, const std::string& optio
   return owners;
 }
 
-std::string unknown_option(const CLI::App& app, const std::string& given) {
-  const std::string option = given.substr(0, given.find('='));
+std::string unknown_option_text(const CLI::App& app, const std::string& written) {
+  const std::string option = written.substr(0, written.find('='));
   std::string text = fmt::format("'{}' has no option '{}'", full_name(app), option);
   const std::string word = option.substr(option.find_first_not_of('-'));
   if (const auto name = word.size() > 1 ? meant(word, long_names(app)) : std::nullopt) {
@@ -106,7 +94,11 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
 }
 
 bool begins_as_option(const std::string& word) {
-  return word.size() > 1 && word[0] == '-';
+  return word.starts_with('-') && word.find_first_not_of('-') != std::string::npos;
+}
+
+std::string with_help(const CLI::App& app, const std::string& sentence) {
+  return fmt::format("{}\nTry '{} --help'.", sentence, full_name(app));
 }
 
 // CLI11's own sentences, in plain words.
@@ -137,10 +129,11 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = innermost(app);
   if (command.get_allow_extras()) return reworded(command, error);
   const std::vector<std::string> extra = app.remaining(true);
-  const auto option = std::ranges::find_if(extra, begins_as_option);
+  const auto texts = std::ranges::find(extra, "--");
+  const auto option = std::find_if(extra.begin(), texts, begins_as_option);
   if (&command == &app && !extra.empty() && !begins_as_option(extra[0]))
     return unknown_command(app, extra[0]);
-  if (option != extra.end()) return unknown_option(command, *option);
+  if (option != texts) return unknown_option_text(command, *option);
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError))
     return unexpected(command, extra);
   return reworded(command, error);
@@ -151,16 +144,22 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
 std::string unknown_command(const CLI::App& app, const std::string& name) {
   std::string text = fmt::format("there is no command '{}'", name);
   std::vector<std::string> names = subcommand_names(app);
-  for (const OtherName& each : other_names) names.emplace_back(each.name);
+  for (const OtherCommand& each : other_commands()) names.emplace_back(each.name);
   const std::optional<std::string> found = meant(name, names);
   if (!found) return text;
-  const auto* other = std::ranges::find(other_names, *found, &OtherName::name);
+  const std::span<const OtherCommand> others = other_commands();
+  const auto other = std::ranges::find(others, *found, &OtherCommand::name);
+  if (other != others.end() && !other->sentence.empty()) return fmt::format("{}: {}", text, other->sentence);
   return text + fmt::format(". Did you mean '{} {}'?", full_name(app),
-                            other == std::end(other_names) ? *found : std::string(other->command));
+                            other == others.end() ? *found : std::string(other->command));
+}
+
+Error unknown_option(const CLI::App& app, const std::string& written) {
+  return {Code::invalid_argument, with_help(app, unknown_option_text(app, written))};
 }
 
 std::string explain_mistake(const CLI::App& app, const CLI::ParseError& error) {
-  return fmt::format("{}\nTry '{} --help'.", sentence_of(app, error), full_name(innermost(app)));
+  return with_help(innermost(app), sentence_of(app, error));
 }
 
 } // namespace pumice::command

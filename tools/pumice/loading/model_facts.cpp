@@ -77,11 +77,6 @@ std::string tokenizer_kind(const ModelFile& file) {
   return "unknown";
 }
 
-bool has_chat_template(const ModelFile& file) {
-  const Result<ChatTemplates> templates = ChatTemplates::of(file);
-  return templates.ok() && !templates->empty();
-}
-
 // The fields of a model card: the lines "NAME: VALUE" between two lines of hyphens at the start of README.md.
 std::map<std::string, std::string> read_card(const ModelFile& file) {
   std::map<std::string, std::string> fields;
@@ -149,8 +144,8 @@ Metadata hugging_face_metadata(const ModelFile& file) {
   return metadata;
 }
 
-std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinition& definition,
-                                     bool tokenizer) {
+std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinition& definition, bool tokenizer,
+                                     bool chat_template) {
   std::vector<std::string> commands;
   const auto add = [&](const char* name, bool can) {
     if (can) commands.push_back(name);
@@ -167,6 +162,7 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
     head = graph.ok() && graph->readable.contains("logits");
   }
   const bool prepared = pictures && PictureInput::open(file, *shape.encoder).ok();
+  add("chat", decoder && !shape.encoder && tokenizer && chat_template);
   add("run", decoder && !shape.encoder && tokenizer);
   add("generate", decoder);
   add("translate", decoder && text && tokenizer);
@@ -174,6 +170,7 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
       (decoder && sound && read_log_mel_shape(file, shape).ok()) || (head && reads(InputKind::samples)));
   add("caption", decoder && (prepared || shape.pictures) && tokenizer);
   add("embed", !decoder && ((text && tokenizer) || pictures || pairs));
+  add("search", !decoder && text && tokenizer);
   add("rerank", head && text && tokenizer);
   add("classify",
       (head && !reads(InputKind::samples) && ((text && tokenizer) || prepared)) || (pairs && tokenizer));
@@ -187,6 +184,11 @@ std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinitio
 
 } // namespace
 
+bool has_chat_template(const ModelFile& file) {
+  const Result<ChatTemplates> templates = ChatTemplates::of(file);
+  return templates.ok() && !templates->empty();
+}
+
 ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition) {
   ModelFacts facts;
   facts.quantisation = quantisation(file);
@@ -199,7 +201,7 @@ ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& defini
   facts.chat_template = has_chat_template(file);
   facts.metadata =
       file.format() == ModelFile::Format::gguf ? gguf_metadata(file) : hugging_face_metadata(file);
-  if (file.has_weights()) facts.commands = commands_of(file, definition, tokenizer.ok());
+  if (file.has_weights()) facts.commands = commands_of(file, definition, tokenizer.ok(), facts.chat_template);
   return facts;
 }
 

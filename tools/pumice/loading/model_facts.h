@@ -26,6 +26,7 @@ struct ModelFacts {
   std::vector<std::string> commands; // that can use the model; empty without weights
 };
 
+bool has_chat_template(const ModelFile& file);
 ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition);
 
 } // namespace pumice::command

@@ -87,6 +87,27 @@ template CLI::Validator within(uint64_t, uint64_t);
 template CLI::Validator within(float, float);
 template CLI::Validator within(double, double);
 
+std::vector<uint32_t> sizes_in(const std::string& word, uint32_t low, uint32_t high) {
+  constexpr size_t most = 1024;
+  const size_t dash = word.find('-'), step_sign = word.find_first_of("+*");
+  const std::optional<uint32_t> first = parse_number<uint32_t>(word.substr(0, dash));
+  if (!first || *first < low || *first > high) return {};
+  if (dash == std::string::npos) return {*first};
+  const size_t last_size = step_sign == std::string::npos ? step_sign : step_sign - dash - 1;
+  const std::optional<uint32_t> last = parse_number<uint32_t>(word.substr(dash + 1, last_size));
+  std::optional<uint32_t> step = 1;
+  if (step_sign != std::string::npos) step = parse_number<uint32_t>(word.substr(step_sign + 1));
+  if (!last || *last > high || !step) return {};
+  const bool multiplied = step_sign != std::string::npos && word[step_sign] == '*';
+  std::vector<uint32_t> sizes;
+  for (uint64_t size = *first; size <= *last; size = multiplied ? size * *step : size + *step) {
+    const bool stays = !sizes.empty() && size == sizes.back(); // a step of nothing
+    if (stays || sizes.size() == most) return {};
+    sizes.push_back(static_cast<uint32_t>(size));
+  }
+  return sizes;
+}
+
 CLI::Validator seed_value() {
   const auto parse = [](std::string& text) {
     if (text != "-1") return check_within(text, uint64_t{0}, UINT64_MAX);

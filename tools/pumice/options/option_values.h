@@ -23,6 +23,11 @@ CLI::Validator within(T low, T high);
 // `no_limit`.
 CLI::Validator token_count(uint32_t low, uint32_t high, uint32_t no_limit);
 
+// The sizes that a word of a list stands for: "32", or as llama-bench has ranges "32-128" (each),
+// "32-128+32" and "32-128*2". Empty if it stands for none, for one that is not from `low` to `high`, or for
+// more than 1,024.
+std::vector<uint32_t> sizes_in(const std::string& word, uint32_t low, uint32_t high);
+
 // A seed; -1 becomes a random one. Add it with Option::transform().
 CLI::Validator seed_value();
 

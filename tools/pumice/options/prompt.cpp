@@ -44,6 +44,18 @@ Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::stri
   return ids;
 }
 
+std::string without_escapes(std::string_view text) {
+  constexpr std::string_view letters = "ntr\"'\\", meanings = "\n\t\r\"'\\";
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t letter =
+        text[i] == '\\' && i + 1 < text.size() ? letters.find(text[i + 1]) : std::string::npos;
+    result += letter == std::string::npos ? text[i] : meanings[letter];
+    i += letter != std::string::npos;
+  }
+  return result;
+}
+
 Status check_fits(size_t count, uint32_t context, const std::string& source) {
   if (count < context) return {};
   return Error{

@@ -18,6 +18,8 @@ Status check_utf8(std::string_view text, const std::string& source);
 
 // Parses ids such as "1,403,407".
 Result<std::vector<uint32_t>> parse_ids(const std::string& text, const std::string& source);
+// A text in which \n, \t, \r, \", \' and \\ stand for what they are in C; another backslash stays.
+std::string without_escapes(std::string_view text);
 // Checks that the context has room for a prompt of `count` tokens and one more token.
 Status check_fits(size_t count, uint32_t context, const std::string& source);
 
