@@ -287,7 +287,6 @@ TEST_CASE("a page that cannot be printed is an error") {
 }
 
 TEST_CASE("bad arguments end with status 1 and a message") {
-  CHECK(fails_saying(pumice_command({}), {"command", "pumice run", "pumice --help"}) == "");
   CHECK(fails_saying(pumice_command({"run"}), {"MODEL is missing", "[OPTIONS] MODEL [PROMPT]"}) == "");
   CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--temp", "warm"}),
                      {"--temp: 'warm' is not a number from 0 to 1000\n"}) == "");

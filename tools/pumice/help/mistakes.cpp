@@ -109,8 +109,6 @@ std::string reworded(const CLI::App& app, const CLI::ParseError& error) {
     return fmt::format(fmt::runtime(sentence), text.substr(0, at), text.substr(at + between.size()));
   };
   const std::string kind = error.get_name();
-  if (kind == "RequiredError" && text == "A subcommand is required")
-    return "give a command, such as 'pumice run'";
   if (kind == "RequiredError") {
     return fmt::format("{} is missing. Usage: {} {}", text.substr(0, text.find(' ')), full_name(app),
                        usage_of(app));
