@@ -441,12 +441,21 @@ Error ModelFile::missing(std::string_view name) const {
 }
 
 Error no_weights(const ModelFile& file) {
-  return {Code::not_found,
-          file.format() == ModelFile::Format::gguf
-              ? fmt::format("{}: this GGUF file holds settings or a vocabulary, and no weights", file.path())
-              : fmt::format(
-                    "{}: there are no weights: they are read from {} or {}, in a folder with a config.json",
-                    file.path(), single_name, index_name)};
+  const auto error = [&](const std::string& what) {
+    return Error{Code::not_found, fmt::format("{}: {}", file.path(), what)};
+  };
+  if (file.format() == ModelFile::Format::gguf)
+    return error("this GGUF file holds settings or a vocabulary, and no weights");
+  for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt"}) {
+    if (!file.folder().has(pickled)) continue;
+    return error(
+        fmt::format("the weights are in {}, in PyTorch's own format, which is not read: save them as {}, "
+                    "with save_pretrained() of transformers",
+                    pickled, single_name));
+  }
+  return error(
+      fmt::format("there are no weights: they are read from {} or {}, in a folder with a config.json",
+                  single_name, index_name));
 }
 
 struct ModelFile::Derived {

@@ -146,6 +146,7 @@ Result<Graph> build_encoder_graph(const ModelDefinition& definition, const Model
 
 Result<OpenedModel> OpenedModel::open(ModelFile file) {
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if (!file.has_weights()) return no_weights(file);
   return OpenedModel(std::move(file), std::move(definition));
 }
 

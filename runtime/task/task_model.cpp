@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "io/no_weights.h"
 #include "model/picture_preparation.h"
 #include "model/vocabulary.h"
 #include "task/model_kind.h"
@@ -19,6 +20,7 @@ Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<con
   if (model.shape().kind != InputKind::tokens) {
     return wrong_kind(file.path(), model.definition->shape(), "it does not read text");
   }
+  if (!file.has_weights()) return no_weights(file);
   model.tokenizer = std::move(loaded);
   if (!model.tokenizer) {
     PUMICE_TRY(model.tokenizer, load_tokenizer(file));

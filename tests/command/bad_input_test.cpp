@@ -65,6 +65,23 @@ std::string wav_with_nan() {
 
 } // namespace
 
+TEST_CASE("a folder whose weights are pickled names their file, before anything else is missing") {
+  const TemporaryFolder folder;
+  std::stringstream config;
+  config << std::ifstream(fixtures().model("llama-mha") / "config.json").rdbuf();
+  folder.write("config.json", std::string_view(config.view()));
+  const std::string path = folder.path().string();
+  CHECK(fails({"run", path, "x"}, {path, "there are no weights", "model.safetensors"}) == "");
+  folder.write("pytorch_model.bin", std::string_view("pickled"));
+  for (const char* command : {"run", "embed"}) {
+    CAPTURE(std::string(command));
+    CHECK(fails({command, path, "x"}, {path, "pytorch_model.bin", "model.safetensors"}) == "");
+  }
+  const CommandResult inspected = pumice_command({"inspect", path});
+  CHECK(inspected.status == 0);
+  CHECK(inspected.out.find("pytorch_model.bin") != std::string::npos);
+}
+
 TEST_CASE("a model that is not there or cannot be read is named") {
   const TemporaryFolder folder;
   const auto write = [&](const char* name, std::string_view text) {

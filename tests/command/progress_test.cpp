@@ -72,6 +72,20 @@ TEST_CASE("a cold start shows that kernels are compiled, but only at a terminal"
   // The prompt is shown after the bars, which would write over it.
   CHECK(shown.shown.rfind("\033[K") < shown.shown.find("Once\033[0m"));
 
+  // In a narrow terminal each state of a bar fits its line, so that it can be erased.
+  const TerminalResult narrow = pumice_at_terminal(arguments, "", cold, 40);
+  size_t bars = 0;
+  for (size_t at = narrow.shown.find("\r\033[K"); at != std::string::npos; ++bars) {
+    const size_t begin = at + 4;
+    at = narrow.shown.find("\r\033[K", begin);
+    const std::string bar = narrow.shown.substr(begin, at - begin);
+    if (at != std::string::npos) CHECK(bar.size() < 40);
+  }
+  CHECK(bars > 3);
+  CHECK(narrow.shown.find("compiling kernels for ") != std::string::npos);
+  CHECK(pumice_at_terminal(arguments, "", {"TERM=dumb"}).shown.find('\033') == std::string::npos);
+  CHECK(pumice_at_terminal(arguments, "", {"NO_COLOR=1"}).shown.find("\033[2m") == std::string::npos);
+
   // No bar at all with --quiet, and where nobody watches; their first starts need not be slow, too.
   std::vector<std::string> quiet = arguments;
   quiet.push_back("--quiet");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,14 +19,19 @@ struct TerminalResult {
 };
 
 inline TerminalResult pumice_at_terminal(std::vector<std::string> arguments, const std::string& typed = "",
-                                         std::vector<std::string> environment = {}) {
+                                         std::vector<std::string> environment = {},
+                                         unsigned short columns = 80) {
   arguments.insert(arguments.begin(), command_path().string());
   std::vector<char*> words;
   for (std::string& each : arguments) words.push_back(each.data());
   words.push_back(nullptr);
   int terminal = -1;
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  winsize size = {};
+  size.ws_row = 40, size.ws_col = columns;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   if (child == 0) {
+    setenv("TERM", "xterm", 1);
+    unsetenv("NO_COLOR");
     for (std::string& each : environment) putenv(each.data());
     execv(words[0], words.data());
     _exit(127);

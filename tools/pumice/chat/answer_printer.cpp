@@ -57,7 +57,7 @@ void AnswerPrinter::fold() {
 }
 
 void AnswerPrinter::dim(bool wanted) {
-  if (wanted != dim_ && stdout_is_terminal()) print_result(wanted ? "\033[2m" : "\033[0m");
+  if (wanted != dim_ && stdout_shows_styles()) print_result(wanted ? "\033[2m" : "\033[0m");
   dim_ = wanted;
 }
 

@@ -216,7 +216,7 @@ std::string facts_text(const Inspection& inspection) {
     if (!value.empty()) text += fmt::format("{:<18}{}\n", name, value);
   };
   line("format", inspection.format);
-  line("weights", facts.quantisation.empty() ? "none" : facts.quantisation);
+  line("weights", facts.no_weights.empty() ? facts.quantisation : "none: " + facts.no_weights);
   if (facts.tokenizer) {
     line("tokenizer", fmt::format("{}, {} tokens", facts.tokenizer->kind, grouped(facts.tokenizer->tokens)));
   } else {

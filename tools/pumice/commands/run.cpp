@@ -88,7 +88,7 @@ struct Generated {
 };
 
 void echo(const std::string& prompt) {
-  print_result(stdout_is_terminal() ? "\033[2m" + prompt + "\033[0m" : prompt);
+  print_result(stdout_shows_styles() ? "\033[2m" + prompt + "\033[0m" : prompt);
 }
 
 // Generates tokens until the text ends, and prints them unless JSON is asked for. `on_first` is called before

@@ -13,6 +13,7 @@
 #include "input/picture_input.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
+#include "io/no_weights.h"
 #include "model/gguf_model.h"
 #include "model/vocabulary.h"
 #include "speech/audio_features.h"
@@ -192,6 +193,7 @@ bool has_chat_template(const ModelFile& file) {
 ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition) {
   ModelFacts facts;
   facts.quantisation = quantisation(file);
+  if (!file.has_weights()) facts.no_weights = no_weights(file).message;
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
   if (tokenizer.ok()) {
     facts.tokenizer = TokenizerFacts{tokenizer_kind(file), (*tokenizer)->vocabulary_size()};

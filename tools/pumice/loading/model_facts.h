@@ -18,6 +18,7 @@ struct TokenizerFacts {
 
 struct ModelFacts {
   std::string quantisation; // "Q8_0 with F32, 8.52 bits per weight"; empty without weights
+  std::string no_weights;   // why there are none
   std::optional<TokenizerFacts> tokenizer;
   std::string no_tokenizer; // why it is missing
   bool chat_template = false;

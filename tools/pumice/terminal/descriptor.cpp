@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,6 +16,7 @@
 #include <windows.h>
 #else
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #endif
 
@@ -58,6 +61,16 @@ void prepare_standard_streams() {
 bool is_terminal(int file) {
   DWORD mode = 0; // _isatty() takes NUL for a terminal
   return GetConsoleMode(handle_of(file), &mode) != 0;
+}
+
+bool moves_cursor(int file) {
+  return is_terminal(file);
+}
+
+unsigned columns_of(int file) {
+  CONSOLE_SCREEN_BUFFER_INFO info = {};
+  if (!GetConsoleScreenBufferInfo(handle_of(file), &info)) return 0;
+  return static_cast<unsigned>(info.srWindow.Right - info.srWindow.Left + 1);
 }
 
 bool has_contents(int file) {
@@ -108,6 +121,16 @@ bool is_terminal(int file) {
   return isatty(file) == 1;
 }
 
+bool moves_cursor(int file) {
+  const char* kind = std::getenv("TERM");
+  return kind && *kind && std::string_view(kind) != "dumb" && is_terminal(file);
+}
+
+unsigned columns_of(int file) {
+  winsize size = {};
+  return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 bool has_contents(int file) {
   struct stat info = {};
   return fstat(file, &info) == 0 && !S_ISCHR(info.st_mode);
@@ -135,5 +158,10 @@ bool wait_to_read(int file, int milliseconds) {
 }
 
 #endif
+
+bool shows_styles(int file) {
+  const char* none = std::getenv("NO_COLOR"); // https://no-color.org
+  return moves_cursor(file) && !(none && *none);
+}
 
 } // namespace pumice::command

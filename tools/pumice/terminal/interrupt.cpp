@@ -45,7 +45,7 @@ std::function<std::string()> last_words;
 [[noreturn]] void end_at_once() {
   remove_unfinished_files();
   constexpr char erase_line[] = "\r\033[K"; // of a progress bar
-  if (is_terminal(standard_error)) (void)!write_some(standard_error, erase_line, sizeof erase_line - 1);
+  if (moves_cursor(standard_error)) (void)!write_some(standard_error, erase_line, sizeof erase_line - 1);
   std::_Exit(interrupted_status());
 }
 

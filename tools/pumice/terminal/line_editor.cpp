@@ -54,11 +54,6 @@ bool use_utf8_characters() {
   return std::setlocale(LC_CTYPE, "C.UTF-8") != nullptr;
 }
 
-bool terminal_moves_cursor() {
-  const char* kind = std::getenv("TERM");
-  return kind && *kind && std::strcmp(kind, "dumb") != 0;
-}
-
 } // namespace
 
 struct LineEditor::Editing {
@@ -131,7 +126,7 @@ struct LineEditor::Editing {
 };
 
 LineEditor::LineEditor(std::filesystem::path history) {
-  if (!is_terminal(input_file()) || !stderr_is_terminal() || !terminal_moves_cursor()) return;
+  if (!moves_cursor(input_file()) || !stderr_is_terminal()) return;
   if (!use_utf8_characters()) return;
   auto editing = std::make_unique<Editing>();
   editing->file = std::move(history);

@@ -35,6 +35,10 @@ bool write_whole_text(int file, std::string_view text) {
   return true;
 }
 
+size_t count_characters(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 } // namespace
 
 void use_streams(const Streams& streams) {
@@ -49,6 +53,9 @@ int input_file() {
 // Open MPI reads what its processes print through terminals of its own, also where it writes that to a file.
 bool stdout_is_terminal() {
   return is_terminal(console.streams.out) && !started_with_others();
+}
+bool stdout_shows_styles() {
+  return shows_styles(console.streams.out) && !started_with_others();
 }
 bool stderr_is_terminal() {
   return is_terminal(console.streams.err);
@@ -110,22 +117,33 @@ Status finish_output() {
                    std::generic_category().message(*console.problem)};
 }
 
-std::string ProgressBar::text(uint64_t done, uint64_t total) const {
-  constexpr uint64_t width = 30;
-  const uint64_t filled = width * done / total;
-  const std::string bar = fmt::format("[{}{}]", std::string(filled, '#'), std::string(width - filled, ' '));
-  return look_ == Look::counted ? fmt::format("{}, {} of {} {}", label_, done, total, bar)
-                                : fmt::format("{} {} {:3}%", label_, bar, 100 * done / total);
+// In a line: what is too long for it could not be erased again.
+std::string ProgressBar::text(uint64_t done, uint64_t total, size_t columns) const {
+  const bool counted = look_ == Look::counted;
+  const std::string figure =
+      counted ? fmt::format(", {} of {}", done, total) : fmt::format(" {:3}%", 100 * done / total);
+  std::string label = label_;
+  while (!label.empty() && count_characters(label) + figure.size() > columns) {
+    while (!label.empty() && (label.back() & 0xC0) == 0x80) label.pop_back();
+    if (!label.empty()) label.pop_back();
+  }
+  constexpr size_t width = 30, least = 8, frame = 3; // brackets and a space
+  const size_t used = count_characters(label) + figure.size() + frame;
+  if (used + least > columns) return label + figure;
+  const uint64_t cells = std::min(width, columns - used), filled = cells * done / total;
+  const std::string bar = fmt::format(" [{}{}]", std::string(filled, '#'), std::string(cells - filled, ' '));
+  return counted ? label + figure + bar : label + bar + figure;
 }
 
 bool ProgressBar::update(uint64_t done, uint64_t total) {
   if (interrupted()) return false;
-  if (console.verbosity == Verbosity::quiet || !stderr_is_terminal() || total == 0) return true;
+  if (console.verbosity == Verbosity::quiet || !moves_cursor(console.streams.err) || total == 0) return true;
   const auto now = std::chrono::steady_clock::now();
   if (!std::exchange(begun_, true)) first_ = now;
   if (look_ == Look::counted && now - first_ < std::chrono::milliseconds(300)) return true;
   if (drawn_ && done < total && now - last_ < std::chrono::milliseconds(50)) return true;
-  print_to_stderr("\r\033[K" + text(std::min(done, total), total));
+  const unsigned columns = columns_of(console.streams.err);
+  print_to_stderr("\r\033[K" + text(std::min(done, total), total, (columns ? columns : 80) - 1));
   drawn_ = true;
   last_ = now;
   return true;

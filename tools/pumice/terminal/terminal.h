@@ -20,6 +20,7 @@ struct Streams {
 void use_streams(const Streams& streams);
 int input_file();
 
+bool stdout_shows_styles();
 bool stdout_is_terminal();
 bool stderr_is_terminal();
 
@@ -72,7 +73,7 @@ public:
   void erase();
 
 private:
-  std::string text(uint64_t done, uint64_t total) const;
+  std::string text(uint64_t done, uint64_t total, size_t columns) const;
 
   std::string label_;
   Look look_;
