@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -16,8 +17,6 @@ namespace pumice {
 namespace {
 
 constexpr uint64_t min_rate = 1'000, max_rate = 1'000'000;
-constexpr uint64_t max_channels = 255;
-constexpr float max_sample = 2147483648.0F; // files may hold 32-bit integers stored as floats without scaling
 
 } // namespace
 
@@ -55,50 +54,86 @@ bool AudioSink::reserve(size_t frames) noexcept {
 }
 
 void AudioSink::fail(Code code, std::string_view what) noexcept {
-  if (!error_) error_ = Error{code, fmt::format("{}: {}", name_, what)};
+  note(code, what);
+  failed_ = true;
 }
 
-Status AudioSink::check() const {
-  if (error_) return *error_;
-  const auto wrong =
-      std::ranges::find_if(audio_.samples, [](float x) { return !(std::abs(x) <= max_sample); });
-  if (wrong == audio_.samples.end()) return {};
-  return Error{Code::invalid_file,
-               fmt::format("{}: expected finite samples below 2^31, found {} at {}", name_, *wrong,
-                           taken_ + static_cast<uint64_t>(wrong - audio_.samples.begin()))};
+void AudioSink::note(Code code, std::string_view what) noexcept {
+  if (!problem_) problem_ = Error{code, fmt::format("{}: {}", name_, what)};
 }
 
-Status AudioSink::take(std::vector<float>& to) {
-  PUMICE_CHECK(check());
+float AudioSink::checked(float sample) noexcept {
+  if (std::abs(sample) <= max_sample) return sample;
+  if (!problem_) damage(fmt::format("expected finite samples below 2^31, found {} at {}", sample, count()));
+  return 0;
+}
+
+void AudioSink::Levels::fade(double factor) {
+  for (double& channel : channels) channel *= factor;
+  sum *= factor;
+}
+
+std::optional<size_t> AudioSink::Levels::instead_of_mean(size_t count) {
+  const std::span<const double> used = std::span(channels).first(count);
+  // Sounds that have nothing to do with each other add up to as much.
+  const double expected = std::accumulate(used.begin(), used.end(), 0.0);
+  if (!(sum < 0.1 * expected)) return std::nullopt;
+  const auto loudest = static_cast<size_t>(std::ranges::max_element(used) - used.begin());
+  if (channels[taken] < channels[loudest] / 2) taken = loudest;
+  return taken;
+}
+
+void AudioSink::take(std::vector<float>& to) {
   to.insert(to.end(), audio_.samples.begin(), audio_.samples.end());
   taken_ += audio_.samples.size();
   audio_.samples.clear();
-  return {};
 }
 
 Result<Audio> AudioSink::finish() {
-  if (error_) return *error_;
+  if (problem_) return *problem_;
   if (audio_.samples.empty())
     return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", name_)};
-  PUMICE_CHECK(check());
   return std::move(audio_);
 }
 
 namespace {
 
+struct Frame {
+  size_t size = 0; // bytes
+  std::string_view format = {};
+};
+
+// The MP3 or AAC frame that begins so; without a format: there is none.
+Frame compressed_frame(const std::array<unsigned, 6>& head) {
+  if (head[0] != 0xFF) return {};
+  if ((head[1] & 0xF6) == 0xF0) return {(head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5, "AAC"};
+  const unsigned version = head[1] >> 3 & 3, rate = head[2] >> 2 & 3; // 3 is MPEG-1, 2 has half of its rates
+  const bool third_layer = (head[1] & 0xE6) == 0xE2;
+  constexpr unsigned kilobits[2][16] = {{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160},
+                                        {0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320}};
+  const unsigned speed = kilobits[version == 3][head[2] >> 4] * 1000;
+  if (!third_layer || version == 1 || rate == 3 || speed == 0) return {};
+  const unsigned hertz = std::array{44100u, 48000u, 32000u}[rate] >> (version == 3   ? 0
+                                                                      : version == 2 ? 1
+                                                                                     : 2);
+  return {(version == 3 ? 144 : 72) * speed / hertz + (head[2] >> 1 & 1), "MP3"};
+}
+
 // The format of a file that is sound, or has some, and is not read; empty for others.
 std::string_view unread_format(std::span<const std::byte> bytes) {
   const std::string_view text = as_text(bytes);
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
   if (text.substr(0, 3) == "ID3") return "MP3";
-  if (byte(0) == 0xFF && (byte(1) & 0xF6) == 0xF0) return "AAC";
-  if (byte(0) == 0xFF && (byte(1) & 0xE0) == 0xE0) return "MP3";
   if (text.size() > 8 && text.substr(4, 4) == "ftyp") return "M4A or MP4";
   if (text.starts_with("\x1A\x45\xDF\xA3")) return "WebM or Matroska";
   if (text.starts_with("FORM")) return "AIFF";
   if (text.starts_with("#!AMR")) return "AMR";
   if (text.starts_with("\x30\x26\xB2\x75")) return "WMA";
-  return {};
+  std::array<unsigned, 6> head = {};
+  for (size_t i = 0; i < std::min(head.size(), bytes.size()); ++i) head[i] = static_cast<unsigned>(bytes[i]);
+  const Frame frame = compressed_frame(head);
+  // Samples without a header may begin so by chance: another frame follows one.
+  const std::string_view next = text.size() > frame.size ? text.substr(frame.size, 2) : text.substr(0, 2);
+  return text.starts_with(next) ? frame.format : std::string_view();
 }
 
 // Null where the sink has an error.
@@ -107,11 +142,9 @@ std::unique_ptr<AudioDecoder> open_decoder(std::span<const std::byte> bytes, Aud
   if (is_flac(bytes)) return open_flac(bytes, sink);
   if (is_ogg(bytes)) return open_ogg(bytes, sink);
   if (const std::string_view format = unread_format(bytes); !format.empty())
-    sink.fail(
-        Code::unsupported,
-        fmt::format("expected a WAV, FLAC, Ogg or Opus file, found {}, which cannot be read: convert it, for "
-                    "example by 'ffmpeg -i IN -ar 16000 -ac 1 OUT.flac'",
-                    format));
+    sink.fail(Code::unsupported,
+              fmt::format("expected a WAV, FLAC, Ogg or Opus file, found {}, which cannot be read: {}",
+                          format, conversion_hint));
   else if (bytes.empty())
     sink.fail(Code::invalid_file, "expected a WAV, FLAC, Ogg or Opus file, found an empty one");
   else
@@ -197,28 +230,34 @@ Result<std::unique_ptr<AudioStream>> AudioStream::start(std::unique_ptr<State> s
   state->decoder = open_decoder(bytes, state->sink);
   while (state->decoder && state->sink.count() == 0 && state->decoder->decode_more()) {
   }
-  PUMICE_CHECK(state->sink.take(state->decoded));
+  state->sink.take(state->decoded);
   if (state->decoded.empty())
-    return Error{Code::invalid_file, fmt::format("{}: expected sound, found none in it", state->sink.name())};
+    return state->sink.problem()
+               ? *state->sink.problem()
+               : Error{Code::invalid_file,
+                       fmt::format("{}: expected sound, found none in it", state->sink.name())};
   if (state->bytes.empty()) was_read(bytes); // formats may be checked as a whole
   state->resampler.emplace(state->sink.rate(), state->rate);
   return std::unique_ptr<AudioStream>(new AudioStream(std::move(state)));
 }
 
-Status AudioStream::read(size_t wanted, std::vector<float>& to) {
+void AudioStream::read(size_t wanted, std::vector<float>& to) {
   State& state = *state_;
   const size_t before = to.size(), least = std::max<size_t>(wanted, 1);
   while (!state.ended && to.size() - before < least) {
     if (state.decoded.empty()) {
       state.ended = !state.decoder->decode_more();
-      PUMICE_CHECK(state.sink.take(state.decoded));
+      state.sink.take(state.decoded);
     }
     state.resampler->push(state.decoded, to);
     state.decoded.clear();
     if (state.ended) state.resampler->finish(to);
     state.drop_pages();
   }
-  return {};
+}
+
+std::string AudioStream::damage() const {
+  return state_->sink.problem() ? state_->sink.problem()->message : "";
 }
 
 uint64_t AudioStream::samples() const {
@@ -226,7 +265,8 @@ uint64_t AudioStream::samples() const {
 }
 
 double AudioStream::seconds() const {
-  const uint64_t count = std::max(state_->decoder->announced(), state_->sink.count());
+  const uint64_t count =
+      state_->ended ? state_->sink.count() : std::max(state_->decoder->announced(), state_->sink.count());
   return static_cast<double>(count) / std::max(state_->sink.rate(), 1u);
 }
 

@@ -12,7 +12,8 @@
 
 namespace pumice {
 
-// Sound with one channel, the average of the file's channels. Samples are from -1 to 1.
+// Sound with one channel: the mean of the file's channels, or one of them where they cancel each other.
+// Samples are from -1 to 1.
 struct Audio {
   uint32_t rate = 0; // samples a second
   std::vector<float> samples;
@@ -24,10 +25,10 @@ struct Audio {
 // it.
 inline constexpr uint64_t max_audio_samples = uint64_t{1} << 30;
 
-// Reads WAV (PCM of 8 to 32 bits, floating point), FLAC and Ogg (Vorbis, FLAC, and Opus where this was built
-// with it). Errors: a damaged or truncated file, a file without samples, a rate outside 1,000 to 1,000,000
-// Hz. If a WAV file does not give its length, because it was written to a pipe, it is read to the end of the
-// file.
+// Reads WAV (PCM of 8 to 32 bits, floating point, mu-law, A-law), FLAC and Ogg (Vorbis, FLAC, and Opus where
+// this was built with it). Errors: a damaged or truncated file, a file without samples, a rate outside 1,000
+// to 1,000,000 Hz. If a WAV file does not give its length, because it was written to a pipe, it is read to
+// the end of the file.
 Result<Audio> read_audio(const std::filesystem::path& path, uint64_t max_samples = max_audio_samples);
 Result<Audio> parse_audio(std::span<const std::byte> bytes, const std::string& name,
                           uint64_t max_samples = max_audio_samples);
@@ -37,7 +38,7 @@ Result<Audio> read_audio_at(uint32_t rate, const std::filesystem::path& path);
 Audio at_rate(Audio audio, uint32_t rate);
 
 // The same sound piece by piece, of any length in the same memory: mapped files are read as far as they are
-// decoded. An error in the middle of a file comes when that is reached.
+// decoded. Of a damaged or truncated file, what can be decoded is read.
 class AudioStream {
 public:
   static Result<std::unique_ptr<AudioStream>> open(const std::filesystem::path& path, uint32_t rate);
@@ -46,7 +47,9 @@ public:
   ~AudioStream();
 
   // Appends about `wanted` samples at the rate that was asked for, at least one; none at the end.
-  Status read(size_t wanted, std::vector<float>& to);
+  void read(size_t wanted, std::vector<float>& to);
+  // What was found wrong with the file so far, a sentence that begins with its name; empty: nothing.
+  std::string damage() const;
   uint64_t samples() const; // of the whole sound at that rate, about; 0 where the file does not say
   double seconds() const;   // the same, or where it is not said as far as it was read
 

@@ -49,9 +49,8 @@ void take_metadata(const FLAC__StreamDecoder*, const FLAC__StreamMetadata* metad
 void on_error(const FLAC__StreamDecoder*, FLAC__StreamDecoderErrorStatus status, void* data) {
   auto& reading = *static_cast<Reading*>(data);
   if (!reading.complete())
-    reading.sink.fail(Code::invalid_file,
-                      fmt::format("expected whole FLAC frames, found a damaged one after {} samples ({})",
-                                  reading.sink.count(), FLAC__StreamDecoderErrorStatusString[status]));
+    reading.sink.damage(fmt::format("expected whole FLAC frames, found a damaged one after {} samples ({})",
+                                    reading.sink.count(), FLAC__StreamDecoderErrorStatusString[status]));
 }
 
 class FlacDecoder final : public AudioDecoder {
@@ -93,13 +92,13 @@ private:
     AudioSink& sink = reading_.sink;
     const auto state = FLAC__stream_decoder_get_state(decoder_.get());
     if (!reading_.complete() && state != FLAC__STREAM_DECODER_END_OF_STREAM)
-      sink.fail(Code::invalid_file, fmt::format("expected a FLAC stream, found a damaged one ({})",
-                                                FLAC__StreamDecoderStateString[state]));
+      sink.damage(fmt::format("expected a FLAC stream, found a damaged one ({})",
+                              FLAC__StreamDecoderStateString[state]));
     if (reading_.announced != 0 && sink.count() < reading_.announced)
-      sink.fail(Code::invalid_file, fmt::format("expected {} samples, found {}: the file is truncated",
-                                                reading_.announced, sink.count()));
+      sink.damage(fmt::format("expected {} samples, found {}: the file is truncated", reading_.announced,
+                              sink.count()));
     if (!FLAC__stream_decoder_finish(decoder_.get()))
-      sink.fail(Code::invalid_file, "expected samples that match the file's checksum, found others");
+      sink.damage("expected samples that match the file's checksum, found others");
   }
 
   Reading reading_;

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t header_bytes = 27; // of a page header, before the list of segment sizes
 
 // Reads the page at the reader's position and moves past it.
-bool take_page(ByteReader& reader, std::span<const std::byte>& content) {
-  std::span<const std::byte> header, sizes;
+bool take_page(ByteReader& reader, std::span<const std::byte>& header, std::span<const std::byte>& content) {
+  std::span<const std::byte> sizes;
   if (!reader.take(header_bytes, header) || !as_text(header).starts_with("OggS")) return false;
   if (!reader.take(static_cast<uint8_t>(header[header_bytes - 1]), sizes)) return false;
   const auto size =
@@ -25,19 +25,42 @@ bool take_page(ByteReader& reader, std::span<const std::byte>& content) {
   return reader.take(size, content);
 }
 
-// Decoders skip damaged pages, so the pages are checked here first.
-bool check_pages(std::span<const std::byte> bytes, AudioSink& sink) {
+bool has_right_checksum(std::span<const std::byte> head, std::span<const std::byte> content) {
+  std::vector<unsigned char> copy(head.size());
+  std::memcpy(copy.data(), head.data(), head.size());
+  ogg_page page = {copy.data(), static_cast<long>(copy.size()),
+                   reinterpret_cast<unsigned char*>(const_cast<std::byte*>(content.data())), // is only read
+                   static_cast<long>(content.size())};
+  ogg_page_checksum_set(&page);
+  return std::memcmp(copy.data(), head.data(), head.size()) == 0;
+}
+
+// Decoders skip damaged pages and end at truncated ones, so the pages are looked at here first. Empty:
+// nothing is wrong.
+struct PageDamage {
+  std::string structure, contents;
+};
+PageDamage damage_of_pages(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
-  std::span<const std::byte> content;
+  std::span<const std::byte> header, content;
+  PageDamage damage;
+  bool last = false;
   while (reader.remaining() > 0) {
     const uint64_t at = reader.position();
-    if (take_page(reader, content)) continue;
-    sink.fail(Code::invalid_file,
-              fmt::format("expected whole Ogg pages, found a damaged or truncated one at byte {} of {}", at,
-                          bytes.size()));
-    return false;
+    if (!take_page(reader, header, content)) {
+      damage.structure = fmt::format(
+          "expected whole Ogg pages, found a damaged or truncated one at byte {} of {}", at, bytes.size());
+      break;
+    }
+    last = (static_cast<unsigned>(header[5]) & 4) != 0;
+    const auto head = bytes.subspan(at, reader.position() - at - content.size());
+    if (damage.contents.empty() && !has_right_checksum(head, content))
+      damage.contents =
+          fmt::format("expected Ogg pages that match their checksums, found another at byte {}", at);
   }
-  return true;
+  if (damage.contents.empty() && !last)
+    damage.contents = "expected an Ogg page that says that it is the last, found none: the file is truncated";
+  return damage;
 }
 
 size_t read_bytes(void* out, size_t size, size_t count, void* data) {
@@ -66,10 +89,9 @@ public:
     const long count = ov_read_float(&file_, &channels, 4096, nullptr);
     if (count == 0) return false;
     if (count < 0) {
-      sink_.fail(Code::invalid_file,
-                 fmt::format("expected whole Vorbis packets, found a damaged one after {} samples ({})",
-                             sink_.count(), count));
-      return false;
+      sink_.damage(fmt::format("expected whole Vorbis packets, found a damaged one after {} samples ({})",
+                               sink_.count(), count));
+      return count == OV_HOLE; // what follows is whole
     }
     const vorbis_info* info = ov_info(&file_, -1);
     return info && sink_.start(static_cast<uint64_t>(info->rate), static_cast<uint64_t>(info->channels)) &&
@@ -86,17 +108,11 @@ private:
   OggVorbis_File file_{};
 };
 
-} // namespace
-
-bool is_ogg(std::span<const std::byte> bytes) {
-  return as_text(bytes).starts_with("OggS");
-}
-
-std::unique_ptr<AudioDecoder> open_ogg(std::span<const std::byte> bytes, AudioSink& sink) {
-  if (!check_pages(bytes, sink)) return nullptr;
+// By the first page, which names the codec.
+std::unique_ptr<AudioDecoder> open_codec(std::span<const std::byte> bytes, AudioSink& sink) {
   ByteReader reader(bytes);
-  std::span<const std::byte> content;
-  take_page(reader, content); // the first page names the codec
+  std::span<const std::byte> header, content;
+  take_page(reader, header, content);
   const std::string_view kind = as_text(content);
   if (kind.starts_with("\x01vorbis")) {
     auto decoder = std::make_unique<VorbisDecoder>(bytes, sink);
@@ -111,6 +127,20 @@ std::unique_ptr<AudioDecoder> open_ogg(std::span<const std::byte> bytes, AudioSi
             fmt::format("expected Vorbis, Opus or FLAC in the Ogg file, found a stream that begins with {}",
                         in_quotes(kind, 16)));
   return nullptr;
+}
+
+} // namespace
+
+bool is_ogg(std::span<const std::byte> bytes) {
+  return as_text(bytes).starts_with("OggS");
+}
+
+std::unique_ptr<AudioDecoder> open_ogg(std::span<const std::byte> bytes, AudioSink& sink) {
+  const PageDamage damage = damage_of_pages(bytes);
+  if (!damage.structure.empty()) sink.damage(damage.structure);
+  std::unique_ptr<AudioDecoder> decoder = open_codec(bytes, sink);
+  if (decoder && !damage.contents.empty()) sink.damage(damage.contents);
+  return decoder;
 }
 
 } // namespace pumice

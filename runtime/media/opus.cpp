@@ -46,10 +46,9 @@ public:
     const int count = op_read_float(file_, samples_, most_samples * most_channels, &link);
     if (count == 0) return false;
     if (count < 0) {
-      sink_.fail(Code::invalid_file,
-                 fmt::format("expected whole Opus packets, found a damaged one after {} samples ({})",
-                             sink_.count(), count));
-      return false;
+      sink_.damage(fmt::format("expected whole Opus packets, found a damaged one after {} samples ({})",
+                               sink_.count(), count));
+      return count == OP_HOLE; // what follows is whole
     }
     const auto channels = static_cast<size_t>(op_channel_count(file_, link));
     return sink_.start(opus_rate, channels) &&
@@ -79,8 +78,9 @@ std::unique_ptr<AudioDecoder> open_opus(std::span<const std::byte> bytes, AudioS
 std::unique_ptr<AudioDecoder> open_opus(std::span<const std::byte>, AudioSink& sink) {
   sink.fail(
       Code::unsupported,
-      "expected Vorbis or FLAC in the Ogg file, found Opus, which this build cannot read: build it with "
-      "libopusfile, or convert the file, for example by 'ffmpeg -i IN -ar 16000 -ac 1 OUT.flac'");
+      fmt::format("expected Vorbis or FLAC in the Ogg file, found Opus, which this build cannot read: build "
+                  "it with libopusfile, or {}",
+                  conversion_hint));
   return nullptr;
 }
 

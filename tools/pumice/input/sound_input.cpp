@@ -54,7 +54,7 @@ Result<std::shared_ptr<SoundInput>> SoundInput::open(const std::string& path, ui
 Status SoundInput::read(size_t wanted, std::vector<float>& to) {
   if (stream_) {
     const size_t before = to.size();
-    PUMICE_CHECK(stream_->read(wanted, to));
+    stream_->read(wanted, to);
     ended_ = to.size() == before;
     return {};
   }
@@ -74,8 +74,10 @@ Status SoundInput::read_raw(bool wait, std::vector<float>& to) {
   for (size_t i = 0; i < count; ++i) {
     samples[i] = sample_at(bytes_.data() + i * size, raw_);
     if (std::isfinite(samples[i])) continue;
-    return Error{Code::invalid_file, fmt::format("{}: expected finite samples, found {} at {}", input_.name(),
-                                                 samples[i], count_ + i)};
+    if (damage_.empty())
+      damage_ =
+          fmt::format("{}: expected finite samples, found {} at {}", input_.name(), samples[i], count_ + i);
+    samples[i] = 0;
   }
   bytes_.erase(0, count * size);
   count_ += count;

@@ -35,6 +35,8 @@ public:
   bool ended() const { return ended_; }
   uint64_t samples() const { return stream_ ? stream_->samples() : 0; }
   double seconds() const; // of the whole sound, or where that is not known as far as it was read
+  // What was wrong with what was read so far, a sentence that begins with the input's name; empty: nothing.
+  std::string damage() const { return stream_ ? stream_->damage() : damage_; }
 
   // What a transcriber reads. Both keep the input.
   static std::unique_ptr<SoundSource> source(std::shared_ptr<SoundInput> input);
@@ -51,6 +53,7 @@ private:
   std::optional<Resampler> resampler_;
   std::string bytes_; // of a sample that is not whole yet
   uint64_t count_ = 0;
+  std::string damage_;
   bool ended_ = false;
 };
 
