@@ -64,7 +64,7 @@ struct TranscriptWindow {
 using WindowFunction = std::function<void(const TranscriptWindow&)>;
 
 struct Transcript {
-  std::string language;           // its code; empty where the model has no tokens for languages
+  std::string language;           // its code; empty where it is not known
   float language_probability = 0; // among the model's languages; 1 where it was given
   std::vector<TranscriptSegment> segments;
 };
@@ -105,9 +105,11 @@ public:
   Status discard() override { return generation_->discard(); }
   void cancel() override { generation_->cancel(); }
 
-  // What is spoken at the beginning of a sound, without its text.
+  // What is spoken at the beginning of a sound, without its text. Its language is empty where nothing is
+  // spoken, or the model does not know languages.
   Result<Transcript> detect_language(std::unique_ptr<SoundSource> source);
 
+  bool knows_languages() const { return rules_ && rules_->knows_languages(); }
   // The code of the language of the current sound, as far as it is known; empty where the model has no tokens
   // for languages.
   std::string language() const;

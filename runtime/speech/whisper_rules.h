@@ -51,7 +51,8 @@ public:
   // A LogitRule for one window.
   void apply(WindowText& window, std::span<float> scores, std::span<const uint32_t> text);
 
-  // Of the current sound, as far as it is known; empty where the model has no tokens for languages.
+  bool knows_languages() const { return has_language_; } // has tokens for them
+  // Of the current sound, as far as it is known; empty where nothing was spoken yet, or no language is known.
   std::string language() const;
   float language_probability() const { return language_probability_; } // 1 where it was given
 

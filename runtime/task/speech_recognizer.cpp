@@ -84,11 +84,8 @@ Transcript SpeechRecognizer::language() const {
 }
 
 Result<Transcript> SpeechRecognizer::detect_language(std::unique_ptr<SoundSource> source) {
-  Transcript heard;
-  if (transcriber_) {
-    PUMICE_TRY(heard, transcriber_->detect_language(std::move(source)));
-  }
-  if (!heard.language.empty()) return heard;
+  if (transcriber_ && transcriber_->knows_languages())
+    return transcriber_->detect_language(std::move(source));
   return Error{Code::unsupported,
                fmt::format("{}: the model has no tokens for languages, so {} cannot be answered: use a "
                            "multilingual Whisper",

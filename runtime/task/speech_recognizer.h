@@ -51,7 +51,8 @@ public:
 
   // What is spoken, as far as it is known; its probability is 0 where the model has no tokens for languages.
   Transcript language() const;
-  // What is spoken at the beginning of a sound, without its text. unsupported where the model cannot tell.
+  // What is spoken at the beginning of a sound, without its text; its language is empty where nothing is
+  // spoken. unsupported where the model cannot tell.
   Result<Transcript> detect_language(std::unique_ptr<SoundSource> source);
 
 private:

@@ -142,10 +142,13 @@ public:
   // Says which language is spoken.
   Status detect(const std::string& path, const std::shared_ptr<SoundInput>& input) {
     PUMICE_TRY(const Transcript heard, recognizer_->detect_language(SoundInput::source(input)));
+    if (heard.language.empty())
+      print_note(fmt::format("{}: no speech was found in it, so its language is not known{}", path,
+                             options_.no_vad ? "" : "; --no-vad listens to what is silent too"));
     if (options_.json) {
       Json json;
       json["audio"] = path;
-      json["language"] = heard.language;
+      json["language"] = language_json(heard.language);
       json["probability"] = heard.language_probability;
       add_device(json, device_);
       print_result(json_text(json));
@@ -161,6 +164,7 @@ public:
     PUMICE_CHECK(print_live(*recognizer_->transcriber(), *input, options_.json));
     sound_ += input->seconds();
     spent_ += watch.seconds();
+    tell_damage(*input);
     return {};
   }
 
@@ -171,24 +175,22 @@ public:
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
       segments.insert(segments.end(), window.segments.begin(), window.segments.end());
-      Transcript so_far = recognizer_->language();
-      so_far.language_probability = 0;
-      so_far.segments = segments;
-      keep_partial(so_far, path, input->seconds());
+      keep_partial({recognizer_->language().language, 0, segments}, path, input->seconds());
       if (!options_.as_they_come()) return;
       bar.erase();
-      for (const TranscriptSegment& segment : window.segments) print_result(name_of(path) + line(segment));
+      for (const TranscriptSegment& segment : window.segments) print_result(lines(segment, name_of(path)));
     };
     keep_partial({}, path, input->seconds());
     const ComputeWatch watch;
-    Result<Transcript> transcript = run(path, input, on_window, bar.callback());
+    const Result<Transcript> transcript = run(path, input, on_window, bar.callback());
     bar.erase();
     if (!transcript.ok()) return transcript.error();
     set_last_words({});
     sound_ += input->seconds();
     spent_ += watch.seconds();
     language_ = transcript->language;
-    PUMICE_CHECK(put_out(*transcript, {path, input->seconds()}));
+    PUMICE_CHECK(put_out(*transcript, {path, input->seconds(), !input->damage().empty()}));
+    tell_damage(*input);
     if (!options_.attention.given()) return {};
     const LogMelShape& shape = recognizer_->transcriber()->shape();
     return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
@@ -227,8 +229,14 @@ private:
 
   // What comes before each line, if there are several files.
   std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
-  std::string line(const TranscriptSegment& segment) const {
-    return line_of(segment, recognizer_->settings().has_text(), options_.transcription.timestamps);
+  std::string lines(const TranscriptSegment& segment, const std::string& name) const {
+    return lines_of(segment, recognizer_->settings().has_text(), options_.transcription.timestamps, name);
+  }
+
+  static void tell_damage(const SoundInput& input) {
+    if (input.damage().empty()) return;
+    print_error(input.damage() + "; what can be read is transcribed");
+    set_exit_status(1);
   }
 
   std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
@@ -241,13 +249,13 @@ private:
       return json_text(json);
     }
     std::string text;
-    for (const TranscriptSegment& segment : transcript.segments) text += line(segment);
+    for (const TranscriptSegment& segment : transcript.segments) text += lines(segment, "");
     return text;
   }
 
-  // For Ctrl-C. Files hold only what is complete.
+  // For Ctrl-C and errors: printed, because files hold only what is complete.
   void keep_partial(const Transcript& transcript, const std::string& path, double seconds) const {
-    if (options_.as_they_come() || !options_.folder.empty()) return;
+    if (options_.as_they_come()) return;
     set_last_words(
         [text = in_form(options_.forms().front(), transcript, {path, seconds, true})] { return text; });
   }
@@ -276,6 +284,18 @@ private:
   std::string language_;         // of the last file
 };
 
+// Opens the next sound, from file `at` on, and tells of those that cannot be read; null: there is none.
+Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, uint32_t rate, size_t& at) {
+  for (; at < options.files.size(); ++at) {
+    Result<std::shared_ptr<SoundInput>> input =
+        SoundInput::open(options.files[at], rate, options.raw_sound());
+    if (input.ok() || input.error().code == Code::cancelled) return input;
+    print_error(input.error().text());
+    set_exit_status(1);
+  }
+  return std::shared_ptr<SoundInput>();
+}
+
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
   const bool more = options.detect || options.live || options.attention.given();
@@ -284,21 +304,22 @@ Status transcribe(const TranscribeOptions& options) {
   const uint32_t rate = settings.sample_rate;
   if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, opened.definition->shape()));
   PUMICE_CHECK(check_options(options));
-  // An error at the beginning of the first file comes before the model is loaded.
-  const std::optional<RawSound> raw = options.raw_sound();
-  PUMICE_TRY(std::shared_ptr<SoundInput> input, SoundInput::open(options.files.front(), rate, raw));
+  // JSON has segments of sounds that fit one window, too, where the model can tell them.
+  if (options.json && !options.live && settings.tokenizer && WhisperTokens::find(*settings.tokenizer).ok())
+    settings.transcription.timestamps = true;
+  size_t at = 0;
+  PUMICE_TRY(std::shared_ptr<SoundInput> input, open_next(options, rate, at));
+  if (!input) return {}; // before the model is loaded
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.load));
   FileTranscriber transcriber(options, std::move(device), std::move(model));
   PUMICE_CHECK(transcriber.open(std::move(settings)));
-  for (size_t i = 0; i < options.files.size(); ++i) {
-    if (i > 0) {
-      PUMICE_TRY(input, SoundInput::open(options.files[i], rate, raw));
-    }
-    PUMICE_CHECK(options.detect ? transcriber.detect(options.files[i], input)
+  while (input) {
+    PUMICE_CHECK(options.detect ? transcriber.detect(options.files[at], input)
                  : options.live ? transcriber.listen(input)
-                                : transcriber.transcribe(options.files[i], input));
+                                : transcriber.transcribe(options.files[at], input));
+    PUMICE_TRY(input, open_next(options, rate, ++at));
   }
   return transcriber.finish();
 }
@@ -389,8 +410,8 @@ Subcommand add_transcribe(CLI::App& app) {
   sub->add_flag("--timestamps", transcription.timestamps, "Print when each segment begins and ends")
       ->group("Speech");
   sub->add_flag("--words", transcription.words,
-                "Time each word. JSON gets 'words', subtitles one for each word. Each window takes a second "
-                "pass of the model")
+                "Time each word. JSON gets 'words', subtitles one for each word, text a line for each. Each "
+                "window takes a second pass of the model")
       ->group("Speech");
   sub->add_option("-n,--count", transcription.max_tokens,
                   "Maximum number of tokens to generate for each window of sound (default: from the model's "
@@ -410,7 +431,7 @@ Subcommand add_transcribe(CLI::App& app) {
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object for each file. Its fields: audio, language, task, duration, partial (after "
-         "Ctrl-C), text, segments, device, driver")
+         "Ctrl-C, or of a damaged file), text, segments, device, driver")
       ->group("Output");
   sub->add_flag("--srt", options->srt, "Print SubRip subtitles")->group("Output");
   sub->add_flag("--vtt", options->vtt, "Print WebVTT subtitles")->group("Output");

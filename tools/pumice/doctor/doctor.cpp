@@ -167,7 +167,7 @@ private:
     if (!healthy()) set_exit_status(1);
     if (options_.json) return print_json(json(), 2);
     std::string text = healthy() ? "\nNothing is wrong.\n" : "\nSomething is wrong.\n";
-    if (!advice_.empty()) text += "What to do:\n";
+    if (!advice_.empty()) text += healthy() ? "What could be better:\n" : "What to do:\n";
     for (const std::string& each : advice_) text += fmt::format("- {}\n", each);
     print_result(text);
   }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "output/json_output.h"
+#include "output/transcript_output.h"
 #include "speech/live_transcription.h"
 #include "terminal/terminal.h"
 
@@ -15,7 +15,7 @@ std::string json_of(const LiveText& text, const std::string& language) {
   Json json;
   json["start"] = milliseconds(text.start);
   json["end"] = milliseconds(text.end);
-  if (!language.empty()) json["language"] = language;
+  json["language"] = language_json(language);
   json["text"] = text.whole;
   return json_text(json);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -50,19 +51,23 @@ struct Subtitle {
   std::string text;
 };
 
-// One for each segment, or where words are timed for each word.
-std::vector<Subtitle> subtitles_of(const Transcript& transcript, bool has_text) {
+// One for the segment, or where words are timed for each word.
+std::vector<Subtitle> subtitles_of(const TranscriptSegment& segment, bool has_text) {
+  if (segment.words.empty()) return {{segment.start, segment.end, one_line(text_of(segment, has_text))}};
   std::vector<Subtitle> subtitles;
-  for (const TranscriptSegment& segment : transcript.segments) {
-    if (segment.words.empty())
-      subtitles.push_back({segment.start, segment.end, one_line(text_of(segment, has_text))});
-    for (const TimedWord& word : segment.words) {
-      std::string text = one_line(word.text);
-      text.erase(0, text.find_first_not_of(' '));
-      if (!text.empty()) subtitles.push_back({word.start, word.end, std::move(text)});
-    }
+  for (const TimedWord& word : segment.words) {
+    std::string text = one_line(word.text);
+    text.erase(0, text.find_first_not_of(' '));
+    if (!text.empty()) subtitles.push_back({word.start, word.end, std::move(text)});
   }
   return subtitles;
+}
+
+std::vector<Subtitle> subtitles_of(const Transcript& transcript, bool has_text) {
+  std::vector<Subtitle> all;
+  for (const TranscriptSegment& segment : transcript.segments)
+    std::ranges::move(subtitles_of(segment, has_text), std::back_inserter(all));
+  return all;
 }
 
 Json json_of(const TranscriptSegment& segment, bool has_text) {
@@ -95,17 +100,20 @@ std::string text_of(const TranscriptSegment& segment, bool has_text) {
   return text;
 }
 
-std::string line_of(const TranscriptSegment& segment, bool has_text, bool timed) {
-  const std::string text = text_of(segment, has_text);
-  return timed ? fmt::format("[{} --> {}] {}\n", clock(segment.start), clock(segment.end), text)
-               : text + "\n";
+std::string lines_of(const TranscriptSegment& segment, bool has_text, bool timed, const std::string& name) {
+  if (!timed && segment.words.empty()) return name + text_of(segment, has_text) + "\n";
+  std::string lines;
+  for (const Subtitle& each : subtitles_of(segment, has_text))
+    lines += fmt::format("{}[{} --> {}] {}\n", name, clock(each.start), clock(each.end), each.text);
+  return lines;
 }
 
 Json json_of(const Transcript& transcript, const SpokenFile& file, const std::string& task, bool has_text) {
   Json json;
   json["audio"] = file.path;
-  if (!transcript.language.empty()) json["language"] = transcript.language;
-  if (transcript.language_probability > 0) json["language_probability"] = transcript.language_probability;
+  json["language"] = language_json(transcript.language);
+  const float probability = transcript.language_probability;
+  json["language_probability"] = probability > 0 ? Json(probability) : Json();
   json["task"] = task;
   json["duration"] = file.seconds;
   json["partial"] = file.partial;

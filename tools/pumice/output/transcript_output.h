@@ -14,14 +14,19 @@ enum class TranscriptForm { text, timed_text, json, srt, vtt };
 struct SpokenFile {
   std::string path;
   double seconds = 0;
-  bool partial = false; // not transcribed to its end
+  bool partial = false; // not transcribed to its end, or damaged
 };
 
 // The text of a segment, or without a tokenizer its ids.
 std::string text_of(const TranscriptSegment& segment, bool has_text);
-// A line of the forms `text` and `timed_text`.
-std::string line_of(const TranscriptSegment& segment, bool has_text, bool timed);
+// A segment in the forms `text` and `timed_text`: a line, or one for each word where they are timed. Each
+// begins with `name`.
+std::string lines_of(const TranscriptSegment& segment, bool has_text, bool timed, const std::string& name);
 
+// A code, or null where it is not known.
+inline Json language_json(const std::string& language) {
+  return language.empty() ? Json() : Json(language);
+}
 // The fields of --json: without device and driver.
 Json json_of(const Transcript& transcript, const SpokenFile& file, const std::string& task, bool has_text);
 
