@@ -1152,8 +1152,8 @@ PUMICE_API pumice_status pumice_index_create(pumice_model* model, const pumice_i
 PUMICE_API void pumice_index_destroy(pumice_index* index);
 /* Brings the index up to date with the folder, and waits: only files that have changed are read. `progress`
  * gets the number of passages done and of all new ones; if it returns false, the update ends with
- * PUMICE_CANCELLED, and there is no index until the next one. It may be NULL. PUMICE_INVALID_ARGUMENT for an
- * index that another model or other options made. */
+ * PUMICE_CANCELLED, and the next one goes on there; until then, nothing can be found. It may be NULL.
+ * PUMICE_INVALID_ARGUMENT for an index that another model or other options made. */
 PUMICE_API pumice_status pumice_index_update(pumice_index* index,
                                              bool (*progress)(void* user, uint64_t done, uint64_t total),
                                              void* user, pumice_error* error);
@@ -1363,8 +1363,8 @@ PUMICE_API pumice_status pumice_transcriber_transcribe(pumice_transcriber* trans
                                                        size_t count, uint32_t rate,
                                                        pumice_segment_function on_segment, void* user,
                                                        pumice_error* error);
-/* Only finds out which language is spoken, see pumice_transcriber_language. PUMICE_UNSUPPORTED for a model
- * that cannot tell. */
+/* Only finds out which language is spoken, see pumice_transcriber_language: "" where nothing is spoken.
+ * PUMICE_UNSUPPORTED for a model that cannot tell. */
 PUMICE_API pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples,
                                                    size_t count, uint32_t rate, pumice_error* error);
 /* The code of the language of the current or last sound, as far as it is known, and how probable it is (1 if

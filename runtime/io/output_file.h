@@ -36,6 +36,8 @@ public:
   bool seekable() const { return !partial_.empty(); }
   // Writes over the first bytes, which were written before. Only finish() may follow.
   Status write_first(std::span<const std::byte> bytes);
+  // From now on, finish() renames to another name in the same folder.
+  void aim_at(const std::filesystem::path& path) { target_ = path; }
   Status finish();
 
 private:

@@ -38,6 +38,7 @@ std::string VectorFile::header() const {
 }
 
 Status VectorFile::open(const std::filesystem::path& path, uint32_t columns) {
+  path_ = path;
   columns_ = columns;
   form_ = path.extension() == ".npy"     ? Form::npy
           : path.extension() == ".jsonl" ? Form::lines
@@ -52,6 +53,18 @@ Status VectorFile::write(const std::vector<float>& values) {
   if (file_.seekable()) return file_.write(std::as_bytes(std::span(values)));
   kept_.insert(kept_.end(), values.begin(), values.end());
   return {};
+}
+
+Result<std::filesystem::path> VectorFile::finish_partial() {
+  if (count_ == 0) return std::filesystem::path();
+  std::filesystem::path path = path_;
+  if (file_.seekable()) {
+    path.replace_filename(path.stem()) += ".partial";
+    path += path_.extension();
+    file_.aim_at(path);
+  }
+  PUMICE_CHECK(finish());
+  return path;
 }
 
 Status VectorFile::finish() {

@@ -17,11 +17,15 @@ public:
   Status open(const std::filesystem::path& path, uint32_t columns);
   Status write(const std::vector<float>& values);
   Status finish();
+  // Where not all came: what did goes to a file of another name, which is returned, so that the older file
+  // stays; to the same pipe or device. Empty: nothing did.
+  Result<std::filesystem::path> finish_partial();
 
 private:
   enum class Form { safetensors, npy, lines };
   std::string header() const; // always of the same size
 
+  std::filesystem::path path_;
   OutputFile file_;
   Form form_ = Form::safetensors;
   uint32_t columns_ = 0;

@@ -75,12 +75,14 @@ private:
     }
     std::error_code error;
     fs::create_directories(index_, error);
-    fs::remove(index_ / "config.json", error); // from here on there is no index until the new one is whole
     const auto added = static_cast<size_t>(std::ranges::count(from_, SIZE_MAX));
     if (on_passages) on_passages(passages_.size(), added);
-    PUMICE_CHECK(write_vectors(rows, added, progress));
-    PUMICE_CHECK(write_passages(index_, passages_));
-    return write_index_head(index_, new_);
+    const Status encoded = write_vectors(rows, added, progress);
+    if (!passages_.empty()) {
+      PUMICE_CHECK(write_passages(index_, passages_));
+      PUMICE_CHECK(write_index_head(index_, new_));
+    }
+    return encoded;
   }
 
   Result<std::vector<float>> old_rows(const IndexHead& old, const SafetensorsFile& vectors,
@@ -123,7 +125,8 @@ private:
     return {};
   }
 
-  // In the order of the passages, whether their vectors are kept or new.
+  // In the order of the passages, whether their vectors are kept or new. Where encoding them does not come to
+  // its end, the new ones that are left go from the index, and the next update goes on there.
   Status write_vectors(const std::vector<float>& rows, size_t added, const Progress& progress) {
     VectorFile file;
     PUMICE_CHECK(file.open(index_ / vectors_file, new_.dimensions));
@@ -143,11 +146,33 @@ private:
     };
     const Progress of_all = [&](uint64_t, uint64_t) { return !progress || progress(done, added); };
     PUMICE_CHECK(write_kept());
-    while (done < added) {
-      PUMICE_TRY(const std::vector<EncoderInput> inputs, read_new(next));
-      PUMICE_CHECK(embedder_.runner().run(inputs, write_new, of_all));
+    Status status;
+    while (status.ok() && done < added) {
+      const Result<std::vector<EncoderInput>> inputs = read_new(next);
+      status = inputs.ok() ? embedder_.runner().run(*inputs, write_new, of_all) : Status(inputs.error());
     }
-    return file.finish();
+    while (next < from_.size()) {
+      leave_out(next);
+      PUMICE_CHECK(write_kept());
+    }
+    if (passages_.empty()) return status; // an older index stays
+    std::error_code none;
+    fs::remove(index_ / "config.json", none); // from here on there is no index until the new one is whole
+    PUMICE_CHECK(file.finish());
+    return status;
+  }
+
+  // Leaves out the passages without a vector from one on. Their file is then one to be read again.
+  void leave_out(size_t at) {
+    size_t end = at;
+    for (; end < from_.size() && from_[end] == SIZE_MAX; ++end) {
+      IndexedFile& file = new_.files[passages_[end].file];
+      file.time = -1;
+      --file.passages;
+    }
+    const auto first = static_cast<ptrdiff_t>(at), last = static_cast<ptrdiff_t>(end);
+    passages_.erase(passages_.begin() + first, passages_.begin() + last);
+    from_.erase(from_.begin() + first, from_.begin() + last);
   }
 
   // Those of the new passages from one on that come next.

@@ -164,6 +164,12 @@ TEST_CASE("caption writes about pictures, draws where it looked and refuses what
   folder.write("text.png", "this is no picture");
   CHECK(fails_saying(pumice_command({"caption", model, path("text.png")}), {"text.png", "PNG"}) == "");
   CHECK(fails_saying(pumice_command({"caption", model, path("none.png")}), {"none.png"}) == "");
+  const CommandResult others = pumice_command(
+      {"caption", model, "-n", "8", path("none.png"), path("a.png"), path("text.png"), path("b.png")});
+  CHECK(others.status == 1);
+  CHECK(others.out == path("a.png") + "\t" + alone + path("b.png") + "\t" + other);
+  CHECK(others.err.find("none.png") != std::string::npos);
+  CHECK(others.err.find("text.png") != std::string::npos);
   CHECK(fails_saying(pumice_command({"caption", model, path("a.png"), path("b.png"), "--attention", weights}),
                      {"one picture", "2 were given"}) == "");
   const std::string marian = fixtures().model("marian").string();

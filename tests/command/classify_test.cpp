@@ -86,6 +86,11 @@ TEST_CASE("classify gives the labels of pictures, best first") {
   folder.write("text.jpg", "this is no picture");
   CHECK(fails_saying(pumice_command({"classify", model, path("text.jpg")}), {"text.jpg", "PNG"}) == "");
   CHECK(fails_saying(pumice_command({"classify", model, path("none.png")}), {"none.png"}) == "");
+  const CommandResult others =
+      pumice_command({"classify", model, path("none.png"), path("a.png"), path("text.jpg"), path("a.png")});
+  CHECK(others.status == 1);
+  CHECK(lines_of(others.out).size() == 10);
+  CHECK(others.err.find("text.jpg") != std::string::npos);
   CHECK(fails_saying(pumice_command({"classify", model}), {"no picture was given"}) == "");
 }
 

@@ -258,6 +258,13 @@ TEST_CASE("embed writes NumPy's form and JSON lines") {
     REQUIRE(std::getline(text, line));
     CHECK(json::parse(line).get<std::vector<float>>() == expected[i]);
   }
+  // The lines before one that cannot be used, beside the older file.
+  const CommandResult cut =
+      pumice_command({"embed", folder.path().string(), "-o", npy}, std::string("fox\n\xff\nthe quick\n"));
+  CHECK(cut.status == 1);
+  CHECK(cut.err.find("out.partial.npy has the vectors") != std::string::npos);
+  CHECK(std::filesystem::file_size(npy) == 128 + 2 * 32 * 4);
+  CHECK(std::filesystem::file_size(folder.path() / "out.partial.npy") == 128 + 32 * 4);
 }
 
 TEST_CASE("search finds the passages that are nearest, and reads only what has changed") {

@@ -117,6 +117,13 @@ TEST_CASE("rerank: the best, JSON, and pairs that are too long") {
   CHECK(best["text"] == sorted[0].second);
   CHECK(documents[best["index"]] == sorted[0].second);
 
+  // The best of the lines before one that cannot be used.
+  const CommandResult cut_off =
+      pumice_command({"rerank", folder.path().string(), "--query", "what is a fox?", "--top", "2"},
+                     std::string("42\nfox\n\xff\n"));
+  CHECK(cut_off.status == 1);
+  CHECK(scores(cut_off.out).size() == 2);
+
   std::string longest = "fox";
   for (int i = 0; i < 300; ++i) longest += " fox";
   const CommandResult cut = rerank(folder.path(), {}, longest + "\n" + longest + " x\n42\n");

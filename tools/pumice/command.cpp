@@ -26,10 +26,8 @@ namespace {
 constexpr int exit_reader_ended = 141;
 
 int report(const Error& error) {
-  if (error.code == Code::cancelled && interrupted()) {
-    print_last_words();
-    return interrupted_status();
-  }
+  print_last_words();
+  if (error.code == Code::cancelled && interrupted()) return interrupted_status();
   print_error(error.text());
   return 1;
 }

@@ -109,6 +109,40 @@ TEST_CASE("search: an index that one made is searched by the other, with the sam
   CHECK(printed_passages(model, texts, "fox").empty()); // other options
 }
 
+TEST_CASE("search: an update that is cancelled keeps what it has, and the next one goes on there") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  std::filesystem::create_directories(folder.path() / "texts");
+  std::string passages;
+  for (int i = 0; i < 20; ++i) passages += "the quick brown fox and transformers are models\n\n";
+  for (char name = 'a'; name < 'u'; ++name) folder.write(std::string("texts/") + name + ".txt", passages);
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const ModelHandle loaded = load_for(shared_device().get(), model, PUMICE_FOR_TEXT);
+  REQUIRE(loaded);
+  pumice_index_options options = {};
+  options.folder = texts.c_str();
+  options.batch_tokens = 512;
+  const IndexHandle index = make_index(loaded.get(), options);
+  uint64_t done = 0;
+  const auto cancel = [](void* user, uint64_t now, uint64_t) {
+    *static_cast<uint64_t*>(user) = now;
+    return now < 100;
+  };
+  pumice_error error;
+  CHECK(pumice_index_update(index.get(), cancel, &done, &error) == PUMICE_CANCELLED);
+  CHECK(done >= 100);
+  CHECK(done < 400);
+  const uint64_t left = update(index.get());
+  CHECK(left <= 400 - done + 20); // a file that was begun is read again
+  CHECK(left >= 400 - done);
+  CHECK(search(index.get(), "fox") == printed_passages(model, texts, "fox", {"--rebuild"}));
+  // An older index stays as it is where nothing was encoded yet.
+  folder.write("texts/z.txt", "a new fox");
+  const auto at_once = [](void*, uint64_t, uint64_t) { return false; };
+  CHECK(pumice_index_update(index.get(), at_once, nullptr, &error) == PUMICE_CANCELLED);
+  CHECK(update(index.get()) == 1);
+}
+
 TEST_CASE("search: by decoders that read whole texts") {
   const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;

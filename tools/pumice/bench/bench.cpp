@@ -91,7 +91,7 @@ Status print_measured(const BenchOptions& options, const OpenedDevice& device, B
   return {};
 }
 
-// Keeps the report so far for Ctrl-C. `model` is null if operations are measured.
+// Keeps the report so far for Ctrl-C and errors. `model` is null if operations are measured.
 Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& device,
                           std::shared_ptr<const Model> model) {
   return [&options, &device, model = std::move(model)](BenchReport so_far) {
@@ -99,6 +99,7 @@ Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& devic
     if (so_far.results.empty()) so_far.cold_start.reset(); // without a test there is no first result
     finish(device, so_far);
     set_last_words([&options, model, report = std::move(so_far)]() mutable {
+      if (report.results.empty() && !interrupted()) return std::string();
       if (model) report.model = describe(*model, options);
       return report_text(report, options.format);
     });

@@ -95,14 +95,36 @@ Result<PromptPicture> read_picture(const std::string& path, const CaptionerSetti
   return prepare_for_prompt(image, settings.preparation, path);
 }
 
-// Appends the pictures up to the first one that cannot be read.
-Status read_pictures(std::span<const std::string> paths, const CaptionerSettings& settings,
-                     std::vector<PromptPicture>& pictures) {
+// The first error, where no picture can be read.
+Status check_any_picture(std::span<const std::string> paths, const CaptionerSettings& settings) {
+  Status first;
   for (const std::string& path : paths) {
-    PUMICE_TRY(PromptPicture picture, read_picture(path, settings));
-    pictures.push_back(std::move(picture));
+    const Result<PromptPicture> picture = read_picture(path, settings);
+    if (picture.ok()) return {};
+    if (first.ok()) first = picture.error();
   }
-  return {};
+  return first;
+}
+
+struct NamedPictures {
+  std::vector<std::string> names;
+  std::vector<PromptPicture> pictures;
+};
+
+// Those that can be read; tells of the others.
+NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerSettings& settings) {
+  NamedPictures read;
+  for (const std::string& path : paths) {
+    Result<PromptPicture> picture = read_picture(path, settings);
+    if (picture.ok()) {
+      read.names.push_back(path);
+      read.pictures.push_back(*std::move(picture));
+    } else {
+      print_error(picture.error().text());
+      set_exit_status(1);
+    }
+  }
+  return read;
 }
 
 // Prints the captions of pictures that run together when they are complete.
@@ -113,11 +135,10 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
   for (size_t first = 0; first < options.pictures.size(); first += captioner.at_a_time()) {
     if (!bar.update(first, options.pictures.size())) return interruption();
     const size_t count = std::min(captioner.at_a_time(), options.pictures.size() - first);
-    const std::span names = std::span(options.pictures).subspan(first, count);
-    std::vector<PromptPicture> pictures;
-    const Status status = read_pictures(names, settings, pictures);
+    auto [names, pictures] = read_pictures(std::span(options.pictures).subspan(first, count), settings);
+    if (pictures.empty()) continue;
     EncoderInput shown;
-    if (options.attention.given() && !pictures.empty()) shown = pictures[0].inputs[0];
+    if (options.attention.given()) shown = pictures[0].inputs[0];
     const ComputeWatch stopwatch;
     PUMICE_CHECK(captioner.begin(std::move(pictures)));
     PUMICE_CHECK(captioner.run());
@@ -129,7 +150,6 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
       figures.tokens += texts[i].front().tokens.size();
       print(options, names[i], texts[i], settings.generation);
     }
-    PUMICE_CHECK(status);
     if (options.attention.given())
       return draw(model, options, std::move(shown), settings, texts[0][0], tokenizer);
   }
@@ -157,7 +177,7 @@ Status caption(const CaptionOptions& options) {
   asked.writing.inputs = static_cast<uint32_t>(options.pictures.size());
   PUMICE_TRY(CaptionerSettings settings,
              read_captioner_settings(opened.file, shape, tokenizer, asked, option_names));
-  PUMICE_CHECK(read_picture(options.pictures.front(), settings)); // an early error
+  PUMICE_CHECK(check_any_picture(options.pictures, settings)); // an early error
 
   PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
   PUMICE_TRY(std::shared_ptr<const Model> tower,

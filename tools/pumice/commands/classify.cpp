@@ -80,7 +80,7 @@ Status classify_pictures(Classifier& classifier, const ClassifyOptions& options,
   const LabelPrinter printer(options, classifier);
   const ComputeWatch stopwatch;
   TaskInputs inputs(device, classifier.runner());
-  PUMICE_CHECK(inputs.run(pictures, "classifying", [&](size_t i, std::vector<float> row) -> Status {
+  PUMICE_CHECK(inputs.run(pictures, "classifying", true, [&](size_t i, std::vector<float> row) -> Status {
     printer.print("image", pictures[i], std::move(row));
     return {};
   }));
@@ -94,7 +94,7 @@ Status check_pictures(const ClassifyOptions& options, const TaskModel& model) {
     return wrong_kind(options.model, model.definition->shape(),
                       "--file is for lines of text: name the pictures as arguments");
   }
-  if (!options.inputs.texts.empty()) return check_first(model, options.inputs.texts);
+  if (!options.inputs.texts.empty()) return check_first(model, options.inputs.texts, true);
   return Error{Code::invalid_argument, "no picture was given: name at least one PNG or JPEG file"};
 }
 

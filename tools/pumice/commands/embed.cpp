@@ -51,7 +51,14 @@ public:
     }
     return {};
   }
-  Status finish() { return options_.output.empty() ? Status() : file_.finish(); }
+  // `status`: of what gives the vectors. Where it fails, those that came are kept.
+  Status finish(Status status) {
+    if (options_.output.empty()) return status;
+    if (status.ok()) return file_.finish();
+    PUMICE_TRY(const std::filesystem::path kept, file_.finish_partial());
+    if (!kept.empty()) print_note(fmt::format("{} has the vectors that were there by then", path_text(kept)));
+    return status;
+  }
 
 private:
   const EmbedOptions& options_;
@@ -66,7 +73,7 @@ Status embed_pictures(const EmbedOptions& options) {
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.lines.model)));
   PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_pictures(file, options.embedder()));
-  PUMICE_CHECK(check_first(plan.model, options.pictures));
+  PUMICE_CHECK(check_first(plan.model, options.pictures, options.json));
   PUMICE_TRY(const OpenedDevice device, open_device(options.lines.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
@@ -74,10 +81,10 @@ Status embed_pictures(const EmbedOptions& options) {
   VectorOutput output(options, embedder->columns());
   PUMICE_CHECK(output.open());
   TaskInputs inputs(device, embedder->runner());
-  PUMICE_CHECK(inputs.run(options.pictures, "encoding", [&](size_t i, std::vector<float> row) {
-    return output.take("image", options.pictures[i], embedder->vector(std::move(row)));
-  }));
-  PUMICE_CHECK(output.finish());
+  PUMICE_CHECK(output.finish(
+      inputs.run(options.pictures, "encoding", options.json, [&](size_t i, std::vector<float> row) {
+        return output.take("image", options.pictures[i], embedder->vector(std::move(row)));
+      })));
   print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();
 }
@@ -100,13 +107,12 @@ Status embed(const EmbedOptions& options) {
   PUMICE_CHECK(output.open());
   WaitingLines lines(options.texts);
   TaskInputs inputs(device, embedder->runner());
-  PUMICE_CHECK(inputs.run(
+  PUMICE_CHECK(output.finish(inputs.run(
       lines, [&](const std::string& text, const std::string& name) { return embedder->read(text, name); },
       [&](const Line& line, std::vector<float> row) -> Status {
         PUMICE_CHECK(output.take("text", line.text, embedder->vector(std::move(row))));
         return end_line(line.number);
-      }));
-  PUMICE_CHECK(output.finish());
+      })));
   return inputs.finish();
 }
 

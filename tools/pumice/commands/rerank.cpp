@@ -58,7 +58,7 @@ Status rerank(const RerankOptions& options) {
   WaitingLines source(options.texts);
   TaskInputs inputs(device, reranker->runner());
   std::vector<Scored> best;
-  PUMICE_CHECK(inputs.run(
+  const Status status = inputs.run(
       source,
       [&](const std::string& text, const std::string& name) {
         return reranker->read(options.query, text, name);
@@ -71,8 +71,9 @@ Status rerank(const RerankOptions& options) {
           print(options, scored);
         }
         return {};
-      }));
-  for (const Scored& scored : best) print(options, scored);
+      });
+  for (const Scored& scored : best) print(options, scored); // also those before a line that cannot be used
+  PUMICE_CHECK(status);
   return inputs.finish();
 }
 

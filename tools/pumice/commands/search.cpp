@@ -56,6 +56,7 @@ Status search(const SearchOptions& options) {
              TextIndex::create(std::move(model), std::move(plan), path_of(options.folder), folder));
   TaskInputs inputs(device, index->runner());
   PUMICE_CHECK(inputs.watch("encoding", [&](ProgressBar& bar) {
+    const SavedWork saved; // what was encoded until Ctrl-C
     const auto tell = [&](size_t passages, size_t added) {
       print_note(
           fmt::format("{}: {}, of which {} new", path_text(folder), counted(passages, "passage"), added));

@@ -71,28 +71,38 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
   }
 }
 
-Status TaskInputs::run(std::span<const std::string> pictures, const char* doing, const TakePicture& take) {
+Status TaskInputs::run(std::span<const std::string> pictures, const char* doing, bool named,
+                       const TakePicture& take) {
   return watch(doing, [&](ProgressBar& bar) -> Status {
-    for (size_t first = 0; first < pictures.size();) {
+    for (size_t next = 0; next < pictures.size();) {
       std::vector<EncoderInput> inputs;
+      std::vector<size_t> numbers; // of the pictures
       Status status;
-      while (status.ok() && inputs.size() < runner_.most_inputs() &&
-             first + inputs.size() < pictures.size()) {
-        const std::string& path = pictures[first + inputs.size()];
+      for (; status.ok() && inputs.size() < runner_.most_inputs() && next < pictures.size(); ++next) {
+        const std::string& path = pictures[next];
         const Result<Image> picture = read_image(path_of(path));
         Result<EncoderInput> input =
             picture.ok() ? runner_.read(*picture, path) : Result<EncoderInput>(picture.error());
-        status = input.ok() ? Status() : Status(input.error());
-        if (status.ok()) inputs.push_back(*std::move(input));
+        if (input.ok()) {
+          inputs.push_back(*std::move(input));
+          numbers.push_back(next);
+        } else if (named) {
+          bar.erase();
+          print_error(input.error().text());
+          set_exit_status(1);
+        } else {
+          status = input.error();
+        }
       }
       const auto take_row = [&](size_t i, std::vector<float> row) {
         bar.erase();
-        return take(first + i, std::move(row));
+        return take(numbers[i], std::move(row));
       };
-      const auto progress = [&](uint64_t, uint64_t) { return bar.update(first, pictures.size()); };
+      const auto progress = [&](uint64_t, uint64_t) {
+        return bar.update(next - inputs.size(), pictures.size());
+      };
       PUMICE_CHECK(runner_.run(inputs, take_row, progress));
       PUMICE_CHECK(status);
-      first += inputs.size();
     }
     return {};
   });
@@ -114,10 +124,16 @@ Status TaskInputs::finish() const {
   return device_.save_pipelines();
 }
 
-Status check_first(const TaskModel& model, std::span<const std::string> pictures) {
-  PUMICE_TRY(const Image picture, read_image(path_of(pictures.front())));
-  PUMICE_TRY(const std::vector<float> values, prepare(picture, *model.preparation, pictures.front()));
-  return {};
+Status check_first(const TaskModel& model, std::span<const std::string> pictures, bool named) {
+  Status first;
+  for (const std::string& path : pictures.first(named ? pictures.size() : 1)) {
+    const Result<Image> picture = read_image(path_of(path));
+    const auto values = picture.ok() ? prepare(*picture, *model.preparation, path)
+                                     : Result<std::vector<float>>(picture.error());
+    if (values.ok()) return {};
+    if (first.ok()) first = values.error();
+  }
+  return first;
 }
 
 } // namespace pumice::command

@@ -33,8 +33,9 @@ public:
 
   // Receives a picture's index and its row.
   using TakePicture = InputRunner::Take;
-  // Up to the first picture that cannot be read.
-  Status run(std::span<const std::string> pictures, const char* doing, const TakePicture& take);
+  // Where results say of which picture they are (`named`), those that cannot be read are told of and left
+  // out; otherwise up to the first of them.
+  Status run(std::span<const std::string> pictures, const char* doing, bool named, const TakePicture& take);
 
   // Runs `work`, whose steps the runner counts, and shows a progress bar.
   Status watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work);
@@ -49,7 +50,8 @@ private:
   double compiling_ = 0; // seconds of the steps
 };
 
-// An error if the first picture cannot be used, before the model is loaded.
-Status check_first(const TaskModel& model, std::span<const std::string> pictures);
+// An error if the first picture cannot be used, or where results are named none can, before the model is
+// loaded.
+Status check_first(const TaskModel& model, std::span<const std::string> pictures, bool named);
 
 } // namespace pumice::command

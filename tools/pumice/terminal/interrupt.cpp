@@ -186,7 +186,7 @@ void set_last_words(std::function<std::string()> text) {
 void print_last_words() {
   const std::lock_guard lock(last_words_mutex);
   if (!last_words) return;
-  if (!speaking.exchange(true)) start_grace(last_words_microseconds);
+  if (interrupted() && !speaking.exchange(true)) start_grace(last_words_microseconds);
   (void)guarded([] { print_result(std::exchange(last_words, {})()); });
 }
 

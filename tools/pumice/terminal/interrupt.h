@@ -26,11 +26,11 @@ bool interrupted();
 const std::atomic<bool>& interrupt_flag();
 // The error Code::cancelled, for a loop that ends because of interrupted().
 Error interruption();
-// What the command prints on standard output if Ctrl-C ends it from now on: what it has done so far. It takes
-// the place of the one before; an empty function prints nothing. It may be called on another thread, while
-// work waits for a slow device, so that it must own all that it reads.
+// What the command prints on standard output if Ctrl-C or an error ends it from now on: what it has done so
+// far. It takes the place of the one before; an empty function prints nothing. It may be called on another
+// thread, while work waits for a slow device, so that it must own all that it reads.
 void set_last_words(std::function<std::string()> text);
-// Prints them, when work has noticed Ctrl-C.
+// Prints them, when work has noticed Ctrl-C or failed.
 void print_last_words();
 
 // The exit status that shells report for a program that the signal ended: 130 after Ctrl-C.
