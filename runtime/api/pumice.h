@@ -375,7 +375,7 @@ typedef struct pumice_event {
   uint32_t reused; /* tokens of the text's prompt that were not computed, because the session had read them */
   pumice_part part; /* of PUMICE_EVENT_PART */
   const char* name; /* of a tool call; never NULL */
-  const char* id;   /* of a tool call, if the model writes one; never NULL */
+  const char* id;   /* of a tool call, if the model writes one or its template wants one; never NULL */
 } pumice_event;
 
 /* Called during the functions that run a session, and when it is saved, suspended or discarded, by the thread
@@ -562,6 +562,8 @@ typedef struct pumice_chat_options {
   uint32_t reserved;  /* 0 */
   int64_t local_time; /* for templates that write the date: what the local clock shows, in seconds after it
                          showed 1970-01-01 00:00; 0: the current time, UTC. It stays the same for the chat */
+  const char* thinking_marks; /* what the model writes around its thinking, with a comma between:
+                                 "<think>,</think>"; NULL: what its template shows, or else this */
 } pumice_chat_options;
 
 /* PUMICE_NOT_FOUND if the model has no template, or none of this name; PUMICE_INVALID_FILE if its template is

@@ -455,6 +455,7 @@ TEST_CASE("what is wrong with a chat's options, a template or a message is named
       {"options.tools is not a list", [](auto& o) { o.tools = "{}"; }},
       {"options.variables is not an object", [](auto& o) { o.variables = "[]"; }},
       {"has 'messages'", [](auto& o) { o.variables = R"({"messages": []})"; }},
+      {"options.thinking_marks: expected two marks", [](auto& o) { o.thinking_marks = "<think>"; }},
       {"options.thinking is 9", [](auto& o) { o.thinking = static_cast<pumice_thinking>(9); }},
       {"options.local_time is -1", [](auto& o) { o.local_time = -1; }},
   };

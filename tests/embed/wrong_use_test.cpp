@@ -28,7 +28,7 @@ ENDS_WITH(pumice_load_options, reserved);
 ENDS_WITH(pumice_session_options, fit);
 ENDS_WITH(pumice_sampling, log_probabilities);
 ENDS_WITH(pumice_request, chat);
-ENDS_WITH(pumice_chat_options, local_time);
+ENDS_WITH(pumice_chat_options, thinking_marks);
 ENDS_WITH(pumice_message, picture_count);
 ENDS_WITH(pumice_picture, file_bytes);
 ENDS_WITH(pumice_sync, reserved);

@@ -60,6 +60,29 @@ ordered_json with_arguments_as_text(ordered_json variables) {
   return variables;
 }
 
+std::vector<std::string> ids_of_calls(const ordered_json& messages) {
+  std::vector<std::string> ids;
+  for (const ordered_json& message : messages) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end()) continue;
+    for (const ordered_json& call : *calls) {
+      const auto id = call.is_object() ? call.find("id") : call.end();
+      if (id != call.end() && id->is_string()) ids.push_back(*id);
+    }
+  }
+  return ids;
+}
+
+// Mistral's ids are nine letters and digits, Kimi's have the name of the tool.
+std::string unused_id(AnswerMarks::Ids wanted, const std::string& tool,
+                      const std::vector<std::string>& used) {
+  const bool named = wanted == AnswerMarks::Ids::name_and_number;
+  for (size_t number = named ? 0 : 1;; ++number) {
+    std::string id = named ? fmt::format("functions.{}:{}", tool, number) : fmt::format("call{:05}", number);
+    if (std::ranges::find(used, id) == used.end()) return id;
+  }
+}
+
 bool has_calls(const ordered_json& messages) {
   return std::ranges::any_of(messages, [](const ordered_json& each) { return each.contains("tool_calls"); });
 }
@@ -69,7 +92,8 @@ bool has_calls(const ordered_json& messages) {
 Chat::Chat(ChatTemplate chosen, std::shared_ptr<const Tokenizer> tokenizer, std::vector<uint32_t> ends,
            const std::tm& now)
     : template_(std::move(chosen)), tokenizer_(std::move(tokenizer)), now_(now),
-      thinking_member_(thinking_member_of(template_.text())), parts_(reads_parts_alone(template_, now)),
+      thinking_member_(thinking_member_of(template_.text())), marks_(AnswerMarks::of(template_, now)),
+      parts_(reads_parts_alone(template_, now)),
       ends_(ends_of_answers(template_, *tokenizer_, now, std::move(ends))) {}
 
 Status Chat::set_messages(ordered_json messages) {
@@ -106,7 +130,21 @@ size_t Chat::forget_oldest_turn() {
 }
 
 void Chat::ask_for_thinking(std::optional<bool> wanted) {
+  may_think_ = wanted.value_or(true);
   thinking_ = wanted ? thinking_variables(template_.text(), *wanted) : ordered_json::object();
+}
+
+Status Chat::set_thinking_marks(std::string_view marks) {
+  const size_t comma = std::min(marks.find(','), marks.size());
+  std::string begin(marks.substr(0, comma)), end(marks.substr(std::min(comma + 1, marks.size())));
+  if (begin.empty() || end.empty()) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("expected two marks with a comma between, as in <think>,</think>, found '{}'", marks)};
+  }
+  marks_.thinking = {{std::move(begin), std::move(end)}};
+  marks_.thinking_first = marks_.shows_thinking = false;
+  return {};
 }
 
 ordered_json Chat::all_variables() const {
@@ -138,9 +176,9 @@ Status Chat::check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tok
 }
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
-    : parser_(AnswerFormat::of(chat.template_.text()), prompt.text,
-              chat.variables_.value("tools", ordered_json())),
-      read_(prompt), prompt_tokens_(prompt.ids.size()) {}
+    : parser_(chat.marks_, prompt.text, chat.variables_.value("tools", ordered_json()), chat.may_think_),
+      wanted_ids_(chat.marks_.ids), used_ids_(ids_of_calls(chat.messages_)), read_(prompt),
+      prompt_tokens_(prompt.ids.size()) {}
 
 std::vector<AnswerPart> ChatAnswer::push(uint32_t token, std::string_view text) {
   read_.ids.push_back(token);
@@ -156,7 +194,14 @@ std::vector<AnswerPart> ChatAnswer::finish(std::string_view text) {
 }
 
 std::vector<AnswerPart> ChatAnswer::added(std::vector<AnswerPart> parts) {
-  for (const AnswerPart& part : parts) answered_.add(part);
+  for (AnswerPart& part : parts) {
+    if (part.kind == AnswerPart::Kind::tool_call && wanted_ids_ != AnswerMarks::Ids::none) {
+      std::string& id = part.call.id;
+      if (id.empty()) id = unused_id(wanted_ids_, part.call.name, used_ids_);
+      used_ids_.push_back(id);
+    }
+    answered_.add(part);
+  }
   return parts;
 }
 

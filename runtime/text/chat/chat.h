@@ -40,6 +40,9 @@ public:
   // Asks for answers with or without thinking, in the template's own way; nothing: as the template has it. A
   // variable of set_variables() goes before it.
   void ask_for_thinking(std::optional<bool> wanted);
+  // The marks around a model's thinking, BEGIN,END, in the place of what its template shows. invalid_argument
+  // for anything but two marks.
+  Status set_thinking_marks(std::string_view marks);
   // The member of a message in which this template reads what a model thought before it answered.
   const char* thinking_member() const { return thinking_member_; }
 
@@ -63,7 +66,9 @@ private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::tm now_;
   const char* thinking_member_;
-  bool parts_; // the template reads contents as lists of parts
+  AnswerMarks marks_;
+  bool may_think_ = true; // answers without thinking were not asked for
+  bool parts_;            // the template reads contents as lists of parts
   std::vector<uint32_t> ends_;
   nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json variables_ = nlohmann::ordered_json::object(), thinking_ = variables_;
@@ -92,6 +97,8 @@ private:
   std::vector<AnswerPart> added(std::vector<AnswerPart> parts);
 
   AnswerParser parser_;
+  AnswerMarks::Ids wanted_ids_;
+  std::vector<std::string> used_ids_; // of calls in the chat
   Answered answered_;
   ChatPrompt read_; // the prompt, and the answer so far
   size_t prompt_tokens_ = 0;

@@ -2,64 +2,26 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
-#include <optional>
 #include <utility>
 
+#include "text/chat/argument_types.h"
+#include "text/chat/channel_header.h"
+#include "text/chat/loose_values.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
 
 using Kind = AnswerPart::Kind;
 
-struct AnswerSection {
-  enum class Holds { thinking, content, calls, channel };
-  std::string_view seen;                // in the text of templates whose models write this
-  std::string_view open;                // the mark that it begins with
-  std::array<std::string_view, 3> ends; // marks that it ends with; empty: the end of the answer
-  Holds holds = Holds::calls;
-  bool with_marks = false; // the marks are parts of the calls
-  bool first = false;      // only at the beginning of the content, and only where tools were offered
-};
-
 namespace {
 
-using Holds = AnswerSection::Holds;
-
-// No mark is a part of another one, so that the first one found is the one that is meant.
-constexpr AnswerSection table[] = {
-    // Qwen, DeepSeek, GLM, Granite, SmolLM, LFM2
-    {"</think>", "<think>", {"</think>"}, Holds::thinking},
-    {"<response>", "<response>", {"</response>"}, Holds::content},
-    {"[THINK]", "[THINK]", {"[/THINK]"}, Holds::thinking},
-    {"<seed:think>", "<seed:think>", {"</seed:think>"}, Holds::thinking},
-    {"<|channel>", "<|channel>thought", {"<channel|>"}, Holds::thinking}, // Gemma 4
-    // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
-    {"<|channel|>", "<|start|>", {"<|end|>", "<|return|>", "<|call|>"}, Holds::channel},
-    {"<|channel|>", "<|channel|>", {"<|end|>", "<|return|>", "<|call|>"}, Holds::channel},
-    // Hermes, Qwen, GLM, Granite 4
-    {"<tool_call>", "<tool_call>", {"</tool_call>"}},
-    {"<function=", "<function=", {"</function>"}, Holds::calls, true},
-    {"<seed:tool_call>", "<seed:tool_call>", {"</seed:tool_call>"}},
-    {"[TOOL_CALLS]", "[TOOL_CALLS]", {}},                                           // Mistral
-    {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁begin｜>", {"<｜tool▁calls▁end｜>"}}, // DeepSeek
-    {"<|tool_call|>", "<|tool_call|>", {}},                                         // Granite 3
-    {"List of tools: ", "<|tool_call_start|>", {"<|tool_call_end|>"}},              // LFM2
-    {"<|tool_call>", "<|tool_call>", {"<tool_call|>"}},                             // Gemma 4
-    {"<start_of_turn>", "```tool_code", {"```"}},                                   // Gemma 3
-    {"<TOOLCALL>", "<TOOLCALL>", {"</TOOLCALL>"}},                                  // Nemotron
-    // Llama 3
-    {"<|python_tag|>", "<|python_tag|>", {}},
-    {"\"parameters\": ", "{\"name\"", {}, Holds::calls, true, true},
-    {"\"parameters\": ", "{\"type\"", {}, Holds::calls, true, true},
-};
-
-constexpr std::string_view channel_text = "<|message|>"; // between a channel's header and its text
-constexpr std::string_view channel_start = "<|start|>";
-constexpr size_t longest_header = 256;
+// The most text that is held back until it is known to be no thought.
+constexpr size_t longest_thought = 16 << 10;
+constexpr std::string_view channel_start = "<|start|>", channel_text = "<|message|>";
+constexpr std::array<std::string_view, 3> channel_ends = {"<|end|>", "<|return|>", "<|call|>"};
 
 bool is_blank(std::string_view text) {
-  return text.find_first_not_of(text::ascii_white_space) == std::string_view::npos;
+  return text::trimmed(text).empty();
 }
 
 // The length of the longest end of the text that a mark may begin with.
@@ -70,29 +32,9 @@ size_t begun_mark(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-struct Found {
-  size_t at = std::string_view::npos;
-  size_t length = 0;
-};
-
-Found first_end(std::string_view text, const AnswerSection& section, size_t from) {
-  Found found;
-  for (const std::string_view end : section.ends) {
-    const size_t at = end.empty() ? std::string_view::npos : text.find(end, from);
-    if (at < found.at) found = {at, end.size()};
-  }
-  return found;
-}
-
-// The name of the function that a channel's header has as its recipient; empty if it has none.
-std::string function_of(std::string_view header) {
-  constexpr std::string_view recipient = "to=", room = "functions.";
-  const size_t at = header.find(recipient);
-  if (at == std::string_view::npos) return {};
-  std::string_view name = header.substr(at + recipient.size());
-  name = name.substr(0, std::min(name.find_first_of(" \t\r\n<"), name.size()));
-  if (name.starts_with(room)) name.remove_prefix(room.size());
-  return std::string(name);
+// Whether a text begins with one of these words, or, as far as it goes, may do so.
+bool may_begin(std::string_view text, std::string_view word) {
+  return text.starts_with(word) || word.starts_with(text);
 }
 
 } // namespace
@@ -117,37 +59,25 @@ nlohmann::ordered_json Answered::message(const char* thinking_member) const {
   return message;
 }
 
-AnswerFormat AnswerFormat::of(std::string_view template_text) {
-  AnswerFormat format;
-  for (const AnswerSection& section : table) {
-    if (template_text.find(section.seen) != std::string_view::npos) format.sections_.push_back(&section);
+AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann::ordered_json tools,
+                           bool may_think)
+    : marks_(std::move(marks)), tools_(std::move(tools)) {
+  prompt = text::trimmed(prompt);
+  for (const AnswerMarks::Pair& each : marks_.content) {
+    if (prompt.ends_with(each.begin)) enter(Kind::content, each.end);
   }
-  return format;
-}
-
-AnswerParser::AnswerParser(AnswerFormat format, std::string_view prompt, nlohmann::ordered_json tools)
-    : format_(std::move(format)), tools_(std::move(tools)) {
-  const size_t end = prompt.find_last_not_of(text::ascii_white_space);
-  prompt = prompt.substr(0, end == std::string_view::npos ? 0 : end + 1);
-  for (const AnswerSection* section : format_.sections()) {
-    if (section->holds == Holds::thinking && prompt.ends_with(section->open)) {
-      section_ = section;
-      enter(Kind::thinking);
-    }
-    const size_t start =
-        section->open == channel_start ? prompt.rfind(channel_start) : std::string_view::npos;
-    if (start == std::string_view::npos) continue;
-    begun_header_ = prompt.substr(start + channel_start.size());
-    const size_t text = begun_header_.find(channel_text);
-    section_ = section;
-    state_ = State::header;
-    if (text == std::string::npos) continue;
-    if (text + channel_text.size() == begun_header_.size()) {
-      open_channel(begun_header_);
-    } else {
-      state_ = State::outside; // the prompt ends within a text
-    }
+  for (const AnswerMarks::Pair& each : marks_.thinking) {
+    if (prompt.ends_with(each.begin)) enter(Kind::thinking, each.end);
+    if (prompt.ends_with(each.end)) thought_ = true;
   }
+  may_be_thought_ = marks_.shows_thinking && may_think && !thought_ && !inside_;
+  const size_t start = marks_.channels ? prompt.rfind(channel_start) : std::string_view::npos;
+  if (start == std::string_view::npos) return;
+  const std::string_view header = prompt.substr(start);
+  if (header.find(channel_text) < header.size() - channel_text.size()) return; // it ends within a text
+  begun_header_ = header;
+  state_ = State::header;
+  if (header.ends_with(channel_text)) step_header(false);
 }
 
 std::vector<AnswerPart> AnswerParser::push(std::string_view piece) {
@@ -160,158 +90,286 @@ std::vector<AnswerPart> AnswerParser::push(std::string_view piece) {
 std::vector<AnswerPart> AnswerParser::finish() {
   while (step(true)) {
   }
-  if (state_ == State::outside) append(Kind::content, std::exchange(spaces_, {}));
+  if (!inside_) append(kind_, std::exchange(spaces_, {}));
   return std::exchange(parts_, {});
 }
 
 // Returns whether there is more to do with what is held.
 bool AnswerParser::step(bool ended) {
   switch (state_) {
-  case State::outside:
-    return step_outside(ended);
-  case State::inside:
-    return step_inside(ended);
+  case State::text:
+    return step_text(ended);
   case State::call:
     return step_call(ended);
+  case State::called:
+    return step_called(ended);
   case State::header:
     return step_header(ended);
   }
   return false;
 }
 
-bool AnswerParser::may_open(const AnswerSection& section, size_t at) const {
-  if (!section.first) return true;
-  return !has_content_ && !tools_.empty() && is_blank(std::string_view(held_).substr(0, at));
+// Whether nothing was said yet, or nothing since the last mark.
+bool AnswerParser::is_fresh() const {
+  return at_mark_ || (kind_ == Kind::content && !has_content_);
 }
 
-bool AnswerParser::step_outside(bool ended) {
-  const AnswerSection* opened = nullptr;
-  size_t at = std::string::npos, keep = 0;
-  for (const AnswerSection* section : format_.sections()) {
-    const size_t found = held_.find(section->open);
-    if (found < at && may_open(*section, found)) {
-      at = found;
-      opened = section;
-    }
-    const size_t begun = begun_mark(held_, section->open);
-    if (may_open(*section, held_.size() - begun)) keep = std::max(keep, begun);
+// The marks that mean something where the text stands.
+std::vector<AnswerParser::Sought> AnswerParser::sought() const {
+  if (marks_.channels) {
+    std::vector<Sought> all = {
+        {channel_start, Meaning::header}, {"<|channel|>", Meaning::header}, {channel_text, Meaning::nothing}};
+    for (const std::string_view end : channel_ends) all.push_back({end, Meaning::end});
+    return all;
   }
-  const size_t said = opened ? at : held_.size() - (ended ? 0 : keep);
-  say(Kind::content, std::string_view(held_).substr(0, said));
+  std::vector<Sought> all;
+  if (inside_) all.push_back({end_, Meaning::end});
+  const bool outside = !inside_ && kind_ == Kind::content;
+  for (const AnswerMarks::Pair& each : marks_.thinking) {
+    if (kind_ == Kind::thinking) all.push_back({each.begin, Meaning::nothing, Where::first});
+    if (!outside) continue;
+    if (!marks_.thinking_first || !thought_)
+      all.push_back({each.begin, Meaning::begin, marks_.thinking_first ? Where::first : Where::anywhere,
+                     Kind::thinking, each.end});
+    if (!marks_.thinking_first && !thought_) all.push_back({each.end, Meaning::thought});
+  }
+  for (const AnswerMarks::Pair& each : marks_.content) {
+    if (!outside) continue;
+    all.push_back({each.begin, Meaning::begin, Where::anywhere, Kind::content, each.end});
+    all.push_back({each.end, Meaning::nothing});
+  }
+  for (const std::string& mark : marks_.call_begins) all.push_back({mark, Meaning::call});
+  // A call whose first mark is missing.
+  if (outside && !tools_.empty() && !marks_.call_ends.empty())
+    for (const char* begin : {"{\"name\"", "{\"tool_name\""})
+      all.push_back({begin, Meaning::call, Where::line});
+  if (!unclosed_) return all;
+  for (const std::string& mark : marks_.call_ends) all.push_back({mark, Meaning::nothing});
+  return all;
+}
+
+bool AnswerParser::may_stand(const Sought& sought, size_t at) const {
+  const std::string_view before = std::string_view(held_).substr(0, at);
+  if (sought.where == Where::first) return is_fresh() && is_blank(before);
+  if (sought.where == Where::anywhere) return true;
+  const size_t line = before.rfind('\n');
+  if (line != std::string_view::npos) return is_blank(before.substr(line));
+  return is_blank(before) && spaces_.find('\n') != std::string::npos;
+}
+
+AnswerParser::Found AnswerParser::find(const std::vector<Sought>& sought) const {
+  Found found;
+  for (const Sought& each : sought) {
+    size_t at = held_.find(each.mark);
+    while (at != std::string::npos && !may_stand(each, at)) at = held_.find(each.mark, at + 1);
+    const bool longer = each.mark.size() > found.what.mark.size();
+    if (at < found.at || (at == found.at && at != std::string::npos && longer)) found = {at, each};
+  }
+  return found;
+}
+
+// How much of what is held may be the beginning of a mark.
+size_t AnswerParser::begun(const std::vector<Sought>& sought) const {
+  size_t longest = 0;
+  for (const Sought& each : sought) {
+    const size_t begun = begun_mark(held_, each.mark);
+    if (begun > longest && may_stand(each, held_.size() - begun)) longest = begun;
+  }
+  return longest;
+}
+
+bool AnswerParser::step_text(bool ended) {
+  const Bare bare = begins_bare_call();
+  if (bare == Bare::cut && !ended) return false;
+  if (bare == Bare::yes) {
+    begin_call({}, !marks_.bare_calls);
+    return true;
+  }
+  const std::vector<Sought> all = sought();
+  const Found found = find(all);
+  const bool is_found = found.at != std::string::npos;
+  if (may_be_thought_ && !is_found && !ended && held_.size() < longest_thought) return false;
+  const bool was_thought = std::exchange(may_be_thought_, false) && found.what.meaning == Meaning::thought &&
+                           found.at < longest_thought;
+  const size_t said = is_found ? found.at : held_.size() - (ended ? 0 : begun(all));
+  say(was_thought ? Kind::thinking : kind_, std::string_view(held_).substr(0, said));
   held_.erase(0, said);
-  if (opened) open(*opened);
-  return opened != nullptr;
+  if (is_found) take(found.what);
+  return is_found;
 }
 
-void AnswerParser::open(const AnswerSection& section) {
-  section_ = &section;
-  body_ = section.open.size();
-  if (section.holds == Holds::channel) {
+void AnswerParser::take(const Sought& what) {
+  if (what.meaning == Meaning::header) {
     state_ = State::header;
-  } else if (section.holds == Holds::calls) {
-    state_ = State::call;
-    searched_ = body_;
-  } else {
-    held_.erase(0, section.open.size());
-    enter(section.holds == Holds::thinking ? Kind::thinking : Kind::content);
+    return;
   }
+  if (what.meaning == Meaning::call) {
+    needs_end_ = what.where == Where::line;
+    begin_call(what.mark,
+               needs_end_ || kind_ == Kind::thinking || what.mark == "```" || what.mark == "```json");
+    return;
+  }
+  held_.erase(0, what.mark.size());
+  if (what.meaning == Meaning::begin) enter(what.kind, what.end);
+  if (what.meaning == Meaning::end || what.meaning == Meaning::thought) leave();
+  thought_ = thought_ || what.meaning == Meaning::thought;
 }
 
-void AnswerParser::enter(Kind kind) {
-  state_ = State::inside;
+void AnswerParser::enter(Kind kind, std::string_view end) {
   kind_ = kind;
+  inside_ = true;
+  end_ = end;
+  thought_ = thought_ || kind == Kind::thinking;
   spaces_.clear();
   at_mark_ = true;
 }
 
 void AnswerParser::leave() {
-  state_ = State::outside;
+  kind_ = Kind::content;
+  inside_ = false;
   spaces_.clear();
   at_mark_ = true;
 }
 
-bool AnswerParser::step_inside(bool ended) {
-  const Found end = first_end(held_, *section_, 0);
-  size_t said = end.at;
-  if (said == std::string::npos) {
-    size_t keep = 0;
-    for (const std::string_view mark : section_->ends) {
-      if (!mark.empty() && !ended) keep = std::max(keep, begun_mark(held_, mark));
-    }
-    said = held_.size() - keep;
+// An answer may begin with a call that no mark stands before: an object with the members of one, or a list in
+// Python's way.
+AnswerParser::Bare AnswerParser::begins_bare_call() const {
+  if (inside_ || has_content_ || refused_bare_ || tools_.empty() || marks_.channels) return Bare::no;
+  std::string_view text = text::trimmed(held_);
+  const bool list = text.starts_with('[');
+  if (list) text = text::trimmed(text.substr(1));
+  if (text.empty()) return list ? Bare::cut : Bare::no;
+  if (text[0] == '{') {
+    text = text::trimmed(text.substr(1));
+    for (const char* key :
+         {"\"name\"", "\"tool_name\"", "\"type\"", "\"function\"", "\"id\"", "\"arguments\""})
+      if (may_begin(text, key)) return text.starts_with(key) ? Bare::yes : Bare::cut;
+    return Bare::no;
   }
-  say(kind_, std::string_view(held_).substr(0, said));
-  held_.erase(0, said + end.length);
-  if (end.length == 0) return false;
-  leave();
-  return true;
+  if (!list) return Bare::no;
+  const std::string_view name = text.substr(0, text.find('('));
+  if (name.size() < text.size()) return text::find_tool(tools_, name) ? Bare::yes : Bare::no;
+  return std::ranges::all_of(name, text::is_name_character) ? Bare::cut : Bare::no;
 }
 
-bool AnswerParser::take_calls(std::string_view body) {
-  std::optional<std::vector<ToolCall>> calls;
-  if (function_.empty()) {
-    calls = read_tool_calls(body, tools_);
-  } else if (std::optional<nlohmann::ordered_json> arguments = read_arguments(body)) {
-    calls.emplace();
-    calls->push_back({function_, *std::move(arguments), ""});
-  }
-  if (!calls) return false;
-  for (ToolCall& call : *calls) parts_.push_back({Kind::tool_call, {}, std::move(call)});
-  return true;
+void AnswerParser::begin_call(std::string_view mark, bool weak) {
+  state_ = State::call;
+  mark_ = mark.size();
+  tried_ = 0;
+  weak_ = weak;
+}
+
+bool AnswerParser::are_offered(const std::vector<ToolCall>& calls) const {
+  return tools_.empty() || std::ranges::all_of(calls, [&](const ToolCall& call) {
+           return text::find_tool(tools_, call.name) != nullptr;
+         });
 }
 
 bool AnswerParser::step_call(bool ended) {
-  Found end = first_end(held_, *section_, searched_);
-  if (end.at == std::string::npos) {
-    size_t longest = 0;
-    for (const std::string_view mark : section_->ends) longest = std::max(longest, mark.size());
-    if (held_.size() > searched_ + longest) searched_ = held_.size() - longest;
-    if (!ended) return false;
-    end = {held_.size(), 0};
-  }
-  const size_t whole = end.at + end.length;
+  // What is no call shows that soon; one ends with one of these.
+  constexpr size_t soon = 256;
+  const bool closes = held_.find_first_of("})>]", tried_) != std::string::npos;
+  tried_ = held_.size();
+  if (!closes && held_.size() > soon && !ended) return false;
   const std::string_view held = held_;
-  if (take_calls(section_->with_marks ? held.substr(0, whole) : held.substr(body_, end.at - body_))) {
-    leave();
-  } else {
-    append(Kind::content, std::exchange(spaces_, {}));
-    append(Kind::content, held.substr(0, whole));
-    state_ = State::outside;
-    at_mark_ = false;
+  const size_t begin = function_.empty() ? 0 : mark_;
+  ReadCalls read = function_.empty() ? read_calls(held, marks_, tools_, ended)
+                                     : read_arguments(held.substr(begin), function_, ended);
+  if (read.state == ReadCalls::State::cut) return false;
+  if (read.state == ReadCalls::State::none || (weak_ && !are_offered(read.calls))) return refuse_call(ended);
+  if (needs_end_) {
+    const std::string_view rest = text::trimmed(held.substr(read.length));
+    const auto ends = [&](const std::string& mark) { return rest.starts_with(mark); };
+    const auto may_end = [&](const std::string& mark) { return !ended && mark.starts_with(rest); };
+    if (std::ranges::any_of(marks_.call_ends, may_end)) return false;
+    if (std::ranges::none_of(marks_.call_ends, ends)) return refuse_call(ended);
+    needs_end_ = false;
   }
+  for (ToolCall& call : read.calls) parts_.push_back({Kind::tool_call, {}, std::move(call)});
+  held_.erase(0, begin + read.length);
+  state_ = State::called;
   function_.clear();
-  held_.erase(0, whole);
-  return !held_.empty();
-}
-
-bool AnswerParser::step_header(bool ended) {
-  const size_t at = held_.find(channel_text);
-  if (at <= longest_header) {
-    open_channel(begun_header_ + held_.substr(0, at));
-    body_ = searched_ = at + channel_text.size();
-    if (state_ == State::inside) held_.erase(0, body_);
-    return true;
-  }
-  if (at == std::string::npos && !ended && held_.size() < longest_header + channel_text.size()) return false;
-  // There is no channel: the mark is content.
-  const bool begun = !begun_header_.empty();
-  begun_header_.clear();
-  state_ = State::outside;
-  if (begun) return true;
-  say(Kind::content, std::string_view(held_).substr(0, section_->open.size()));
-  held_.erase(0, section_->open.size());
+  spaces_.clear();
+  at_mark_ = true;
+  unclosed_ = true;
   return true;
 }
 
-void AnswerParser::open_channel(std::string_view header) {
-  function_ = function_of(header);
-  const bool thinks = header.find("analysis") != std::string_view::npos;
-  if (function_.empty()) {
-    enter(thinks ? Kind::thinking : Kind::content);
-  } else {
-    state_ = State::call;
+// What looked like a call is text, as it is.
+bool AnswerParser::refuse_call(bool ended) {
+  size_t whole = mark_;
+  if (!function_.empty()) { // with all up to the end of the channel
+    whole = held_.size();
+    size_t length = 0;
+    for (const std::string_view end : channel_ends) {
+      const size_t at = held_.find(end, mark_);
+      if (at < whole) {
+        whole = at;
+        length = end.size();
+      }
+    }
+    if (length == 0 && !ended) return false;
+    whole += length;
+    function_.clear();
+    leave();
   }
+  if (whole > 0) {
+    append(kind_, std::exchange(spaces_, {}));
+    append(kind_, std::string_view(held_).substr(0, whole));
+    at_mark_ = false;
+  }
+  refused_bare_ = true;
+  needs_end_ = false;
+  held_.erase(0, whole);
+  state_ = State::text;
+  return true;
+}
+
+// The marks behind a call belong to it, and more calls may follow.
+bool AnswerParser::step_called(bool ended) {
+  held_.erase(0, held_.find_first_not_of(" \t\r\n,;"));
+  if (held_.empty()) return false;
+  const auto comes = [&](const std::string& mark) { return held_.starts_with(mark); };
+  const auto may_come = [&](const std::string& mark) { return !ended && mark.starts_with(held_); };
+  if (marks_.channels) {
+    leave();
+    state_ = State::text;
+  } else if (const auto end = std::ranges::find_if(marks_.call_ends, comes); end != marks_.call_ends.end()) {
+    held_.erase(0, end->size());
+    unclosed_ = false;
+  } else if (std::ranges::any_of(marks_.call_ends, may_come) ||
+             std::ranges::any_of(marks_.call_begins, may_come)) {
+    return false;
+  } else if (const auto begin = std::ranges::find_if(marks_.call_begins, comes);
+             begin != marks_.call_begins.end()) {
+    begin_call(*begin, weak_);
+  } else if (unclosed_) {
+    begin_call({}, weak_);
+  } else {
+    state_ = State::text;
+  }
+  return true;
+}
+
+bool AnswerParser::step_header(bool ended) {
+  using text::ChannelHeader;
+  const size_t before = begun_header_.size();
+  const ChannelHeader header = text::read_channel_header(begun_header_ + held_, tools_, ended);
+  if (header.state == ChannelHeader::State::cut) return false;
   begun_header_.clear();
+  state_ = State::text;
+  mark_ = header.length > before ? header.length - before : 0;
+  if (header.state == ChannelHeader::State::none && before > 0) return true;
+  if (header.function.empty() || !header.has_text) {
+    held_.erase(0, mark_);
+    header.has_text ? enter(header.thinks ? Kind::thinking : Kind::content, {}) : leave();
+  } else {
+    function_ = header.function;
+    state_ = State::call;
+    tried_ = mark_;
+    weak_ = false;
+  }
+  return true;
 }
 
 void AnswerParser::say(Kind kind, std::string_view text) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
+#include "text/chat/argument_types.h"
 #include "text/chat/loose_values.h"
 #include "text/unicode/unicode.h"
 
@@ -12,290 +14,372 @@ namespace pumice {
 namespace {
 
 using nlohmann::ordered_json;
-using Calls = std::vector<ToolCall>;
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(text::ascii_white_space);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(text::ascii_white_space) - begin + 1);
-}
-
-// Removes white space from the beginning, and `expected` after it if the text goes on with that.
-bool skip(std::string_view& text, std::string_view expected) {
-  const size_t begin = std::min(text.find_first_not_of(text::ascii_white_space), text.size());
-  if (!text.substr(begin).starts_with(expected)) return false;
-  text.remove_prefix(begin + expected.size());
-  return true;
-}
-
-// Takes the text before `end`, and removes both.
-std::optional<std::string_view> take_until(std::string_view& text, std::string_view end) {
-  const size_t at = text.find(end);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view taken = text.substr(0, at);
-  text.remove_prefix(at + end.size());
-  return taken;
-}
+using text::LooseReader;
+using text::member;
+using State = ReadCalls::State;
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), text::is_name_character);
 }
 
-// The length of the object or list that the text begins with; 0 if it does not, or is nested deeper than
-// could be printed again.
-size_t json_length(std::string_view text) {
-  constexpr size_t most = 128;
-  size_t depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > most) return 0;
-    } else if ((c == '}' || c == ']') && --depth == 0) {
-      return i + 1;
-    }
-    if (depth == 0) return 0;
+bool is_nested(const ordered_json* value) {
+  return value && value->is_object();
+}
+
+// {"name": "f", "arguments": {...}}, or "parameters", or {"function": {...}}; or {"f": {...}}.
+std::optional<ToolCall> call_of(const ordered_json& object, const ordered_json& tools) {
+  const ordered_json* inner = member(&object, "function");
+  const ordered_json* call = is_nested(inner) ? inner : &object;
+  const ordered_json *name = nullptr, *arguments = nullptr;
+  for (const char* each : {"name", "tool_name", "function"})
+    if (!name) name = member(call, each);
+  for (const char* each : {"arguments", "parameters"})
+    if (!arguments) arguments = member(call, each);
+  if (!arguments && call->is_object()) {
+    const auto nested =
+        std::ranges::find_if(*call, [](const ordered_json& each) { return each.is_object(); });
+    if (nested != call->end()) arguments = &*nested;
   }
-  return 0;
-}
-
-// Takes the JSON object or list that the text begins with.
-std::optional<ordered_json> take_json(std::string_view& text) {
-  skip(text, "");
-  const size_t length = json_length(text);
-  if (length == 0) return std::nullopt;
-  ordered_json value = ordered_json::parse(text.substr(0, length), nullptr, false);
-  if (value.is_discarded()) return std::nullopt;
-  text.remove_prefix(length);
-  return value;
-}
-
-std::optional<ordered_json> take_object(std::string_view& text) {
-  std::optional<ordered_json> value = take_json(text);
-  if (value && !value->is_object()) value.reset();
-  return value;
-}
-
-const ordered_json* member(const ordered_json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
-}
-
-// What a tool's list entry says of it, which may be wrapped: {"type": "function", "function": {...}}.
-const ordered_json* find_tool(const ordered_json& tools, std::string_view name) {
-  if (!tools.is_array()) return nullptr;
-  for (const ordered_json& each : tools) {
-    const ordered_json* inner = member(each, "function");
-    const ordered_json& tool = inner ? *inner : each;
-    const ordered_json* found = member(tool, "name");
-    if (found && found->is_string() && found->get_ref<const std::string&>() == name) return &tool;
+  ToolCall made;
+  if (name && name->is_string()) {
+    made.name = *name;
+  } else if (call->is_object() && call->size() == 1 && text::find_tool(tools, call->begin().key())) {
+    made.name = call->begin().key();
+    arguments = &call->front();
+  } else {
+    return std::nullopt;
   }
-  return nullptr;
-}
-
-bool wants_string(const ordered_json& tools, std::string_view tool, const std::string& argument) {
-  const ordered_json* at = find_tool(tools, tool);
-  for (const char* name : {"parameters", "properties", argument.c_str(), "type"}) {
-    if (at) at = member(*at, name);
-  }
-  return at && *at == "string";
-}
-
-// A value that stands between tags: text for an argument that is a string, else JSON if it is that.
-ordered_json value_between_tags(std::string_view text, bool string) {
-  if (!string) {
-    std::string_view rest = trimmed(text);
-    const bool nests = rest.starts_with('{') || rest.starts_with('[');
-    ordered_json value = nests ? take_json(rest).value_or(ordered_json(ordered_json::value_t::discarded))
-                               : ordered_json::parse(rest, nullptr, false);
-    if (!value.is_discarded() && !value.is_string() && (!nests || rest.empty())) return value;
-  }
-  return std::string(text);
-}
-
-// {"name": "f", "arguments": {...}}, or "parameters", or {"function": {...}}.
-std::optional<ToolCall> call_of(const ordered_json& object) {
-  const ordered_json* inner = member(object, "function");
-  const ordered_json& call = inner && inner->is_object() ? *inner : object;
-  const ordered_json* name = member(call, "name");
-  if (!name || !name->is_string()) return std::nullopt;
-  ToolCall made{*name};
-  const ordered_json* arguments = member(call, "arguments");
-  if (!arguments) arguments = member(call, "parameters");
   if (arguments && arguments->is_string()) {
-    std::optional<ordered_json> read = read_arguments(arguments->get_ref<const std::string&>());
-    if (!read) return std::nullopt;
-    made.arguments = *std::move(read);
-  } else if (arguments && arguments->is_object()) {
+    ReadCalls read = read_arguments(arguments->get_ref<const std::string&>(), made.name, true);
+    if (read.state != State::whole) return std::nullopt;
+    made.arguments = std::move(read.calls[0].arguments);
+  } else if (is_nested(arguments)) {
     made.arguments = *arguments;
   } else if (arguments && !arguments->is_null()) {
     return std::nullopt;
   }
-  const ordered_json* id = member(object, "id");
-  if (id && id->is_string()) made.id = *id;
+  for (const char* each : {"id", "tool_call_id"}) {
+    const ordered_json* id = member(&object, each);
+    if (id && id->is_string()) made.id = *id;
+  }
   return made;
 }
 
-// Objects with something between them, or a list of them.
-std::optional<Calls> read_json_calls(std::string_view text, const ordered_json&) {
-  ordered_json list = ordered_json::array();
-  if (text.starts_with('[')) {
-    std::optional<ordered_json> read = take_json(text);
-    if (!read || !trimmed(text).empty()) return std::nullopt;
-    list = *std::move(read);
-  }
-  while (!trimmed(text).empty()) {
-    std::optional<ordered_json> object = take_object(text);
-    if (!object) return std::nullopt;
-    list.push_back(*std::move(object));
-    if (!skip(text, ";")) skip(text, ",");
-  }
-  Calls calls;
-  for (const ordered_json& each : list) {
-    std::optional<ToolCall> call = call_of(each);
-    if (!call) return std::nullopt;
-    calls.push_back(*std::move(call));
-  }
-  return calls;
-}
+// A tag with what it names: <function=f>, <parameter name="a" string="true">.
+struct Tag {
+  std::string_view element, name, all;
 
-// <function=NAME><parameter=KEY>VALUE</parameter></function>, or with a JSON object between the outer tags.
-std::optional<Calls> read_function_tags(std::string_view text, const ordered_json& tools) {
-  Calls calls;
-  while (skip(text, "<function=")) {
-    const std::optional<std::string_view> name = take_until(text, ">");
-    if (!name || !is_name(*name)) return std::nullopt;
-    ToolCall call{std::string(*name)};
-    skip(text, "");
-    if (text.starts_with('{')) {
-      std::optional<ordered_json> arguments = take_object(text);
-      if (!arguments) return std::nullopt;
+  static std::optional<Tag> of(std::string_view text) {
+    const size_t length = mark_length(text);
+    if (length < 3) return std::nullopt;
+    Tag tag;
+    tag.all = text.substr(1, length - 2);
+    tag.element = tag.all.substr(0, tag.all.find_first_of(" ="));
+    size_t value = tag.all.find(" name=");
+    value = tag.all.find('=', value == std::string_view::npos ? 0 : value);
+    if (value == std::string_view::npos) return tag;
+    tag.name = tag.all.substr(value + 1);
+    const bool quoted = tag.name.starts_with('"');
+    tag.name.remove_prefix(quoted);
+    tag.name = tag.name.substr(0, tag.name.find(quoted ? '"' : ' '));
+    return tag;
+  }
+  std::string end() const { return "</" + std::string(element) + ">"; }
+};
+
+// Reads calls from the beginning of a text. Whatever fails has read up to what is wrong, which at the end of
+// the text may still come right.
+class CallReader {
+public:
+  CallReader(std::string_view text, const AnswerMarks& marks, const ordered_json& tools, bool ended)
+      : text_(text), marks_(marks), tools_(tools), ended_(ended) {}
+
+  ReadCalls read() {
+    const size_t given = text_.size();
+    const bool whole = skip_begins() && read_any() && !calls_.empty();
+    if (whole) return {State::whole, std::move(calls_), given - text_.size()};
+    return {text_.empty() && !ended_ ? State::cut : State::none};
+  }
+
+private:
+  void skip_space() { text_.remove_prefix(text_.size() - left().size()); }
+  std::string_view left() const { // but for white space
+    return text_.substr(std::min(text_.find_first_not_of(text::ascii_white_space), text_.size()));
+  }
+  bool skip(std::string_view expected) {
+    if (!left().starts_with(expected)) return false;
+    skip_space();
+    text_.remove_prefix(expected.size());
+    return true;
+  }
+  bool fail_at_end() { // for what may follow
+    text_ = {};
+    return false;
+  }
+  bool refuse() { // whatever follows
+    text_ = " ";
+    return false;
+  }
+  bool is_beginning(std::string_view mark) const { // of a mark, which has not arrived
+    return !ended_ && text_.size() < mark.size() && mark.starts_with(text_);
+  }
+  const std::string* next_end() const {
+    for (const std::string& end : marks_.call_ends)
+      if (left().starts_with(end)) return &end;
+    return nullptr;
+  }
+
+  // Marks before a call, but tags with a name, which are a part of it.
+  bool skip_begins() {
+    for (bool more = true; more;) {
+      more = false;
+      skip_space();
+      for (const std::string& begin : marks_.call_begins) {
+        if (begin.ends_with('=') || begin.ends_with('"')) continue;
+        if (is_beginning(begin)) return fail_at_end();
+        more = more || skip(begin);
+      }
+    }
+    if (is_beginning("```")) return fail_at_end();
+    if (!text_.starts_with("```")) return true;
+    text_.remove_prefix(mark_length(text_)); // a block of code
+    return true;
+  }
+
+  bool read_any() {
+    skip_space();
+    if (text_.starts_with('{')) return read_object();
+    if (text_.starts_with('[')) return read_list();
+    if (text_.starts_with('<')) return read_tag();
+    return read_named();
+  }
+
+  std::optional<ordered_json> value() {
+    LooseReader reader(text_);
+    LooseReader::Value value = reader.value();
+    text_ = reader.rest();
+    return value;
+  }
+
+  bool add(const ordered_json& object) {
+    std::optional<ToolCall> call = call_of(object, tools_);
+    if (call) calls_.push_back(*std::move(call));
+    return call.has_value();
+  }
+
+  bool read_object() {
+    const std::optional<ordered_json> object = value();
+    return object && (add(*object) || refuse());
+  }
+
+  bool read_list() {
+    const std::string_view whole = text_;
+    skip("[");
+    if (left().empty()) return fail_at_end();
+    if (left().starts_with('{')) {
+      text_ = whole;
+      const std::optional<ordered_json> list = value();
+      if (!list) return false;
+      return std::ranges::all_of(*list, [&](const ordered_json& each) { return add(each); }) || refuse();
+    }
+    while (!skip("]")) {
+      if (!read_python(word())) return false;
+      if (!skip(",") && left().empty()) return fail_at_end();
+    }
+    return true;
+  }
+
+  std::string word() {
+    skip_space();
+    size_t length = 0;
+    while (length < text_.size() && (text::is_name_character(text_[length]) || text_[length] == ':'))
+      ++length;
+    std::string word(text_.substr(0, length));
+    text_.remove_prefix(length);
+    return word;
+  }
+
+  // What follows the name in f(a=1).
+  bool read_python(std::string name) {
+    constexpr std::string_view method = ".call"; // of Llama's own tools
+    if (text_.empty()) return false;
+    if (!is_name(name) || !text_.starts_with('(')) return false;
+    if (name.ends_with(method)) name.resize(name.size() - method.size());
+    LooseReader reader(text_.substr(1));
+    LooseReader::Value arguments = reader.python_arguments(text::properties_of(tools_, name));
+    text_ = reader.rest();
+    if (!arguments) return false;
+    calls_.push_back({std::move(name), *std::move(arguments)});
+    return true;
+  }
+
+  // <function=f> with parameters as tags or as an object, and its end.
+  bool read_tag() {
+    const std::optional<Tag> tag = take_tag();
+    if (!tag) return false;
+    if (!is_name(tag->name)) return refuse();
+    ToolCall call{std::string(tag->name)};
+    if (left().starts_with('{')) {
+      std::optional<ordered_json> arguments = value();
+      if (!is_nested(arguments ? &*arguments : nullptr)) return false;
       call.arguments = *std::move(arguments);
     }
-    while (skip(text, "<parameter=")) {
-      const std::optional<std::string_view> key = take_until(text, ">");
-      std::optional<std::string_view> value = key ? take_until(text, "</parameter>") : std::nullopt;
-      if (!value) return std::nullopt;
+    const std::string end = tag->end();
+    while (left().starts_with('<') && !left().starts_with(end) && !next_end()) {
+      skip_space();
+      if (is_beginning(end)) return fail_at_end();
+      const std::optional<Tag> parameter = take_tag();
+      if (!parameter || parameter->name.empty()) return false;
+      const std::string next = "<" + std::string(parameter->element);
+      std::optional<std::string_view> value = take_value(parameter->end(), {next, end});
+      if (!value) return false;
       if (value->starts_with('\n')) value->remove_prefix(1);
       if (value->ends_with('\n')) value->remove_suffix(1);
-      const std::string argument(*key);
-      call.arguments[argument] = value_between_tags(*value, wants_string(tools, call.name, argument));
+      const bool quoted = parameter->all.find(" string=\"true\"") != std::string_view::npos;
+      set(call, std::string(parameter->name), *value, quoted);
     }
-    if (!skip(text, "</function>")) return std::nullopt;
-    calls.push_back(std::move(call));
-  }
-  if (!trimmed(text).empty()) return std::nullopt;
-  return calls;
-}
-
-// NAME, then <arg_key>KEY</arg_key><arg_value>VALUE</arg_value> for each argument.
-std::optional<Calls> read_argument_tags(std::string_view text, const ordered_json& tools) {
-  const size_t end = std::min(text.find("<arg_key>"), text.size());
-  ToolCall call{std::string(trimmed(text.substr(0, end)))};
-  // A word alone may be anything.
-  if (!is_name(call.name) || (end == text.size() && !find_tool(tools, call.name))) return std::nullopt;
-  text.remove_prefix(end);
-  while (skip(text, "<arg_key>")) {
-    const std::optional<std::string_view> key = take_until(text, "</arg_key>");
-    if (!key || !skip(text, "<arg_value>")) return std::nullopt;
-    const std::optional<std::string_view> value = take_until(text, "</arg_value>");
-    if (!value) return std::nullopt;
-    const std::string argument(trimmed(*key));
-    call.arguments[argument] = value_between_tags(*value, wants_string(tools, call.name, argument));
-  }
-  if (!trimmed(text).empty()) return std::nullopt;
-  return Calls{std::move(call)};
-}
-
-// NAME[CALL_ID]ID[ARGS]{...}, where the id or both marks may be missing.
-std::optional<Calls> read_argument_marks(std::string_view text, const ordered_json&) {
-  Calls calls;
-  while (!trimmed(text).empty()) {
-    skip(text, "[TOOL_CALLS]");
-    skip(text, "");
-    const size_t end = std::min(text.find_first_of("[{"), text.size());
-    ToolCall call{std::string(trimmed(text.substr(0, end)))};
-    if (!is_name(call.name)) return std::nullopt;
-    text.remove_prefix(end);
-    if (skip(text, "[CALL_ID]")) {
-      const size_t id_end = std::min(text.find_first_of("[{"), text.size());
-      call.id = trimmed(text.substr(0, id_end));
-      text.remove_prefix(id_end);
+    if (!skip(end) && !next_end() && !(ended_ && left().empty())) {
+      if (left().empty()) fail_at_end();
+      return false;
     }
-    skip(text, "[ARGS]");
-    std::optional<ordered_json> arguments = take_object(text);
-    if (!arguments) return std::nullopt;
-    call.arguments = *std::move(arguments);
-    calls.push_back(std::move(call));
+    calls_.push_back(std::move(call));
+    return true;
   }
-  return calls;
-}
 
-// DeepSeek V3.1 writes NAME, the separator and an object, and the older models a type, the separator, NAME,
-// and an object as a block of code.
-std::optional<Calls> read_separated_calls(std::string_view text, const ordered_json&) {
-  Calls calls;
-  while (skip(text, "<｜tool▁call▁begin｜>")) {
-    std::optional<std::string_view> body = take_until(text, "<｜tool▁call▁end｜>");
-    if (!body) return std::nullopt;
-    const std::optional<std::string_view> first = take_until(*body, "<｜tool▁sep｜>");
-    if (!first) return std::nullopt;
-    std::string_view name = trimmed(*first);
-    if (!trimmed(*body).starts_with('{')) {
-      const std::optional<std::string_view> second = take_until(*body, "```json");
-      if (!second) return std::nullopt;
-      name = trimmed(*second);
-      *body = trimmed(*body);
-      if (!body->ends_with("```")) return std::nullopt;
-      body->remove_suffix(3);
+  void set(ToolCall& call, const std::string& argument, std::string_view value, bool quoted) {
+    call.arguments[argument] =
+        quoted ? ordered_json(std::string(value)) : text::typed_argument(value, tools_, call.name, argument);
+  }
+
+  std::optional<Tag> take_tag() {
+    constexpr size_t longest = 80;
+    skip_space();
+    const std::optional<Tag> tag = Tag::of(text_);
+    if (tag) {
+      text_.remove_prefix(tag->all.size() + 2);
+    } else if (text_.size() < longest && text_.find_first_of(">\n") == std::string_view::npos) {
+      fail_at_end();
     }
-    std::optional<ordered_json> arguments = read_arguments(*body);
-    if (!is_name(name) || !arguments) return std::nullopt;
-    calls.push_back({std::string(name), *std::move(arguments), ""});
+    return tag;
   }
-  if (!trimmed(text).empty()) return std::nullopt;
-  return calls;
-}
 
-// f(a=1) as Python has it, several or a list of them; or call:f{a:1}.
-std::optional<Calls> read_loose_calls(std::string_view text, const ordered_json&) {
-  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
-  text::LooseReader reader(text);
-  Calls calls;
-  while (!reader.ended()) {
-    std::optional<text::LooseReader::Call> call = reader.call();
-    if (!call) return std::nullopt;
-    constexpr std::string_view method = ".call"; // of Llama's own tools
-    if (call->name.ends_with(method)) call->name.resize(call->name.size() - method.size());
-    calls.push_back({std::move(call->name), std::move(call->arguments), ""});
-    reader.skip(',');
+  // Takes a value up to its end: that which something follows that may come after a value.
+  std::optional<std::string_view> take_value(std::string_view end,
+                                             std::array<std::string_view, 2> followers) {
+    const std::string_view whole = text_;
+    for (size_t at = whole.find(end); at != std::string_view::npos; at = whole.find(end, at + 1)) {
+      text_ = whole.substr(at + end.size());
+      skip_space();
+      const bool follows =
+          std::ranges::any_of(followers, [&](std::string_view each) { return text_.starts_with(each); });
+      if (follows || next_end() || (ended_ && text_.empty())) return whole.substr(0, at);
+      const auto begun = [&](std::string_view mark) { return is_beginning(mark); };
+      if (std::ranges::any_of(followers, begun) || std::ranges::any_of(marks_.call_ends, begun)) break;
+    }
+    fail_at_end();
+    return std::nullopt;
   }
-  return calls;
-}
+
+  // A name, with its arguments behind it in one of several ways.
+  bool read_named() {
+    const bool gemma = skip("call:");
+    std::vector<std::string> words = {word()};
+    if (words[0].empty()) return false;
+    if (gemma && !text_.starts_with('{')) return false;
+    if (text_.starts_with('(')) return read_python(std::move(words[0]));
+    const auto offered = [&] { return text::find_tool(tools_, words[0]) != nullptr; };
+    bool fenced = false; // in a block of code
+    while (!left().starts_with('{')) {
+      skip_space();
+      const size_t mark = mark_length(text_);
+      const bool block = text_.starts_with("```");
+      if ((next_end() && !block) ||
+          (ended_ && text_.empty())) { // without arguments: a word alone may be anything
+        if (offered()) calls_.push_back({words[0]});
+        return offered();
+      }
+      if (mark == 0) { // there is none, or it has not arrived
+        constexpr size_t longest = 80;
+        if (text_.find_first_of("<[`") == 0 && text_.size() < longest) fail_at_end();
+        return false;
+      }
+      const std::string_view inner = text_.substr(mark);
+      const size_t next = inner.find_first_not_of(text::ascii_white_space);
+      if (next == std::string_view::npos) return fail_at_end();
+      const bool is_pair = text_.starts_with('<') && inner.find_first_of("<{[", next) != next &&
+                           std::isalpha(static_cast<unsigned char>(text_[1]));
+      if (is_pair) return read_pairs(std::move(words));
+      fenced = fenced || block;
+      text_ = inner;
+      if (std::string more = word(); !more.empty()) words.push_back(std::move(more));
+    }
+    std::optional<ordered_json> arguments = value();
+    if (!is_nested(arguments ? &*arguments : nullptr)) return false;
+    if (fenced && !skip("```") && (left().empty() || std::string_view("```").starts_with(left())) && !ended_)
+      return fail_at_end();
+    return add_named(words, *std::move(arguments));
+  }
+
+  // NAME, then <arg_key>KEY</arg_key><arg_value>VALUE</arg_value> for each argument.
+  bool read_pairs(std::vector<std::string> words) {
+    ToolCall call{words[0]};
+    std::string element;
+    while (left().starts_with('<') && !next_end()) {
+      const std::optional<Tag> key_tag = take_tag();
+      if (!key_tag || (!element.empty() && element != key_tag->element)) return false;
+      element = key_tag->element;
+      const std::string end = key_tag->end();
+      const size_t key_end = text_.find(end);
+      if (key_end == std::string_view::npos) return fail_at_end();
+      const std::string key(text::trimmed(text_.substr(0, key_end)));
+      text_.remove_prefix(key_end + end.size());
+      if (left().empty()) return fail_at_end();
+      const std::optional<Tag> value_tag = take_tag();
+      if (!value_tag) return false;
+      const std::string next = "<" + element;
+      const std::optional<std::string_view> value = take_value(value_tag->end(), {next, next});
+      if (!value) return false;
+      set(call, key, *value, false);
+    }
+    if (!next_end() && !(ended_ && left().empty())) return left().empty() ? fail_at_end() : false;
+    calls_.push_back(std::move(call));
+    return true;
+  }
+
+  // "function" may stand before a name, an id after it; Kimi's ids are functions.NAME:NUMBER.
+  bool add_named(std::vector<std::string>& words, ordered_json arguments) {
+    if (words.size() > 1 && words[0] == "function") words.erase(words.begin());
+    ToolCall call{words[0], std::move(arguments), words.size() > 1 ? words[1] : ""};
+    constexpr std::string_view room = "functions.";
+    const size_t number = call.name.find(':');
+    if (number != std::string::npos) {
+      call.id = call.name;
+      call.name.resize(number);
+    }
+    if (call.name.starts_with(room)) call.name.erase(0, room.size());
+    if (!is_name(call.name)) return refuse();
+    calls_.push_back(std::move(call));
+    return true;
+  }
+
+  std::string_view text_; // that is left
+  const AnswerMarks& marks_;
+  const ordered_json& tools_;
+  const bool ended_;
+  std::vector<ToolCall> calls_;
+};
 
 } // namespace
 
-std::optional<ordered_json> read_arguments(std::string_view text) {
-  std::optional<ordered_json> value = take_object(text);
-  if (value && !trimmed(text).empty()) value.reset();
-  return value;
+ReadCalls read_arguments(std::string_view text, const std::string& function, bool ended) {
+  LooseReader reader(text);
+  LooseReader::Value object = reader.value();
+  if (!object || !object->is_object()) return {object || ended || !reader.ended() ? State::none : State::cut};
+  return {State::whole, {{function, *std::move(object)}}, text.size() - reader.rest().size()};
 }
 
-std::optional<Calls> read_tool_calls(std::string_view text, const ordered_json& tools) {
-  text = trimmed(text);
-  // Each refuses what another one reads.
-  for (const auto read : {read_json_calls, read_function_tags, read_argument_tags, read_argument_marks,
-                          read_separated_calls, read_loose_calls}) {
-    std::optional<Calls> calls = read(text, tools);
-    if (calls && !calls->empty()) return calls;
-  }
-  return std::nullopt;
+ReadCalls read_calls(std::string_view text, const AnswerMarks& marks, const ordered_json& tools, bool ended) {
+  return CallReader(text, marks, tools, ended).read();
 }
 
 } // namespace pumice

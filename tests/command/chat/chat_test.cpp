@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "model/vocabulary.h"
+#include "support/chat_families.h"
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
 #include "support/files/paths.h"
@@ -235,6 +236,52 @@ TEST_CASE("an answer with thinking and a call becomes a message that its templat
     answer.add_to(talk);
     CHECK(require(talk.prompt()).text == std::string("<|user|><|user|>") + each.prompt);
   }
+}
+
+TEST_CASE("calls get the ids that the template wants, and the conversation goes on") {
+  const ChatModel chat;
+  const auto ask = [&](const std::string& text, const std::string& given, size_t turns) {
+    Chat talk(require(chat.templates.parse(text, "template")), chat.tokenizer, {}, std::tm());
+    std::string ids;
+    for (size_t turn = 0; turn < turns; ++turn) {
+      REQUIRE(talk.add({{"role", "user"}, {"content", "Go on."}}).ok());
+      ChatAnswer answer(talk, require(talk.prompt()));
+      (void)answer.push(5, given);
+      (void)answer.finish();
+      answer.add_to(talk);
+      for (const ToolCall& call : answer.answered().tool_calls) {
+        ids += call.id + " ";
+        REQUIRE(talk.add({{"role", "tool"}, {"content", "42"}, {"tool_call_id", call.id}}).ok());
+      }
+    }
+    REQUIRE_MESSAGE(talk.prompt().ok(), talk.prompt().error().message);
+    return ids;
+  };
+  const std::string call = "[TOOL_CALLS]look[ARGS]{}";
+  CHECK(ask(test::mistral, call, 1) == "call00001 ");
+  CHECK(ask(test::mistral, call + call, 2) == "call00001 call00002 call00003 call00004 ");
+  CHECK(ask(test::mistral, "[TOOL_CALLS]look[CALL_ID]abcdefghi[ARGS]{}" + call, 1) == "abcdefghi call00001 ");
+  CHECK(ask(test::hermes, "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>", 1) == " ");
+  const std::string kimi_ids = test::chat_template("", "{{ c.id + (c.function.arguments | tojson) }}");
+  CHECK(ask(kimi_ids, "functions.look:3{}", 1).empty()); // no call: the template shows no marks
+  const std::string marked =
+      test::chat_template("", "{{ '<|call|>' + c.id + (c.function.arguments | tojson) }}");
+  CHECK(ask(marked, "<|call|>functions.look:3{}<|call|>look{}", 1) == "functions.look:3 functions.look:0 ");
+}
+
+TEST_CASE("marks of thinking can be given") {
+  const ChatModel chat;
+  Chat talk(require(chat.templates.parse(test::no_marks, "template")), chat.tokenizer, {}, std::tm());
+  for (const char* wrong : {"", "<think>", "<think>,", ",</think>"})
+    CHECK(!talk.set_thinking_marks(wrong).ok());
+  REQUIRE(talk.set_thinking_marks("[[,]]").ok());
+  REQUIRE(talk.add({{"role", "user"}, {"content", "Go on."}}).ok());
+  ChatAnswer answer(talk, require(talk.prompt()));
+  (void)answer.push(5, "[[two and two");
+  (void)answer.push(5, "]] Four.");
+  (void)answer.finish();
+  CHECK(answer.answered().thinking == "two and two");
+  CHECK(answer.answered().content == "Four.");
 }
 
 TEST_CASE("a template that takes arguments of calls as text gets them so") {

@@ -6,9 +6,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "support/chat_families.h"
 #include "text/chat/chat_answer.h"
 
 using namespace pumice;
+using namespace pumice::test;
 
 namespace {
 
@@ -20,7 +22,7 @@ const ordered_json tools = ordered_json::parse(R"([{"type": "function", "functio
 // A family of models: what its template has, how its prompt ends, and an answer.
 struct Case {
   const char* name;
-  const char* template_text;
+  const std::string& chat_template;
   const char* prompt;
   const char* answer;
   const char* content;
@@ -29,117 +31,116 @@ struct Case {
 };
 
 const Case cases[] = {
-    {"no marks at all", "{{ messages }}", "", " A <think>\n</think> {\"name\": 1} \n",
+    {"no marks at all", no_marks, "", " A <think>\n</think> {\"name\": 1} \n",
      " A <think>\n</think> {\"name\": 1} \n", "", ""},
-    {"Qwen 3: thinking and a call", "</think><tool_call>", "<|im_start|>assistant\n",
+    {"Qwen 3: thinking and a call", qwen, "<|im_start|>assistant\n",
      "<think>\nIt asks.\n\nSo call.\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"weather\", "
      "\"arguments\": "
      "{\"city\": \"Rome\", \"days\": 2}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n"
      "</tool_call>",
      "I look.", "It asks.\n\nSo call.", "weather {\"city\":\"Rome\",\"days\":2}; now {}"},
-    {"Qwen 3: the prompt has ended thinking", "</think>", "assistant\n<think>\n\n</think>\n\n", "Yes.",
-     "Yes.", "", ""},
-    {"Qwen 3: no thought", "</think>", "", "<think>\n\n</think>\n\nYes.\n", "Yes.\n", "", ""},
-    {"Hermes: a call that is none is content", "<tool_call>", "",
+    {"Qwen 3: the prompt has ended thinking", qwen, "assistant\n<think>\n\n</think>\n\n", "Yes.", "Yes.", "",
+     ""},
+    {"Qwen 3: no thought", qwen, "", "<think>\n\n</think>\n\nYes.\n", "Yes.\n", "", ""},
+    {"Hermes: a call that is none is content", hermes, "",
      "Like this: <tool_call> {\"name\": f} </tool_call>\n. See?",
      "Like this: <tool_call> {\"name\": f} </tool_call>\n. See?", "", ""},
-    {"Hermes: a call that does not end", "<tool_call>", "", "<tool_call>{\"name\": \"now\"}", "", "",
-     "now {}"},
-    {"Hermes: a call that is cut off", "<tool_call>", "", "Well <tool_call>{\"name\": \"no",
+    {"Hermes: a call that does not end", hermes, "", "<tool_call>{\"name\": \"now\"}", "", "", "now {}"},
+    {"Hermes: a call that is cut off", hermes, "", "Well <tool_call>{\"name\": \"no",
      "Well <tool_call>{\"name\": \"no", "", ""},
-    {"Qwen 3 Coder", "<tool_call><function=", "",
+    {"Qwen 3 Coder", coder, "",
      "<tool_call>\n<function=weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n3\n</"
      "parameter>\n"
      "<parameter=more>\n[1, {\"a\": null}]\n</parameter>\n</function>\n</tool_call>",
      "", "", "weather {\"city\":\"12\",\"days\":3,\"more\":[1,{\"a\":null}]}"},
-    {"Qwen 3 Coder: without the outer mark", "<tool_call><function=", "",
+    {"Qwen 3 Coder: without the outer mark", coder, "",
      "Now:\n<function=weather>\n<parameter=city>\na < b\nc\n</parameter>\n</function>", "Now:", "",
      "weather {\"city\":\"a < b\\nc\"}"},
-    {"Seed-OSS", "<seed:think><seed:tool_call>", "",
+    {"Seed-OSS", seed, "",
      "<seed:think>Hm</seed:think><seed:tool_call>\n<function=weather>\n<parameter=city>Rome</parameter>\n"
      "</function>\n</seed:tool_call>",
      "", "Hm", "weather {\"city\":\"Rome\"}"},
-    {"Llama 3: an object alone", "\"parameters\": <|python_tag|>", "",
-     "{\"name\": \"weather\", \"parameters\": {\"city\": \"Rome\"}}", "", "", "weather {\"city\":\"Rome\"}"},
-    {"Llama 3: several", "\"parameters\": <|python_tag|>", "",
+    {"Llama 3: an object alone", llama, "", "{\"name\": \"weather\", \"parameters\": {\"city\": \"Rome\"}}",
+     "", "", "weather {\"city\":\"Rome\"}"},
+    {"Llama 3: several", llama, "",
      "\n{\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}; {\"name\": \"weather\", "
      "\"parameters\": "
      "{\"city\": \"a\\\"}b\"}}",
      "", "", "now {}; weather {\"city\":\"a\\\"}b\"}"},
-    {"Llama 3: an object within content", "\"parameters\": ", "",
-     "So {\"name\": \"now\", \"parameters\": {}}", "So {\"name\": \"now\", \"parameters\": {}}", "", ""},
-    {"Llama 3: tools of its own", "\"parameters\": <|python_tag|>", "",
-     "<|python_tag|>brave_search.call(query=\"snow in 'Rome'\")", "", "",
-     "brave_search {\"query\":\"snow in 'Rome'\"}"},
-    {"Llama 3: a program", "<|python_tag|>", "", "<|python_tag|>import math\nprint(math.pi)",
+    {"Llama 3: an object within content", llama, "", "So {\"name\": \"now\", \"parameters\": {}}",
+     "So {\"name\": \"now\", \"parameters\": {}}", "", ""},
+    {"Llama 3: tools of its own", llama, "", "<|python_tag|>brave_search.call(query=\"snow in 'Rome'\")", "",
+     "", "brave_search {\"query\":\"snow in 'Rome'\"}"},
+    {"Llama 3: a program", llama, "", "<|python_tag|>import math\nprint(math.pi)",
      "<|python_tag|>import math\nprint(math.pi)", "", ""},
-    {"Mistral: a list", "[TOOL_CALLS]", "[/INST]",
+    {"Mistral: a list", mistral, "[/INST]",
      "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}, \"id\": \"abcdefghi\"}, "
      "{\"name\": \"now\", \"arguments\": {}}]",
      "", "", "weather {\"city\":\"Rome\"}#abcdefghi; now {}"},
-    {"Mistral: names and arguments", "[TOOL_CALLS][THINK]", "[/INST]",
+    {"Mistral: names and arguments", mistral, "[/INST]",
      "[THINK]Which city?[/THINK]Wait.[TOOL_CALLS]weather[CALL_ID]abc[ARGS]{\"city\": "
      "\"[Rome]\"}[TOOL_CALLS]now[ARGS]{}",
      "Wait.", "Which city?", "weather {\"city\":\"[Rome]\"}#abc; now {}"},
-    {"gpt-oss: thinking and an answer", "<|channel|>", "<|start|>assistant",
+    {"gpt-oss: thinking and an answer", gpt_oss, "<|start|>assistant",
      "<|channel|>analysis<|message|>Easy: 2.<|end|><|start|>assistant<|channel|>final<|message|>It is **2**.",
      "It is **2**.", "Easy: 2.", ""},
-    {"gpt-oss: a call in the channel", "<|channel|>", "<|start|>assistant",
+    {"gpt-oss: a call in the channel", gpt_oss, "<|start|>assistant",
      "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
      "to=functions.weather "
      "<|constrain|>json<|message|>{\"city\": \"Rome\"}<|call|>",
      "I look.", "", "weather {\"city\":\"Rome\"}"},
-    {"gpt-oss: a call in the role", "<|channel|>", "<|start|>assistant",
+    {"gpt-oss: a call in the role", gpt_oss, "<|start|>assistant",
      " to=functions.now<|channel|>commentary json<|message|>{}", "", "", "now {}"},
-    {"gpt-oss: arguments that are none", "<|channel|>", "<|start|>assistant",
+    {"gpt-oss: arguments that are none", gpt_oss, "<|start|>assistant",
      "<|channel|>commentary to=functions.now<|message|>soon<|call|>",
      "<|channel|>commentary to=functions.now<|message|>soon<|call|>", "", ""},
-    {"gpt-oss: no channel", "<|channel|>", "<|start|>assistant", "It is 2.", "It is 2.", "", ""},
-    {"gpt-oss: the prompt has begun the answer", "<|channel|>",
-     "<|start|>assistant<|channel|>final<|message|>", "It is 2.<|end|>", "It is 2.", "", ""},
-    {"DeepSeek R1: the prompt has begun thinking", "</think><｜tool▁calls▁begin｜>",
-     "<｜Assistant｜><think>\n",
+    {"gpt-oss: no channel", gpt_oss, "<|start|>assistant", "It is 2.", "It is 2.", "", ""},
+    {"gpt-oss: the prompt has begun the answer", gpt_oss, "<|start|>assistant<|channel|>final<|message|>",
+     "It is 2.<|end|>", "It is 2.", "", ""},
+    {"DeepSeek R1: the prompt has begun thinking", deepseek, "<｜Assistant｜><think>\n",
      "Hm.\n</think>\n\nI "
      "look.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n"
      "{\"city\": "
      "\"Rome\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n"
      "```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
      "I look.", "Hm.", "weather {\"city\":\"Rome\"}; now {}"},
-    {"DeepSeek V3.1", "</think><｜tool▁calls▁begin｜>", "<｜Assistant｜></think>",
+    {"DeepSeek V3.1", deepseek, "<｜Assistant｜></think>",
      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"city\": \"Rome\"}<｜tool▁call▁end｜>"
      "<｜tool▁calls▁end｜>",
      "", "", "weather {\"city\":\"Rome\"}"},
-    {"GLM", "</think><tool_call>", "<|assistant|>\n",
+    {"GLM", glm, "<|assistant|>\n",
      "<think>Hm.</think>\nI look.\n<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>7</arg_value>\n"
      "<arg_key>days</arg_key>\n<arg_value>7</arg_value>\n</tool_call>",
      "I look.", "Hm.", "weather {\"city\":\"7\",\"days\":7}"},
-    {"GLM: no arguments", "<tool_call>", "", "<tool_call>weather\n</tool_call>", "", "", "weather {}"},
-    {"GLM: a word that is no tool", "<tool_call>", "", "<tool_call>hello</tool_call>",
-     "<tool_call>hello</tool_call>", "", ""},
-    {"Gemma 3", "<start_of_turn>", "", "I look.\n```tool_code\nweather(city=\"Rome\", days=-2)\n```",
-     "I look.", "", "weather {\"city\":\"Rome\",\"days\":-2}"},
-    {"Gemma 4", "<|channel><|tool_call>", "<|turn>model\n",
+    {"GLM: no arguments", glm, "", "<tool_call>weather\n</tool_call>", "", "", "weather {}"},
+    {"GLM: a word that is no tool", glm, "", "<tool_call>hello</tool_call>", "<tool_call>hello</tool_call>",
+     "", ""},
+    {"Gemma 3", gemma3, "", "I look.\n```tool_code\nweather(city=\"Rome\", days=-2)\n```", "I look.", "",
+     "weather {\"city\":\"Rome\",\"days\":-2}"},
+    {"Gemma 4", gemma4, "<|turn>model\n",
      "<|channel>thought\nHm.\n<channel|>I look.<|tool_call>call:weather{city:<|\"|>Rome, "
      "\"I\"<|\"|>,days:2,more:"
      "{a:[true,1.5e+3],b:null}}<tool_call|>",
      "I look.", "Hm.",
      "weather {\"city\":\"Rome, \\\"I\\\"\",\"days\":2,\"more\":{\"a\":[true,1500.0],\"b\":null}}"},
-    {"Granite 3: thinking and a response", "</think><response><|tool_call|>", "<|end_of_role|>",
+    {"Granite 3: thinking and a response", granite, "<|end_of_role|>",
      "<think>Hm.</think>\n<response>It is 2.</response>", "It is 2.", "Hm.", ""},
-    {"Granite 3: a call", "<|tool_call|>", "<|end_of_role|>",
+    {"Granite 3: a call", granite, "<|end_of_role|>",
      "<|tool_call|>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}]", "", "",
      "weather {\"city\":\"Rome\"}"},
-    {"LFM2", "List of tools: ", "",
+    {"LFM2", lfm2, "",
      "<|tool_call_start|>[weather(city='Rome', days=2), now(a=[None, {'b': True}])]"
      "<|tool_call_end|>I look.",
      "I look.", "", "weather {\"city\":\"Rome\",\"days\":2}; now {\"a\":[null,{\"b\":true}]}"},
-    {"LFM2: arguments without names", "List of tools: ", "",
-     "<|tool_call_start|>[weather('Rome')]<|tool_call_end|>",
-     "<|tool_call_start|>[weather('Rome')]<|tool_call_end|>", "", ""},
-    {"Nemotron", "</think><TOOLCALL>", "<think>\n",
+    {"LFM2: arguments without names", lfm2, "", "<|tool_call_start|>[weather('Rome')]<|tool_call_end|>", "",
+     "", "weather {\"city\":\"Rome\"}"},
+    {"LFM2: arguments without names of a tool that was not offered", lfm2, "",
+     "<|tool_call_start|>[now('Rome')]<|tool_call_end|>", "<|tool_call_start|>[now('Rome')]<|tool_call_end|>",
+     "", ""},
+    {"Nemotron", nemotron, "<think>\n",
      "Hm.</think>\n<TOOLCALL>[{\"name\": \"now\", \"arguments\": {}}]</TOOLCALL>", "", "Hm.", "now {}"},
-    {"thinking that does not end", "</think>", "<think>\n", "Hm. A < b, and </thin", "",
-     "Hm. A < b, and </thin", ""},
+    {"thinking that does not end", qwen, "<think>\n", "Hm. A < b, and </thin", "", "Hm. A < b, and </thin",
+     ""},
 };
 
 std::string text_of(const std::vector<ToolCall>& calls) {
@@ -152,7 +153,7 @@ std::string text_of(const std::vector<ToolCall>& calls) {
 }
 
 Answered parse(const Case& each, const std::vector<std::string_view>& pieces) {
-  AnswerParser parser(AnswerFormat::of(each.template_text), each.prompt, tools);
+  AnswerParser parser(marks_of(each.chat_template), each.prompt, tools);
   Answered answered;
   for (const std::string_view piece : pieces) {
     for (const AnswerPart& part : parser.push(piece)) answered.add(part);
@@ -191,7 +192,7 @@ TEST_CASE("answers are divided alike in whatever pieces they arrive") {
 }
 
 TEST_CASE("content arrives as soon as it cannot be the beginning of a mark") {
-  AnswerParser parser(AnswerFormat::of("</think><tool_call>"), "");
+  AnswerParser parser(marks_of(chat_template(mentioned("</think>"), hermes_call)), "");
   const auto said = [&](std::string_view piece) {
     Answered answered;
     for (const AnswerPart& part : parser.push(piece)) answered.add(part);
@@ -209,14 +210,15 @@ TEST_CASE("calls that nest without end, and long texts, are content") {
   for (const std::string& open : {std::string("["), std::string("{\"a\":")}) {
     std::string deep = "<tool_call>";
     for (int i = 0; i < 60'000; ++i) deep += open;
-    const Case each = {"", "<tool_call>", "", deep.c_str(), deep.c_str(), "", ""};
+    const Case each = {"", hermes, "", deep.c_str(), deep.c_str(), "", ""};
     check_same(parse(each, {deep}), each);
     const std::string closed = deep + "</tool_call>";
-    const Case other = {"", "<tool_call>", "", closed.c_str(), closed.c_str(), "", ""};
+    const Case other = {"", hermes, "", closed.c_str(), closed.c_str(), "", ""};
     check_same(parse(other, {closed}), other);
   }
   const std::string header = "<|channel|>" + std::string(1000, 'x') + "<|message|>a";
-  const Case each = {"", "<|channel|>", "", header.c_str(), header.c_str(), "", ""};
+  const std::string said = std::string(1000, 'x') + "a";
+  const Case each = {"", gpt_oss, "", header.c_str(), said.c_str(), "", ""};
   for (size_t at = 0; at <= header.size(); ++at) {
     check_same(parse(each, {std::string_view(header).substr(0, at), std::string_view(header).substr(at)}),
                each);

@@ -29,6 +29,7 @@ struct ChatOptions {
   std::string chosen; // template
   std::vector<std::string> pictures;
   std::string mmproj;
+  std::string thinking_marks;
   ChatSettings settings;
   DeviceOptions device;
   SizeOptions size;
@@ -153,6 +154,10 @@ Status chat(const ChatOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ModelChat talk, ModelChat::open(opened.file, shape, std::move(chosen), std::move(tokenizer),
                                              {local_time(), 0, "name another template with --template"}));
+  if (!options.thinking_marks.empty()) {
+    if (const Status set = talk.chat().set_thinking_marks(options.thinking_marks); !set.ok())
+      return Error{set.error().code, "--thinking-marks: " + set.error().message};
+  }
   Conversation conversation(options.settings, std::move(talk), tower_path(opened.file));
   PUMICE_CHECK(conversation.set_system(options.system));
   for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
@@ -214,6 +219,11 @@ Subcommand add_chat(CLI::App& app) {
       ->type_name("HOW")
       ->transform(one_of({"show", "hide", "off"}))
       ->capture_default_str()
+      ->group("Text");
+  sub->add_option("--thinking-marks", options->thinking_marks,
+                  "What the model writes around its thinking, where its template does not show it, as "
+                  "<think>,</think>")
+      ->type_name("BEGIN,END")
       ->group("Text");
   options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/chat/chat_template.h"
+
+namespace pumice {
+
+// How a model marks the parts of its answers. Its own template shows it: it writes an answer, a thought and a
+// call for the next prompt as the model wrote them.
+struct AnswerMarks {
+  struct Pair {
+    std::string begin, end;
+  };
+  std::vector<Pair> thinking;
+  // The template says nothing of thinking: a thought may only begin an answer.
+  bool thinking_first = false;
+  // The template writes thoughts: an answer without its first mark may be one.
+  bool shows_thinking = false;
+  std::vector<Pair> content; // which some have around it
+  // Whichever of these comes first begins calls. One that ends with the name of a tag, as <function= does, is
+  // a part of the call.
+  std::vector<std::string> call_begins, call_ends;
+  bool bare_calls = false; // a JSON object alone is a call
+  bool channels = false;   // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
+
+  // What the template wants as ids of calls that have none.
+  enum class Ids { none, letters, name_and_number };
+  Ids ids = Ids::none;
+
+  static AnswerMarks of(const ChatTemplate& chat_template, const std::tm& now);
+};
+
+// The length of the mark that a text begins with, such as <think>, <|START_ACTION|>, <invoke name="f">,
+// [TOOL_CALLS] or ```json; 0: it begins with none.
+size_t mark_length(std::string_view text);
+
+} // namespace pumice

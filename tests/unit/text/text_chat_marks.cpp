@@ -1,0 +1,395 @@
+// How the marks of a model's answers follow from its own template, and answers that do not keep to it.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "support/chat_families.h"
+#include "text/chat/chat_answer.h"
+
+using namespace pumice;
+using namespace pumice::test;
+
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json tools = ordered_json::parse(R"([
+  {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {
+    "place": {"type": "string"}, "far": {"type": "boolean"}}}}},
+  {"type": "function", "function": {"name": "edit", "parameters": {"type": "object", "properties": {
+    "text": {"type": "string"}, "line": {"type": "integer"}, "all": {"type": "boolean"}, "list": {"type": "array"},
+    "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    "either": {"oneOf": [{"type": "integer"}, {"type": "boolean"}]},
+    "some": {"type": ["string", "null"]}, "one": {"enum": ["1", "2", "auto"]}, "level": {"enum": [1, 2, null]},
+    "ratio": {"type": "number"}, "map": {"type": "object"}, "named": {"$ref": "#/$defs/Name"},
+    "both": {"allOf": [{"type": "integer"}]}},
+    "$defs": {"Name": {"type": "string"}}}}},
+  {"type": "function", "function": {"name": "run", "parameters": {"type": "object", "properties": {
+    "code": {"type": "string"}, "count": {"type": "integer"}}}}},
+  {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {
+    "n": {"type": "integer"}}}}}])");
+
+struct Case {
+  const std::string& chat_template;
+  std::string answer;
+  std::string content, thinking, calls; // as text_of() writes calls
+};
+
+std::string text_of(const std::vector<ToolCall>& calls) {
+  std::string text;
+  for (const ToolCall& call : calls)
+    text += (text.empty() ? "" : "; ") + call.name + " " + call.arguments.dump();
+  return text;
+}
+
+void check_pieces(const AnswerMarks& marks, const std::string& prompt, const Case& each,
+                  const std::vector<std::string_view>& pieces) {
+  AnswerParser parser(marks, prompt, tools);
+  Answered answered;
+  for (const std::string_view piece : pieces) {
+    for (const AnswerPart& part : parser.push(piece)) answered.add(part);
+  }
+  for (const AnswerPart& part : parser.finish()) answered.add(part);
+  CHECK(answered.content == each.content);
+  CHECK(answered.thinking == each.thinking);
+  CHECK(text_of(answered.tool_calls) == each.calls);
+}
+
+// In one piece, and in pieces of some lengths.
+void check(const Case& each) {
+  INFO(each.answer);
+  const ChatTemplate parsed = require(ChatTemplates().parse(each.chat_template, "template"));
+  const ordered_json question = ordered_json::array({{{"role", "user"}, {"content", "Go on."}}});
+  const std::string prompt = require(
+      parsed.render({{"messages", question}, {"tools", tools}, {"add_generation_prompt", true}}, std::tm()));
+  for (const size_t length : {each.answer.size(), size_t(1), size_t(2), size_t(3), size_t(7), size_t(19)}) {
+    std::vector<std::string_view> pieces;
+    for (size_t at = 0; at < each.answer.size(); at += length)
+      pieces.push_back(std::string_view(each.answer).substr(at, length));
+    check_pieces(marks_of(each.chat_template), prompt, each, pieces);
+  }
+}
+
+std::string edit(const std::string& argument, const std::string& value) {
+  return "<tool_call>\n<function=edit>\n<parameter=" + argument + ">\n" + value +
+         "\n</parameter>\n</function>\n</tool_call>";
+}
+
+std::string python(const std::string& arguments) {
+  return "<|tool_call_start|>[run(" + arguments + ")]<|tool_call_end|>";
+}
+
+} // namespace
+
+TEST_CASE("the marks of families that write answers, thoughts and calls in their own ways") {
+  const std::string cave = R"(look {"place":"cave"})";
+  check({cohere, "<|START_RESPONSE|>A cow says moo.<|END_RESPONSE|>", "A cow says moo.", "", ""});
+  check({cohere, "A cow says moo.<|END_RESPONSE|>", "A cow says moo.", "", ""});
+  check({cohere, "<|START_THINKING|>A cow?<|END_THINKING|><|START_RESPONSE|>Moo.<|END_RESPONSE|>", "Moo.",
+         "A cow?", ""});
+  check({cohere,
+         "<|START_THINKING|>I will look.<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", "
+         "\"tool_name\": \"look\", \"parameters\": {\"place\": \"cave\"}}\n]<|END_ACTION|>",
+         "", "I will look.", cave});
+  check({minimax,
+         "I run it.\n</think>\n\n<minimax:tool_call>\n<invoke name=\"run\">\n<parameter "
+         "name=\"code\">ls</parameter>\n"
+         "<parameter name=\"count\">3</parameter>\n</invoke>\n</minimax:tool_call>",
+         "", "I run it.", R"(run {"code":"ls","count":3})"});
+  check({minimax,
+         "Hm.</think><minimax:tool_call>\n<invoke name=\"wait\">\n<parameter "
+         "name=\"n\">1</parameter>\n</invoke>\n"
+         "<invoke name=\"look\">\n</invoke>\n</minimax:tool_call>",
+         "", "Hm.", R"(wait {"n":1}; look {})"});
+  check(
+      {deepseek32,
+       "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"place\" "
+       "string=\"true\">"
+       "cave</｜DSML｜parameter>\n<｜DSML｜parameter name=\"far\" string=\"false\">true</｜DSML｜parameter>\n"
+       "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       "", "", R"(look {"place":"cave","far":true})"});
+  check({deepseek32,
+         "<think>Hm.</think>\n\nI look.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke "
+         "name=\"edit\">\n<｜DSML｜parameter "
+         "name=\"line\" string=\"true\">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+         "I look.", "Hm.", R"(edit {"line":"7"})"});
+  check({llama4, "<|python_start|>{\"name\": \"look\", \"parameters\": {\"place\": \"cave\"}}<|python_end|>",
+         "", "", cave});
+  check({llama4, "<|python_start|>[look(place=\"cave\"), wait(n=2)]<|python_end|>", "", "",
+         cave + R"(; wait {"n":2})"});
+  check({llama4, "[look(place=\"cave\"), wait(n=2)]", "", "", cave + R"(; wait {"n":2})"});
+  check({llama4, "[look at the cave]", "[look at the cave]", "", ""});
+  check({olmo3, "<function_calls>look(place=\"cave\")\nwait(n=2, hard=null)</function_calls>", "", "",
+         cave + R"(; wait {"n":2,"hard":null})"});
+  check({olmo3, "I look.\n<function_calls>\nlook(place='cave')\n</function_calls>\nSo.", "I look.So.", "",
+         cave});
+  check({hunyuan,
+         "<think>\nHm.\n</think>\n<answer>\nI look.\n</answer>\n<tool_calls><tool_call>look\n```json\n"
+         "{\"place\": \"cave\"}\n```</tool_call></tool_calls>",
+         "I look.", "Hm.", cave});
+  check({hunyuan, "<tool_calls>[{\"name\": \"look\", \"arguments\": {\"place\": \"cave\"}}]</tool_calls>", "",
+         "", cave});
+  check({phi4, "<|tool_call|>{\"name\": \"look\", \"arguments\": {\"place\": \"cave\"}}<|/tool_call|>", "",
+         "", cave});
+  check({phi4, "<|tool_call|>[{\"name\": \"look\", \"arguments\": {\"place\": \"cave\"}}]<|/tool_call|>", "",
+         "", cave});
+  check(
+      {kimi,
+       "I look.<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>"
+       "{\"place\": \"cave\"}<|tool_call_end|><|tool_call_begin|>functions.wait:1<|tool_call_argument_begin|>"
+       "{\"n\": 1}<|tool_call_end|><|tool_calls_section_end|>",
+       "I look.", "", cave + R"(; wait {"n":1})"});
+  check({kimi,
+         "<|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{\"place\": "
+         "\"cave\"}<|tool_call_end|>",
+         "", "", cave});
+}
+
+TEST_CASE("a family that nobody has seen") {
+  const std::string unseen = chat_template(shown("<|ponder|>", "<|/ponder|>"),
+                                           named_call("<|act|><|do|>", "<|with|>", "<|done|><|/act|>"));
+  check({unseen,
+         "<|ponder|>Hm.<|/ponder|>I look.<|act|><|do|>look<|with|>{\"place\": \"cave\"}<|done|><|/act|>",
+         "I look.", "Hm.", R"(look {"place":"cave"})"});
+  const std::string tags =
+      chat_template("", "{{ '[USE]<step tool=\"' + c.function.name + '\"></step>[/USE]' }}");
+  check({tags, "[USE]<step tool=\"look\"><with key=\"place\">cave</with></step>[/USE]", "", "",
+         R"(look {"place":"cave"})"});
+}
+
+TEST_CASE("a call ends where its grammar ends") {
+  for (const std::string text : {"close it with </tool_call> please", "</tool_call>",
+                                 "{\\\"name\\\": </tool_call>}", "a\\\\\\\"}}</tool_call>", "<tool_call>"}) {
+    const std::string arguments = "{\"text\":\"" + text + "\"}";
+    check({hermes, "<tool_call>\n{\"name\": \"edit\", \"arguments\": " + arguments + "}\n</tool_call>", "",
+           "", "edit " + arguments});
+    check({phi4, "<|tool_call|>[{\"name\": \"edit\", \"arguments\": " + arguments + "}]<|/tool_call|>", "",
+           "", "edit " + arguments});
+    check({llama4, "<|python_start|>{\"name\": \"edit\", \"parameters\": " + arguments + "}<|python_end|>",
+           "", "", "edit " + arguments});
+  }
+  check(
+      {coder, edit("text", "use </tool_call> to end"), "", "", R"(edit {"text":"use </tool_call> to end"})"});
+  check({coder, edit("text", "a </parameter> b"), "", "", R"(edit {"text":"a </parameter> b"})"});
+  check({coder, edit("text", "</function>\n<function=look>"), "", "",
+         R"(edit {"text":"</function>\n<function=look>"})"});
+  check({glm,
+         "<tool_call>edit\n<arg_key>text</arg_key>\n<arg_value>a </arg_value> b "
+         "</tool_call> c</arg_value>\n</tool_call>",
+         "", "", R"(edit {"text":"a </arg_value> b </tool_call> c"})"});
+  check({gemma3, "```tool_code\nrun(code=\"```python\\nx = 1\\n```\")\n```", "", "",
+         R"(run {"code":"```python\nx = 1\n```"})"});
+  check({olmo3, "<function_calls>run(code='</function_calls>)')</function_calls>", "", "",
+         R"x(run {"code":"</function_calls>)"})x"});
+  check({mistral, "[TOOL_CALLS]edit[ARGS]{\"text\": \"[TOOL_CALLS]look[ARGS]{}\"}", "", "",
+         R"(edit {"text":"[TOOL_CALLS]look[ARGS]{}"})"});
+  check({gemma4, "<|tool_call>call:edit{text:<|\"|>} <tool_call|><|\"|>}<tool_call|>", "", "",
+         R"(edit {"text":"} <tool_call|>"})"});
+}
+
+TEST_CASE("line ends within strings of JSON") {
+  for (const auto& [written, read] : {std::pair<const char*, const char*>{"one\ntwo", "one\\ntwo"},
+                                      {"one\r\ntwo", "one\\r\\ntwo"},
+                                      {"a\tb", "a\\tb"},
+                                      {"\\d+\n", "\\\\d+\\n"},
+                                      {"\\u00e9\\ud83d\\ude00", "é😀"}}) {
+    check({hermes,
+           std::string("<tool_call>\n{\"name\": \"look\", \"arguments\": {\"place\": \"") + written +
+               "\"}}\n</tool_call>",
+           "", "", std::string("look {\"place\":\"") + read + "\"}"});
+  }
+}
+
+TEST_CASE("a call inside thinking is a call") {
+  const std::string object = R"({"name": "look", "arguments": {"place": "cave"}})",
+                    cave = R"(look {"place":"cave"})";
+  const std::string qwen_thinks = chat_template(think, hermes_call, "<think>\n");
+  check(
+      {qwen_thinks, "I should look.\n<tool_call>\n" + object + "\n</tool_call>", "", "I should look.", cave});
+  check({qwen_thinks, "I should look.\n<tool_call>\n" + object + "\n</tool_call>\n</think>\n\nDone.", "Done.",
+         "I should look.", cave});
+  check({qwen_thinks, "A call is <tool_call>{...}</tool_call>, so.</think>Yes.", "Yes.",
+         "A call is <tool_call>{...}</tool_call>, so.", ""});
+  check({qwen_thinks, "Not <tool_call>{\"name\": \"fly\", \"arguments\": {}}</tool_call></think>Yes.", "Yes.",
+         "Not <tool_call>{\"name\": \"fly\", \"arguments\": {}}</tool_call>", ""});
+  check({qwen_thinks, "<think>\nTwice.</think>Yes.", "Yes.", "Twice.", ""});
+  check({minimax,
+         "I look.<minimax:tool_call>\n<invoke name=\"look\">\n<parameter "
+         "name=\"place\">cave</parameter>\n</invoke>\n"
+         "</minimax:tool_call>",
+         "", "I look.", cave});
+  check({glm,
+         "<think>I look.<tool_call>look\n<arg_key>place</arg_key>\n<arg_value>cave</arg_value>\n</tool_call>",
+         "", "I look.", cave});
+  check({cohere,
+         "<|START_THINKING|>I look.<|START_ACTION|>[{\"tool_name\": \"look\", \"parameters\": {\"place\": "
+         "\"cave\"}}]<|END_ACTION|>",
+         "", "I look.", cave});
+  check({gemma4, "<|channel>thought\nI look.<|tool_call>call:look{place:<|\"|>cave<|\"|>}<tool_call|>", "",
+         "I look.", cave});
+  check({mistral, "[THINK]I look.[TOOL_CALLS]look[ARGS]{\"place\": \"cave\"}", "", "I look.", cave});
+  check({gpt_oss,
+         "<|channel|>analysis<|message|>I look.<|start|>assistant<|channel|>commentary to=functions.look "
+         "<|constrain|>json<|message|>{\"place\": \"cave\"}<|call|>",
+         "", "I look.", cave});
+}
+
+TEST_CASE("thinking without its first mark, and templates that say nothing of it") {
+  check({qwen, "Two and two.\n</think>\n\nFour.", "Four.", "Two and two.", ""});
+  check({glm, "Two and two.</think>Four.", "Four.", "Two and two.", ""});
+  check({gemma4, "Two and two.\n<channel|>Four.", "Four.", "Two and two.", ""});
+  check({qwen, "Four.", "Four.", "", ""});
+  check({qwen, "I look.\n<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>", "I look.", "",
+         "look {}"});
+  check({deepseek, "Two.\n</think>\n\nFour.", "Two.Four.", "", ""}); // was shown before
+  check({no_marks, "<think>\nTwo and two.\n</think>\n\nFour.", "Four.", "Two and two.", ""});
+  check({no_marks, "\n<think>Two.</think>Four. <think>", "Four. <think>", "Two.", ""});
+  check({no_marks, "Write <think>Two.</think>", "Write <think>Two.</think>", "", ""});
+  check({no_marks, "The mark </think> ends it.", "The mark </think> ends it.", "", ""});
+}
+
+TEST_CASE("a missing opening mark") {
+  check({coder, "I edit.\n<function=edit>\n<parameter=text>\nhi\n</parameter>\n</function>\n</tool_call>",
+         "I edit.", "", R"(edit {"text":"hi"})"});
+  check({hermes, "{\"name\": \"look\", \"arguments\": {\"place\": \"cave\"}}\n</tool_call>", "", "",
+         R"(look {"place":"cave"})"});
+  check({minimax,
+         "Hm.</think><invoke name=\"look\">\n<parameter name=\"place\">cave</parameter>\n</invoke>\n"
+         "</minimax:tool_call>",
+         "", "Hm.", R"(look {"place":"cave"})"});
+  const std::string object = "{\"name\": \"look\", \"arguments\": {\"place\": \"cave\"}}";
+  check({hermes, "I look.\n" + object + "\n</tool_call>\nSo.", "I look.So.", "", R"(look {"place":"cave"})"});
+  check({hermes, "I look.\n\n" + object + "</tool_call>", "I look.", "", R"(look {"place":"cave"})"});
+  for (const std::string& other :
+       {"I look.\n" + object, "It is " + object + "</tool_call>", "As in\n```json\n" + object + "\n```",
+        "So:\n" + object + "\nand </tool_call>"})
+    check({hermes, other, other, "", ""});
+  check({hermes, "{\"name\": \"Bob\", \"age\": 3}", "{\"name\": \"Bob\", \"age\": 3}", "", ""});
+  check({hermes, "{\"name\": \"Bob\"}", "{\"name\": \"Bob\"}", "", ""});
+  check({hermes, "{\"a\": 1}", "{\"a\": 1}", "", ""});
+}
+
+TEST_CASE("arguments have the types of the schema") {
+  const std::pair<const char*, const char*> all[] = {{"text|42", R"("42")"},
+                                                     {"line|5", "5"},
+                                                     {"all|True", "true"},
+                                                     {"all|false", "false"},
+                                                     {"list|[\"a\", 1]", R"(["a",1])"},
+                                                     {"list|['a', None]", R"(["a",null])"},
+                                                     {"list|('a', 1)", R"(["a",1])"},
+                                                     {"maybe|42", R"("42")"},
+                                                     {"maybe|None", "null"},
+                                                     {"maybe|null", "null"},
+                                                     {"maybe|[1]", R"("[1]")"},
+                                                     {"either|7", "7"},
+                                                     {"either|False", "false"},
+                                                     {"some|3.5", R"("3.5")"},
+                                                     {"some|null", "null"},
+                                                     {"one|2", R"("2")"},
+                                                     {"one|auto", R"("auto")"},
+                                                     {"level|2", "2"},
+                                                     {"level|None", "null"},
+                                                     {"ratio|3", "3"},
+                                                     {"ratio|.5", "0.5"},
+                                                     {"map|{'a': 1}", R"({"a":1})"},
+                                                     {"map|{\"a\": {\"b\": null}}", R"({"a":{"b":null}})"},
+                                                     {"named|7", R"("7")"},
+                                                     {"both|7", "7"},
+                                                     {"text|True", R"("True")"},
+                                                     {"text|{'a': 1}", R"("{'a': 1}")"},
+                                                     {"line|5.0", "5"},
+                                                     {"line|many", R"("many")"},
+                                                     {"other|7", "7"},
+                                                     {"other|seven", R"("seven")"}};
+  for (const auto& [given, expected] : all) {
+    const std::string_view pair = given;
+    const std::string name(pair.substr(0, pair.find('|'))), value(pair.substr(pair.find('|') + 1));
+    const std::string call = "edit {\"" + name + "\":" + expected + "}";
+    check({coder, edit(name, value), "", "", call});
+    check({glm,
+           "<tool_call>edit\n<arg_key>" + name + "</arg_key>\n<arg_value>" + value +
+               "</arg_value>\n</tool_call>",
+           "", "", call});
+  }
+}
+
+TEST_CASE("arguments as Python spells them") {
+  const std::pair<const char*, const char*> strings[] = {
+      {R"('a\x41\0\a')", R"("aA\u0000\u0007")"},
+      {R"x("re.match(r'\d+\s', s)")x", R"x("re.match(r'\\d+\\s', s)")x"},
+      {R"('C:\dir\new')", R"("C:\\dir\new")"},
+      {R"('\d+')", R"("\\d+")"},
+      {R"(r'\d\n')", R"("\\d\\n")"},
+      {R"(R"\"")", R"("\\\"")"},
+      {"'''one\n'two' '''", R"("one\n'two' ")"},
+      {R"("""a "b" c""")", R"("a \"b\" c")"},
+      {R"('it\'s')", R"("it's")"},
+      {R"('a' 'b')", R"("ab")"},
+      {R"(u'\u00e9\U0001F600')", R"("é😀")"},
+      {R"('\101\/')", R"("A\\/")"},
+      {"('a'\n 'b')", R"("ab")"},
+      {R"('')", R"("")"}};
+  for (const auto& [written, read] : strings)
+    check({lfm2_shown, python(std::string("code=") + written), "", "",
+           std::string("run {\"code\":") + read + "}"});
+  const std::pair<const char*, const char*> values[] = {{"1_000", "1000"},
+                                                        {".5", "0.5"},
+                                                        {"5.", "5.0"},
+                                                        {"-.5e3", "-500.0"},
+                                                        {"+3", "3"},
+                                                        {"0x1F", "31"},
+                                                        {"-0b101", "-5"},
+                                                        {"0o17", "15"},
+                                                        {"1E3", "1000.0"},
+                                                        {"(1, 2)", "[1,2]"},
+                                                        {"(1,)", "[1]"},
+                                                        {"()", "[]"},
+                                                        {"(1)", "1"},
+                                                        {"{1, 2}", "[1,2]"},
+                                                        {"{'a': (1, None)}", R"({"a":[1,null]})"},
+                                                        {"{}", "{}"},
+                                                        {"[True, false,]", "[true,false]"},
+                                                        {"{1: 'a'}", R"({"1":"a"})"}};
+  for (const auto& [written, read] : values)
+    check({lfm2_shown, python(std::string("count = ") + written), "", "",
+           std::string("run {\"count\":") + read + "}"});
+  check({lfm2_shown, python("'ls', 3"), "", "", R"(run {"code":"ls","count":3})"});
+  check({lfm2_shown, python("r'\\d', count=3,"), "", "", R"(run {"code":"\\d","count":3})"});
+  for (const char* none : {"code=name", "code=1 + 2", "code=f(1)", "1, 2, 3", "code='a", "count=007"})
+    check({lfm2_shown, python(none), python(none), "", ""});
+}
+
+TEST_CASE("headers of gpt-oss") {
+  check({gpt_oss,
+         "<|channel|>commentary "
+         "to=assistant<|channel|>commentary?<|end|><|start|>assistant<|channel|>final<|message|>"
+         "Hello there.",
+         "Hello there.", "", ""});
+  check({gpt_oss, "<|channel|>Sure, here it is: the analysis of the poem is short.",
+         "Sure, here it is: the analysis of the poem is short.", "", ""});
+  check({gpt_oss, "<|channel|>analysis<|channel|>final<|message|>Yes.", "Yes.", "", ""});
+  check({gpt_oss, "<|channel|>final<|channel|>analysis<|message|>Hm.<|end|>", "", "Hm.", ""});
+  check({gpt_oss, "<|start|>assistant<|start|>assistant<|channel|>final<|message|>Yes.<|return|>", "Yes.", "",
+         ""});
+  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|end|><|channel|>final answer: 5", "final answer: 5",
+         "Hm.", ""});
+  check({gpt_oss, "<|channel|>final<|message|>One<|message|> two.<|end|>", "One two.", "", ""});
+  const std::string call = "<|message|>{\"code\": \"ls\"}<|call|>", ls = R"(run {"code":"ls"})";
+  check({gpt_oss, "<|channel|>commentary to=functions.runjson" + call, "", "", ls});
+  check({gpt_oss, " to=functions.runcode<|channel|>commentary" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>commentary to=functions.run <|constrain|>json" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>analysis to=functions.run code" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>commentary to=run" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>commentary to=functions.jsonify" + call, "", "", R"(jsonify {"code":"ls"})"});
+}
+
+TEST_CASE("what a template wants as ids of calls") {
+  CHECK(marks_of(mistral).ids == AnswerMarks::Ids::letters);
+  CHECK(marks_of(hermes).ids == AnswerMarks::Ids::none);
+  CHECK(marks_of(no_marks).ids == AnswerMarks::Ids::none);
+  CHECK(marks_of(chat_template("", "{{ c.id + (c.function.arguments | tojson) }}")).ids ==
+        AnswerMarks::Ids::name_and_number);
+}
