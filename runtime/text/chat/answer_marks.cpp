@@ -283,7 +283,7 @@ private:
       const auto has = [&](const char* word) { return spelled.find(word) != std::string::npos; };
       const bool thinks = has("think") || has("thought") || has("reason");
       if (no_thinking && thinks && is_end(mark)) add_thinking(begin_for(mark), mark);
-      if (no_content && is_end(mark) && (spelled == "response" || spelled == "answer"))
+      if (no_content && mark.starts_with("</") && (spelled == "response" || spelled == "answer"))
         made_.content.push_back({begin_for(mark), mark});
       const bool calls = has("tool_call") || has("toolcall") || has("function_call") || has("python_tag") ||
                          has("python_start") || has("python_end");

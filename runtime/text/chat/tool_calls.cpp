@@ -272,7 +272,8 @@ private:
       skip_space();
       const bool follows =
           std::ranges::any_of(followers, [&](std::string_view each) { return text_.starts_with(each); });
-      if (follows || next_end() || (ended_ && text_.empty())) return whole.substr(0, at);
+      const std::string* mark = next_end();
+      if (follows || (mark && *mark != end) || (ended_ && text_.empty())) return whole.substr(0, at);
       const auto begun = [&](std::string_view mark) { return is_beginning(mark); };
       if (std::ranges::any_of(followers, begun) || std::ranges::any_of(marks_.call_ends, begun)) break;
     }

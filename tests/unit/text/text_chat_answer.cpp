@@ -191,19 +191,58 @@ TEST_CASE("answers are divided alike in whatever pieces they arrive") {
   }
 }
 
-TEST_CASE("content arrives as soon as it cannot be the beginning of a mark") {
-  AnswerParser parser(marks_of(chat_template(mentioned("</think>"), hermes_call)), "");
-  const auto said = [&](std::string_view piece) {
+namespace {
+
+// What each piece of an answer shows at once: CONTENT|THINKING.
+class Arriving {
+public:
+  explicit Arriving(const std::string& chat_template) : parser_(marks_of(chat_template), "", tools) {}
+  std::string operator()(std::string_view piece) {
     Answered answered;
-    for (const AnswerPart& part : parser.push(piece)) answered.add(part);
+    for (const AnswerPart& part : parser_.push(piece)) answered.add(part);
     return answered.content + "|" + answered.thinking;
-  };
+  }
+
+private:
+  AnswerParser parser_;
+};
+
+} // namespace
+
+TEST_CASE("content arrives as soon as it cannot be the beginning of a mark") {
+  Arriving said(chat_template(mentioned("</think>"), hermes_call));
   CHECK(said("Hello") == "Hello|");
   CHECK(said(" wor") == " wor|");
   CHECK(said("ld <tool") == "ld|");
   CHECK(said("s> ") == " <tools>|");
   CHECK(said("<think>one") == "|one");
   CHECK(said(" two") == "| two");
+}
+
+TEST_CASE("what looks like a call arrives as soon as it cannot be one") {
+  Arriving hermes_said(hermes), python_said(olmo3), bare_said(llama);
+  CHECK(hermes_said("So <tool_call>{\"name\"") == "So|");
+  CHECK(hermes_said(": now") == "|");
+  CHECK(hermes_said(", then") == " <tool_call>{\"name\": now, then|");
+  CHECK(python_said("<function_calls>weather(") == "|");
+  CHECK(python_said("Rome)") == "<function_calls>weather(Rome)|");
+  CHECK(bare_said("{\"name") == "|");
+  CHECK(bare_said("s\": 1}") == "{\"names\": 1}|");
+  CHECK(bare_said("{\"name\": \"now\"}") == "{\"name\": \"now\"}|");
+}
+
+TEST_CASE("an answer that may be a thought without its first mark waits for what it is") {
+  Arriving thought(qwen), called(qwen), marked(cohere), shown(qwen), asked(qwen);
+  CHECK(thought("Two and") == "|");
+  CHECK(thought(" two.</think>") == "|Two and two.");
+  CHECK(thought("Four") == "Four|");
+  CHECK(called("I look.<tool_call>") == "I look.|");
+  CHECK(marked("<|START_RESPONSE|>A cow") == "A cow|");
+  CHECK(shown("<think>Hm") == "|Hm");
+  CHECK(asked(std::string(20'000, 'a')) == std::string(20'000, 'a') + "|"); // too long for that
+  CHECK(asked(" b") == " b|");
+  AnswerParser plain(marks_of(qwen), "", tools, false); // asked to answer without thinking
+  CHECK(plain.push("Four").size() == 1);
 }
 
 TEST_CASE("calls that nest without end, and long texts, are content") {

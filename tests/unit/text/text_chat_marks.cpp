@@ -174,6 +174,7 @@ TEST_CASE("a call ends where its grammar ends") {
   check(
       {coder, edit("text", "use </tool_call> to end"), "", "", R"(edit {"text":"use </tool_call> to end"})"});
   check({coder, edit("text", "a </parameter> b"), "", "", R"(edit {"text":"a </parameter> b"})"});
+  check({coder, edit("text", "a </parameter>"), "", "", R"(edit {"text":"a </parameter>"})"});
   check({coder, edit("text", "</function>\n<function=look>"), "", "",
          R"(edit {"text":"</function>\n<function=look>"})"});
   check({glm,
