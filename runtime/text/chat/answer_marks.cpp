@@ -21,8 +21,10 @@ namespace probe {
 constexpr std::string_view answer = "answer-to-be-found", thought = "thought-to-be-found",
                            value = "value-to-be-found", name = "tool_to_be_found";
 constexpr const char* argument = "argument_to_be_found";
-// An id as Mistral wants it, and one as Kimi's models write it, whose templates write it in place of a name.
-constexpr const char *letters = "a1b2c3d4e", *named = "functions.tool_to_be_found:0";
+// An id as Mistral wants it, one as OpenAI's interface has it, and one as Kimi's models write it, whose
+// templates write it in place of a name.
+constexpr const char *letters = "a1b2c3d4e", *called = "call_a1b2c3d4e5f6a7b8c9d0e1f2",
+                     *named = "functions.tool_to_be_found:0";
 } // namespace probe
 
 struct MarkSpan {
@@ -154,7 +156,7 @@ class MarkFinder {
 public:
   MarkFinder(const ChatTemplate& chat_template, const std::tm& now)
       : text_(chat_template.text()), render_(chat_template, now) {
-    for (const char* id : {probe::letters, probe::named}) {
+    for (const char* id : {probe::letters, probe::called, probe::named}) {
       for (const bool as_text : {false, true}) {
         for (const bool thinks : {false, true}) {
           if (id_) break;
@@ -285,9 +287,9 @@ private:
       if (no_thinking && thinks && is_end(mark)) add_thinking(begin_for(mark), mark);
       if (no_content && mark.starts_with("</") && (spelled == "response" || spelled == "answer"))
         made_.content.push_back({begin_for(mark), mark});
-      const bool calls = has("tool_call") || has("toolcall") || has("function_call") || has("python_tag") ||
-                         has("python_start") || has("python_end");
-      if ((no_calls || has("python_tag")) && calls && !has("_id") && !has("response") && !has("result"))
+      const bool python = has("python_tag") || has("python_start") || has("python_end"); // of Llama's
+      const bool calls = has("tool_call") || has("toolcall") || has("function_call");
+      if ((python || (no_calls && calls)) && !has("_id") && !has("response") && !has("result"))
         add_mark(is_end(mark) ? made_.call_ends : made_.call_begins, mark);
     }
     if (made_.thinking.empty()) {
@@ -302,8 +304,12 @@ private:
     struct Known {
       const char *seen, *begin, *end;
     };
-    constexpr Known all[] = {{"List of tools: ", "<|tool_call_start|>", "<|tool_call_end|>"}, // LFM2
-                             {"<start_of_turn>", "```tool_code", "```"}};                     // Gemma 3
+    constexpr Known all[] = {
+        {"List of tools: ", "<|tool_call_start|>", "<|tool_call_end|>"},                 // LFM2
+        {"<start_of_turn>", "```tool_code", "```"},                                      // Gemma 3
+        {"<|/tool|>", "<|tool_call|>", "<|/tool_call|>"},                                // Phi-4-mini
+        {"<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}, // Kimi K2
+        {"<|im_middle|>", "<|tool_call_begin|>", "<|tool_call_end|>"}};
     for (const Known& each : all) {
       if (text_.find(each.seen) == std::string_view::npos) continue;
       add_mark(made_.call_begins, each.begin);
@@ -320,7 +326,9 @@ private:
     };
     const std::optional<std::string> given = id_ ? shown(id_) : std::nullopt;
     if (!given || (shown(nullptr) && given->find(id_) == std::string::npos)) return;
-    made_.ids = id_ == probe::named ? AnswerMarks::Ids::name_and_number : AnswerMarks::Ids::letters;
+    made_.ids = id_ == probe::named    ? AnswerMarks::Ids::name_and_number
+                : id_ == probe::called ? AnswerMarks::Ids::call_and_letters
+                                       : AnswerMarks::Ids::letters;
   }
 
   std::string_view text_;

@@ -28,7 +28,7 @@ struct AnswerMarks {
   bool channels = false;   // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
 
   // What the template wants as ids of calls that have none.
-  enum class Ids { none, letters, name_and_number };
+  enum class Ids { none, letters, call_and_letters, name_and_number };
   Ids ids = Ids::none;
 
   static AnswerMarks of(const ChatTemplate& chat_template, const std::tm& now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "text/chat/argument_types.h"
 #include "text/unicode/unicode.h"
@@ -52,6 +53,7 @@ ChannelHeader read_channel_header(std::string_view text, const nlohmann::ordered
   };
   ChannelHeader header;
   const size_t first = mark_at(text, inner_marks);
+  bool role = text.starts_with("<|start|>"); // comes next, whatever it is
   for (size_t at = first;;) {
     const size_t space = text.find_first_not_of(ascii_white_space, at);
     const std::string_view rest = text.substr(std::min(space, text.size()));
@@ -69,6 +71,7 @@ ChannelHeader read_channel_header(std::string_view text, const nlohmann::ordered
       return header;
     }
     if (inner > 0) {
+      role = rest.starts_with("<|start|>");
       at += inner;
       continue;
     }
@@ -81,7 +84,7 @@ ChannelHeader read_channel_header(std::string_view text, const nlohmann::ordered
       header.state = ChannelHeader::State::cut;
       return header;
     }
-    if (!is_word_of_header(word, begun)) break;
+    if (!std::exchange(role, false) && !is_word_of_header(word, begun)) break;
     if (word.starts_with(recipient)) header.function = called_function(word.substr(recipient.size()), tools);
     header.thinks =
         word.starts_with("analysis") ||

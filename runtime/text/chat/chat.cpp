@@ -60,29 +60,6 @@ ordered_json with_arguments_as_text(ordered_json variables) {
   return variables;
 }
 
-std::vector<std::string> ids_of_calls(const ordered_json& messages) {
-  std::vector<std::string> ids;
-  for (const ordered_json& message : messages) {
-    const auto calls = message.find("tool_calls");
-    if (calls == message.end()) continue;
-    for (const ordered_json& call : *calls) {
-      const auto id = call.is_object() ? call.find("id") : call.end();
-      if (id != call.end() && id->is_string()) ids.push_back(*id);
-    }
-  }
-  return ids;
-}
-
-// Mistral's ids are nine letters and digits, Kimi's have the name of the tool.
-std::string unused_id(AnswerMarks::Ids wanted, const std::string& tool,
-                      const std::vector<std::string>& used) {
-  const bool named = wanted == AnswerMarks::Ids::name_and_number;
-  for (size_t number = named ? 0 : 1;; ++number) {
-    std::string id = named ? fmt::format("functions.{}:{}", tool, number) : fmt::format("call{:05}", number);
-    if (std::ranges::find(used, id) == used.end()) return id;
-  }
-}
-
 bool has_calls(const ordered_json& messages) {
   return std::ranges::any_of(messages, [](const ordered_json& each) { return each.contains("tool_calls"); });
 }
@@ -151,6 +128,7 @@ ordered_json Chat::all_variables() const {
   ordered_json variables = thinking_;
   variables.update(variables_);
   variables["messages"] = messages_;
+  text::CallIds(marks_.ids, messages_).complete(variables["messages"]);
   if (parts_) contents_to_parts(variables["messages"]);
   variables["add_generation_prompt"] = true;
   return variables;
@@ -177,8 +155,7 @@ Status Chat::check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tok
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
     : parser_(chat.marks_, prompt.text, chat.variables_.value("tools", ordered_json()), chat.may_think_),
-      wanted_ids_(chat.marks_.ids), used_ids_(ids_of_calls(chat.messages_)), read_(prompt),
-      prompt_tokens_(prompt.ids.size()) {}
+      ids_(chat.marks_.ids, chat.messages_), read_(prompt), prompt_tokens_(prompt.ids.size()) {}
 
 std::vector<AnswerPart> ChatAnswer::push(uint32_t token, std::string_view text) {
   read_.ids.push_back(token);
@@ -195,10 +172,9 @@ std::vector<AnswerPart> ChatAnswer::finish(std::string_view text) {
 
 std::vector<AnswerPart> ChatAnswer::added(std::vector<AnswerPart> parts) {
   for (AnswerPart& part : parts) {
-    if (part.kind == AnswerPart::Kind::tool_call && wanted_ids_ != AnswerMarks::Ids::none) {
-      std::string& id = part.call.id;
-      if (id.empty()) id = unused_id(wanted_ids_, part.call.name, used_ids_);
-      used_ids_.push_back(id);
+    if (part.kind == AnswerPart::Kind::tool_call) {
+      if (part.call.id.empty()) part.call.id = ids_.make(part.call.name);
+      ids_.take(part.call.id);
     }
     answered_.add(part);
   }

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/chat/call_ids.h"
 #include "text/chat/chat_answer.h"
 #include "text/chat/chat_prompt.h"
 
@@ -97,8 +98,7 @@ private:
   std::vector<AnswerPart> added(std::vector<AnswerPart> parts);
 
   AnswerParser parser_;
-  AnswerMarks::Ids wanted_ids_;
-  std::vector<std::string> used_ids_; // of calls in the chat
+  text::CallIds ids_;
   Answered answered_;
   ChatPrompt read_; // the prompt, and the answer so far
   size_t prompt_tokens_ = 0;

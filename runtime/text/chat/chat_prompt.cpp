@@ -265,10 +265,14 @@ std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const T
     return id && tokenizer.is_special(*id) ? id : std::nullopt;
   };
   const std::optional<uint32_t> returned = special("<|return|>"), called = special("<|call|>");
-  if (returned && called) {
-    if (const std::optional<uint32_t> message = special("<|end|>")) std::erase(ends, *message);
+  const std::string& text = chat_template.text();
+  const bool channels =
+      text.find("<|channel|>") != std::string::npos && text.find("<|message|>") != std::string::npos;
+  if (channels || (returned && called)) {
     add(returned);
     add(called);
+    if (const std::optional<uint32_t> message = special("<|end|>"); message && ends.size() > 1)
+      std::erase(ends, *message);
   }
   return ends;
 }

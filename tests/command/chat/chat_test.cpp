@@ -262,11 +262,33 @@ TEST_CASE("calls get the ids that the template wants, and the conversation goes 
   CHECK(ask(test::mistral, call + call, 2) == "call00001 call00002 call00003 call00004 ");
   CHECK(ask(test::mistral, "[TOOL_CALLS]look[CALL_ID]abcdefghi[ARGS]{}" + call, 1) == "abcdefghi call00001 ");
   CHECK(ask(test::hermes, "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>", 1) == " ");
+  const std::string long_ids = test::chat_template(
+      "",
+      test::hermes_call + "{%- if not c.id.startswith('call_') %}{{ raise_exception('no id') }}{%- endif %}");
+  CHECK(ask(long_ids, "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>", 1) ==
+        "call_000000000000000000000001 ");
   const std::string kimi_ids = test::chat_template("", "{{ c.id + (c.function.arguments | tojson) }}");
   CHECK(ask(kimi_ids, "functions.look:3{}", 1).empty()); // no call: the template shows no marks
   const std::string marked =
       test::chat_template("", "{{ '<|call|>' + c.id + (c.function.arguments | tojson) }}");
   CHECK(ask(marked, "<|call|>functions.look:3{}<|call|>look{}", 1) == "functions.look:3 functions.look:0 ");
+}
+
+TEST_CASE("calls and results that a program adds without ids get them") {
+  const ChatModel chat;
+  Chat talk(require(chat.templates.parse(test::mistral, "template")), chat.tokenizer, {}, std::tm());
+  REQUIRE(talk.set_messages(ordered_json::parse(R"([{"role": "user", "content": "Go on."},
+    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}},
+      {"id": "abcdefghi", "function": {"name": "g", "arguments": {}}}, {"function": {"name": "h", "arguments": {}}}]},
+    {"role": "tool", "content": "2", "tool_call_id": "abcdefghi"}, {"role": "tool", "content": "1"},
+    {"role": "tool", "content": "3"}])"))
+              .ok());
+  CHECK(require(talk.prompt()).text ==
+        "[INST]Go on.[/INST][TOOL_CALLS]f[CALL_ID]call00001[ARGS]{}[TOOL_CALLS]g[CALL_ID]abcdefghi[ARGS]{}"
+        "[TOOL_CALLS]h[CALL_ID]call00002[ARGS]{}</s>[TOOL_RESULTS]2[/TOOL_RESULTS][TOOL_RESULTS]1[/"
+        "TOOL_RESULTS]"
+        "[TOOL_RESULTS]3[/TOOL_RESULTS]");
+  CHECK(!talk.messages()[3].contains("tool_call_id"));
 }
 
 TEST_CASE("marks of thinking can be given") {

@@ -148,6 +148,27 @@ TEST_CASE("the marks of families that write answers, thoughts and calls in their
          "", "", cave});
 }
 
+TEST_CASE("families whose templates say nothing of calls, or only mention them") {
+  const std::string cave = R"(look {"place":"cave"})",
+                    object = R"({"name": "look", "arguments": {"place": "cave"}})";
+  const std::string phi = "{%- if t %}{{ '<|tool|>' + t + '<|/tool|>' }}{%- endif %}" + no_marks;
+  check({phi, "<|tool_call|>[" + object + "]<|/tool_call|>", "", "", cave});
+  const std::string middle =
+      "{%- for m in messages %}{{ '<|im_' + m.role + '|>' + m.role + '<|im_middle|>' + m.content "
+      "+ '<|im_end|>' }}{%- endfor %}";
+  check({middle,
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>"
+         "{\"place\": \"cave\"}<|tool_call_end|><|tool_calls_section_end|>",
+         "", "", cave});
+  const std::string told = "{{ 'Write calls as <function_calls>f(a=1)</function_calls>.' }}" + no_marks;
+  check({told, "<function_calls>look(place=\"cave\")</function_calls>", "", "", cave});
+  const std::string python =
+      "{%- if code %}{{ '<|python_start|>' + code + '<|python_end|>' }}{%- endif %}" + llama;
+  check({python, "<|python_start|>[look(place=\"cave\")]<|python_end|>", "", "", cave});
+  check({python, "{\"name\": \"look\", \"parameters\": {\"place\": \"cave\"}}", "", "", cave});
+  check({granite, "<response>It is 2.</response>", "It is 2.", "", ""});
+}
+
 TEST_CASE("a family that nobody has seen") {
   const std::string unseen = chat_template(shown("<|ponder|>", "<|/ponder|>"),
                                            named_call("<|act|><|do|>", "<|with|>", "<|done|><|/act|>"));
@@ -384,6 +405,9 @@ TEST_CASE("headers of gpt-oss") {
   check({gpt_oss, "<|channel|>commentary to=functions.run <|constrain|>json" + call, "", "", ls});
   check({gpt_oss, "<|channel|>analysis to=functions.run code" + call, "", "", ls});
   check({gpt_oss, "<|channel|>commentary to=run" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>final <|constrain|>json<|message|>{}<|return|>", "{}", "", ""});
+  check({gpt_oss, "<|start|>functions.run to=assistant<|channel|>commentary<|message|>ok<|end|>", "ok", "",
+         ""});
   check({gpt_oss, "<|channel|>commentary to=functions.jsonify" + call, "", "", R"(jsonify {"code":"ls"})"});
 }
 
