@@ -156,6 +156,8 @@ class MarkFinder {
 public:
   MarkFinder(const ChatTemplate& chat_template, const std::tm& now)
       : text_(chat_template.text()), render_(chat_template, now) {
+    renders_ = render_({}).has_value();
+    if (!renders_) return; // nor will it render more
     for (const char* id : {probe::letters, probe::called, probe::named}) {
       for (const bool as_text : {false, true}) {
         for (const bool thinks : {false, true}) {
@@ -173,9 +175,11 @@ public:
     const auto shows = [&](std::string_view text) { return text_.find(text) != std::string_view::npos; };
     made_.channels = shows("<|channel|>") && shows("<|message|>");
     if (!made_.channels) {
-      find_thinking();
-      find_content();
-      find_calls();
+      if (renders_) {
+        find_thinking();
+        find_content();
+        find_calls();
+      }
       find_in_text();
     }
     find_ids();
@@ -333,6 +337,7 @@ private:
 
   std::string_view text_;
   TemplateProbe render_;
+  bool renders_ = false;
   const char* id_ = nullptr; // with which the template takes a call; null: it takes none
   bool as_text_ = false;     // arguments, as it takes them
   bool thinks_ = false;      // it takes calls with a thought alone

@@ -161,6 +161,12 @@ private:
     return value;
   }
 
+  std::optional<ordered_json> object() {
+    std::optional<ordered_json> object = value();
+    if (object && !object->is_object()) object.reset();
+    return object;
+  }
+
   bool add(const ordered_json& object) {
     std::optional<ToolCall> call = call_of(object, tools_);
     if (call) calls_.push_back(*std::move(call));
@@ -202,7 +208,6 @@ private:
   // What follows the name in f(a=1).
   bool read_python(std::string name) {
     constexpr std::string_view method = ".call"; // of Llama's own tools
-    if (text_.empty()) return false;
     if (!is_name(name) || !text_.starts_with('(')) return false;
     if (name.ends_with(method)) name.resize(name.size() - method.size());
     LooseReader reader(text_.substr(1));
@@ -220,8 +225,8 @@ private:
     if (!is_name(tag->name)) return refuse();
     ToolCall call{std::string(tag->name)};
     if (left().starts_with('{')) {
-      std::optional<ordered_json> arguments = value();
-      if (!is_nested(arguments ? &*arguments : nullptr)) return false;
+      std::optional<ordered_json> arguments = object();
+      if (!arguments) return false;
       call.arguments = *std::move(arguments);
     }
     const std::string end = tag->end();
@@ -314,8 +319,8 @@ private:
       text_ = inner;
       if (std::string more = word(); !more.empty()) words.push_back(std::move(more));
     }
-    std::optional<ordered_json> arguments = value();
-    if (!is_nested(arguments ? &*arguments : nullptr)) return false;
+    std::optional<ordered_json> arguments = object();
+    if (!arguments) return false;
     if (fenced && !skip("```") && (left().empty() || std::string_view("```").starts_with(left())) && !ended_)
       return fail_at_end();
     return add_named(words, *std::move(arguments));
