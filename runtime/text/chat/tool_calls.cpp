@@ -279,7 +279,7 @@ private:
           std::ranges::any_of(followers, [&](std::string_view each) { return text_.starts_with(each); });
       const std::string* mark = next_end();
       if (follows || (mark && *mark != end) || (ended_ && text_.empty())) return whole.substr(0, at);
-      const auto begun = [&](std::string_view mark) { return is_beginning(mark); };
+      const auto begun = [&](std::string_view each) { return is_beginning(each); };
       if (std::ranges::any_of(followers, begun) || std::ranges::any_of(marks_.call_ends, begun)) break;
     }
     fail_at_end();
