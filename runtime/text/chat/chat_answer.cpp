@@ -241,9 +241,10 @@ AnswerParser::Bare AnswerParser::begins_bare_call() const {
   if (text.empty()) return list ? Bare::cut : Bare::no;
   if (text[0] == '{') {
     text = text::trimmed(text.substr(1));
-    for (const char* key :
-         {"\"name\"", "\"tool_name\"", "\"type\"", "\"function\"", "\"id\"", "\"arguments\""})
-      if (may_begin(text, key)) return text.starts_with(key) ? Bare::yes : Bare::cut;
+    for (const char* key : {"\"name\"", "\"tool_name\"", "\"type\""}) {
+      if (may_begin(text, key) && (marks_.bare_calls || key != std::string_view("\"type\"")))
+        return text.starts_with(key) ? Bare::yes : Bare::cut;
+    }
     return Bare::no;
   }
   if (!list) return Bare::no;
@@ -265,6 +266,22 @@ bool AnswerParser::are_offered(const std::vector<ToolCall>& calls) const {
          });
 }
 
+// Whether an object that has not ended may name a tool that was offered.
+bool AnswerParser::may_be_offered(std::string_view object) const {
+  const size_t key = object.find("name\"");
+  if (key == std::string_view::npos || !tools_.is_array()) return true;
+  text::LooseReader reader(object.substr(key + std::string_view("name\"").size()));
+  if (!reader.skip(":") || !reader.skip("\"")) return true;
+  const std::string_view rest = reader.rest(), name = rest.substr(0, rest.find('"'));
+  return std::ranges::any_of(tools_, [&](const nlohmann::ordered_json& tool) {
+    const nlohmann::ordered_json* inner = text::member(&tool, "function");
+    const nlohmann::ordered_json* offered = text::member(inner ? inner : &tool, "name");
+    if (!offered || !offered->is_string()) return false;
+    const std::string_view whole = offered->get_ref<const std::string&>();
+    return name.size() < rest.size() ? whole == name : whole.starts_with(name);
+  });
+}
+
 bool AnswerParser::step_call(bool ended) {
   // What is no call shows that soon; one ends with one of these.
   constexpr size_t soon = 256;
@@ -275,8 +292,8 @@ bool AnswerParser::step_call(bool ended) {
   const size_t begin = function_.empty() ? 0 : mark_;
   ReadCalls read = function_.empty() ? read_calls(held, marks_, tools_, ended)
                                      : read_arguments(held.substr(begin), function_, ended);
-  if (read.state == ReadCalls::State::cut) return false;
-  if (read.state == ReadCalls::State::none || (weak_ && !are_offered(read.calls))) return refuse_call(ended);
+  if (read.state == ReadCalls::State::cut && (!weak_ || may_be_offered(held))) return false;
+  if (read.state != ReadCalls::State::whole || (weak_ && !are_offered(read.calls))) return refuse_call(ended);
   if (needs_end_) {
     const std::string_view rest = text::trimmed(held.substr(read.length));
     const auto ends = [&](const std::string& mark) { return rest.starts_with(mark); };

@@ -86,6 +86,7 @@ private:
   Bare begins_bare_call() const;
   void begin_call(std::string_view mark, bool weak);
   bool refuse_call(bool ended);
+  bool may_be_offered(std::string_view object) const;
   bool are_offered(const std::vector<ToolCall>& calls) const;
   bool is_fresh() const;
   void enter(AnswerPart::Kind kind, std::string_view end);

@@ -221,6 +221,10 @@ TEST_CASE("content arrives as soon as it cannot be the beginning of a mark") {
 
 TEST_CASE("what looks like a call arrives as soon as it cannot be one") {
   Arriving hermes_said(hermes), python_said(olmo3), bare_said(llama);
+  Arriving named(hermes), typed(hermes);
+  CHECK(named("{\"name\": \"we") == "|");
+  CHECK(named("a Bob\", ") == "{\"name\": \"wea Bob\",|");
+  CHECK(typed("{\"type\"") == "{\"type\"|");
   CHECK(hermes_said("So <tool_call>{\"name\"") == "So|");
   CHECK(hermes_said(": now") == "|");
   CHECK(hermes_said(", then") == " <tool_call>{\"name\": now, then|");
