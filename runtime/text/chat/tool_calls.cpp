@@ -96,7 +96,7 @@ public:
 
   ReadCalls read() {
     const size_t given = text_.size();
-    const bool whole = skip_begins() && read_any() && !calls_.empty();
+    const bool whole = skip_begins() && read_any() && end_block() && !calls_.empty();
     if (whole) return {State::whole, std::move(calls_), given - text_.size()};
     return {text_.empty() && !ended_ ? State::cut : State::none};
   }
@@ -142,8 +142,14 @@ private:
     }
     if (is_beginning("```")) return fail_at_end();
     if (!text_.starts_with("```")) return true;
-    text_.remove_prefix(mark_length(text_)); // a block of code
-    return true;
+    text_.remove_prefix(mark_length(text_));
+    return fenced_ = true;
+  }
+
+  bool end_block() {
+    if (!fenced_ || skip("```")) return true;
+    skip_space();
+    return is_beginning("```") ? fail_at_end() : true;
   }
 
   bool read_any() {
@@ -294,7 +300,6 @@ private:
     if (gemma && !text_.starts_with('{')) return false;
     if (text_.starts_with('(')) return read_python(std::move(words[0]));
     const auto offered = [&] { return text::find_tool(tools_, words[0]) != nullptr; };
-    bool fenced = false; // in a block of code
     while (!left().starts_with('{')) {
       skip_space();
       const size_t mark = mark_length(text_);
@@ -315,14 +320,12 @@ private:
       const bool is_pair = text_.starts_with('<') && inner.find_first_of("<{[", next) != next &&
                            std::isalpha(static_cast<unsigned char>(text_[1]));
       if (is_pair) return read_pairs(std::move(words));
-      fenced = fenced || block;
+      fenced_ = fenced_ || block;
       text_ = inner;
       if (std::string more = word(); !more.empty()) words.push_back(std::move(more));
     }
     std::optional<ordered_json> arguments = object();
     if (!arguments) return false;
-    if (fenced && !skip("```") && (left().empty() || std::string_view("```").starts_with(left())) && !ended_)
-      return fail_at_end();
     return add_named(words, *std::move(arguments));
   }
 
@@ -372,6 +375,7 @@ private:
   const AnswerMarks& marks_;
   const ordered_json& tools_;
   const bool ended_;
+  bool fenced_ = false; // a block of code is around the call
   std::vector<ToolCall> calls_;
 };
 

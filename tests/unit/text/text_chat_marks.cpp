@@ -225,6 +225,31 @@ TEST_CASE("line ends within strings of JSON") {
   }
 }
 
+TEST_CASE("calls that are not quite as the template writes them") {
+  const std::string object = R"({"name": "look", "arguments": {"place": "cave"}})",
+                    cave = R"(look {"place":"cave"})";
+  check({hermes, "<tool_call>\n```json\n" + object + "\n```\n</tool_call>", "", "", cave});
+  check({hermes, "<tool_call>" + object + "\n" + object + "</tool_call>Done.", "Done.", "",
+         cave + "; " + cave});
+  check({hermes, "<tool_call>[" + object + ", " + object + "]</tool_call>", "", "", cave + "; " + cave});
+  check({hermes, "<tool_call>{'name': 'look', 'arguments': {'place': 'cave',},}</tool_call>", "", "", cave});
+  check({hermes, R"(<tool_call>{"name": "look", "arguments": "{\"place\": \"cave\"}"}</tool_call>)", "", "",
+         cave});
+  check({hermes, "<tool_call>" + object + " so</tool_call> then", "so then", "", cave});
+  check({hermes,
+         "<tool_call>\n<function=look>\n<parameter=place>\ncave\n</parameter>\n</function>\n</tool_call>", "",
+         "", cave});
+  check({coder, "<tool_call>\n" + object + "\n</tool_call>", "", "", cave});
+  check({coder, "<function=look>{\"place\": \"cave\"}</function>", "", "", cave});
+  check({coder, "<tool_call>\n<function=look>\n<parameter=place>\ncave\n</parameter>\n</tool_call>", "", "",
+         cave});
+  check({mistral, "[TOOL_CALLS]look{\"place\": \"cave\"}", "", "", cave});
+  check({mistral, "[TOOL_CALLS] [" + object + "]", "", "", cave});
+  check({lfm2, "<|tool_call_start|>[" + object + "]<|tool_call_end|>", "", "", cave});
+  check({deepseek, "<｜tool▁call▁begin｜>look<｜tool▁sep｜>{\"place\": \"cave\"}<｜tool▁call▁end｜>", "", "",
+         cave});
+}
+
 TEST_CASE("a call inside thinking is a call") {
   const std::string object = R"({"name": "look", "arguments": {"place": "cave"}})",
                     cave = R"(look {"place":"cave"})";
