@@ -223,18 +223,27 @@ Result<std::shared_ptr<const Model>> Model::upload(std::shared_ptr<const Model> 
     model->context_.profile = *std::move(profile);
     PUMICE_CHECK(model->place_weights());
   }
-  const std::vector<Plan> plans = std::exchange(parts.plans, {});
-  const DeviceContext& device = model->context_;
+  std::vector<Plan> plans = std::exchange(parts.plans, {});
+  DeviceContext& device = model->context_;
   const LoadThreads threads = share_threads(model->options_.threads);
-  PipelineMaker pipelines(device.pipelines, plans, threads.compiling);
+  std::optional<PipelineMaker> pipelines;
+  pipelines.emplace(device.pipelines, plans, threads.compiling);
   PUMICE_TRY(parts.allocations, upload_weights(device.device, *parts.weights, progress, threads.packing));
   const uint64_t total = parts.weights->bytes();
-  PUMICE_CHECK(pipelines.finish([&] {
-    if (device.compiling) return device.compiling(pipelines.made(), pipelines.wanted());
+  const auto go_on = [&] {
+    if (device.compiling) return device.compiling(pipelines->made(), pipelines->wanted());
     return !progress || progress(total, total);
-  }));
-  if (device.compiling && pipelines.wanted() > 0)
-    (void)device.compiling(pipelines.wanted(), pipelines.wanted());
+  };
+  Status made = pipelines->finish(go_on);
+  while (!made.ok() && leave_out(pipelines->failed(), plans, device)) {
+    PUMICE_CHECK(model->place_weights());
+    plans = std::exchange(parts.plans, {});
+    pipelines.emplace(device.pipelines, plans, threads.compiling);
+    made = pipelines->finish(go_on);
+  }
+  PUMICE_CHECK(made);
+  if (device.compiling && pipelines->wanted() > 0)
+    (void)device.compiling(pipelines->wanted(), pipelines->wanted());
   parts.bytes = {};
   const std::vector<WeightStore::Allocation>& placed = parts.weights->allocations();
   for (size_t i = 0; i < placed.size(); ++i) {

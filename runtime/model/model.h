@@ -80,7 +80,8 @@ public:
   static Result<std::shared_ptr<const Model>> plan(OpenedModel model, DeviceContext context,
                                                    const LoadOptions& options = {});
   // The same model with its weights on the device; the planned one is used up. `profile`: in place of its
-  // own; it may come from measuring with it.
+  // own; it may come from measuring with it. Variants whose kernels the driver cannot compile are put on the
+  // blocklist, where others can do their work.
   static Result<std::shared_ptr<const Model>> upload(std::shared_ptr<const Model> planned,
                                                      const Progress& progress = {},
                                                      std::optional<DeviceProfile> profile = {});

@@ -59,7 +59,9 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
         guarded([&] { return pipelines_->get(wanted_[i].first, wanted_[i].second); });
     ++made_;
     std::lock_guard lock(mutex_);
-    if (!pipeline.ok() && status_.ok()) status_ = std::move(pipeline).error();
+    if (pipeline.ok()) continue;
+    failed_.emplace(wanted_[i].first, pipeline.error());
+    if (status_.ok()) status_ = std::move(pipeline).error();
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "gpu/pipelines.h"
 #include "plan/plan.h"
+#include "recording/failed_kernels.h"
 
 namespace pumice {
 
@@ -32,6 +33,8 @@ public:
   // Helps until all pipelines are compiled. Returns the first error, if there was one. `go_on` is called
   // between two pipelines; if it returns false, the result is Code::cancelled.
   Status finish(const std::function<bool()>& go_on = {});
+  // After finish(): those of which no pipeline was made, but for those that were cancelled.
+  const FailedKernels& failed() const { return failed_; }
   size_t wanted() const { return wanted_.size(); }
   size_t made() const { return made_; }
   size_t threads() const { return threads_.size(); }
@@ -46,6 +49,7 @@ private:
   std::atomic<size_t> made_ = 0;
   std::mutex mutex_;
   Status status_;
+  FailedKernels failed_;
   std::vector<std::thread> threads_;
 };
 
