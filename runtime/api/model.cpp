@@ -17,7 +17,7 @@ namespace {
 struct Loading {
   const pumice_device& device;
   ModelSource source;
-  double tune_seconds;
+  std::optional<double> tune_seconds; // nothing: no kernel is tried
 };
 
 // Loads what one pass over the source gives.
@@ -35,13 +35,13 @@ Result<std::shared_ptr<const Model>> load_part(const Loading& loading, const Loa
     return progress(read_bytes + done, all_bytes);
   };
   const Log& log = *loading.device.log;
-  const KernelTrials trials =
-      load_trials(loading.tune_seconds, options.threads, log, [&] { return progress(all_bytes, all_bytes); });
+  const KernelTrials trials = load_trials(loading.tune_seconds.value_or(0), options.threads, log,
+                                          [&] { return progress(all_bytes, all_bytes); });
   PUMICE_TRY(ModelFile file, loading.source.open(options.tower, reading, false));
   DeviceContext context = loading.device.context;
   context.profile = with_tuning_results(context.profile, *context.pipelines);
   PUMICE_TRY(std::shared_ptr<const Model> planned, Model::plan(std::move(file), std::move(context), options));
-  return pumice::load_model(std::move(planned), uploading, loading.tune_seconds > 0 ? &trials : nullptr);
+  return pumice::load_model(std::move(planned), uploading, loading.tune_seconds ? &trials : nullptr);
 }
 
 // Loads a model and the encoder of its pictures, one after the other.
@@ -89,7 +89,8 @@ Result<std::unique_ptr<pumice_model>>
 pumice::api::load_model(const pumice_device& device, const pumice_source* source,
                         const pumice_load_options& given, const StageList& stages, const Progress& progress) {
   PUMICE_TRY(const LoadOptions options, read_load_options(given));
-  PUMICE_TRY(const double tune_seconds, load_tune_seconds(given.tune_seconds, *device.context.pipelines));
+  PUMICE_TRY(const std::optional<double> tune_seconds,
+             load_tune_seconds(given.tune_seconds, *device.context.pipelines));
   const Loading loading{device, {source, given.mmproj}, tune_seconds};
   auto handle = std::make_unique<pumice_model>();
   if (!stages.devices.empty()) {

@@ -255,12 +255,12 @@ typedef struct pumice_load_options {
    * measured is kept. A failure is a line in the log, and the model is loaded all the same. 0: 2 seconds if
    * pumice_device_options.cache_folder can be written to, otherwise nothing is measured. Below 0: nothing.
    *
-   * Before that, where the cache folder can be written to and this is not below 0: kernels that this model
-   * needs and that were not used with this version of the driver before are tried in small cases, for at most
-   * about 0.3 seconds and the compiling that is under way then; the next load tries the others. One whose
-   * results are wrong is not used from then on, and named in the log. If there is no other one, loading fails
-   * with PUMICE_UNSUPPORTED and a message that names it. What was tried is kept in the cache folder, so that
-   * it happens once; without that folder, or below 0, nothing is tried. */
+   * Before that, where this is not below 0: kernels that this model needs and that were not used with this
+   * version of the driver before are tried in small cases, for at most about 0.3 seconds and the compiling
+   * that is under way then; the next load tries the others. One whose results are wrong is not used from then
+   * on, and named in the log. If there is no other one, loading fails with PUMICE_UNSUPPORTED and a message
+   * that names it. What was tried is kept in the cache folder, so that it happens once; without that folder,
+   * as long as the device. */
   float tune_seconds;
   pumice_experts experts;
   uint32_t sees; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its

@@ -118,11 +118,12 @@ Result<double> pumice::api::read_seconds(float seconds, const char* name) {
   return Error{Code::invalid_argument, fmt::format("{} is {}: expected 0 to {}", name, seconds, most)};
 }
 
-Result<double> pumice::api::load_tune_seconds(float given, const Pipelines& pipelines) {
+Result<std::optional<double>> pumice::api::load_tune_seconds(float given, const Pipelines& pipelines) {
   constexpr double usual = 2;
-  if (given < 0) return 0.0;
-  if (given == 0) return pipelines.can_save() ? usual : 0.0; // else every load would measure again
-  return read_seconds(given, "options.tune_seconds");
+  if (given < 0) return std::optional<double>();
+  if (given == 0) return std::optional(pipelines.can_save() ? usual : 0.0); // else every load measures again
+  PUMICE_TRY(const double seconds, read_seconds(given, "options.tune_seconds"));
+  return std::optional(seconds);
 }
 
 std::shared_ptr<const Model> pumice::api::current_model(const std::shared_ptr<const Model>& model) {
@@ -160,7 +161,7 @@ TuningResults pumice::api::shipped_results(const pumice_device_options& options,
 KernelTrials pumice::api::load_trials(double seconds, size_t threads, const Log& log,
                                       std::function<bool()> go_on) {
   KernelTrials trials;
-  trials.check.seconds = std::min(trials.check.seconds, seconds);
+  if (seconds > 0) trials.check.seconds = std::min(trials.check.seconds, seconds);
   trials.check.threads = threads;
   trials.check.go_on = go_on;
   trials.how_to_go_on = "to load the model nevertheless, set pumice_load_options.tune_seconds below 0";
@@ -168,6 +169,7 @@ KernelTrials pumice::api::load_trials(double seconds, size_t threads, const Log&
     if (!check.known.empty()) log.say(PUMICE_LOG_INFO, check.known);
     if (!check.warning.empty()) log.say(PUMICE_LOG_WARNING, check.warning);
   };
+  if (seconds == 0) return trials;
   trials.measure = [seconds, &log, go_on](const std::shared_ptr<const Model>& model) {
     return tune_loaded(model, seconds, log, go_on);
   };

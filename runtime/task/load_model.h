@@ -19,7 +19,7 @@ struct KernelTrials {
   ShortCheckOptions check;
   std::string how_to_go_on;
   std::function<void(const ShortCheck&)> checked;
-  // After that: returns the profile for the model's sessions.
+  // After that: returns the profile for the model's sessions. May be empty.
   std::function<Result<DeviceProfile>(const std::shared_ptr<const Model>&)> measure;
 };
 

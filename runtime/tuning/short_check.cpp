@@ -127,9 +127,9 @@ private:
     longest_ = std::max(longest_, spent() - before);
     if (!status.ok() && (status.error().code == Code::device_lost || status.error().code == Code::cancelled))
       return status;
-    // Memory is short, the case is too small for the variant, or a call failed: that is told where it
-    // matters.
-    if (!status.ok() || !result || result->failed) {
+    // Memory is short, the case is too small for the variant, or a call failed that nothing can replace: that
+    // is told where it matters.
+    if (!status.ok() || !result || (result->failed && each.plain)) {
       check_.complete = false;
       return {};
     }
@@ -191,7 +191,6 @@ Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const M
                                                    const std::string& how_to_go_on,
                                                    const std::function<void(const ShortCheck&)>& tell) {
   const DeviceContext& context = model->context();
-  if (!context.pipelines->can_save()) return model;
   const Result<ShortCheck> check = short_check(*model, options);
   if (!check.ok()) {
     Error error = check.error();

@@ -32,9 +32,8 @@ inline const std::string short_check_reason = "a short check of it: ";
 // replace, now or when it was tried before; `cancelled` if go_on() said no; device_lost.
 Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options);
 
-// The same for a model that is being loaded; where its device has no file, nothing is checked. `tell` gets
-// what was found. Returns the model as it is to go on with. The error `unsupported` ends with
-// `how_to_go_on`, which says how to load the model nevertheless.
+// The same for a model that is being loaded. `tell` gets what was found. Returns the model as it is to go on
+// with. The error `unsupported` ends with `how_to_go_on`, which says how to load the model nevertheless.
 Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const Model>& model,
                                                    const ShortCheckOptions& options,
                                                    const std::string& how_to_go_on,

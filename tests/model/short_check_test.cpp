@@ -43,6 +43,10 @@ public:
     const auto code = find_kernel("matmul.cpu8.q8_0")->code();
     plant(code, spirv_faults::with_unsigned_codes(code));
   }
+  // No pipeline can be made of them.
+  void refuse_products() {
+    set("PUMICE_TEST_SHADER", write("right", find_kernel("matmul.cpu8.q8_0")->code()));
+  }
   // This kernel adds in 16 bits.
   void break_sums(const char* kernel) {
     const auto code = find_kernel(kernel)->code();
@@ -214,18 +218,42 @@ TEST_CASE("a wrong kernel that nothing replaces keeps models from being loaded, 
   CHECK(program.start(-1)->status == PUMICE_OK);
 }
 
-TEST_CASE("without a cache folder, or where a program measures nothing, no kernel is checked") {
+TEST_CASE("without a cache folder kernels are checked too, and not where a program measures nothing") {
   WrongDriver driver;
+  {
+    const Program program;
+    CHECK(program.start(0, "")->records().size() > 0);
+  }
   driver.break_sums("norm");
   const Program program;
   for (const char* folder : {"", "/dev/null/folder"}) {
-    const auto start = program.start(1, folder);
+    CHECK(program.start(0, folder)->status == PUMICE_UNSUPPORTED);
+    CHECK(program.start(1, folder)->status == PUMICE_UNSUPPORTED);
+    const auto start = program.start(-1, folder);
     CHECK(start->status == PUMICE_OK);
     CHECK(start->records().empty());
   }
-  const auto start = program.start(-1);
-  CHECK(start->status == PUMICE_OK);
-  CHECK(start->records().empty());
+}
+
+TEST_CASE("a kernel that the driver cannot compile is replaced while a model is loaded") {
+  WrongDriver driver;
+  const std::string right = story(*Program().start());
+  driver.refuse_products();
+  const Program program;
+  for (const char* folder : {"", static_cast<const char*>(nullptr)}) {
+    const auto start = program.start(0, folder);
+    CHECK(story(*start) == right);
+    CHECK(start->warnings_with("'matmul cpu8' is not used: matmul q8_0 ") == 1);
+    CHECK(start->warnings_with("for kernel 'matmul.cpu8.q8_0'") == 1);
+    CHECK(start->blocked().contains("matmul cpu8"));
+  }
+  CHECK(program.start()->warnings.empty()); // it is known by now
+  const CommandResult command = run(TemporaryFolder());
+  CAPTURE(command.err);
+  CHECK(command.status == 0);
+  CHECK(command.err.find("the kernel variant 'matmul cpu8' is not used: ") != std::string::npos);
+  const CommandResult demanded = run(TemporaryFolder(), {"--kernel-variant", "cpu8"});
+  CHECK(fails_saying(demanded, {"vkCreateComputePipelines", "for kernel 'matmul.cpu8.q8_0'"}) == "");
 }
 
 TEST_CASE("a short check keeps to its time, and does once what it can do") {

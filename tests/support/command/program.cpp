@@ -54,8 +54,10 @@ pumice_status FaultyProgram::open_device(pumice_error* error) {
 pumice_status FaultyProgram::load(pumice_error* error, const std::string& path) {
   pumice_source source = {sizeof source};
   source.path = path.c_str();
+  pumice_load_options options = {sizeof options};
+  if (cache_folder.empty()) options.tune_seconds = -1; // or each fault is tried in the check of kernels
   pumice_model* made = nullptr;
-  const pumice_status status = pumice_model_load(device.get(), &source, nullptr, &made, error);
+  const pumice_status status = pumice_model_load(device.get(), &source, &options, &made, error);
   CHECK((made != nullptr) == (status == PUMICE_OK));
   model.reset(made);
   return status;
