@@ -3,6 +3,7 @@
 #include "api/call.h"
 #include "api/handles.h"
 #include "api/tune.h"
+#include "gpu/known_drivers.h"
 #include "kernel/probe/open_device.h"
 
 using namespace pumice;
@@ -122,6 +123,9 @@ pumice_status pumice_device_create(const pumice_device_options* options, pumice_
     const Capabilities& capabilities = handle->context.device->capabilities();
     handle->log->say(PUMICE_LOG_INFO, fmt::format("{} ({}, {})", capabilities.name, capabilities.driver,
                                                   capabilities.driver_version));
+    for (const KnownDriver& fault : known_faults(capabilities)) {
+      handle->log->say(PUMICE_LOG_INFO, fault.text());
+    }
     for (const std::string& note : newly_blocked(*handle->context.pipelines)) {
       handle->log->say(PUMICE_LOG_WARNING, note);
     }

@@ -23,8 +23,9 @@ pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_
     PUMICE_TRY(
         const std::shared_ptr<Instance> own,
         Instance::adopt(instance, reinterpret_cast<PFN_vkGetInstanceProcAddr>(get_instance_proc_addr), {}));
-    const Capabilities capabilities = read_capabilities(own->table(), physical_device, 0);
+    Capabilities capabilities = read_capabilities(own->table(), physical_device, 0);
     PUMICE_CHECK(check_usable(capabilities));
+    if (!capabilities.is_cpu()) read_matrices(own->table(), capabilities);
     *features = new pumice_features{DeviceFeatures(capabilities, chain)};
     return {};
   });

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gpu/buffer_usage.h"
+#include "gpu/known_drivers.h"
 
 namespace pumice {
 
@@ -155,29 +156,15 @@ std::vector<Properties> matrix_properties(Query query, VkPhysicalDevice handle, 
   return all;
 }
 
-void read_matrices(const VulkanTable& vk, Capabilities& device) {
-  if (device.cooperative_matrix) {
-    for (const auto& matrix : matrix_properties<VkCooperativeMatrixPropertiesKHR>(
-             vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, device.handle,
-             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR)) {
-      if (!halves_to_floats(matrix) || matrix.scope != VK_SCOPE_SUBGROUP_KHR) continue;
-      device.matrix_sizes.push_back({matrix.MSize, matrix.NSize, matrix.KSize});
+// Does what the table of known drivers says, before anything else is asked.
+void heed_known_faults(std::set<std::string>& extensions, Capabilities& device) {
+  for (const KnownDriver& fault : known_faults(device)) {
+    for (const char* extension : fault.without) {
+      if (extension) extensions.erase(extension);
     }
-  }
-  if (device.cooperative_matrix2) {
-    for (const auto& matrix : matrix_properties<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
-             vk.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, device.handle,
-             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV)) {
-      const bool workgroup = matrix.scope == VK_SCOPE_WORKGROUP_KHR && device.workgroup_matrices;
-      if (!halves_to_floats(matrix) || !(workgroup || matrix.scope == VK_SCOPE_SUBGROUP_KHR)) continue;
-      device.matrix_granularities.push_back({{matrix.MGranularity, matrix.NGranularity, matrix.KGranularity},
-                                             workgroup ? matrix.workgroupInvocations : 0});
-    }
-    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
-        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
-    VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &matrix2};
-    vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
-    device.matrix_reserved_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+    if (fault.subgroup_size == 0) continue;
+    device.subgroup_size = device.min_subgroup_size = device.max_subgroup_size = fault.subgroup_size;
+    device.subgroup_size_control = false;
   }
 }
 
@@ -282,15 +269,41 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
                                           VK_API_VERSION_MINOR(properties.apiVersion)));
     return device; // older versions lack the property structures that follow
   }
-  const std::set<std::string> extensions = extension_names(vk, handle);
+  std::set<std::string> extensions = extension_names(vk, handle);
   read_properties(vk, extensions, device);
+  heed_known_faults(extensions, device);
   read_features(vk, extensions, device);
-  read_matrices(vk, device);
   read_memory(vk, device);
   read_host_import(vk, extensions, device);
   read_queues(vk, device);
   find_problems(device);
   return device;
+}
+
+void read_matrices(const VulkanTable& vk, Capabilities& device) {
+  if (device.cooperative_matrix) {
+    for (const auto& matrix : matrix_properties<VkCooperativeMatrixPropertiesKHR>(
+             vk.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, device.handle,
+             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR)) {
+      if (!halves_to_floats(matrix) || matrix.scope != VK_SCOPE_SUBGROUP_KHR) continue;
+      device.matrix_sizes.push_back({matrix.MSize, matrix.NSize, matrix.KSize});
+    }
+  }
+  if (device.cooperative_matrix2) {
+    for (const auto& matrix : matrix_properties<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+             vk.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, device.handle,
+             VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV)) {
+      const bool workgroup = matrix.scope == VK_SCOPE_WORKGROUP_KHR && device.workgroup_matrices;
+      if (!halves_to_floats(matrix) || !(workgroup || matrix.scope == VK_SCOPE_SUBGROUP_KHR)) continue;
+      device.matrix_granularities.push_back({{matrix.MGranularity, matrix.NGranularity, matrix.KGranularity},
+                                             workgroup ? matrix.workgroupInvocations : 0});
+    }
+    VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &matrix2};
+    vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
+    device.matrix_reserved_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+  }
 }
 
 std::string Capabilities::uuid_text() const {
@@ -341,12 +354,16 @@ std::vector<std::string> Capabilities::tiers() const {
   std::vector<std::string> tiers = {"portable"};
   if (uses_addresses()) tiers.push_back("cpu8");
   if (uses_addresses() && float16 && storage_16bit) tiers.push_back("half8");
-  // Kernels of these tiers load f16 matrices from shared memory. All devices with cooperative matrices have
-  // at least 32 KiB of it.
-  const bool matrices = float16 && memory_model && max_shared_bytes >= 32768 && kernel_subgroup_size() > 0;
-  if (matrices && !matrix_sizes.empty()) tiers.push_back("cm");
-  if (matrices && !matrix_granularities.empty()) tiers.push_back("cm2");
+  if (multiplies_matrices() && !matrix_sizes.empty()) tiers.push_back("cm");
+  if (multiplies_matrices() && !matrix_granularities.empty()) tiers.push_back("cm2");
   return tiers;
+}
+
+// They load f16 matrices from shared memory. All devices with cooperative matrices have at least 32 KiB of
+// it.
+bool Capabilities::multiplies_matrices() const {
+  return cooperative_matrix && float16 && memory_model && max_shared_bytes >= 32768 &&
+         kernel_subgroup_size() > 0;
 }
 
 } // namespace pumice

@@ -83,8 +83,8 @@ struct Capabilities {
   bool memory_model = false;             // Vulkan's with device scope, which cooperative matrices need
   bool cooperative_matrix = false;
   bool cooperative_matrix2 = false;                    // sizes chosen freely
-  std::vector<MatrixShape> matrix_sizes;               // sizes of cooperative_matrix, for a subgroup
-  std::vector<MatrixGranularity> matrix_granularities; // sizes of cooperative_matrix2
+  std::vector<MatrixShape> matrix_sizes;               // sizes of cooperative_matrix, by read_matrices()
+  std::vector<MatrixGranularity> matrix_granularities; // sizes of cooperative_matrix2, likewise
   bool workgroup_matrices = false;                     // some of them are for a whole workgroup
   uint32_t matrix_reserved_bytes = 0; // shared memory that is lost where a workgroup multiplies a matrix
   bool memory_budget = false;
@@ -109,10 +109,17 @@ struct Capabilities {
   // so nothing else does.
   bool uses_addresses() const;
 
+  // Whether kernels with cooperative matrices can run, where there are sizes for them.
+  bool multiplies_matrices() const;
   // Kernel tiers this device can run, best last. "portable" is always first; see runtime/gpu/kernel_table.h.
   std::vector<std::string> tiers() const;
 };
 
+// What any driver can be asked: devices are listed with it. What the table of known drivers (known_drivers.h)
+// says of this one comes first.
 Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, uint32_t index);
+// Asks for the sizes of cooperative matrices, where the device has any. There is a driver that ends the
+// process at this question: only a device that is used is asked.
+void read_matrices(const VulkanTable& vk, Capabilities& device);
 
 } // namespace pumice

@@ -76,10 +76,17 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   PUMICE_CHECK(check_usable(chosen));
   PUMICE_CHECK(check(options));
   std::shared_ptr<Device> device(new Device(std::move(instance), chosen, options));
+  device->ask_for_matrices(options);
   PUMICE_CHECK(device->make_device(options));
   PUMICE_CHECK(device->table_.load_device(device->handle_));
   PUMICE_CHECK(device->open_queues());
   return device;
+}
+
+void Device::ask_for_matrices(const DeviceOptions& options) {
+  const bool known = !capabilities_.matrix_sizes.empty() || !capabilities_.matrix_granularities.empty();
+  if (known || (capabilities_.is_cpu() && !options.processor_matrices)) return;
+  read_matrices(table_, capabilities_);
 }
 
 Status Device::open_queues() {
@@ -150,14 +157,15 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
                  "an application's lock of its queue has only one of its two functions: give lock_queue and "
                  "unlock_queue, or neither"};
   }
-  const Capabilities capabilities = read_capabilities(instance->table(), external);
-  PUMICE_CHECK(check_usable(capabilities));
-  std::shared_ptr<Device> device(new Device(std::move(instance), capabilities, options));
+  const Capabilities physical = read_capabilities(instance->table(), external.physical_device, 0);
+  const Capabilities enabled = enabled_capabilities(instance->table(), external, physical);
+  PUMICE_CHECK(check_usable(enabled));
+  std::shared_ptr<Device> device(new Device(std::move(instance), enabled, options));
   device->owned_ = false;
   device->handle_ = external.device;
   device->queue_.set_external_lock(external.lock_queue, external.unlock_queue);
-  device->notes_ = what_is_lost(
-      read_capabilities(device->table_, external.physical_device, capabilities.index), capabilities);
+  device->notes_ = what_is_lost(physical, enabled);
+  device->ask_for_matrices(options);
   PUMICE_CHECK(device->table_.load_device(device->handle_));
   PUMICE_CHECK(device->queue_.open(external.queue, external.queue_family, "timeline"));
   return device;

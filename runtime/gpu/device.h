@@ -32,6 +32,8 @@ struct DeviceOptions {
   // Priorities of the queue that create() makes. An application's queue keeps its own.
   float queue_priority = 1; // 0 to 1, among the queues of the same device
   GlobalPriority global_priority = GlobalPriority::standard;
+  // Asks a processor for its cooperative matrices too. Kernels with them are only taken by name there.
+  bool processor_matrices = false;
 };
 
 // A logical device with a queue for all work, and where the device has one, a queue that only copies. Safe to
@@ -110,6 +112,7 @@ public:
 private:
   Device(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options);
   static Status check(const DeviceOptions& options);
+  void ask_for_matrices(const DeviceOptions& options);
   Status make_device(const DeviceOptions& options);
   Status open_queues();
   Result<DeviceMemory> allocate_from_application(const MemoryRequest& request);

@@ -110,7 +110,7 @@ std::vector<std::string> what_is_lost(const Capabilities& physical, const Capabi
     say("shaderIntegerDotProduct, with VK_KHR_shader_integer_dot_product, is",
         "the kernels for quantised weights that need it cannot be measured and chosen");
   }
-  if (loses("cm") || loses("cm2")) {
+  if (physical.multiplies_matrices() && !enabled.multiplies_matrices()) {
     say("cooperative matrices, with vulkanMemoryModel, shaderFloat16 and subgroupSizeControl, are",
         "the kernels for prompts that need them cannot be measured and chosen");
   }

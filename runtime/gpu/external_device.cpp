@@ -112,8 +112,9 @@ void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Ca
 
 } // namespace
 
-Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& external) {
-  Capabilities device = read_capabilities(vk, external.physical_device, 0);
+Capabilities enabled_capabilities(const VulkanTable& vk, const ExternalDevice& external,
+                                  const Capabilities& physical) {
+  Capabilities device = physical;
   Capabilities enabled; // only the features are set
   for (auto* next = static_cast<const VkBaseInStructure*>(external.features); next; next = next->pNext) {
     read_enabled(*next, enabled);
@@ -141,11 +142,6 @@ Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& exte
   device.cooperative_matrix2 &= device.cooperative_matrix && enabled.cooperative_matrix2 &&
                                 has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   device.workgroup_matrices &= device.cooperative_matrix2 && enabled.workgroup_matrices;
-  if (!device.cooperative_matrix) device.matrix_sizes.clear();
-  if (!device.cooperative_matrix2) device.matrix_granularities.clear();
-  std::erase_if(device.matrix_granularities, [&](const MatrixGranularity& matrix) {
-    return matrix.workgroup > 0 && !device.workgroup_matrices;
-  });
   return device;
 }
 

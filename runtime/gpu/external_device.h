@@ -24,7 +24,8 @@ struct ExternalDevice {
   std::function<void()> unlock_queue;
 };
 
-// The capabilities of such a device. `problems` says what it lacks.
-Capabilities read_capabilities(const VulkanTable& vk, const ExternalDevice& external);
+// The capabilities of such a device, of those of its physical one. `problems` says what it lacks.
+Capabilities enabled_capabilities(const VulkanTable& vk, const ExternalDevice& external,
+                                  const Capabilities& physical);
 
 } // namespace pumice

@@ -34,6 +34,7 @@ public:
   // The pipeline of a kernel named as in kernel_table.h; `constants[i]` is the specialisation constant with
   // id i. May be called from any thread; different pipelines are made at the same time.
   Result<VkPipeline> get(const std::string& kernel, const std::vector<uint32_t>& constants);
+  const Device& device() const { return *device_; }
   VkPipelineLayout layout() const { return layout_; }
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
   uint32_t descriptor_slots() const; // storage buffers of the set

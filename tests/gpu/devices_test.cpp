@@ -169,8 +169,10 @@ void fill_matrices(uint32_t* count, Properties* all, void (*sizes)(Properties&, 
     sizes(all[i], i);
   }
 }
+int matrix_questions = 0;
 VKAPI_ATTR VkResult VKAPI_CALL fake_matrices(VkPhysicalDevice, uint32_t* count,
                                              VkCooperativeMatrixPropertiesKHR* all) {
+  ++matrix_questions;
   fill_matrices<VkCooperativeMatrixPropertiesKHR>(count, all, [](auto& matrix, uint32_t i) {
     matrix.MSize = 8 << i;
     matrix.NSize = 8;
@@ -198,6 +200,7 @@ std::shared_ptr<Instance> fake_instance(std::vector<FakeDevice> devices,
                                             VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
                                             VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME}) {
   fake_devices = std::move(devices);
+  matrix_questions = 0;
   known_extensions = std::move(extensions);
   InstanceOptions options;
   VulkanTable& table = options.table;
@@ -261,12 +264,20 @@ TEST_CASE("one GPU under two drivers is shown as such") {
   CHECK(instance->devices()[2].duplicate_of == -1);
 }
 
-TEST_CASE("only cooperative matrices of f16 with sums in 32 bits are used") {
+TEST_CASE(
+    "who lists devices asks none of them for its cooperative matrices, and of those only f16 with sums in 32 "
+    "bits are used") {
   const auto instance = fake_instance({{"Plain", discrete, v13, 1, true},
                                        {"Matrices", discrete, v13, 2, true, nvidia, true},
                                        {"Intel", integrated, v13, 3, true, intel, true},
                                        {"Old", discrete, VK_API_VERSION_1_2, 4, true, nvidia, true}});
-  const std::vector<Capabilities>& devices = instance->devices();
+  std::vector<Capabilities> devices = instance->devices();
+  CHECK(instance->choose("")->cooperative_matrix == false);
+  CHECK(instance->choose("1")->cooperative_matrix);
+  CHECK(matrix_questions == 0);
+  read_matrices(instance->table(), devices[0]);
+  CHECK(matrix_questions == 0);
+  for (Capabilities& device : devices) read_matrices(instance->table(), device);
   using Tiers = std::vector<std::string>;
   CHECK(devices[0].tiers() == Tiers{"portable"});
   CHECK(devices[0].matrix_sizes.empty());

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "gpu/commands.h"
+#include "gpu/known_drivers.h"
 #include "kernel/launcher.h"
 #include "kernel/probe/vector_registers.h"
 #include "shaders/common/load.h"
@@ -248,7 +249,11 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
 DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines) {
   profile.speed = stored_speed(pipelines).value_or(profile.speed);
   profile.choices = std::make_shared<const Choices>(stored_choices(pipelines));
-  profile.blocklist = std::make_shared<const Blocklist>(stored_blocklist(pipelines));
+  Blocklist blocklist = stored_blocklist(pipelines);
+  for (const KnownDriver& fault : known_faults(pipelines.device().capabilities())) {
+    if (fault.left_out) blocklist.insert({fault.left_out, {fault.text()}});
+  }
+  profile.blocklist = std::make_shared<const Blocklist>(std::move(blocklist));
   return profile;
 }
 

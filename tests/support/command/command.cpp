@@ -51,10 +51,11 @@ Result<command::FoundDevice> found_device(const command::DeviceOptions& options,
                                           const std::filesystem::path& cache) {
   if (!options.devices.empty() || options.validate || !options.loader.empty())
     return command::new_device(options, cache);
-  using Key = std::tuple<std::string, std::filesystem::path, uint64_t>;
+  using Key = std::tuple<std::string, std::filesystem::path, uint64_t, bool>;
   using Opened = std::map<Key, command::FoundDevice>;
   static Opened* const opened = new Opened; // not destroyed: drivers dislike being called after main
-  const Key key(options.device, cache, options.memory_limit);
+  const bool matrices = options.kernel_variant.starts_with("cm"); // which not every device is asked for
+  const Key key(options.device, cache, options.memory_limit, matrices);
   if (!opened->contains(key)) {
     PUMICE_TRY(command::FoundDevice found, command::new_device(options, cache));
     opened->emplace(key, std::move(found));

@@ -118,6 +118,8 @@ void answer_properties(const ReportedDevice& device, VkPhysicalDeviceProperties&
   std::strncpy(properties.deviceName, device.name.c_str(), sizeof properties.deviceName - 1);
   properties.deviceType = device.type;
   properties.vendorID = device.vendor;
+  properties.deviceID = device.chip;
+  properties.driverVersion = device.driver_build;
   properties.apiVersion = device.api_version;
   answer_limits(device.limits, properties.limits);
 }
@@ -136,6 +138,15 @@ void answer_properties(const ReportedDevice& device, VkPhysicalDeviceProperties2
       v11.subgroupSupportedOperations = device.subgroups.operations;
       break;
     }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES: {
+      auto& v12 = as<VkPhysicalDeviceVulkan12Properties>(next);
+      v12.driverID = device.driver;
+      std::strncpy(v12.driverInfo, device.driver_info.c_str(), sizeof v12.driverInfo - 1);
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT:
+      as<VkPhysicalDeviceExternalMemoryHostPropertiesEXT>(next).minImportedHostPointerAlignment = 4096;
+      break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES: {
       auto& control = as<VkPhysicalDeviceSubgroupSizeControlProperties>(next);
       control.minSubgroupSize = device.subgroups.least;

@@ -44,6 +44,10 @@ struct ReportedDevice {
   std::string name;
   VkPhysicalDeviceType type = VK_PHYSICAL_DEVICE_TYPE_OTHER;
   uint32_t vendor = 0;
+  uint32_t chip = 0; // VkPhysicalDeviceProperties::deviceID
+  VkDriverId driver = VK_DRIVER_ID_MAX_ENUM;
+  uint32_t driver_build = 0;
+  std::string driver_info = {};
   uint32_t api_version = VK_API_VERSION_1_2;
   ReportedLimits limits;
   ReportedSubgroups subgroups;

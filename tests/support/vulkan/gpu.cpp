@@ -51,7 +51,9 @@ TestGpu::TestGpu() {
   };
   instance_ = require(Instance::create(options));
   const Capabilities chosen = require(instance_->choose(""));
-  device_ = require(Device::create(instance_, chosen));
+  DeviceOptions every_kernel;
+  every_kernel.processor_matrices = true;
+  device_ = require(Device::create(instance_, chosen, every_kernel));
   pipelines_ = require(Pipelines::create(device_, {}));
   profile = require(choose_profile(device_, pipelines_));
   context_ = {device_, pipelines_, profile};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "gpu/known_drivers.h"
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "options/subcommand.h"
@@ -63,16 +64,14 @@ Json to_json(const Capabilities& device, bool chosen) {
   json["uuid"] = device.uuid_text();
   json["memory_bytes"] = device.memory_bytes;
   json["subgroup_size"] = device.subgroup_size;
-  json["matrix_sizes"] = Json::array();
-  for (const MatrixShape& matrix : device.matrix_sizes) {
-    json["matrix_sizes"].push_back({matrix.m, matrix.n, matrix.k});
-  }
   for (const auto& [name, value] : limits_of(device)) json["limits"][name] = value;
   for (const auto& [name, present] : features_of(device)) json["features"][name] = present;
   json["tiers"] = device.usable() ? device.tiers() : std::vector<std::string>();
   json["duplicate_of"] = device.duplicate_of < 0 ? Json() : Json(device.duplicate_of);
   json["usable"] = device.usable();
   json["problems"] = device.problems;
+  json["known_faults"] = Json::array();
+  for (const KnownDriver& fault : known_faults(device)) json["known_faults"].push_back(fault.text());
   json["chosen"] = chosen;
   return json;
 }
@@ -82,25 +81,21 @@ std::string kernels_of(const Capabilities& device) {
   static const std::map<std::string, std::string> meanings = {
       {"portable", "portable (any device)"},
       {"cpu8", "cpu8 (vectors of a processor)"},
-      {"half8", "half8 (vectors of a processor, from 16-bit floats)"},
-      {"cm", "cm (cooperative matrices)"},
-      {"cm2", "cm2 (cooperative matrices of whole workgroups)"}};
+      {"half8", "half8 (vectors of a processor, from 16-bit floats)"}};
   std::string text;
   for (const std::string& tier : device.tiers()) text += (text.empty() ? "" : ", ") + meanings.at(tier);
+  if (device.multiplies_matrices()) text += ", cm (cooperative matrices, where it has sizes for them)";
   return text;
 }
 
 std::string describe(const Capabilities& device, bool chosen) {
-  std::string present, absent, limits, matrices;
+  std::string present, absent, limits;
   for (const auto& [name, has] : features_of(device)) {
     std::string& list = has ? present : absent;
     list += (list.empty() ? "" : ", ") + std::string(name);
   }
   for (const auto& [name, value] : limits_of(device)) {
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", name, value);
-  }
-  for (const MatrixShape& matrix : device.matrix_sizes) {
-    matrices += fmt::format("{}{}x{}x{}", matrices.empty() ? "" : ", ", matrix.m, matrix.n, matrix.k);
   }
   std::string text =
       fmt::format("{} {}: {}{}\n", chosen ? "*" : " ", device.index, device.name, chosen ? "  (chosen)" : "");
@@ -112,7 +107,6 @@ std::string describe(const Capabilities& device, bool chosen) {
   line("uuid", device.uuid_text());
   line("memory", fmt::format("{:.2f} GiB", static_cast<double>(device.memory_bytes) / (1 << 30)));
   line("subgroup", fmt::format("{} invocations", device.subgroup_size));
-  if (!device.matrix_sizes.empty()) line("matrices", matrices);
   line("limits", limits);
   line("supports", present);
   line("lacks", absent);
@@ -121,6 +115,7 @@ std::string describe(const Capabilities& device, bool chosen) {
     line("duplicate", fmt::format("same GPU as device {} under another driver", device.duplicate_of));
   }
   for (const std::string& problem : device.problems) line("not usable", problem);
+  for (const KnownDriver& fault : known_faults(device)) line("driver bug", fault.text());
   return text;
 }
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "doctor/kernel_check.h"
-#include "doctor/known_drivers.h"
 #include "doctor/memory_check.h"
 #include "doctor/no_device.h"
 #include "doctor/part_process.h"
 #include "doctor/rates.h"
+#include "gpu/known_drivers.h"
 #include "options/subcommand.h"
 #include "terminal/version.h"
 #include "tuning/check_record.h"
@@ -75,11 +75,10 @@ private:
     const std::vector<KnownDriver> faults = known_faults(device_.capabilities());
     if (faults.empty()) tell({State::good, "driver", "no known fault of this version"});
     for (const KnownDriver& each : faults) {
-      tell({State::bad,
-            "driver",
-            fmt::format("{} of it: {} ({})", each.versions, each.fault, each.source),
-            {fmt::format("Update the driver: {}.", each.update)},
-            {{"source", each.source}}});
+      Verdict verdict{
+          each.update ? State::bad : State::noticed, "driver", each.text(), {}, {{"source", each.source}}};
+      if (each.update) verdict.advice.push_back(fmt::format("Update the driver: {}.", each.update));
+      tell(std::move(verdict));
     }
   }
 
@@ -182,6 +181,9 @@ private:
       json["driver_id"] = static_cast<int>(device.driver_id);
       json["driver_build"] = device.driver_build;
       json["tiers"] = device.tiers();
+      json["matrix_sizes"] = Json::array();
+      for (const MatrixShape& matrix : device.matrix_sizes)
+        json["matrix_sizes"].push_back({matrix.m, matrix.n, matrix.k});
     }
     json["version"] = version_number();
     json["quick"] = options_.quick;

@@ -160,6 +160,7 @@ Result<FoundDevice> new_device(const DeviceOptions& options, const std::filesyst
   PUMICE_TRY(const Capabilities chosen, instance->choose(options.device));
   pumice::DeviceOptions device;
   device.memory_limit = options.memory_limit;
+  device.processor_matrices = options.kernel_variant.starts_with("cm");
   FoundDevice found;
   found.beside_gpu = has_gpu(*instance);
   PUMICE_TRY(found.context, pumice::open_device(std::move(instance), chosen, cache, device));

@@ -1,0 +1,147 @@
+#include "gpu/known_drivers.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace pumice {
+
+namespace {
+
+// As Intel's drivers for Windows pack the last two parts of 32.0.101.8860.
+constexpr uint32_t intel_windows(uint32_t major, uint32_t minor) {
+  return major << 14 | minor;
+}
+
+constexpr auto kosmic_krisp = static_cast<VkDriverId>(28); // which older headers do not name
+
+constexpr std::array<const char*, 2> matrices = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+                                                 VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME};
+constexpr std::array<const char*, 2> host_import = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME};
+constexpr std::array<const char*, 2> dot = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME};
+constexpr std::array<const char*, 2> matrices_and_dot = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+                                                         VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME};
+
+constexpr KnownDriver drivers[] = {
+    {.driver = VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS,
+     .first = intel_windows(101, 4096),
+     .fixed = intel_windows(101, 4382),
+     .versions = "101.4096 to 101.4381",
+     .fault = "compute shaders are broken",
+     .update = "101.4382 or later",
+     .source = "https://github.com/yuzu-emu/yuzu/pull/10835"},
+    {.driver = VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS,
+     .first = intel_windows(101, 5333),
+     .fixed = intel_windows(101, 6790),
+     .integrated_only = true,
+     .versions = "101.5333 to 101.6789",
+     .fault = "integrated GPUs are lost when work is submitted",
+     .update = "101.6790 or later",
+     .source = "https://github.com/ec-/Quake3e/pull/374"},
+    {.driver = VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS,
+     .first = intel_windows(101, 8425),
+     .fixed = intel_windows(101, 8860),
+     .without = matrices,
+     .versions = "101.8425 to 101.8859",
+     .fault = "the device is lost while a model runs, mostly with cooperative matrices",
+     .update = "101.8860 or later",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/22034"},
+    {.driver = VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA,
+     .name = "(PTL)",
+     .without = matrices,
+     .fault = "products by cooperative matrices are wrong on Panther Lake",
+     .source = "https://github.com/tracel-ai/cubecl/pull/1444"},
+    {.driver = VK_DRIVER_ID_AMD_PROPRIETARY,
+     .first = VK_MAKE_API_VERSION(0, 2, 0, 388),
+     .fixed = VK_MAKE_API_VERSION(0, 2, 0, 389),
+     .integrated_only = true,
+     .without = matrices,
+     .versions = "2.0.388 (Adrenalin 26.3.1)",
+     .fault = "asking an integrated GPU for its cooperative matrices ends the program",
+     .update = "a later Adrenalin",
+     .source = "https://github.com/ggml-org/llama.cpp/pull/22750"},
+    {.driver = VK_DRIVER_ID_AMD_PROPRIETARY,
+     .info = "26.5.",
+     .without = matrices,
+     .versions = "Adrenalin 26.5.1 and 26.5.2",
+     .fault = "attention by cooperative matrices ends the program",
+     .source = "https://github.com/ggml-org/whisper.cpp/issues/3806"},
+    {.driver = VK_DRIVER_ID_AMD_PROPRIETARY,
+     .vendor = vendor::amd,
+     .name = "RX 6",
+     .without = dot,
+     .fault = "integer dot products are wrong on RDNA 2",
+     .source = "https://github.com/0xShug0/audio.cpp/pull/193"},
+    {.driver = VK_DRIVER_ID_MESA_RADV,
+     .first = VK_MAKE_API_VERSION(0, 25, 0, 7),
+     .fixed = VK_MAKE_API_VERSION(0, 26, 0, 5),
+     .versions = "Mesa 25.0.7 to 26.0.4",
+     .fault = "making pipelines can overwrite the program's memory",
+     .update = "Mesa 26.0.5 or later",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/22128"},
+    {.driver = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
+     .vendor = vendor::nvidia,
+     .chips = {0x1e00, 0x2000},
+     .left_out = "attention cm",
+     .fault = "llama.cpp does without cooperative matrices in attention on Turing",
+     .source = "https://github.com/ggml-org/llama.cpp/pull/19290"},
+    {.driver = VK_DRIVER_ID_MOLTENVK,
+     .vendor = vendor::amd,
+     .subgroup_size = 32,
+     .fault = "subgroups are said to have 64 lanes where 32 run, so that exchanges among them are wrong",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/20029"},
+    {.driver = VK_DRIVER_ID_MOLTENVK,
+     .without = host_import,
+     .fault = "the host's memory is said to be importable, and making its buffers fails",
+     .source = "https://github.com/KhronosGroup/MoltenVK/issues/2806"},
+    {.driver = kosmic_krisp,
+     .left_out = "matmul subgroup",
+     .fault = "products that add within subgroups are wrong",
+     .source = "https://github.com/ericcurtin/vllm-vulkan/pull/22"},
+    {.driver = VK_DRIVER_ID_MESA_TURNIP,
+     .name = "Adreno (TM) 702",
+     .left_out = "matmul subgroup",
+     .fault = "products of up to eight rows are wrong",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/25906"},
+    {.driver = VK_DRIVER_ID_QUALCOMM_PROPRIETARY,
+     .name = "Adreno (TM) 750",
+     .left_out = "matmul subgroup",
+     .fault = "compiling a product that adds within subgroups ends the program",
+     .source = "https://github.com/ggml-org/llama.cpp/pull/29165"},
+    {.driver = VK_DRIVER_ID_ARM_PROPRIETARY,
+     .name = "Mali-G720",
+     .fault = "products of matrices are wrong; the short check of kernels leaves out those that are",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/23133"},
+    {.driver = VK_DRIVER_ID_IMAGINATION_PROPRIETARY,
+     .name = "PowerVR DXT",
+     .without = matrices_and_dot,
+     .fault = "products by cooperative matrices or integer dot products are wrong",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/28502"},
+};
+
+} // namespace
+
+bool KnownDriver::is(const Capabilities& device) const {
+  return driver == device.driver_id && (vendor == 0 || vendor == device.vendor_id) &&
+         device.driver_build >= first && device.driver_build < fixed &&
+         device.driver_version.starts_with(info) && device.name.find(name) != std::string::npos &&
+         device.device_id >= chips[0] && device.device_id < chips[1] &&
+         (!integrated_only || device.type == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU);
+}
+
+std::string KnownDriver::text() const {
+  return fmt::format("{}: {} ({})", versions, fault, source);
+}
+
+std::span<const KnownDriver> known_drivers() {
+  return drivers;
+}
+
+std::vector<KnownDriver> known_faults(const Capabilities& device) {
+  std::vector<KnownDriver> found;
+  std::ranges::copy_if(drivers, std::back_inserter(found),
+                       [&](const KnownDriver& each) { return each.is(device); });
+  return found;
+}
+
+} // namespace pumice

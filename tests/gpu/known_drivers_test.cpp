@@ -1,0 +1,159 @@
+// The table of known drivers: who is in it, and what is done before such a device is asked.
+#include "gpu/known_drivers.h"
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "kernel/choices.h"
+#include "kernel/probe/open_device.h"
+#include "support/require.h"
+#include "support/vulkan/limited_vulkan.h"
+
+using namespace pumice;
+
+namespace {
+
+// A device that has everything which the table takes away from some.
+ReportedDevice capable_device() {
+  ReportedDevice device = reported_device("NVIDIA GeForce RTX 5080");
+  device.subgroups = {64, 32, 64, true, 32, device.subgroups.operations};
+  device.extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  return device;
+}
+
+// One with the fault.
+ReportedDevice faulty_device(const KnownDriver& fault) {
+  ReportedDevice device = capable_device();
+  device.name = fmt::format("Some {} GPU", fault.name);
+  device.type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+  if (fault.vendor) device.vendor = fault.vendor;
+  device.chip = fault.chips[0];
+  device.driver = fault.driver;
+  device.driver_build = fault.first;
+  device.driver_info = fmt::format("{}1 (some build)", fault.info);
+  return device;
+}
+
+bool takes_away(const KnownDriver& fault, const char* extension) {
+  return std::ranges::any_of(fault.without,
+                             [&](const char* each) { return each && std::string(each) == extension; });
+}
+
+// How often drivers were asked for the sizes of their matrices.
+int questions = 0;
+PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get_matrices = nullptr;
+VKAPI_ATTR VkResult VKAPI_CALL count_questions(VkPhysicalDevice device, uint32_t* count,
+                                               VkCooperativeMatrixPropertiesKHR* all) {
+  ++questions;
+  return get_matrices(device, count, all);
+}
+VKAPI_ATTR void VKAPI_CALL import_all(VkPhysicalDevice, const VkPhysicalDeviceExternalBufferInfo*,
+                                      VkExternalBufferProperties* answer) {
+  answer->externalMemoryProperties.externalMemoryFeatures = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+}
+
+// Lists and opens a device. `fault`: what the table says of it; null: nothing.
+void check_opened(const ReportedDevice& device, const KnownDriver* fault) {
+  LimitedVulkan vulkan(device);
+  InstanceOptions options = vulkan.options();
+  get_matrices = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
+      options.table.vkGetInstanceProcAddr(VK_NULL_HANDLE,
+                                          "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+  options.table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR = count_questions;
+  options.table.vkGetPhysicalDeviceExternalBufferProperties = import_all;
+  questions = 0;
+  const auto instance = require(Instance::create(options));
+  const Capabilities listed = require(instance->choose(""));
+  CHECK(questions == 0);
+  CHECK(known_faults(listed).empty() == (fault == nullptr));
+  const DeviceContext context = require(open_device(instance, listed, {}));
+  const Capabilities& opened = context.device->capabilities();
+  const bool matrices = !fault || !takes_away(*fault, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  CHECK((questions > 0) == matrices);
+  CHECK(context.profile.matrix_shapes.empty() == !matrices);
+  if (fault && takes_away(*fault, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)) {
+    CHECK_FALSE(opened.host_memory_import);
+  } else if (!fault) {
+    CHECK(opened.host_memory_import);
+  }
+  CHECK(context.profile.dot ==
+        (!fault || !takes_away(*fault, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)));
+  if (fault && fault->subgroup_size) CHECK(context.profile.subgroup == fault->subgroup_size);
+  if (!fault) CHECK(context.profile.subgroup == 64);
+  if (fault && fault->left_out) {
+    REQUIRE(context.profile.blocklist->contains(fault->left_out));
+    const std::string reason = context.profile.blocklist->at(fault->left_out).reason;
+    CHECK(reason.find(fault->source) != std::string::npos);
+    CHECK(std::ranges::any_of(kernel_variants(), [&](const VariantSummary& each) {
+      return fmt::format("{} {}", each.family, each.name) == fault->left_out;
+    }));
+  } else {
+    CHECK(context.profile.blocklist->empty());
+  }
+  CHECK(vulkan.violations() == "");
+}
+
+} // namespace
+
+TEST_CASE("what the table says of a driver is done before the device is asked, and of no other driver") {
+  REQUIRE(!known_drivers().empty());
+  check_opened(capable_device(), nullptr);
+  for (const KnownDriver& fault : known_drivers()) {
+    CAPTURE(fault.source);
+    CAPTURE(fault.name);
+    check_opened(faulty_device(fault), &fault);
+  }
+}
+
+TEST_CASE("a bad driver is known by its number and version, and each of them was reported somewhere") {
+  for (const KnownDriver& each : known_drivers()) {
+    CAPTURE(each.source);
+    CHECK(std::string(each.source).starts_with("https://"));
+    REQUIRE(each.first < each.fixed);
+    Capabilities device;
+    device.name = each.name;
+    device.type = VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
+    device.vendor_id = each.vendor;
+    device.device_id = each.chips[0];
+    device.driver_id = each.driver;
+    device.driver_version = each.info;
+    const auto is_bad = [&](uint32_t build) {
+      device.driver_build = build;
+      return each.is(device);
+    };
+    CHECK(is_bad(each.first));
+    CHECK(is_bad(each.fixed - 1));
+    if (each.first > 0) CHECK_FALSE(is_bad(each.first - 1));
+    if (each.fixed < UINT32_MAX) CHECK_FALSE(is_bad(each.fixed));
+    const auto is_bad_with = [&](auto change) {
+      Capabilities other = device;
+      other.driver_build = each.first;
+      change(other);
+      return each.is(other);
+    };
+    CHECK(is_bad_with([](Capabilities& other) { other.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU; }) ==
+          !each.integrated_only);
+    CHECK(is_bad_with([](Capabilities& other) { other.name = "another"; }) == (*each.name == 0));
+    CHECK(is_bad_with([](Capabilities& other) { other.vendor_id = 1; }) == (each.vendor == 0));
+    CHECK(is_bad_with([](Capabilities& other) { other.driver_version = "another"; }) == (*each.info == 0));
+    CHECK_FALSE(is_bad_with([](Capabilities& other) { other.driver_id = VK_DRIVER_ID_GOOGLE_SWIFTSHADER; }));
+  }
+}
+
+TEST_CASE("versions are unpacked as their vendors pack them") {
+  Capabilities device;
+  device.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  device.driver_id = VK_DRIVER_ID_MESA_RADV;
+  device.driver_build = VK_MAKE_VERSION(25, 2, 0);
+  CHECK(known_faults(device).size() == 1);
+  device.driver_build = VK_MAKE_VERSION(26, 0, 5);
+  CHECK(known_faults(device).empty());
+  device.driver_id = VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS;
+  device.driver_build = 101 << 14 | 8515; // 32.0.101.8515
+  CHECK(known_faults(device).size() == 1);
+  device.driver_build = 101 << 14 | 8860;
+  CHECK(known_faults(device).empty());
+}
