@@ -24,6 +24,7 @@ pumice_status load_in_background(pumice_device* device, ModelHandle& model, pumi
   source.path = stories.c_str();
   pumice_load_options options = {sizeof options};
   options.threads = 8;
+  options.tune_seconds = -1;
   pumice_load* load = nullptr;
   require_ok(pumice_load_start(device, &source, &options, &load, error), *error);
   const LoadHandle handle(load);
