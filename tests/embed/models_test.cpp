@@ -152,7 +152,7 @@ TEST_CASE("the memory estimate of a model and a session is what they take") {
     const DeviceHandle fresh = make_device();
     pumice_memory_report before = {sizeof before}, after = {sizeof after};
     require_ok(pumice_device_memory(fresh.get(), &before, &error), error);
-    const ModelHandle model = load(fresh.get(), stories, -1); // checking kernels takes some too
+    const ModelHandle model = load(fresh.get());
     const SessionHandle session = make_session(model.get(), options);
     tell(session.get(), prompt, 5);
     require_ok(pumice_device_memory(fresh.get(), &after, &error), error);

@@ -48,7 +48,8 @@ DeviceHandle make_device(pumice_device_options options = {sizeof(pumice_device_o
 // steps take. `index`: of several. Cases about what a device loses or has not done yet make their own.
 const DeviceHandle& shared_device(size_t index = 0);
 ModelHandle load(pumice_device* device, const std::string& path, const pumice_load_options& options);
-ModelHandle load(pumice_device* device, const std::string& path = stories, float tune_seconds = 0);
+// Without the check of kernels, unless it is asked for: it takes time and memory on each device that is new.
+ModelHandle load(pumice_device* device, const std::string& path = stories, float tune_seconds = -1);
 SessionHandle make_session(pumice_model* model,
                            pumice_session_options options = {sizeof(pumice_session_options)});
 
