@@ -96,6 +96,16 @@ std::string begin_for(std::string_view end) {
   return {};
 }
 
+// The reverse, for a mark that begins calls.
+std::string end_for(std::string begin) {
+  for (const auto& [opening, closing] :
+       {std::pair<std::string_view, std::string_view>{"START", "END"}, {"begin", "end"}, {"start", "end"}}) {
+    const size_t at = begin.find(opening);
+    if (at != std::string::npos) return begin.replace(at, opening.size(), closing);
+  }
+  return mark_length(begin) == begin.size() ? begin.insert(begin.starts_with("<|") ? 2 : 1, "/") : "";
+}
+
 void add_mark(std::vector<std::string>& marks, std::string mark) {
   if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.push_back(std::move(mark));
 }
@@ -181,6 +191,9 @@ public:
         find_calls();
       }
       find_in_text();
+    }
+    if (made_.call_ends.empty()) {
+      for (const std::string& begin : made_.call_begins) add_mark(made_.call_ends, end_for(begin));
     }
     find_ids();
     return std::move(made_);

@@ -244,6 +244,8 @@ TEST_CASE("calls that are not quite as the template writes them") {
   check({coder, "<tool_call>\n<function=look>\n<parameter=place>\ncave\n</parameter>\n</tool_call>", "", "",
          cave});
   check({mistral, "[TOOL_CALLS]look{\"place\": \"cave\"}", "", "", cave});
+  const std::string no_end = chat_template("", "{{ '<tool_call>' + (c.function | tojson) }}");
+  check({no_end, "<tool_call>" + object + "</tool_call>", "", "", cave});
   check({mistral, "[TOOL_CALLS] [" + object + "]", "", "", cave});
   check({lfm2, "<|tool_call_start|>[" + object + "]<|tool_call_end|>", "", "", cave});
   check({deepseek, "<｜tool▁call▁begin｜>look<｜tool▁sep｜>{\"place\": \"cave\"}<｜tool▁call▁end｜>", "", "",
