@@ -192,7 +192,7 @@ TEST_CASE("kernels that were measured are used by what is created afterwards, an
 TEST_CASE("measuring goes on in slices between frames") {
   GpuLike program;
   const DeviceHandle device = program.device();
-  const ModelHandle model = load(device.get());
+  const ModelHandle model = load(device.get(), stories, 0);
   pumice_tune_options how = small_sessions(true);
   how.thorough = true;
   how.seconds = 4;
@@ -240,7 +240,7 @@ TEST_CASE("measuring goes on in slices between frames") {
 TEST_CASE("measuring ends when it is cancelled, and keeps what it has") {
   GpuLike program;
   const DeviceHandle device = program.device();
-  const ModelHandle model = load(device.get());
+  const ModelHandle model = load(device.get(), stories, 0);
   pumice_tune_options how = small_sessions(false);
   how.thorough = true;
   const TuneHandle tune = start(model.get(), how);
@@ -274,7 +274,7 @@ TEST_CASE("measuring ends when it is cancelled, and keeps what it has") {
 TEST_CASE("a limit of time ends measuring, whatever is under way") {
   GpuLike program;
   const DeviceHandle device = program.device();
-  const ModelHandle model = load(device.get());
+  const ModelHandle model = load(device.get(), stories, 0);
   pumice_tune_options how = small_sessions(false);
   how.thorough = true;
   how.seconds = 0.3f;
@@ -331,7 +331,7 @@ TEST_CASE("with a cache folder a model is measured when it is first loaded, unle
   // compiled.
   const DeviceHandle device = program.device(options);
   ModelHandle model;
-  for (int loads = 0; loads < 20 && known(device).empty(); ++loads) model = load(device.get());
+  for (int loads = 0; loads < 20 && known(device).empty(); ++loads) model = load(device.get(), stories, 0);
   CHECK(Said::count(program.said.infos, {"measured"}) == 1);
   const auto found = known(device);
   CHECK(found.size() > 0);
@@ -376,7 +376,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
   Capabilities here;
   {
     const DeviceHandle device = program.device();
-    const ModelHandle model = load(device.get());
+    const ModelHandle model = load(device.get(), stories, 0);
     classes = chosen(model);
     here = capabilities(device);
     device->context.pipelines->add_tuning_results(all_portable(classes));
@@ -391,7 +391,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
   {
     const DeviceHandle device = program.device(options);
     CHECK(known(device).size() == classes.size());
-    const ModelHandle model = load(device.get());
+    const ModelHandle model = load(device.get(), stories, 0);
     for (const auto& [shape_class, variant] : chosen(model)) CHECK(variant == "portable");
     // Only the session compiles kernels for the steps of its size.
     const SessionHandle session = small_session(model);
@@ -445,7 +445,7 @@ TEST_CASE("results are shipped in a file, and what is of no use in it is told to
 TEST_CASE("wrong use of measuring is refused, and names what is wrong") {
   GpuLike program;
   const DeviceHandle device = program.device();
-  const ModelHandle model = load(device.get());
+  const ModelHandle model = load(device.get(), stories, 0);
   pumice_error error;
   pumice_tune* tune = nullptr;
   const auto refused = [&](const char* part) {
