@@ -98,7 +98,7 @@ Status describe_gemma3(const Settings& settings, Decoder& d) {
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, most_cap, 0.0f));
   d.style.head_norms = true;
   d.style.head_norm_offset = config.norm.weight_offset;
-  d.style.whole_pictures = config.pictures && config.pictures->see_whole;
+  d.style.whole_pictures = config.pictures && config.pictures->bidirectional;
   d.shown = {{"rotary in windows", describe(local)}};
   d.gguf_metadata = gguf_rotary_in_windows(local);
   d.gguf_metadata.update(gguf_windows(config));

@@ -60,7 +60,7 @@ Result<SiglipWindows> read_gemma3_vision(const ModelFile& file) {
 
 PictureTokens gemma3_shown_as(const std::string& begin, const std::string& picture, const std::string& end) {
   PictureTokens tokens;
-  tokens.see_whole = true;
+  tokens.bidirectional = true;
   tokens.markup.place = begin;
   tokens.markup.begin = "\n\n" + begin;
   tokens.markup.picture = picture;

@@ -58,7 +58,7 @@ void pumice_batch::take(const BatchToken& token) {
       texts, [&](const Text& each) { return each.sequence == token.sequence && !each.ended; });
   if (text == texts.end()) return;
   const bool stopped = !text->events.token(token);
-  if (stopped) batch->drop(text->sequence);
+  if (stopped) batch->stop(text->sequence);
   text->ended = stopped || token.finish_reason != FinishReason::none;
   if (!text->ended) return;
   text->events.end(stopped ? PUMICE_FINISH_STOP : static_cast<pumice_finish_reason>(token.finish_reason));
@@ -140,7 +140,7 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* reques
     PUMICE_TRY(const pumice_request given, read(request, "request"));
     const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->ends, batch->context};
     PUMICE_TRY(TextRequest wanted, read_request(given, reader, 0));
-    if (!wanted.seen()) {
+    if (!wanted.encoded()) {
       return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "
                                       "does not, so answer the chat with a session first"};
     }
@@ -155,7 +155,7 @@ pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error
     PUMICE_REQUIRE(batch);
     const auto found = std::ranges::find(batch->texts, text, &pumice_batch::Text::id);
     if (found == batch->texts.end()) return {};
-    if (!found->ended) batch->batch->drop(found->sequence);
+    if (!found->ended) batch->batch->stop(found->sequence);
     batch->texts.erase(found);
     return {};
   });

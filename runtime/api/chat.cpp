@@ -6,7 +6,7 @@
 #include "api/call.h"
 #include "api/handles.h"
 #include "api/input.h"
-#include "api/sight.h"
+#include "api/vision.h"
 #include "base/guarded.h"
 #include "io/json_text.h"
 #include "model/vocabulary.h"
@@ -85,8 +85,8 @@ Status add_members(ordered_json members, const std::string& name, ordered_json& 
 
 Result<ordered_json> show(const pumice_picture& given, const std::string& name, ChatPictures& pictures) {
   PUMICE_CHECK(check_picture(given, name));
-  if (const Status sees = pictures.check_sees(); !sees.ok())
-    return Error{sees.error().code, fmt::format("{}: {}", name, sees.error().message)};
+  if (const Status vision = pictures.check_vision(); !vision.ok())
+    return Error{vision.error().code, fmt::format("{}: {}", name, vision.error().message)};
   if (given.file) return pictures.show({static_cast<const std::byte*>(given.file), given.file_bytes}, name);
   PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
   return pictures.show(image, name);

@@ -31,7 +31,7 @@ public:
   bool token(const BatchToken& token);
   void end(pumice_finish_reason reason);
   // The text has ended without an event.
-  void abandon() { answer_.reset(); }
+  void end() { answer_.reset(); }
 
   // The next event that waits, or null. Valid until the next call.
   const pumice_event* poll();

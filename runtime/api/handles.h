@@ -39,7 +39,7 @@ struct pumice_model {
   std::string architecture;
   std::shared_ptr<const pumice::api::Log> log;
   std::vector<uint32_t> ends; // tokens that end a text
-  // Of pictures, where the model was loaded with options.sees; otherwise null.
+  // Of pictures, where the model was loaded with options.vision; otherwise null.
   std::shared_ptr<const pumice::Model> tower;
 };
 

@@ -3,8 +3,8 @@
 
 #include "api/call.h"
 #include "api/handles.h"
-#include "api/sight.h"
 #include "api/stages.h"
+#include "api/vision.h"
 #include "recording/time_slicer.h"
 #include "step/cache/memory_needs.h"
 
@@ -14,10 +14,10 @@ using namespace pumice::api;
 namespace {
 
 // What the encoder of pictures takes, and what a session that looks at so many of them in a step does.
-Result<MemoryNeeds> sight_needs(const Model& tower, uint32_t pictures, uint64_t slices) {
+Result<MemoryNeeds> vision_needs(const Model& tower, uint32_t pictures, uint64_t slices) {
   SessionRunners runners;
   if (pictures > 0) {
-    EncoderOptions options = Sight::encoder_options(tower.shape(), pictures);
+    EncoderOptions options = Vision::encoder_options(tower.shape(), pictures);
     PUMICE_TRY(RunnerOptions runner, Encoder::runner_options(tower, std::move(options)));
     runners.push_back(std::move(runner));
   }
@@ -124,18 +124,18 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
     return write(own, estimate, "estimate");
   }
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
-  MemoryNeeds sight;
-  if (load_given.sees) {
+  MemoryNeeds vision;
+  if (load_given.vision) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, plan_tower(all, load_options, device->context));
-    PUMICE_TRY(sight, sight_needs(*tower, session ? session->pictures : 0, slices));
+    PUMICE_TRY(vision, vision_needs(*tower, session ? session->pictures : 0, slices));
   }
-  const uint64_t beside = slices + sight.weights + sight.session();
+  const uint64_t beside = slices + vision.weights + vision.session();
   if (session) {
     PUMICE_TRY(options.size, fitted_size(*session, *model, options.size, beside));
   }
   PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
   PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
-  add(sight, needs);
+  add(vision, needs);
   pumice_memory_estimate own = {sizeof own};
   own.weights = needs.weights;
   own.host = needs.host;

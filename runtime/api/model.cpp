@@ -76,10 +76,11 @@ pumice::api::plan_tower(const ModelSource& source, const LoadOptions& options, c
   PUMICE_TRY(const ModelFile file, source.open(Tower::main, {}, true));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> main, open_model_definition(file));
   if (!main->shape().pictures && !main->shape().shared_space) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: options.sees is set, and the model reads text only: choose one that sees, "
-                             "such as LLaVA, or set options.mmproj",
-                             file.path())};
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: options.vision is set, and the model reads text only: choose one that sees, "
+                    "such as LLaVA, or set options.mmproj",
+                    file.path())};
   }
   PUMICE_TRY(ModelFile tower, source.open(Tower::pictures, {}, true));
   return Model::plan(std::move(tower), context, tower_options(options));
@@ -95,7 +96,7 @@ pumice::api::load_model(const pumice_device& device, const pumice_source* source
   auto handle = std::make_unique<pumice_model>();
   if (!stages.devices.empty()) {
     PUMICE_TRY(handle->model, load_stages(stages, source, options, progress));
-  } else if (given.sees) {
+  } else if (given.vision) {
     PUMICE_CHECK(load_with_tower(loading, options, progress, *handle));
   } else {
     PUMICE_TRY(handle->model, load_part(loading, options, progress));

@@ -263,9 +263,9 @@ typedef struct pumice_load_options {
    * as long as the device. */
   float tune_seconds;
   pumice_experts experts;
-  uint32_t sees; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its
-                    pictures too, for sessions with pumice_session_options.pictures; of a model of texts and
-                    pictures in one space (CLIP, SigLIP), for embedders and classifiers of pictures */
+  uint32_t vision; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its
+                      pictures too, for sessions with pumice_session_options.pictures; of a model of texts and
+                      pictures in one space (CLIP, SigLIP), for embedders and classifiers of pictures */
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
@@ -284,8 +284,8 @@ typedef struct pumice_load_options {
    * names the stage: load the model again, and call pumice_session_resume. */
   const pumice_stage* stages;
   /* Of a GGUF model that sees: llama.cpp's file with the encoder of its pictures (mmproj), which `pictures`
-   * and `sees` load. NULL: they are in one folder, or the model reads text only. What it points to must stay
-   * valid as long as the source. */
+   * and `vision` load. NULL: they are in one folder, or the model reads text only. What it points to must
+   * stay valid as long as the source. */
   const pumice_source* mmproj;
   pumice_purpose purpose;
   uint32_t reserved; /* 0 */
@@ -416,7 +416,7 @@ typedef struct pumice_session_options {
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
   /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
    * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
-   * been loaded with pumice_load_options.sees. */
+   * been loaded with pumice_load_options.vision. */
   uint32_t pictures;
   /* 1: choose what fits the memory that is free on the device, as `--fit` of the command does: a chunk of
    * less than 128 tokens where none is set, keys and values in Q8_0 where `cache` is F16, and at last a
@@ -482,11 +482,11 @@ typedef struct pumice_request {
   const char* after;
   const uint32_t* tokens; /* added after them */
   size_t token_count;
-  bool anew;           /* replace the whole conversation; a common beginning is not computed again */
-  bool ignore_end;     /* do not stop at the model's own end tokens */
-  bool forget;         /* of a chat whose context has no room for an answer: forget as many of its oldest
-                          turns as it takes, as pumice_chat_forget does, whatever becomes of the request */
-  uint32_t max_tokens; /* most tokens to generate; 0: as many as fit the context */
+  bool new_conversation; /* replace the whole conversation; a common beginning is not computed again */
+  bool ignore_end;       /* do not stop at the model's own end tokens */
+  bool forget;           /* of a chat whose context has no room for an answer: forget as many of its oldest
+                            turns as it takes, as pumice_chat_forget does, whatever becomes of the request */
+  uint32_t max_tokens;   /* most tokens to generate; 0: as many as fit the context */
   const pumice_sampling* sampling; /* NULL: the most probable token each time */
   /* Strings that end the text. It ends before the first of them. The conversation keeps the token that
    * completes the string. At most 64 of them, none empty. */
@@ -507,12 +507,12 @@ typedef struct pumice_request {
 /* Starts a request without computing anything yet. A text that was being generated ends where it is, without
  * an event, and events that were not polled are dropped.
  *
- * Without text and tokens, it goes on with the conversation; in an empty one, and with `anew`, that is
- * PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room for
- * another token: leave something out, and begin `anew`. A chat with several turns has to leave room for an
- * answer: max_tokens, or else 512, but no more than a quarter of the context (of max_tokens, half): call
- * pumice_chat_forget until it does, or set `forget`. PUMICE_NOT_READY while a recorded slice has not
- * finished. */
+ * Without text and tokens, it goes on with the conversation; in an empty one, and with `new_conversation`,
+ * that is PUMICE_INVALID_ARGUMENT. PUMICE_CONTEXT_FULL if the conversation with the new tokens leaves no room
+ * for another token: leave something out, and begin a `new_conversation`. A chat with several turns has to
+ * leave room for an answer: max_tokens, or else 512, but no more than a quarter of the context (of
+ * max_tokens, half): call pumice_chat_forget until it does, or set `forget`. PUMICE_NOT_READY while a
+ * recorded slice has not finished. */
 PUMICE_API pumice_status pumice_session_generate(pumice_session* session, const pumice_request* request,
                                                  pumice_error* error);
 
@@ -961,8 +961,9 @@ PUMICE_API void pumice_batch_destroy(pumice_batch* batch);
 
 /* Adds a text, also while others are being generated, and between slices: it joins them with the first
  * step that is not under way yet; at most eight are. `text` is its number from then on. The request must
- * bring the whole prompt; `anew` does not matter. The beginning that a prompt has in common with an earlier
- * one of this batch, such as the conversation so far, is not computed again if it is still there. */
+ * bring the whole prompt; `new_conversation` does not matter. The beginning that a prompt has in common with
+ * an earlier one of this batch, such as the conversation so far, is not computed again if it is still there.
+ */
 PUMICE_API pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* request, uint32_t* text,
                                           pumice_error* error);
 /* Ends a text, and forgets its events. No error if it has ended already. Does not wait: what the steps under
@@ -1060,7 +1061,7 @@ typedef struct pumice_embedder_options {
   uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
 } pumice_embedder_options;
 
-/* Turns texts into vectors, or pictures, or with pumice_load_options.sees both in one space.
+/* Turns texts into vectors, or pictures, or with pumice_load_options.vision both in one space.
  * PUMICE_UNSUPPORTED for a decoder that was not loaded for it: see pumice_load_options.purpose. */
 PUMICE_API pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* options,
                                                 pumice_embedder** embedder, pumice_error* error);
@@ -1105,7 +1106,7 @@ typedef struct pumice_classifier pumice_classifier;
 typedef struct pumice_classifier_options {
   size_t struct_size;
   /* Of a model of texts and pictures in one space, which has no labels of its own and is loaded with
-   * pumice_load_options.sees. Others have theirs, and take none. */
+   * pumice_load_options.vision. Others have theirs, and take none. */
   const char* const* labels;
   size_t label_count;
   const char* sentence;  /* that stands for a label, with {} in its place; NULL: "This is a photo of {}." */
@@ -1276,7 +1277,7 @@ PUMICE_API pumice_work* pumice_translator_work(pumice_translator* translator);
 
 /* Describes pictures, or reads the text in them: by an encoder of pictures with a decoder (ViT with GPT-2,
  * TrOCR), or by a decoder that reads pictures in its prompt, which must be loaded with
- * pumice_load_options.sees and has no beams. */
+ * pumice_load_options.vision and has no beams. */
 typedef struct pumice_captioner pumice_captioner;
 
 typedef struct pumice_captioner_options {

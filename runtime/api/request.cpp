@@ -168,7 +168,7 @@ Status read_chat(const pumice_request& given, const RequestReader& reader, TextR
   PUMICE_TRY(request.prompt, chat_prompt(given, reader, request.chat->talk));
   request.generation.tokens = request.prompt.text.ids;
   request.generation.tokens.resize(request.prompt.tokens);
-  request.generation.anew = true;
+  request.generation.new_conversation = true;
   return {};
 }
 
@@ -209,9 +209,9 @@ Result<TextRequest> read_request(const pumice_request& given, const RequestReade
     if (!given.ignore_end)
       ends.assign(request.chat->talk.chat().ends().begin(), request.chat->talk.chat().ends().end());
   } else {
-    generation.anew = given.anew;
+    generation.new_conversation = given.new_conversation;
     PUMICE_TRY(generation.tokens, read_tokens(given, reader.tokenizer, reader.model,
-                                              given.anew ? 0 : conversation, reader.context));
+                                              given.new_conversation ? 0 : conversation, reader.context));
     if (!given.ignore_end) ends = reader.ends;
   }
   if (given.max_tokens) generation.max_tokens = given.max_tokens;

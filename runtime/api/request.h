@@ -20,7 +20,7 @@ struct TextRequest {
   // more can be said of them.
   ModelChat::Prompt prompt;
 
-  bool seen() const { return prompt.seen(); } // all pictures have rows
+  bool encoded() const { return prompt.encoded(); } // all pictures have rows
   // Puts the rows of all pictures into the prompt, where there are pictures.
   Status put_pictures();
   // Of the chat's answer, once the text has begun; null without a chat.

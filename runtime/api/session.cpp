@@ -5,8 +5,8 @@
 #include "api/events.h"
 #include "api/handles.h"
 #include "api/request.h"
-#include "api/sight.h"
 #include "api/tune.h"
+#include "api/vision.h"
 #include "api/work.h"
 #include "recording/time_slicer.h"
 #include "task/fitting.h"
@@ -31,12 +31,12 @@ struct pumice_session : pumice_work {
   pumice_session_options options = {};
   std::vector<uint32_t> ends; // tokens that end a text of the model
   uint32_t context = 0;
-  std::shared_ptr<const Model> tower; // of its model; null: none
-  std::unique_ptr<Sight> sight;       // null: it sees no pictures
-  std::optional<TextRequest> looking; // begins when its pictures have been looked at
-  uint64_t slices = 0, sights = 0;    // that have finished, of either
+  std::shared_ptr<const Model> tower;     // of its model; null: none
+  std::unique_ptr<Vision> vision;         // null: it sees no pictures
+  std::optional<TextRequest> waiting;     // begins when its pictures are encoded
+  uint64_t slices = 0, vision_slices = 0; // that have finished, of either
 
-  bool active() const { return looking || session->active(); }
+  bool active() const { return waiting || session->active(); }
 
   // Makes events of new tokens.
   void deliver() {
@@ -54,16 +54,16 @@ struct pumice_session : pumice_work {
   Status after(Status status) {
     deliver();
     if (!status.ok() && status.error().code == Code::cancelled) events.end(PUMICE_FINISH_CANCELLED);
-    if (!active()) events.abandon();
+    if (!active()) events.end();
     return status;
   }
 
   Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override;
   Status begin(TextRequest request);
-  Status begin_seen(TextRequest& request);
-  Status stop_looking();
-  Status looked(Status status);
+  Status begin_encoded(TextRequest& request);
+  Status stop_pictures();
+  Status after_pictures(Status status);
   Status run();
 
   // The conversation is another one from now on.
@@ -73,7 +73,7 @@ struct pumice_session : pumice_work {
 
   void cancel() override {
     session->cancel();
-    if (sight) sight->cancel();
+    if (vision) vision->cancel();
   }
   void close() override {
     events.close();
@@ -82,68 +82,69 @@ struct pumice_session : pumice_work {
 };
 
 Status pumice_session::begin(TextRequest request) {
-  if (request.seen()) {
-    PUMICE_CHECK(stop_looking());
-    PUMICE_CHECK(after(begin_seen(request)));
+  if (request.encoded()) {
+    PUMICE_CHECK(stop_pictures());
+    PUMICE_CHECK(after(begin_encoded(request)));
     begin_text(request.stops, request.open());
     return {};
   }
-  if (!sight) {
-    return Error{Code::unsupported,
-                 "request.chat shows pictures: load the model with options.sees, and create the session with "
-                 "options.pictures"};
+  if (!vision) {
+    return Error{
+        Code::unsupported,
+        "request.chat shows pictures: load the model with options.vision, and create the session with "
+        "options.pictures"};
   }
   PUMICE_CHECK(session->end_text());
-  PUMICE_CHECK(stop_looking());
+  PUMICE_CHECK(stop_pictures());
   // What is said of the text at its end, if it ends before it begins.
   events.begin(tokenizer, request.generation.tokens, request.stops, request.open());
-  sight->look(request.prompt.pictures);
-  looking = std::move(request);
+  vision->begin(request.prompt.pictures);
+  waiting = std::move(request);
   return {};
 }
 
-Status pumice_session::begin_seen(TextRequest& request) {
+Status pumice_session::begin_encoded(TextRequest& request) {
   PUMICE_CHECK(request.put_pictures());
   return session->begin(request.generation); // a copy: it begins again after an error
 }
 
-Status pumice_session::stop_looking() {
-  if (!looking) return {};
-  PUMICE_CHECK(sight->stop());
-  looking.reset();
+Status pumice_session::stop_pictures() {
+  if (!waiting) return {};
+  PUMICE_CHECK(vision->stop());
+  waiting.reset();
   return {};
 }
 
-// After some looking: begins the text if that was all.
-Status pumice_session::looked(Status status) {
-  if (!status.ok() && status.error().code == Code::cancelled) looking.reset();
-  if (!status.ok() || sight->looks()) return status;
-  PUMICE_CHECK(begin_seen(*looking));
-  looking.reset();
-  if (sight->cancelled()) session->cancel(); // begin() forgets what was cancelled before it
+// After some work on pictures: begins the text if that was all.
+Status pumice_session::after_pictures(Status status) {
+  if (!status.ok() && status.error().code == Code::cancelled) waiting.reset();
+  if (!status.ok() || vision->active()) return status;
+  PUMICE_CHECK(begin_encoded(*waiting));
+  waiting.reset();
+  if (vision->cancelled()) session->cancel(); // begin() forgets what was cancelled before it
   return {};
 }
 
 // A stop string may have ended the text. Slices of pictures and of text are counted together.
 Result<SliceResult> pumice_session::slice(const SliceRequest& request) {
-  const bool looks = looking.has_value();
-  Result<SliceResult> result = looks ? sight->slice(request) : session->slice(request);
+  const bool encodes = waiting.has_value();
+  Result<SliceResult> result = encodes ? vision->slice(request) : session->slice(request);
   Status status = result.ok() ? Status() : Status(result.error());
-  PUMICE_CHECK(after(looks ? looked(std::move(status)) : std::move(status)));
+  PUMICE_CHECK(after(encodes ? after_pictures(std::move(status)) : std::move(status)));
   uint64_t& finished = result->report.finished;
-  (looks ? sights : slices) = finished;
-  finished += looks ? slices : sights;
+  (encodes ? vision_slices : slices) = finished;
+  finished += encodes ? slices : vision_slices;
   result->active = active();
   return result;
 }
 
 Status pumice_session::discard() {
-  if (sight) PUMICE_CHECK(sight->discard());
+  if (vision) PUMICE_CHECK(vision->discard());
   return after(session->discard());
 }
 
 Status pumice_session::run() {
-  if (looking) PUMICE_CHECK(after(looked(sight->run())));
+  if (waiting) PUMICE_CHECK(after(after_pictures(vision->run())));
   do {
     PUMICE_CHECK(after(session->step()));
   } while (session->active());
@@ -155,7 +156,7 @@ namespace {
 Result<std::shared_ptr<const Model>> tower_of(const pumice_model& model) {
   if (model.tower) return current_model(model.tower);
   return Error{Code::invalid_argument,
-               fmt::format("options.pictures is set, and {} was loaded without options.sees",
+               fmt::format("options.pictures is set, and {} was loaded without options.vision",
                            model.model->file().path())};
 }
 
@@ -166,8 +167,8 @@ make_session(const pumice_model& model, const pumice_session_options& given, con
   auto handle = std::make_unique<pumice_session>();
   if (given.pictures > 0) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
-    PUMICE_TRY(handle->sight,
-               Sight::create(tower, *model.model->shape().pictures, given.pictures, given.warm_up));
+    PUMICE_TRY(handle->vision,
+               Vision::create(tower, *model.model->shape().pictures, given.pictures, given.warm_up));
   }
   handle->tower = model.tower;
   const std::shared_ptr<const Model> current = current_model(model);
@@ -381,7 +382,7 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
 pumice_status pumice_session_save(pumice_session* session, const char* path, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
-    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(session->stop_pictures());
     return session->after(session->session->save(path_of(path)));
   });
 }
@@ -389,7 +390,7 @@ pumice_status pumice_session_save(pumice_session* session, const char* path, pum
 pumice_status pumice_session_restore(pumice_session* session, const char* path, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(path);
-    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(session->stop_pictures());
     PUMICE_CHECK(session->after(session->session->restore(path_of(path))));
     session->begin_text();
     return {};
@@ -404,7 +405,7 @@ pumice_status pumice_session_write(pumice_session* session, pumice_write_functio
       if (write(user, bytes.data(), bytes.size())) return {};
       return Error{Code::io, "the application's function did not take the bytes of the session"};
     };
-    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(session->stop_pictures());
     return session->after(session->session->save(sink));
   });
 }
@@ -415,7 +416,7 @@ pumice_status pumice_session_read(pumice_session* session, const void* bytes, si
     PUMICE_REQUIRE(bytes);
     PUMICE_CHECK(check_array(bytes, count, 1, "bytes"));
     const std::span all(static_cast<const std::byte*>(bytes), count);
-    PUMICE_CHECK(session->stop_looking());
+    PUMICE_CHECK(session->stop_pictures());
     PUMICE_CHECK(
         session->after(session->session->restore(MappedFile::from_memory(all, "the saved session"))));
     session->begin_text();
@@ -425,9 +426,9 @@ pumice_status pumice_session_read(pumice_session* session, const void* bytes, si
 
 pumice_status pumice_session_suspend(pumice_session* session, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
-    if (session->sight) PUMICE_CHECK(session->sight->pause());
+    if (session->vision) PUMICE_CHECK(session->vision->pause());
     PUMICE_CHECK(session->after(session->session->suspend()));
-    if (session->sight) session->sight->suspend();
+    if (session->vision) session->vision->suspend();
     return {};
   });
 }
@@ -435,16 +436,16 @@ pumice_status pumice_session_suspend(pumice_session* session, pumice_error* erro
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(model);
-    if (session->sight) {
+    if (session->vision) {
       PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(*model));
-      PUMICE_CHECK(session->sight->resume(tower));
+      PUMICE_CHECK(session->vision->resume(tower));
     }
     const Status resumed = session->session->resume(current_model(*model));
     if (resumed.ok()) {
       session->tower = model->tower;
-      session->slices = session->sights = 0;
+      session->slices = session->vision_slices = 0;
     }
-    if (!resumed.ok() && session->sight) session->sight->suspend();
+    if (!resumed.ok() && session->vision) session->vision->suspend();
     return resumed;
   });
 }

@@ -57,13 +57,14 @@ Result<LoadOptions> read_load_options(const pumice_load_options& given) {
   LoadOptions options;
   options.threads = std::max(given.threads, 1u);
   if (given.pictures) options.tower = Tower::pictures;
-  if (given.sees > 1) {
-    return Error{Code::invalid_argument, fmt::format("options.sees is {}: expected 0 or 1", given.sees)};
+  if (given.vision > 1) {
+    return Error{Code::invalid_argument, fmt::format("options.vision is {}: expected 0 or 1", given.vision)};
   }
-  if (given.sees && given.pictures) {
-    return Error{Code::invalid_argument,
-                 "options has pictures and sees: set pictures to load the encoder of pictures alone, or sees "
-                 "to load it beside what reads texts"};
+  if (given.vision && given.pictures) {
+    return Error{
+        Code::invalid_argument,
+        "options has pictures and vision: set pictures to load the encoder of pictures alone, or vision "
+        "to load it beside what reads texts"};
   }
   switch (number_in(given.purpose)) {
   case PUMICE_FOR_TEXT:

@@ -83,9 +83,9 @@ Result<StageList> read_stages(const pumice_load_options& given, const pumice_dev
   if (given.stage_count == 0 || given.stage_count > most_stages) {
     return wrong(fmt::format("options.stage_count is {}: expected 1 to {}", given.stage_count, most_stages));
   }
-  if (given.pictures || given.sees || given.mmproj) {
+  if (given.pictures || given.vision || given.mmproj) {
     return Error{Code::unsupported,
-                 "options has stages, and pictures, sees or mmproj: a model that sees takes one device"};
+                 "options has stages, and pictures, vision or mmproj: a model that sees takes one device"};
   }
   for (uint32_t i = 0; i < given.stage_count; ++i) {
     if (!given.stages[i].device) return wrong(fmt::format("options.stages[{}].device is NULL", i));

@@ -13,8 +13,8 @@ namespace {
 constexpr std::string_view encoder_prefix = "encoder_";
 
 // Whether a picture has to be in one step.
-bool sees_whole(const ModelShape& shape) {
-  return shape.pictures && shape.pictures->see_whole;
+bool bidirectional_pictures(const ModelShape& shape) {
+  return shape.pictures && shape.pictures->bidirectional;
 }
 
 } // namespace
@@ -50,7 +50,7 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   if (shape.has_decoder()) {
     runner.size.context = own.tokens;
     runner.size.sequences = own.inputs;
-    runner.size.chunk = sees_whole(shape) ? std::max(own.chunk, own.tokens) : own.chunk;
+    runner.size.chunk = bidirectional_pictures(shape) ? std::max(own.chunk, own.tokens) : own.chunk;
     runner.size.cache = own.cache;
     if (shape.encoder) {
       runner.size.input_positions = Encoder::cache_positions(*model, own.cache, encoder.tokens, own.inputs);
@@ -105,11 +105,11 @@ Result<std::vector<StepToken>> ForcedPass::rows_of(const ForcedInput& input, uin
   for (uint32_t at = 0; at < input.tokens.size(); ++at) {
     StepToken& row = rows.emplace_back(StepToken{input.tokens[at], at, sequence, 0, options_.logits});
     const RotaryPlaces::Place place = places.at(at);
-    row.less_lag = places.lag() - place.lag;
+    row.position_offset = places.lag() - place.lag;
     row.down = place.down;
     row.across = place.across;
   }
-  for (size_t at = rows.size(); sees_whole(shape_) && at-- > 0;) {
+  for (size_t at = rows.size(); bidirectional_pictures(shape_) && at-- > 0;) {
     if (!is_given(rows[at].token)) continue;
     const bool more = at + 1 < rows.size() && is_given(rows[at + 1].token);
     rows[at].end = more ? rows[at + 1].end : rows[at].position + 1;
@@ -129,7 +129,8 @@ Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
   first_rows_.push_back(rows.size());
   for (size_t first = 0, count = 0; first < rows.size(); first += count) {
     count = std::min<size_t>(decoder_->size().chunk, rows.size() - first);
-    if (sees_whole(shape_)) count = std::min(count, first_rows_[rows[first].sequence + 1] - first);
+    if (bidirectional_pictures(shape_))
+      count = std::min(count, first_rows_[rows[first].sequence + 1] - first);
     PUMICE_CHECK(run_step(inputs, std::span(rows).subspan(first, count)));
   }
   return {};

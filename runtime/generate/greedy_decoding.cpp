@@ -16,7 +16,7 @@ public:
   Status step() override;
   Status fill(Slice& slice) override { return batch_.fill(slice); }
   Status collect() override;
-  Status end() override { return batch_.drop_all(); }
+  Status end() override { return batch_.stop_all(); }
 
 private:
   void take(std::span<const BatchToken> tokens);

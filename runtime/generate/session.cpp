@@ -37,14 +37,14 @@ Status Session::ready() {
 Status Session::begin(GenerationRequest request) {
   PUMICE_CHECK(ready());
   auto tokens = std::make_shared<std::vector<uint32_t>>();
-  if (!request.anew) *tokens = *tokens_;
+  if (!request.new_conversation) *tokens = *tokens_;
   tokens->insert(tokens->end(), request.tokens.begin(), request.tokens.end());
-  SharedEmbeddings given = request.anew ? request.given : joined(given_, request.given);
+  SharedEmbeddings given = request.new_conversation ? request.given : joined(given_, request.given);
   // If the batch refuses it, the text so far goes on.
   PUMICE_TRY(const uint32_t added,
              object_->add({{}, request.sampling, request.max_tokens, {}, given, tokens}));
   if (Status stopped = checked(stop()); !stopped.ok()) {
-    object_->finish(added);
+    object_->stop_without_waiting(added);
     return stopped;
   }
   forget_cancel();
@@ -72,9 +72,9 @@ Status Session::go_on() {
 Status Session::stop() {
   if (!sequence_ && !object_->in_flight()) return {};
   PUMICE_CHECK(wait_for_slices());
-  if (!sequence_) return object_->drop_in_flight();
+  if (!sequence_) return object_->discard_in_flight();
   if (object_->unread(*sequence_) < tokens().size()) note_reused(object_->reused(*sequence_));
-  return object_->drop(*std::exchange(sequence_, std::nullopt));
+  return object_->stop(*std::exchange(sequence_, std::nullopt));
 }
 
 // The same, if it can be used.
@@ -111,7 +111,7 @@ Status Session::end_text() {
 }
 
 void Session::end_at(size_t tokens) {
-  if (sequence_) object_->finish(*std::exchange(sequence_, std::nullopt));
+  if (sequence_) object_->stop_without_waiting(*std::exchange(sequence_, std::nullopt));
   const size_t rows = given_rows(*tokens_);
   tokens_->resize(std::min(tokens, tokens_->size()));
   if (const size_t left = given_rows(*tokens_); given_ && left < rows)

@@ -11,7 +11,7 @@ namespace pumice {
 // How to continue a conversation.
 struct GenerationRequest {
   std::vector<uint32_t> tokens;     // added to the conversation
-  bool anew = false;                // replace the whole conversation
+  bool new_conversation = false;    // replace the whole conversation
   uint32_t max_tokens = UINT32_MAX; // most tokens to generate
   SamplingParams sampling;
   // Of those tokens that are rows of pictures, as SequenceRequest has them.

@@ -126,8 +126,8 @@ struct PictureTokens {
   // Not 0: pictures have any size, and a row for each square of so many patches on each side. A row's place
   // in the picture is a part of its rotary position.
   uint32_t merge = 0;
-  uint32_t skipped = 0;   // the tower's first rows, which are not read
-  bool see_whole = false; // a row sees all rows of its picture, those after it too
+  uint32_t skipped = 0;       // the tower's first rows, which are not read
+  bool bidirectional = false; // a row sees all rows of its picture, those after it too
   PictureMarkup markup = {};
 
   bool of_any_size() const { return merge > 0; }

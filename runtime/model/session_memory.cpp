@@ -81,7 +81,7 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   memory.size.context = context_for(size.context, shape);
   if (shape.encoder && memory.size.input_positions == 0) memory.size.input_positions = shape.encoder->context;
   if (shape.pictures &&
-      shape.pictures->see_whole) // a picture is in one step, beside a row of each other text
+      shape.pictures->bidirectional) // a picture is in one step, beside a row of each other text
     memory.size.chunk = std::max(memory.size.chunk, shape.pictures->rows + memory.size.sequences - 1);
   const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
   memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));

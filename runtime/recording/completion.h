@@ -24,7 +24,7 @@ public:
   Completion(TimeSlicer& slices, SliceNumber number) : when_(Slice{&slices, number}) {}
   explicit Completion(std::shared_ptr<DeferredWork> work) : when_(std::move(work)) {}
 
-  // Whether the work is done. A slice counts as done once TimeSlicer::look() has seen it.
+  // Whether the work is done. A slice counts as done once TimeSlicer::poll() has seen it.
   Result<bool> finished() const;
   // Whether the work is done once this slice is. Work that is in no slice always is.
   bool done_with(SliceNumber slice) const;

@@ -37,7 +37,7 @@ Status TimeSlicer::make(Slot& slot) {
 }
 
 Result<std::optional<TimeSlicer::Slice>> TimeSlicer::begin(double budget, VkCommandBuffer into) {
-  PUMICE_CHECK(look());
+  PUMICE_CHECK(poll());
   if (!has_room()) return std::optional<Slice>();
   last_ = ((under_way_.empty() ? last_ : under_way_.back()) + 1) % most_under_way;
   Slot& slot = slots_[last_];
@@ -114,7 +114,7 @@ Result<bool> TimeSlicer::has_finished(const Slot& slot) const {
   return reached >= slot.done;
 }
 
-Status TimeSlicer::look() {
+Status TimeSlicer::poll() {
   while (!under_way_.empty()) {
     Slot& slot = slots_[under_way_.front()];
     PUMICE_TRY(const bool done, has_finished(slot));

@@ -69,12 +69,12 @@ public:
   Result<SliceReport> end(const std::optional<Slice>& slice, const SubmitSync& sync = {});
   bool has_room() const { return under_way_.size() < most_under_way; }
 
-  // Whether a slice was discarded, or has finished as far as look() has seen.
+  // Whether a slice was discarded, or has finished as far as poll() has seen.
   bool finished(SliceNumber number) const { return number <= finished_; }
   bool under_way() const { return !under_way_.empty(); }
   bool recorded_under_way() const; // in command buffers of the application
   // Checks which slices have finished, and learns from their times. Does not wait.
-  Status look();
+  Status poll();
   // Waits for all slices in flight. `not_ready` if one of them is in a command buffer of the application that
   // has not run yet.
   Status wait() { return wait(number_); }

@@ -24,9 +24,9 @@ uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b)
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-bool sees_whole_pictures(const Model& model) {
+bool has_bidirectional_pictures(const Model& model) {
   const std::optional<PictureTokens>& pictures = model.shape().pictures;
-  return pictures && pictures->see_whole;
+  return pictures && pictures->bidirectional;
 }
 
 bool has_places(const Model& model) {
@@ -109,13 +109,13 @@ Status check_request(const Model& model, const SessionSize& size, const Sequence
     return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
   }
   PUMICE_CHECK(check_given(model, request));
-  if (sees_whole_pictures(model)) PUMICE_CHECK(check_picture_rows(size, prompt, model));
+  if (has_bidirectional_pictures(model)) PUMICE_CHECK(check_picture_rows(size, prompt, model));
   return check_sampling(request.sampling);
 }
 
 // How many of `count` rows a step may have from a position on, so that it can be discarded halfway again and
 // again and a text still gets on: from a checkpoint up to the one before the next, then one at a time.
-uint32_t careful_rows(uint32_t position, uint32_t count) {
+uint32_t discardable_rows(uint32_t position, uint32_t count) {
   return position % StateLayout::interval ? 1 : std::min(count, StateLayout::interval - 1);
 }
 
@@ -173,33 +173,33 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   return sequences_.back().id;
 }
 
-void Batch::finish(uint32_t id) {
+void Batch::stop_without_waiting(uint32_t id) {
   const auto found = std::ranges::find(sequences_, id, &Sequence::id);
   if (found == sequences_.end()) return;
   std::ranges::replace(rows_, &*found, static_cast<Sequence*>(nullptr));
   release(*found);
 }
 
-Status Batch::drop(uint32_t id) {
+Status Batch::stop(uint32_t id) {
   if (!find(id)) return {};
-  finish(id);
+  stop_without_waiting(id);
   if (std::ranges::any_of(rows_, [](const Sequence* row) { return row != nullptr; })) return {};
-  return drop_in_flight();
+  return discard_in_flight();
 }
 
-Status Batch::drop_in_flight() {
+Status Batch::discard_in_flight() {
   runner_->close_step();
   const Status status = wait();
   in_flight_.clear();
   return status;
 }
 
-Status Batch::drop_all() {
-  while (!sequences_.empty()) finish(sequences_.front().id);
-  return drop_in_flight();
+Status Batch::stop_all() {
+  while (!sequences_.empty()) stop_without_waiting(sequences_.front().id);
+  return discard_in_flight();
 }
 
-bool Batch::forget_discarded(const Slicer& slicer) {
+bool Batch::discard_unfinished(const Slicer& slicer) {
   const std::optional<SliceNumber> last = slicer.last_kept();
   if (!last) return false;
   while (!in_flight_.empty() && !(in_flight_.back().done && in_flight_.back().done->done_with(*last))) {
@@ -214,7 +214,7 @@ bool Batch::forget_discarded(const Slicer& slicer) {
   return true;
 }
 
-Status Batch::abandon() {
+Status Batch::discard_steps() {
   runner_->close_step();
   const bool all_collected = in_flight_.empty();
   in_flight_.clear();
@@ -230,7 +230,7 @@ Status Batch::abandon() {
     const bool survives = StateLayout::survives(at, end ? end : at + 1);
     if (all_collected && !sequence.interrupted && survives) sequence.next = at;
     PUMICE_CHECK(place_again(sequence));
-    if (sequence.next < at && !runner_->states().empty()) sequence.careful = true;
+    if (sequence.next < at && !runner_->states().empty()) sequence.single_token_steps = true;
   }
   return {};
 }
@@ -450,7 +450,7 @@ Result<Batch::NextStep> Batch::compose() {
   rows_.clear();
   given_.clear();
   std::vector<StepToken> rows;
-  const bool whole = sees_whole_pictures(runner_->model());
+  const bool whole = has_bidirectional_pictures(runner_->model());
   NextStep step;
   step.composed = true;
   step.counts.resize(slots_.size());
@@ -461,7 +461,7 @@ Result<Batch::NextStep> Batch::compose() {
     const size_t room = size().chunk - rows.size() - --others;
     const size_t left = sequence.tokens().size() - sequence.next;
     uint32_t count = static_cast<uint32_t>(std::min(room, left));
-    if (sequence.careful) count = careful_rows(sequence.next, count);
+    if (sequence.single_token_steps) count = discardable_rows(sequence.next, count);
     if (whole) count = rows_of_whole_pictures(sequence.tokens(), sequence.next, count);
     step.counts[slot] = count;
     const auto begin = sequence.tokens().begin() + sequence.next;
@@ -471,7 +471,7 @@ Result<Batch::NextStep> Batch::compose() {
       if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
       const RotaryPlaces::Place place = sequence.places.at(at);
-      rows.back().less_lag = sequence.places.lag() - place.lag;
+      rows.back().position_offset = sequence.places.lag() - place.lag;
       rows.back().down = place.down;
       rows.back().across = place.across;
       if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
@@ -574,7 +574,7 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
 // the states after them. The last token of the prompt is always computed, for its logits.
 uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
   uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
-  if (!sees_whole_pictures(runner_->model()))
+  if (!has_bidirectional_pictures(runner_->model()))
     return runner_->resume_point(common, slot.written_end, slot.states);
   for (;;) {
     const uint32_t first = runner_->resume_point(common, slot.written_end, slot.states);

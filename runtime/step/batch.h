@@ -90,20 +90,20 @@ public:
   // Returns the sequence's id. The prompt has to fit the context with one position to spare.
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence between steps. Does nothing if it has ended already.
-  Status drop(uint32_t id);
+  Status stop(uint32_t id);
   // The same without waiting, as if its last token had been a stop token: the steps in flight go on, and what
   // they sample is thrown away.
-  void finish(uint32_t id);
-  // Waits for the steps in flight and forgets them. Only when no sequence needs them any more.
-  Status drop_in_flight();
+  void stop_without_waiting(uint32_t id);
+  // Waits for the steps in flight and discards them. Only when no sequence needs them any more.
+  Status discard_in_flight();
   // Ends all sequences.
-  Status drop_all();
-  // Before slices are discarded: forgets the steps in flight that will not run to their end. The others can
-  // be collected once they have. False, and nothing is forgotten, if it is not known which these are.
-  bool forget_discarded(const Slicer& slicer);
-  // Forgets the steps in flight after slices were discarded. Sequences go on after what has been collected.
+  Status stop_all();
+  // Before slices are discarded: discards the steps in flight that will not run to their end. The others can
+  // be collected once they have. False, and nothing is discarded, if it is not known which these are.
+  bool discard_unfinished(const Slicer& slicer);
+  // Discards the steps in flight after slices were. Sequences go on after what has been collected.
   // Only when no slice is under way.
-  Status abandon();
+  Status discard_steps();
 
   // Waits for the next step and returns its tokens: one for each sequence whose prompt is complete; possibly
   // none, and always none without sequences. Valid until the next call.
@@ -175,9 +175,9 @@ private:
     // Positions whose keys and values are certain to be in the cache: all submitted ones; in slices, only
     // those of steps that have been read, because other steps may be discarded.
     uint32_t computed = 0;
-    bool interrupted = false; // a step of it was not submitted as a whole
-    uint32_t stopped_end = 0; // of the first step that was forgotten; 0: none, or it had one row
-    bool careful = false;     // no step of it may lose the states that it begins with
+    bool interrupted = false;        // a step of it was not submitted as a whole
+    uint32_t stopped_end = 0;        // of the first step that was discarded; 0: none, or it had one row
+    bool single_token_steps = false; // no step of it may lose the states that it begins with
   };
   // A sequence's place in the caches.
   struct Slot {

@@ -26,12 +26,12 @@ Result<uint32_t> BatchGroups::add(SequenceRequest request) {
   return static_cast<uint32_t>(id * batches_.size()) + static_cast<uint32_t>(fewest - batches_.begin());
 }
 
-Status BatchGroups::drop(uint32_t id) {
-  return batch_of(id).drop(id_in_batch(id));
+Status BatchGroups::stop(uint32_t id) {
+  return batch_of(id).stop(id_in_batch(id));
 }
 
-Status BatchGroups::drop_all() {
-  for (const std::unique_ptr<Batch>& batch : batches_) PUMICE_CHECK(batch->drop_all());
+Status BatchGroups::stop_all() {
+  for (const std::unique_ptr<Batch>& batch : batches_) PUMICE_CHECK(batch->stop_all());
   return {};
 }
 

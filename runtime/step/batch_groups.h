@@ -24,8 +24,8 @@ public:
 
   // As in Batch. A sequence goes to the group with the fewest.
   Result<uint32_t> add(SequenceRequest request);
-  Status drop(uint32_t id);
-  Status drop_all();
+  Status stop(uint32_t id);
+  Status stop_all();
   size_t sequences() const;
   uint32_t unread(uint32_t id) const;
 

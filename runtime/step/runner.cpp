@@ -246,7 +246,7 @@ Status Runner::write_step(std::span<const StepToken> rows) {
     quad[3] = row.first;
     // A model has token types or places, and ends or lags: the others are 0.
     details[i * 4 + 2] = row.token_type | row.down << 16 | row.across;
-    details[i * 4 + 3] = row.end + row.less_lag;
+    details[i * 4 + 3] = row.end + row.position_offset;
     if (!row.output) continue;
     details[outputs * 4] = i;
     details[outputs * 4 + 1] = row.target;

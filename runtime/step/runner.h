@@ -35,10 +35,10 @@ struct StepToken {
   // Of an encoder's step: after the last position of its input, which begins at `first`. Of a picture's row
   // that sees all of it: after the picture's last position; it is in the same step.
   uint32_t end = 0;
-  // Of a decoder whose rotary positions are places: how much less than its sequence's its place lags behind
-  // the position, see set_place_lag(). Of a picture's row, and of a patch: its place down and across in the
-  // picture.
-  uint32_t less_lag = 0;
+  // Of a decoder whose rotary positions are places: added to its place, which lags behind the position as its
+  // sequence's does, see set_place_lag(). Of a picture's row, and of a patch: its place down and across in
+  // the picture.
+  uint32_t position_offset = 0;
   uint32_t down = 0, across = 0;
 };
 

@@ -78,8 +78,8 @@ bool Slicer::under_way() const {
   return std::ranges::any_of(slicers_, [](const auto& slicer) { return slicer->under_way(); });
 }
 
-Status Slicer::look() {
-  return each([](TimeSlicer& slicer) { return slicer.look(); });
+Status Slicer::poll() {
+  return each([](TimeSlicer& slicer) { return slicer.poll(); });
 }
 
 Status Slicer::wait() {

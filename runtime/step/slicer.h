@@ -64,7 +64,7 @@ public:
 
   // These are for all stages, as in TimeSlicer.
   bool under_way() const;
-  Status look();
+  Status poll();
   Status wait();
   Status wait_before_end();
   void discard();

@@ -33,10 +33,10 @@ public:
       : Captioner(std::move(tokenizer), std::move(settings)), generation_(std::move(generation)) {}
 
   size_t at_a_time() const override { return settings_.session.inputs; }
-  Status begin(std::vector<PromptPicture> pictures) override {
+  Status begin(std::vector<PreparedPicture> pictures) override {
     PUMICE_CHECK(generation_->stop());
     std::vector<EncoderInput> inputs;
-    for (PromptPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));
+    for (PreparedPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));
     return generation_->start(std::move(inputs), settings_.generation);
   }
   Status run() override { return generation_->run(); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/prompt_picture.h"
+#include "generate/prepared_picture.h"
 #include "generate/resumable_generation.h"
 #include "model/architecture.h"
 #include "task/writing.h"
@@ -58,7 +58,7 @@ public:
   virtual size_t at_a_time() const = 0;
 
   // Takes pictures, see prepare_for_prompt(), and computes nothing yet. Ends what is under way.
-  virtual Status begin(std::vector<PromptPicture> pictures) = 0;
+  virtual Status begin(std::vector<PreparedPicture> pictures) = 0;
   // To the end; or in slices.
   virtual Status run() = 0;
 

@@ -23,8 +23,8 @@ Result<ModelChat> ModelChat::open(const ModelFile& file, const ModelShape& shape
                    std::move(pictures), shape.pictures, file.path(), options.other_template);
 }
 
-bool ModelChat::Prompt::seen() const {
-  return std::ranges::all_of(pictures, [](const auto& each) { return each->seen(); });
+bool ModelChat::Prompt::encoded() const {
+  return std::ranges::all_of(pictures, [](const auto& each) { return each->encoded(); });
 }
 
 Result<ModelChat::Prompt> ModelChat::prompt() const {

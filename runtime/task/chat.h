@@ -30,7 +30,7 @@ public:
   const Chat& chat() const { return chat_; }
   const nlohmann::ordered_json& messages() const { return chat_.messages(); }
   ChatPictures& pictures() { return pictures_; }
-  bool sees() const { return pictures_.sees(); }
+  bool has_vision() const { return pictures_.has_vision(); }
   const std::optional<PictureTokens>& picture_tokens() const { return shape_; }
   // Forgets the pictures that these messages show and the chat's do not.
   void forget_pictures(const nlohmann::ordered_json& messages) {
@@ -42,7 +42,7 @@ public:
     PictureParts pictures; // in their order
     size_t tokens = 0;     // with the rows of the pictures
 
-    bool seen() const; // all pictures have rows
+    bool encoded() const; // all pictures have rows
   };
   // The prompt for the next answer. invalid_argument where the template has no place for the pictures.
   Result<Prompt> prompt() const;

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "generate/prompt_picture.h"
+#include "generate/prepared_picture.h"
 #include "io/checksum.h"
 #include "media/image.h"
 #include "model/picture_preparation.h"
@@ -50,15 +50,15 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
   return result;
 }
 
-Status ChatPictures::check_sees() const {
-  if (sees()) return {};
+Status ChatPictures::check_vision() const {
+  if (has_vision()) return {};
   return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
                                               "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
                                               model_)};
 }
 
 Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const std::string& name) {
-  PUMICE_CHECK(check_sees());
+  PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(file);
   std::string checksum = fmt::format("{:016x}", sum.value());
@@ -68,7 +68,7 @@ Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const s
 }
 
 Result<ordered_json> ChatPictures::show(const Image& image, const std::string& name) {
-  PUMICE_CHECK(check_sees());
+  PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(uint64_t{image.width});
   sum.add(uint64_t{image.height});
@@ -78,7 +78,7 @@ Result<ordered_json> ChatPictures::show(const Image& image, const std::string& n
 
 Result<ordered_json> ChatPictures::keep(std::string checksum, const Image& image, const std::string& name) {
   if (!pictures_.contains(checksum)) {
-    PUMICE_TRY(PromptPicture prepared, prepare_for_prompt(image, *preparation_, name));
+    PUMICE_TRY(PreparedPicture prepared, prepare_for_prompt(image, *preparation_, name));
     Picture picture{prepared.grid, {}};
     for (EncoderInput& input : prepared.inputs) {
       const PatchGrid grid = input.grid;

@@ -23,7 +23,7 @@ struct PicturePart {
   PatchGrid grid;     // of its patches, if the model reads pictures of any size
   std::vector<float> rows;
 
-  bool seen() const { return !rows.empty(); }
+  bool encoded() const { return !rows.empty(); }
 };
 
 using PictureParts = std::vector<std::shared_ptr<PicturePart>>;
@@ -34,8 +34,8 @@ public:
   // Of a model that sees or does not. `most_patches`: as picture_preparation() has it.
   static Result<ChatPictures> open(const ModelFile& file, const ModelShape& shape, uint32_t most_patches = 0);
 
-  bool sees() const { return preparation_.has_value(); }
-  Status check_sees() const; // unsupported for a model that does not
+  bool has_vision() const { return preparation_.has_value(); }
+  Status check_vision() const; // unsupported for a model that does not
   // Prepares a picture, unless it is here already. Returns the part of a message that shows it. `name` names
   // it in errors: unsupported for a model that does not see; what is wrong with the picture.
   Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name);

@@ -22,17 +22,17 @@ public:
   Status make() { return shape_.of_any_size() ? Status() : make_encoder(0); }
 
   size_t at_a_time() const override { return 1; }
-  Status begin(std::vector<PromptPicture> pictures) override;
+  Status begin(std::vector<PreparedPicture> pictures) override;
   Status run() override;
   Result<SliceResult> slice(const SliceRequest& request) override { return ended(next_slice(request)); }
   Status discard() override;
   void cancel() override { cancelled_ = true; }
 
 private:
-  // What is done with a picture: the tower sees each of its inputs, then the decoder writes.
-  enum class State { none, sees, writes, done };
+  // What is done with a picture: the tower encodes each of its inputs, then the decoder writes.
+  enum class State { none, encodes, decodes, done };
   struct Shown {
-    PromptPicture picture;
+    PreparedPicture picture;
     std::vector<uint32_t> words;          // around it
     std::vector<std::vector<float>> rows; // of those inputs that were seen
   };
@@ -42,7 +42,7 @@ private:
   Status make_session();
   Status next();
   Shown& current() { return shown_[written_.size()]; }
-  EncoderInput& seen() { return current().picture.inputs[current().rows.size()]; }
+  EncoderInput& next_input() { return current().picture.inputs[current().rows.size()]; }
   Status take_rows();
   Status take_tokens();
   template <class T>
@@ -62,7 +62,7 @@ private:
   float sum_ = 0; // of the current text's log-probabilities
 };
 
-std::vector<PatchGrid> grids_of(const PromptPicture& picture) {
+std::vector<PatchGrid> grids_of(const PreparedPicture& picture) {
   std::vector<PatchGrid> all;
   for (const EncoderInput& input : picture.inputs) all.push_back(input.grid);
   return all;
@@ -110,14 +110,14 @@ Status PromptedCaptioner::make_session() {
   return {};
 }
 
-Status PromptedCaptioner::begin(std::vector<PromptPicture> pictures) {
+Status PromptedCaptioner::begin(std::vector<PreparedPicture> pictures) {
   state_ = State::none;
   if (encoder_) PUMICE_CHECK(encoder_->stop());
   if (session_) PUMICE_CHECK(session_->end_text());
   cancelled_ = false;
   shown_.clear();
   written_.clear();
-  for (PromptPicture& each : pictures) {
+  for (PreparedPicture& each : pictures) {
     PUMICE_TRY(std::vector<uint32_t> words, words_around(each.grid));
     shown_.push_back({std::move(each), std::move(words), {}});
   }
@@ -134,11 +134,11 @@ Status PromptedCaptioner::next() {
   }
   Shown& shown = current();
   if (shown.rows.size() < shown.picture.inputs.size()) {
-    const EncoderInput& input = seen();
+    const EncoderInput& input = next_input();
     if (shape_.of_any_size())
       PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX))));
     PUMICE_CHECK(encoder_->begin(std::span(&input, 1)));
-    state_ = State::sees;
+    state_ = State::encodes;
     return {};
   }
   PUMICE_TRY(PicturePrompt prompt,
@@ -147,13 +147,13 @@ Status PromptedCaptioner::next() {
                                 settings_.generation.sampling, std::move(prompt.given)}));
   written_.emplace_back(1);
   sum_ = 0;
-  state_ = State::writes;
+  state_ = State::decodes;
   return {};
 }
 
 Status PromptedCaptioner::take_rows() {
   PUMICE_TRY(std::vector<float> rows, encoder_->read());
-  EncoderInput& input = seen();
+  EncoderInput& input = next_input();
   input.values = {};
   current().rows.push_back(
       rows_of_picture(shape_, *tower_->shape().encoder, input.grid, std::move(rows), encoder_->columns()));
@@ -180,10 +180,10 @@ T PromptedCaptioner::ended(T result) {
 }
 
 Status PromptedCaptioner::run() {
-  while (state_ == State::sees || state_ == State::writes) {
+  while (state_ == State::encodes || state_ == State::decodes) {
     if (cancelled_) return ended(Status(Error{Code::cancelled, "writing was cancelled"}));
-    if (state_ == State::sees) {
-      PUMICE_CHECK(ended(encoder_->run(std::span(&seen(), 1))));
+    if (state_ == State::encodes) {
+      PUMICE_CHECK(ended(encoder_->run(std::span(&next_input(), 1))));
       PUMICE_CHECK(ended(take_rows()));
     } else {
       PUMICE_CHECK(ended(session_->step()));
@@ -194,20 +194,20 @@ Status PromptedCaptioner::run() {
 }
 
 Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
-  if (cancelled_ && (state_ == State::sees || state_ == State::writes)) {
+  if (cancelled_ && (state_ == State::encodes || state_ == State::decodes)) {
     if (encoder_) PUMICE_CHECK(encoder_->stop());
     PUMICE_CHECK(session_->end_text());
     return Error{Code::cancelled, "writing was cancelled"};
   }
   SliceResult result;
-  if (state_ == State::sees) {
+  if (state_ == State::encodes) {
     PUMICE_TRY(result, encoder_->slice(request));
     if (!result.active) PUMICE_CHECK(take_rows());
-  } else if (state_ == State::writes) {
+  } else if (state_ == State::decodes) {
     PUMICE_TRY(result, session_->slice(request));
     PUMICE_CHECK(take_tokens());
   }
-  result.active = state_ == State::sees || state_ == State::writes;
+  result.active = state_ == State::encodes || state_ == State::decodes;
   return result;
 }
 

@@ -74,7 +74,7 @@ Result<SliceResult> SlicedWork::slice(const SliceRequest& request) {
   std::lock_guard lock(mutex_);
   budget_ = request.budget;
   SliceResult result;
-  Status status = slicer_.look();
+  Status status = slicer_.poll();
   if (status.ok() && waiting_ && next_ == pieces_.size() && !slicer_.under_way()) waiting_ = false;
   if (status.ok()) {
     const Result<SliceReport> report = guarded([&] { return make_slice(request); });

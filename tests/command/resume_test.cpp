@@ -236,8 +236,9 @@ TEST_CASE("where bits are not the same, a text that a seed determines begins ane
     const CommandResult rest = requests.run(resuming);
     CAPTURE(rest.err);
     REQUIRE(rest.status == 0);
-    const bool anew = rest.err.find("would not have the same bits on this device") != std::string::npos;
-    CHECK(anew == seeded);
+    const bool begins_again =
+        rest.err.find("would not have the same bits on this device") != std::string::npos;
+    CHECK(begins_again == seeded);
     if (seeded) CHECK(lost.out + rest.out == requests.run(own).out);
     if (!seeded) check_continues(kept[0].texts[0], answers(rest.out));
   }

@@ -57,7 +57,7 @@ public:
     stops_ = stop_.c_str();
     request_ = {sizeof request_};
     request_.text = prompts[i];
-    request_.anew = true;
+    request_.new_conversation = true;
     request_.max_tokens = lengths[i];
     request_.sampling = &sampling_;
     request_.stops = &stops_;

@@ -31,7 +31,7 @@ void begin_tokens(pumice_session* session, const std::vector<uint32_t>& tokens, 
   pumice_request request = {sizeof request};
   request.tokens = tokens.data();
   request.token_count = tokens.size();
-  request.anew = true;
+  request.new_conversation = true;
   request.ignore_end = true;
   request.max_tokens = max_tokens;
   pumice_error error;

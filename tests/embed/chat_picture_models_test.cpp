@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "support/files/seeing_folder.h"
+#include "support/files/vision_folder.h"
 #include "support/picture_pair.h"
-#include "support/seeing_player.h"
+#include "support/vision_player.h"
 
 using namespace pumice;
 using namespace picture_tests;
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<SeeingModel> seeing_models() {
+std::vector<VisionModel> vision_models() {
   return {qwen2_5_vl(), smolvlm(), gemma3_vision()};
 }
 
@@ -31,9 +31,9 @@ const Image& second_picture() {
 } // namespace
 
 TEST_CASE("a chat's answer to a prompt with pictures is the reference's") {
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
-    SeeingPlayer player(fixture);
+    VisionPlayer player(fixture);
     const Answers answers(fixtures().model(fixture.name) / "expected.safetensors");
     const std::string prompt = text_of_prompt(answers, fixture);
     const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
@@ -63,9 +63,9 @@ TEST_CASE("a chat's answer to a prompt with pictures is the reference's") {
 }
 
 TEST_CASE("pictures of different sizes in a chat are answered as the runtime answers them") {
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
-    const SeeingPlayer player(fixture);
+    const VisionPlayer player(fixture);
     const std::vector<Image> images = {first_picture(), patterned_picture(15, 44), second_picture()};
     const std::vector<uint32_t> expected = player.expected(images, {4, 0, 0, 0, 226, 28, 6});
     const auto answer = [&](uint32_t at_a_time, float budget) {
@@ -88,9 +88,9 @@ TEST_CASE("pictures of different sizes in a chat are answered as the runtime ans
 }
 
 TEST_CASE("a chat goes on after a picture, with another one, and with text alone") {
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
-    const SeeingPlayer player(fixture);
+    const VisionPlayer player(fixture);
     const Image &first = first_picture(), &second = second_picture();
     for (const float budget : {0.0f, 500.0f}) {
       CAPTURE(budget);
@@ -118,9 +118,9 @@ TEST_CASE("a chat goes on after a picture, with another one, and with text alone
 }
 
 TEST_CASE("a chat with each model's pictures is written, read again, forgotten and paused") {
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
-    const SeeingPlayer player(fixture);
+    const VisionPlayer player(fixture);
     const Image &first = first_picture(), &second = second_picture();
     const std::vector<uint32_t> both = player.expected({first, second}, {4, 0, 0, 226, 28, 6});
     const SessionHandle session = player.open_session(1);
@@ -159,7 +159,7 @@ TEST_CASE("a chat with each model's pictures is written, read again, forgotten a
 }
 
 TEST_CASE("a context that is too short for all tiles of a picture is full") {
-  const SeeingPlayer player(smolvlm());
+  const VisionPlayer player(smolvlm());
   const ChatHandle chat = player.make_chat();
   add(chat.get(), "w20", {first_picture()});
   pumice_session_options options = {sizeof options};
@@ -177,7 +177,7 @@ TEST_CASE("a context that is too short for all tiles of a picture is full") {
 }
 
 TEST_CASE("an encoder alone has no use for a picture in tiles or in patches") {
-  const SeeingPlayer in_patches(qwen2_5_vl()), in_tiles(smolvlm());
+  const VisionPlayer in_patches(qwen2_5_vl()), in_tiles(smolvlm());
   const auto create = [](pumice_model* model, pumice_encoder*& made, pumice_error& error) {
     pumice_encoder_options options = {sizeof options};
     options.output = "last_hidden_state";
@@ -211,7 +211,7 @@ TEST_CASE("an encoder alone has no use for a picture in tiles or in patches") {
 }
 
 TEST_CASE("a picture that is too thin for patches is refused") {
-  const SeeingPlayer player(qwen2_5_vl());
+  const VisionPlayer player(qwen2_5_vl());
   const ChatHandle chat = player.make_chat();
   pumice_error error;
   CHECK(add(chat.get(), "w20", {patterned_picture(1, 300)}, error) == PUMICE_INVALID_ARGUMENT);
@@ -227,7 +227,7 @@ TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their
     source.path = path.c_str();
     beside.path = mmproj.c_str();
     pumice_load_options options = {sizeof options};
-    options.sees = 1;
+    options.vision = 1;
     if (!mmproj.empty()) options.mmproj = &beside;
     pumice_model* made = nullptr;
     (void)pumice_model_load(device.get(), &source, &options, &made, &error);
@@ -273,7 +273,7 @@ TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their
   source.path = pair.text.c_str();
   beside.path = pair.mmproj.c_str();
   pumice_load_options options = {sizeof options};
-  options.sees = 1;
+  options.vision = 1;
   options.mmproj = &beside;
   pumice_session_options session = {sizeof session};
   session.pictures = 1;
@@ -285,7 +285,7 @@ TEST_CASE("a GGUF model and its mmproj file answer a chat with pictures as their
     return estimate.weights;
   };
   const uint64_t together = weights();
-  options.sees = 0;
+  options.vision = 0;
   session.pictures = 0;
   CHECK(weights() < together);
 }

@@ -8,7 +8,7 @@
 #include "step/encoder.h"
 #include "step/picture_rows.h"
 #include "support/command/chats.h"
-#include "support/files/seeing_folder.h"
+#include "support/files/vision_folder.h"
 #include "support/model.h"
 #include "support/picture_answers.h"
 #include "support/require.h"
@@ -47,14 +47,14 @@ struct Player {
   SessionHandle session;
 
   explicit Player(uint32_t pictures = 1) {
-    write_seeing_folder(folder);
-    model = load_seeing(device.get());
+    write_vision_folder(folder);
+    model = load_with_vision(device.get());
     session = open_session(pictures);
   }
 
-  ModelHandle load_seeing(pumice_device* on) const {
+  ModelHandle load_with_vision(pumice_device* on) const {
     pumice_load_options options = {sizeof options};
-    options.sees = 1;
+    options.vision = 1;
     return load(on, folder.path().string(), options);
   }
 
@@ -281,7 +281,7 @@ TEST_CASE("looking is cancelled, goes on over a pause, and ends for another text
   require_ok(pumice_session_suspend(session, &error), error);
   const ModelHandle blind = load(player.device.get(), player.folder.path().string());
   CHECK(pumice_session_resume(session, blind.get(), &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(contains(error.message, "options.sees"));
+  CHECK(contains(error.message, "options.vision"));
   require_ok(pumice_session_resume(session, player.model.get(), &error), error);
   const Story rest = player.finish(session, 300);
   story.tokens.insert(story.tokens.end(), rest.tokens.begin(), rest.tokens.end());
@@ -387,7 +387,7 @@ TEST_CASE("a picture that is none, and a model that does not see, are errors wit
   pumice_session_options options = player.session_options(1);
   pumice_session* none = nullptr;
   CHECK(pumice_session_create(half.get(), &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(contains(error.message, "options.sees"));
+  CHECK(contains(error.message, "options.vision"));
   options.pictures = 65;
   CHECK(pumice_session_create(player.model.get(), &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(contains(error.message, "options.pictures is 65"));
@@ -409,17 +409,17 @@ TEST_CASE("a picture that is none, and a model that does not see, are errors wit
   pumice_source source = {sizeof source};
   source.path = stories.c_str();
   pumice_load_options load_options = {sizeof load_options};
-  load_options.sees = 1;
+  load_options.vision = 1;
   pumice_model* made = nullptr;
   CHECK(pumice_model_load(player.device.get(), &source, &load_options, &made, &error) == PUMICE_UNSUPPORTED);
-  CHECK(contains(error.message, "options.sees"));
+  CHECK(contains(error.message, "options.vision"));
   load_options.pictures = true;
   CHECK(pumice_model_load(player.device.get(), &source, &load_options, &made, &error) ==
         PUMICE_INVALID_ARGUMENT);
-  load_options.sees = 2;
+  load_options.vision = 2;
   CHECK(pumice_model_load(player.device.get(), &source, &load_options, &made, &error) ==
         PUMICE_INVALID_ARGUMENT);
-  CHECK(contains(error.message, "options.sees is 2"));
+  CHECK(contains(error.message, "options.vision is 2"));
 }
 
 TEST_CASE("the memory of a model that sees is known beforehand") {
@@ -429,7 +429,7 @@ TEST_CASE("the memory of a model that sees is known beforehand") {
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_load_options load_options = {sizeof load_options};
-  load_options.sees = 1;
+  load_options.vision = 1;
   for (const uint32_t pictures : {0u, 1u, 3u}) {
     CAPTURE(pictures);
     pumice_session_options options = none.session_options(pictures);
@@ -438,7 +438,7 @@ TEST_CASE("the memory of a model that sees is known beforehand") {
     require_ok(
         pumice_session_estimate_memory(device.get(), &source, &load_options, &options, &estimate, &error),
         error);
-    const ModelHandle model = none.load_seeing(device.get());
+    const ModelHandle model = none.load_with_vision(device.get());
     pumice_model_info info = {sizeof info};
     require_ok(pumice_model_get_info(model.get(), &info, &error), error);
     CHECK(info.weight_bytes == estimate.weights);

@@ -52,9 +52,9 @@ TEST_CASE("slices that were recorded and not submitted can be discarded") {
     // Not so often that a step never comes to its end.
     if ((frame == 2 || frame == 31 || frame == 77) && slice.dispatches > 0) {
       CHECK(pumice_session_run(session.get(), &error) == PUMICE_NOT_READY);
-      pumice_request anew = {sizeof anew};
-      anew.text = prompt;
-      CHECK(pumice_session_generate(session.get(), &anew, &error) == PUMICE_NOT_READY);
+      pumice_request again = {sizeof again};
+      again.text = prompt;
+      CHECK(pumice_session_generate(session.get(), &again, &error) == PUMICE_NOT_READY);
       require_ok(pumice_work_discard(pumice_session_work(session.get()), &error), error);
     } else {
       program.submit(commands);

@@ -59,7 +59,7 @@ void read(pumice_session* session, const std::vector<uint32_t>& tokens) {
   request.tokens = tokens.data();
   request.token_count = tokens.size();
   request.max_tokens = 1;
-  request.anew = true;
+  request.new_conversation = true;
   pumice_error error;
   require_ok(pumice_session_generate(session, &request, &error), error);
   require_ok(pumice_session_run(session, &error), error);

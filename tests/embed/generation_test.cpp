@@ -32,7 +32,7 @@ struct Player {
 Story generate(pumice_session* session, pumice_request request, const char* text, bool in_slices = false) {
   request.struct_size = sizeof request;
   request.text = text;
-  request.anew = true;
+  request.new_conversation = true;
   if (request.max_tokens == 0) request.max_tokens = 40;
   pumice_error error;
   require_ok(pumice_session_generate(session, &request, &error), error);

@@ -393,8 +393,8 @@ TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a 
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
       const DeviceHandle &new_first = shared_device(), &new_last = shared_device(1);
-      const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
-      require_ok(pumice_session_resume(session, anew.get(), &error), error);
+      const ModelHandle reloaded = load_stages({new_first.get(), new_last.get()}, {4, 1});
+      require_ok(pumice_session_resume(session, reloaded.get(), &error), error);
       run_slices(
           [&](pumice_slice* to, pumice_error* why) {
             return pumice_work_advance(pumice_session_work(session), 1000, nullptr, to, why);

@@ -214,8 +214,8 @@ TEST_CASE(
       CHECK(status == PUMICE_DEVICE_LOST);
       vulkan.rest();
       const DeviceHandle &new_first = shared_device(), &new_last = shared_device(1);
-      const ModelHandle anew = load_stages({new_first.get(), new_last.get()}, {4, 1});
-      require_ok(pumice_session_resume(session.get(), anew.get(), &error), error);
+      const ModelHandle reloaded = load_stages({new_first.get(), new_last.get()}, {4, 1});
+      require_ok(pumice_session_resume(session.get(), reloaded.get(), &error), error);
       require_ok(pumice_session_run(session.get(), &error), error);
       Story story;
       take_events(session.get(), story);
@@ -337,9 +337,9 @@ TEST_CASE("stages that cannot be are errors with a name") {
   CHECK(contains(error.message, "options.stages is NULL"));
   const std::vector<pumice_stage> stages = stages_on({first.get(), device.get()}, {0, 0});
   options.stages = stages.data();
-  options.sees = 1;
+  options.vision = 1;
   CHECK(pumice_model_load(device.get(), &source, &options, &none, &error) == PUMICE_UNSUPPORTED);
-  options.sees = 0;
+  options.vision = 0;
 
   const ModelHandle model = load_stages({first.get(), device.get()}, {0, 0});
   pumice_tune* tune = nullptr;

@@ -77,7 +77,7 @@ public:
     pumice_request request = {sizeof request};
     request.tokens = prompt;
     request.token_count = std::size(prompt);
-    request.anew = request.ignore_end = true;
+    request.new_conversation = request.ignore_end = true;
     request.max_tokens = max_tokens;
     request.sampling = &sampling;
     pumice_error error;

@@ -225,7 +225,7 @@ TEST_CASE("a structure of an older header does without the fields that came late
   const Story expected = tell(player.session.get(), prompt, 8);
   pumice_request request = {offsetof(pumice_request, stops)};
   request.text = prompt;
-  request.anew = true;
+  request.new_conversation = true;
   request.max_tokens = 8;
   request.stop_count = 3; // outside of what it says it has
   pumice_error error;
@@ -257,7 +257,7 @@ TEST_CASE("an empty request, nothing to run, an early cancel and a full context"
   request.text = "and";
   CHECK(contains(player.refused(request, PUMICE_CONTEXT_FULL), "context"));
   request.text = nullptr;
-  request.anew = true;
+  request.new_conversation = true;
   CHECK(contains(player.refused(request), "the conversation is empty"));
   CHECK(tokens_of(session).size() == 64); // what was refused has changed nothing
 }
@@ -279,7 +279,7 @@ struct Caller {
     pumice_slice slice = {sizeof slice};
     pumice_request request = {sizeof request};
     request.text = "Another story";
-    request.anew = true;
+    request.new_conversation = true;
     const auto refuses = [&](pumice_status status) {
       CHECK(status == PUMICE_NOT_READY);
       CHECK(contains(error.message, "on_event"));

@@ -157,15 +157,15 @@ TEST_CASE("sequences that come and go do not disturb the others") {
   steps(6);
   ids.push_back(add(*batch, requests[1])); // five steps of prompt beside the first one's tokens
   steps(5);
-  REQUIRE(batch->drop(ids[0]).ok());
-  REQUIRE(batch->drop(ids[0]).ok()); // it is gone already
+  REQUIRE(batch->stop(ids[0]).ok());
+  REQUIRE(batch->stop(ids[0]).ok()); // it is gone already
   ids.push_back(add(*batch, requests[2]));
   ids.push_back(add(*batch, requests[3])); // dropped while its prompt is being read
   steps(4);
-  REQUIRE(batch->drop(ids[3]).ok());
+  REQUIRE(batch->stop(ids[3]).ok());
   ids.push_back(add(*batch, requests[4]));
   const uint32_t never = add(*batch, requests[4]); // dropped before it got anywhere
-  REQUIRE(batch->drop(never).ok());
+  REQUIRE(batch->stop(never).ok());
   finish(*batch, texts);
   CHECK(texts.count(never) == 0);
   CHECK(texts.count(ids[3]) == 0);

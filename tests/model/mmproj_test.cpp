@@ -14,7 +14,7 @@ using namespace picture_tests;
 
 namespace {
 
-std::vector<SeeingModel> seeing_models() {
+std::vector<VisionModel> vision_models() {
   return {llava(), smolvlm(), gemma3_vision(), qwen2_5_vl()};
 }
 
@@ -69,7 +69,7 @@ void copy_gguf(const std::string& from, const std::filesystem::path& to, const s
 } // namespace
 
 TEST_CASE("pictures of a GGUF pair: logits and text are the reference's") {
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
     const PicturePair pair(fixture);
     const Answers answers(fixtures().model(fixture.name) / "expected.safetensors");
@@ -85,7 +85,7 @@ TEST_CASE("pictures of a GGUF pair: logits and text are the reference's") {
 // Each model's text and chat, and a caption with a prompt or without; a long run has both.
 TEST_CASE("pictures of a GGUF pair: caption, chat and generate answer as from the folder") {
   size_t turn = 0;
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
     const PicturePair pair(fixture);
     const std::filesystem::path inputs = fixtures().model(fixture.name) / "expected.safetensors";
@@ -137,7 +137,7 @@ TEST_CASE("an mmproj file beside a GGUF model is found, if it is the only one an
 // Each model in a type; a long run has each in each.
 TEST_CASE("mmproj files of other types are read") {
   size_t turn = 0;
-  for (const SeeingModel& fixture : seeing_models()) {
+  for (const VisionModel& fixture : vision_models()) {
     CAPTURE(std::string(fixture.name));
     const PicturePair pair(fixture);
     const Answers answers(fixtures().model(fixture.name) / "expected.safetensors");
@@ -189,7 +189,7 @@ TEST_CASE("the first mmproj files of LLaVA: names of the feed-forward exchanged,
 }
 
 TEST_CASE("a vocabulary without the token of pictures: another stands for them") {
-  SeeingModel fixture = llava();
+  VisionModel fixture = llava();
   const PicturePair known(fixture);
   fixture.special.clear();
   const PicturePair pair(fixture, TensorType::f32, R"({"pad_token": "<unk>"})");

@@ -8,8 +8,8 @@
 #include "step/patch_order.h"
 #include "support/command/command.h"
 #include "support/picture_answers.h"
-#include "support/seeing_models.h"
 #include "support/session.h"
+#include "support/vision_models.h"
 
 using namespace pumice;
 using namespace picture_tests;
@@ -264,7 +264,7 @@ TEST_CASE("Qwen 2.5-VL: logits and text of a prompt with two pictures are the re
 
 TEST_CASE("Qwen 2.5-VL: caption, chat and generate show pictures of their own sizes") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder, qwen2_5_vl());
+  write_vision_folder(folder, qwen2_5_vl());
   const std::string model = folder.path().string();
   const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
   REQUIRE(write_png(patterned_picture(29, 61), a).ok());

@@ -12,7 +12,7 @@
 #include "support/picture_answers.h"
 #include "support/picture_prompts.h"
 #include "support/require.h"
-#include "support/seeing_models.h"
+#include "support/vision_models.h"
 #include "support/vulkan/gpu.h"
 
 using namespace pumice;
@@ -77,7 +77,7 @@ TEST_CASE("SmolVLM: logits and text of a prompt with tiles are the reference's")
 
 TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder, smolvlm());
+  write_vision_folder(folder, smolvlm());
   const std::string model = folder.path().string(), image = (folder.path() / "a.png").string();
   const std::filesystem::path fixture = fixtures().model("smolvlm") / "expected.safetensors";
   const Answers answers(fixture);
@@ -185,7 +185,7 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
 
 TEST_CASE("Gemma 3: chat and generate show pictures") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder, gemma3_vision());
+  write_vision_folder(folder, gemma3_vision());
   const std::string model = folder.path().string();
   const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
   REQUIRE(write_png(patterned_picture(29, 61), a).ok());

@@ -94,7 +94,7 @@ void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
            const pumice_sampling* sampling) {
   pumice_request request = {sizeof request};
   request.text = prompt;
-  request.anew = true;
+  request.new_conversation = true;
   request.max_tokens = max_tokens;
   request.sampling = sampling;
   pumice_error error;

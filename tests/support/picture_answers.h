@@ -37,7 +37,7 @@ struct SpecialWord {
 };
 
 // The fixture with words for its tokens, and these special tokens among them.
-inline void write_seeing_folder(const TemporaryFolder& folder, const std::string& name,
+inline void write_vision_folder(const TemporaryFolder& folder, const std::string& name,
                                 const std::vector<SpecialWord>& special) {
   write_word_folder(folder, name);
   nlohmann::json tokenizer = nlohmann::json::parse(std::ifstream(folder.path() / "tokenizer.json"));

@@ -10,12 +10,12 @@
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
 #include "support/require.h"
-#include "support/seeing_models.h"
+#include "support/vision_models.h"
 
 // Models that see in GGUF: a file of the text model, and llama.cpp's file of the encoder of its pictures.
 namespace picture_tests {
 
-inline SeeingModel llava() {
+inline VisionModel llava() {
   return {"llava",
           {{319, "<image>"}},
           319,
@@ -25,7 +25,7 @@ inline SeeingModel llava() {
 }
 
 // A fixture with a vocabulary that GGUF has a form of: bytes, and the special tokens.
-inline void write_byte_folder(const TemporaryFolder& folder, const SeeingModel& model) {
+inline void write_byte_folder(const TemporaryFolder& folder, const VisionModel& model) {
   const std::filesystem::path from = fixtures().model(model.name);
   for (const char* name :
        {"config.json", "generation_config.json", "preprocessor_config.json", "model.safetensors"}) {
@@ -96,12 +96,12 @@ inline void convert(const std::filesystem::path& folder, const std::filesystem::
 
 // A fixture's folder, and its two GGUF files in another one.
 struct PicturePair {
-  SeeingModel fixture;
+  VisionModel fixture;
   TemporaryFolder folder, converted;
   std::string text = (converted.path() / "model.gguf").string();
   std::string mmproj = (converted.path() / "mmproj-model.gguf").string();
 
-  explicit PicturePair(SeeingModel of, TensorType type = TensorType::f32,
+  explicit PicturePair(VisionModel of, TensorType type = TensorType::f32,
                        std::string_view tokenizer_config = "{}")
       : fixture(std::move(of)) {
     write_byte_folder(folder, fixture);

@@ -124,7 +124,7 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
                                     uint32_t chunk) {
   RunnerOptions options;
   const PictureTokens& shape = *model->shape().pictures;
-  options.size.chunk = chunk + (shape.see_whole ? shape.rows : 0);
+  options.size.chunk = chunk + (shape.bidirectional ? shape.rows : 0);
   options.size.cache = CacheType::f32;
   options.size.context = static_cast<uint32_t>(prompt.tokens.size());
   options.sampling = false;
@@ -146,16 +146,16 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
     const auto in_picture = [&](size_t at) {
       return at < prompt.tokens.size() && is_picture_row(prompt.tokens[at]);
     };
-    while (shape.see_whole && in_picture(begin + count) && in_picture(begin + count - 1)) ++count;
+    while (shape.bidirectional && in_picture(begin + count) && in_picture(begin + count - 1)) ++count;
     std::vector<StepToken> rows;
     for (uint32_t i = 0; i < count; ++i) {
       rows.push_back({prompt.tokens[begin + i], static_cast<uint32_t>(begin + i), 0, 0, true});
       const RotaryPlaces::Place place = places.at(begin + i);
-      rows.back().less_lag = places.lag() - place.lag;
+      rows.back().position_offset = places.lag() - place.lag;
       rows.back().down = place.down;
       rows.back().across = place.across;
     }
-    for (uint32_t i = count; shape.see_whole && i-- > 0;) {
+    for (uint32_t i = count; shape.bidirectional && i-- > 0;) {
       if (!is_picture_row(rows[i].token)) continue;
       const bool more = i + 1 < count && is_picture_row(rows[i + 1].token);
       rows[i].end = more ? rows[i + 1].end : rows[i].position + 1;

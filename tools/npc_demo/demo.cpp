@@ -94,7 +94,7 @@ void Demo::run_headless() {
 }
 
 void Demo::run_frames(Generation generation, float budget_us) {
-  npc_.begin_anew();
+  npc_.begin_again();
   npc_.wait_until_loaded();
   controls_.budget_us = budget_us;
   for (frame_ = 0; frame_ < options_.frames; ++frame_) {

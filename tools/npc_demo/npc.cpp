@@ -80,10 +80,10 @@ void Npc::finish_loading() {
   load_.reset();
   if (failed(status, "the model", error)) return;
   model_.reset(model);
-  begin_anew();
+  begin_again();
 }
 
-void Npc::begin_anew() {
+void Npc::begin_again() {
   if (!model_) return;
   session_.reset();
   said_.clear();
@@ -162,7 +162,7 @@ bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_to
   pumice_request wanted{};
   wanted.struct_size = sizeof wanted;
   wanted.text = speech.prompt.c_str();
-  wanted.anew = true; // each text is a new story
+  wanted.new_conversation = true; // each text is a new story
   wanted.max_tokens = max_tokens;
   wanted.sampling = &sampling;
   pumice_error error;
@@ -223,7 +223,7 @@ void Npc::restart() {
   if (!model_) {
     start_loading();
   } else if (!session_) {
-    begin_anew();
+    begin_again();
   } else {
     wants_to_begin_ = true;
     pause_ = 0;

@@ -62,7 +62,7 @@ public:
   // Begins the next text. After a failure, tries again what failed.
   void restart();
   // Forgets all texts, and creates a new session on another thread. The device must be idle.
-  void begin_anew();
+  void begin_again();
   void wait_until_loaded();
   // Whether pumice_session_run, which does not use slices, generates the same texts in another session.
   bool same_without_slices();

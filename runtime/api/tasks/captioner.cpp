@@ -22,13 +22,13 @@ struct pumice_captioner : pumice_work {
   size_t values = 0;              // floats of a picture, where pictures may come as such; otherwise 0
   std::vector<HandedTexts> texts; // that were handed out last, of each picture
 
-  Result<PromptPicture> read_picture(const pumice_input& given, const std::string& name) const;
+  Result<PreparedPicture> read_picture(const pumice_input& given, const std::string& name) const;
   Status begin(const pumice_input* pictures, size_t count);
   Status hand_out(size_t index, const pumice_written** written, size_t* count);
 };
 
-Result<PromptPicture> pumice_captioner::read_picture(const pumice_input& given,
-                                                     const std::string& name) const {
+Result<PreparedPicture> pumice_captioner::read_picture(const pumice_input& given,
+                                                       const std::string& name) const {
   const auto wrong = [&](const char* what) {
     return Error{Code::invalid_argument, fmt::format("{} {}", name, what)};
   };
@@ -39,7 +39,7 @@ Result<PromptPicture> pumice_captioner::read_picture(const pumice_input& given,
     return prepare_for_prompt(image, captioner->settings().preparation, name);
   }
   if (values == 0) return wrong("has values, and the model reads pictures in its prompt: give its pixels");
-  PromptPicture picture;
+  PreparedPicture picture;
   picture.inputs.emplace_back().values.assign(given.values, given.values + values);
   return picture;
 }
@@ -47,10 +47,10 @@ Result<PromptPicture> pumice_captioner::read_picture(const pumice_input& given,
 Status pumice_captioner::begin(const pumice_input* pictures, size_t count) {
   PUMICE_REQUIRE(pictures);
   PUMICE_CHECK(check_array(pictures, count, sizeof *pictures, "pictures"));
-  std::vector<PromptPicture> own;
+  std::vector<PreparedPicture> own;
   for (size_t i = 0; i < count; ++i) {
     PUMICE_TRY(const pumice_input given, read_element(pictures, i, "pictures"));
-    PUMICE_TRY(PromptPicture picture, read_picture(given, fmt::format("pictures[{}]", i)));
+    PUMICE_TRY(PreparedPicture picture, read_picture(given, fmt::format("pictures[{}]", i)));
     own.push_back(std::move(picture));
   }
   return captioner->begin(std::move(own));
@@ -76,7 +76,7 @@ Status check_captions(const pumice_model& model) {
   const std::string& path = model.model->file().path();
   if (shape.pictures && !model.tower) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} was loaded without options.sees, so it cannot see pictures", path)};
+                 fmt::format("{} was loaded without options.vision, so it cannot see pictures", path)};
   }
   if (shape.pictures) return {};
   if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) return {};

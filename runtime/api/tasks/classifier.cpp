@@ -34,7 +34,7 @@ Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
   if (plan.texts) {
     if (!model.tower) {
       return Error{Code::unsupported,
-                   fmt::format("{}: labels are for pictures: load the model with pumice_load_options.sees",
+                   fmt::format("{}: labels are for pictures: load the model with pumice_load_options.vision",
                                model.model->file().path())};
     }
     PUMICE_TRY(label_vectors, plan.embed_labels(reader));

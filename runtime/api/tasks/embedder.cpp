@@ -109,7 +109,7 @@ pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder, const pu
     PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
     if (!embedder->pictures) {
       return reads_only("texts: for pictures, load a model that has them in one space with "
-                        "pumice_load_options.sees");
+                        "pumice_load_options.vision");
     }
     Embedder& own = *embedder->pictures;
     const auto take = write_rows(values, [&](std::vector<float> row) { return own.vector(std::move(row)); });

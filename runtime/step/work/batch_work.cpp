@@ -84,13 +84,13 @@ Status BatchWork::wait_for_slices() {
 
 Status BatchWork::restart() {
   if (!sliced_) return {};
-  PUMICE_CHECK(slicer_->look());
+  PUMICE_CHECK(slicer_->poll());
   PUMICE_CHECK(collect());
-  const bool known = object_->forget_discarded(*slicer_);
+  const bool known = object_->discard_unfinished(*slicer_);
   slicer_->discard();
   PUMICE_CHECK(slicer_->wait());
   if (known) PUMICE_CHECK(collect());
-  return object_->abandon();
+  return object_->discard_steps();
 }
 
 } // namespace pumice

@@ -22,14 +22,14 @@ Result<uint32_t> ResumableBatch::add(SequenceRequest request) {
   return object_->add(std::move(request));
 }
 
-void ResumableBatch::drop(uint32_t id) {
-  if (active()) object_->finish(id);
+void ResumableBatch::stop(uint32_t id) {
+  if (active()) object_->stop_without_waiting(id);
 }
 
 Result<bool> ResumableBatch::end() {
   PUMICE_CHECK(wait_for_slices());
   const bool was_active = active();
-  PUMICE_CHECK(object_->drop_all());
+  PUMICE_CHECK(object_->stop_all());
   return was_active;
 }
 
@@ -43,7 +43,7 @@ Status ResumableBatch::run_step_in_slices() {
   PUMICE_CHECK(use_slices());
   if (slicer_->recorded_under_way()) PUMICE_CHECK(slicer_->wait()); // what is submitted now must not overtake
   for (;;) {
-    PUMICE_CHECK(slicer_->look());
+    PUMICE_CHECK(slicer_->poll());
     PUMICE_CHECK(check_cancelled());
     Slice slice = slicer_->begin({longest_slice_seconds});
     if (slicer_->has_room()) PUMICE_CHECK(object_->fill(slice, steps));

@@ -16,7 +16,7 @@ public:
   // Adds a sequence, which runs from the next step on that is not under way yet. Returns its id.
   Result<uint32_t> add(SequenceRequest request);
   // Ends a sequence. What the steps under way sample for it is thrown away. Does not wait.
-  void drop(uint32_t id);
+  void stop(uint32_t id);
   // Whether there are sequences that have not ended. After `cancelled`, and after an error of the device,
   // there are none.
   bool active() const override { return object_ && !broken() && object_->sequences() > 0; }

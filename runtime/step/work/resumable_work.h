@@ -101,7 +101,7 @@ private:
   }
 
   Result<SliceResult> make_slice(const SliceRequest& request) {
-    PUMICE_CHECK(slicer_->look());
+    PUMICE_CHECK(slicer_->poll());
     PUMICE_CHECK(check_cancelled());
     PUMICE_CHECK(use_slices());
     PUMICE_CHECK(collect());

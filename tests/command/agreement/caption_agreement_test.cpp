@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command/command.h"
-#include "support/files/seeing_folder.h"
+#include "support/files/vision_folder.h"
 #include "support/files/word_folder.h"
 #include "support/in_turn.h"
-#include "support/seeing_models.h"
 #include "support/translators.h"
+#include "support/vision_models.h"
 
 using nlohmann::json;
 
@@ -28,9 +28,9 @@ pumice_input input_of(const pumice::Image& image) {
   return input;
 }
 
-ModelHandle load_seeing(pumice_device* device, const std::string& path, bool sees) {
+ModelHandle load_with_vision(pumice_device* device, const std::string& path, bool vision) {
   pumice_load_options options = {sizeof options};
-  options.sees = sees;
+  options.vision = vision;
   return load(device, path, options);
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("caption and the C interface agree for encoders of pictures with a dec
     CAPTURE(std::string(name));
     const TemporaryFolder folder;
     write_word_folder(folder, name);
-    const ModelHandle model = load_seeing(device.get(), folder.path().string(), false);
+    const ModelHandle model = load_with_vision(device.get(), folder.path().string(), false);
     for (const Asked& asked : turn_of(std::array{Asked(), beams}, turn++))
       check(model.get(), folder, asked, {small_picture(1), small_picture(77), patterned_picture(29, 61)});
   }
@@ -110,19 +110,19 @@ TEST_CASE("caption and the C interface agree for encoders of pictures with a dec
 TEST_CASE("caption and the C interface agree for decoders that read pictures in their prompt") {
   const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
-  write_seeing_folder(folder);
-  const ModelHandle model = load_seeing(device.get(), folder.path().string(), true);
+  write_vision_folder(folder);
+  const ModelHandle model = load_with_vision(device.get(), folder.path().string(), true);
   check(model.get(), folder, {}, {small_picture(1), small_picture(77)});
   Asked prompted;
   prompted.options.prompt = "w4 <image> w20 w21 w6";
   prompted.arguments.insert(prompted.arguments.end(), {"--prompt", prompted.options.prompt});
   check(model.get(), folder, prompted, {small_picture(1)});
-  for (const picture_tests::SeeingModel& each :
+  for (const picture_tests::VisionModel& each :
        {picture_tests::qwen2_5_vl(), picture_tests::gemma3_vision(), picture_tests::smolvlm()}) {
     CAPTURE(std::string(each.name));
     const TemporaryFolder own;
-    picture_tests::write_seeing_folder(own, each);
-    const ModelHandle other = load_seeing(device.get(), own.path().string(), true);
+    picture_tests::write_vision_folder(own, each);
+    const ModelHandle other = load_with_vision(device.get(), own.path().string(), true);
     check(other.get(), own, {}, each.pictures);
   }
 }
@@ -130,16 +130,16 @@ TEST_CASE("caption and the C interface agree for decoders that read pictures in 
 TEST_CASE("a captioner says what it needs") {
   const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;
-  write_seeing_folder(folder);
-  const ModelHandle blind = load_seeing(device.get(), folder.path().string(), false);
+  write_vision_folder(folder);
+  const ModelHandle blind = load_with_vision(device.get(), folder.path().string(), false);
   pumice_captioner* made = nullptr;
   pumice_error error;
   const auto says = [&](const char* words) {
     return std::string(error.message).find(words) != std::string::npos;
   };
   CHECK(pumice_captioner_create(blind.get(), nullptr, &made, &error) == PUMICE_INVALID_ARGUMENT);
-  CHECK(says("options.sees"));
-  const ModelHandle model = load_seeing(device.get(), folder.path().string(), true);
+  CHECK(says("options.vision"));
+  const ModelHandle model = load_with_vision(device.get(), folder.path().string(), true);
   pumice_writing_options writing = {sizeof writing};
   writing.beams = 4;
   pumice_captioner_options options = {sizeof options};

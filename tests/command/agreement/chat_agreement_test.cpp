@@ -5,8 +5,8 @@
 
 #include "support/command/chats.h"
 #include "support/command/written.h"
-#include "support/files/seeing_folder.h"
-#include "support/seeing_player.h"
+#include "support/files/vision_folder.h"
+#include "support/vision_player.h"
 
 using namespace pumice;
 
@@ -63,12 +63,12 @@ TEST_CASE("the C interface draws answers as the command does, with what is usual
 
 TEST_CASE("the C interface answers a picture's file as the command does") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder);
+  write_vision_folder(folder);
   const std::string path = folder.path().string(), picture = write_picture(folder, "a.png", 1);
   const std::string file = file_text(picture);
   const DeviceHandle& device = shared_device();
   pumice_load_options load_options = {sizeof load_options};
-  load_options.sees = 1;
+  load_options.vision = 1;
   const ModelHandle model = load(device.get(), path, load_options);
   pumice_error error;
   pumice_session_options options = {sizeof options};
@@ -95,9 +95,9 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
 
 TEST_CASE("the C interface answers files of pictures as the command does, however a model prepares them") {
   using namespace picture_tests;
-  for (const SeeingModel& fixture : {qwen2_5_vl(), smolvlm(), gemma3_vision()}) {
+  for (const VisionModel& fixture : {qwen2_5_vl(), smolvlm(), gemma3_vision()}) {
     CAPTURE(std::string(fixture.name));
-    const SeeingPlayer player(fixture);
+    const VisionPlayer player(fixture);
     std::vector<std::string> arguments = {player.folder.path().string()}, files;
     for (const auto& [height, width] : {std::pair(29u, 61u), {12u, 80u}}) {
       const std::string path = (player.folder.path() / fmt::format("{}.png", height)).string();

@@ -61,7 +61,7 @@ void check_agree(const std::string& path, const std::vector<std::string>& prompt
   std::vector<std::string> arguments = {"generate", path, "-n", std::to_string(count), "--json"};
   arguments.insert(arguments.end(), prompt.begin(), prompt.end());
   arguments.insert(arguments.end(), each.options.begin(), each.options.end());
-  request.anew = true;
+  request.new_conversation = true;
   request.max_tokens = count;
   request.ignore_end = each.ignore_end;
   request.sampling = &each.sampling;
@@ -118,7 +118,7 @@ TEST_CASE("each sample of a prompt is the text of its seed") {
     sampling.seed = 20 + i;
     pumice_request request = {sizeof request};
     request.text = "Once";
-    request.anew = true;
+    request.new_conversation = true;
     request.max_tokens = 8;
     request.sampling = &sampling;
     CHECK(written_by_command(texts[i]) == written_by_session(session.get(), request));

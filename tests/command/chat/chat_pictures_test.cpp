@@ -6,7 +6,7 @@
 #include "support/command/command.h"
 #include "support/command/typed_terminal.h"
 #include "support/files/paths.h"
-#include "support/files/seeing_folder.h"
+#include "support/files/vision_folder.h"
 #include "support/require.h"
 
 using namespace pumice;
@@ -36,7 +36,7 @@ bool edits_lines() {
 
 TEST_CASE("a picture stands in the prompt where the template has it") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder);
+  write_vision_folder(folder);
   const std::string model = folder.path().string();
   const std::string a = write_picture(folder, "a.png", 1), b = write_picture(folder, "b.png", 77);
   const CommandResult shown = chat({model, "--image", a, "w20 w21"});
@@ -67,7 +67,7 @@ TEST_CASE("a picture stands in the prompt where the template has it") {
 
 TEST_CASE("pictures in a conversation are read once, changed, saved and loaded") {
   const TemporaryFolder folder;
-  write_seeing_folder(folder);
+  write_vision_folder(folder);
   const std::string a = write_picture(folder, "a.png", 1), b = write_picture(folder, "b.png", 77);
   const std::string text = folder.write("text.png", std::string_view("this is no picture")).string();
   const std::filesystem::path saved = folder.path() / "talk.json";

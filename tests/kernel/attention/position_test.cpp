@@ -300,7 +300,7 @@ TEST_CASE("positions are counted from the first one that a row may see") {
 TEST_CASE("pairs turn with places in a text and in its pictures") {
   TestGpu& gpu = TestGpu::get();
   struct Placed {
-    uint32_t position, sequence, less_lag, down, across;
+    uint32_t position, sequence, position_offset, down, across;
   };
   // Two sequences, whose texts lag 7 and 0 behind; the rows of pictures are at other places.
   const std::vector<Placed> rows = {
@@ -323,8 +323,9 @@ TEST_CASE("pairs turn with places in a text and in its pictures") {
         quad[1] = row.position;
         quad[2] = row.sequence;
         block[4 * (layout.details() + i) + 2] = row.down << 16 | row.across;
-        block[4 * (layout.details() + i) + 3] = row.less_lag;
-        const uint32_t text = kind == PlaceKind::text ? row.position - lags[row.sequence] + row.less_lag : 0;
+        block[4 * (layout.details() + i) + 3] = row.position_offset;
+        const uint32_t text =
+            kind == PlaceKind::text ? row.position - lags[row.sequence] + row.position_offset : 0;
         for (uint32_t head = 0; head < 2; ++head) {
           std::vector<double> out(24);
           for (uint32_t pair = 0; pair < 12; ++pair) {

@@ -31,11 +31,11 @@ inline std::vector<nlohmann::json> printed_objects(std::vector<std::string> argu
 
 // Null where the model cannot be loaded so.
 inline ModelHandle load_for(pumice_device* device, const std::string& path, pumice_purpose purpose,
-                            bool sees = false) {
+                            bool vision = false) {
   pumice_load_options options = {sizeof options};
   options.tune_seconds = -1;
   options.purpose = purpose;
-  options.sees = sees;
+  options.vision = vision;
   pumice_source source = {sizeof source};
   source.path = path.c_str();
   pumice_model* model = nullptr;

@@ -105,7 +105,7 @@ void FaultyProgram::begin(const char* prompt, uint32_t max_tokens) {
   const pumice_sampling sampling = warm_sampling();
   pumice_request request = {sizeof request};
   request.text = prompt;
-  request.anew = prompt != nullptr;
+  request.new_conversation = prompt != nullptr;
   request.max_tokens = max_tokens;
   request.sampling = &sampling;
   pumice_error error;

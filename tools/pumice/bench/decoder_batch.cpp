@@ -49,7 +49,7 @@ public:
     }
     share_time(run.token_seconds, batch_.first().steps_per_submit());
     run.after_first = run.seconds;
-    PUMICE_CHECK(batch_.drop_all());
+    PUMICE_CHECK(batch_.stop_all());
     return run;
   }
 

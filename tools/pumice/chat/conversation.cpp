@@ -78,10 +78,10 @@ Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string to
 }
 
 Result<ordered_json> Conversation::read_picture(const std::string& file) {
-  if (const Status sees = talk_.pictures().check_sees(); !sees.ok()) {
-    return Error{sees.error().code, sees.error().message +
-                                        "; of a GGUF model that does, --mmproj names the file "
-                                        "that reads pictures"};
+  if (const Status vision = talk_.pictures().check_vision(); !vision.ok()) {
+    return Error{vision.error().code, vision.error().message +
+                                          "; of a GGUF model that does, --mmproj names the file "
+                                          "that reads pictures"};
   }
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(path_of(file)));
   PUMICE_TRY(ordered_json part, talk_.pictures().show(mapped.bytes(), mapped.path()));
@@ -136,7 +136,7 @@ Status Conversation::check(const std::string& question, uint32_t context) {
 Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted) {
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
-  if (wanted.fit && talk_.sees()) PUMICE_CHECK(load_tower()); // before the session takes its memory
+  if (wanted.fit && talk_.has_vision()) PUMICE_CHECK(load_tower()); // before the session takes its memory
   SizeOptions size = wanted;
   PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
   SessionOptions session;
@@ -272,9 +272,9 @@ Status Conversation::load_tower() {
 }
 
 // Runs the model's tower for pictures that are new.
-Status Conversation::look(const PictureParts& pictures) {
+Status Conversation::encode(const PictureParts& pictures) {
   for (const std::shared_ptr<PicturePart>& each : pictures) {
-    if (each->seen()) continue;
+    if (each->encoded()) continue;
     PUMICE_CHECK(load_tower());
     PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
     each->rows = std::move(rows.front());
@@ -294,7 +294,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   sampling_ = settings_.sampling.resolved();
-  PUMICE_CHECK(look(prompt.pictures));
+  PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
   PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.given)));
   const uint32_t reused = session_->reused(), context = session_->size().context;

@@ -73,7 +73,7 @@ private:
   void set_thinking();
   Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
   Status load_tower();
-  Status look(const PictureParts& pictures);
+  Status encode(const PictureParts& pictures);
   Status answer(const AskToForget& forget);
   Status answer_prompt(const ModelChat::Prompt& prompt);
 

@@ -90,7 +90,7 @@ Status check_options(const CaptionOptions& options, const ModelShape& shape) {
                fmt::format("--attention shows one picture, but {} were given", options.pictures.size())};
 }
 
-Result<PromptPicture> read_picture(const std::string& path, const CaptionerSettings& settings) {
+Result<PreparedPicture> read_picture(const std::string& path, const CaptionerSettings& settings) {
   PUMICE_TRY(const Image image, read_image(path_of(path)));
   return prepare_for_prompt(image, settings.preparation, path);
 }
@@ -99,7 +99,7 @@ Result<PromptPicture> read_picture(const std::string& path, const CaptionerSetti
 Status check_any_picture(std::span<const std::string> paths, const CaptionerSettings& settings) {
   Status first;
   for (const std::string& path : paths) {
-    const Result<PromptPicture> picture = read_picture(path, settings);
+    const Result<PreparedPicture> picture = read_picture(path, settings);
     if (picture.ok()) return {};
     if (first.ok()) first = picture.error();
   }
@@ -108,14 +108,14 @@ Status check_any_picture(std::span<const std::string> paths, const CaptionerSett
 
 struct NamedPictures {
   std::vector<std::string> names;
-  std::vector<PromptPicture> pictures;
+  std::vector<PreparedPicture> pictures;
 };
 
 // Those that can be read; tells of the others.
 NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerSettings& settings) {
   NamedPictures read;
   for (const std::string& path : paths) {
-    Result<PromptPicture> picture = read_picture(path, settings);
+    Result<PreparedPicture> picture = read_picture(path, settings);
     if (picture.ok()) {
       read.names.push_back(path);
       read.pictures.push_back(*std::move(picture));

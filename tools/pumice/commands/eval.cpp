@@ -227,12 +227,12 @@ Status eval_shared_space(const EvalOptions& options, OpenedModel opened, const S
   const ModelShape shape = opened.definition->shape();
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> pictures,
              open_model_definition(opened.file, Tower::pictures));
-  const bool reads = inputs.find("input_ids"), sees = inputs.find("pixel_values");
+  const bool has_tokens = inputs.find("input_ids"), has_pixels = inputs.find("pixel_values");
   std::optional<EvalBatch> text_batch, picture_batch;
-  if (reads || !sees) {
+  if (has_tokens || !has_pixels) {
     PUMICE_TRY(text_batch, read_batch(inputs, options.inputs, shape));
   }
-  if (sees) {
+  if (has_pixels) {
     PUMICE_TRY(picture_batch, read_batch(inputs, options.inputs, pictures->shape()));
   }
   PUMICE_TRY(const std::vector<std::string> asked,

@@ -240,9 +240,9 @@ private:
     text.made_with = sum.value();
     if (!kept) return;
     if (kept->made_with != text.made_with || !can_go_on(*kept, text)) {
-      tell_anew("it has texts that were begun with another model, device, version or other options");
+      tell_restart("it has texts that were begun with another model, device, version or other options");
     } else if (kept->finish_reason.empty() && !same_bits_ && is_determined(text)) {
-      tell_anew("it has texts whose rest would not have the same bits on this device");
+      tell_restart("it has texts whose rest would not have the same bits on this device");
     } else {
       text.sampling.seed = kept->seed;
       writing.add(*kept);
@@ -253,7 +253,7 @@ private:
   bool is_determined(const Text& text) const { return text.sampling.temperature <= 0 || seed_given(text); }
   bool seed_given(const Text& text) const { return text.seed || options_.sampling.seed; }
 
-  void tell_anew(const char* why) {
+  void tell_restart(const char* why) {
     if (std::exchange(told_, true)) return;
     bar_.erase();
     print_note(fmt::format("{}: {}: they begin anew", options_.resume, why));
@@ -286,7 +286,7 @@ private:
       if (each.finish_reason == FinishReason::none) stopped.push_back(each.sequence);
       writings_.erase(found);
     }
-    for (uint32_t id : stopped) PUMICE_CHECK(batch_->drop(id));
+    for (uint32_t id : stopped) PUMICE_CHECK(batch_->stop(id));
     if (queue_.can_print()) {
       bar_.erase();
       queue_.print();

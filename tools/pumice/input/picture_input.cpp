@@ -22,7 +22,7 @@ Result<EncoderInput> PictureInput::read(const std::string& path) const {
   return input;
 }
 
-Result<PromptPicture> PictureInput::read_for_prompt(const std::string& path) const {
+Result<PreparedPicture> PictureInput::read_for_prompt(const std::string& path) const {
   PUMICE_TRY(const Image image, read_image(path_of(path)));
   return prepare_for_prompt(image, preparation_, path);
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/prompt_picture.h"
+#include "generate/prepared_picture.h"
 #include "io/model_file.h"
 
 namespace pumice::command {
@@ -17,7 +17,7 @@ class PictureInput {
 public:
   static Result<PictureInput> open(const ModelFile& file, const EncoderShape& shape);
   Result<EncoderInput> read(const std::string& path) const;
-  Result<PromptPicture> read_for_prompt(const std::string& path) const;
+  Result<PreparedPicture> read_for_prompt(const std::string& path) const;
   // Appends the pictures up to the first one that cannot be read.
   Status read(std::span<const std::string> paths, std::vector<EncoderInput>& inputs) const;
 

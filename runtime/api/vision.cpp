@@ -1,4 +1,4 @@
-#include "api/sight.h"
+#include "api/vision.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ Error suspended() {
 
 } // namespace
 
-EncoderOptions Sight::encoder_options(const ModelShape& tower, uint32_t inputs) {
+EncoderOptions Vision::encoder_options(const ModelShape& tower, uint32_t inputs) {
   EncoderOptions options;
   options.readable = {PictureTokens::features};
   options.inputs = inputs;
@@ -26,14 +26,14 @@ EncoderOptions Sight::encoder_options(const ModelShape& tower, uint32_t inputs) 
   return options;
 }
 
-Result<std::unique_ptr<Sight>> Sight::create(const std::shared_ptr<const Model>& tower,
-                                             const PictureTokens& shape, uint32_t inputs, bool warm_up) {
-  std::unique_ptr<Sight> sight(new Sight(shape, *tower->shape().encoder, inputs, warm_up));
-  PUMICE_CHECK(sight->resume(tower));
-  return sight;
+Result<std::unique_ptr<Vision>> Vision::create(const std::shared_ptr<const Model>& tower,
+                                               const PictureTokens& shape, uint32_t inputs, bool warm_up) {
+  std::unique_ptr<Vision> vision(new Vision(shape, *tower->shape().encoder, inputs, warm_up));
+  PUMICE_CHECK(vision->resume(tower));
+  return vision;
 }
 
-Status Sight::resume(const std::shared_ptr<const Model>& tower) {
+Status Vision::resume(const std::shared_ptr<const Model>& tower) {
   const EncoderOptions options = encoder_options(tower->shape(), inputs_);
   PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding, ResumableEncoder::create(tower, options));
   if (warm_up_) PUMICE_CHECK(warm_up(*encoding, *tower));
@@ -44,7 +44,7 @@ Status Sight::resume(const std::shared_ptr<const Model>& tower) {
 }
 
 // Small slices, like those of an application.
-Status Sight::warm_up(ResumableEncoder& encoding, const Model& tower) const {
+Status Vision::warm_up(ResumableEncoder& encoding, const Model& tower) const {
   EncoderInput blank;
   const EncoderShape& shape = *tower.shape().encoder;
   if (shape.patch_groups) blank.grid = {shape.patch_groups->merge, shape.patch_groups->merge};
@@ -59,38 +59,38 @@ Status Sight::warm_up(ResumableEncoder& encoding, const Model& tower) const {
   return {};
 }
 
-Status Sight::pause() {
+Status Vision::pause() {
   if (encoding_ && under_way_ > 0) PUMICE_CHECK(encoding_->stop());
   under_way_ = 0;
   return {};
 }
 
-void Sight::suspend() {
+void Vision::suspend() {
   under_way_ = 0;
   const std::lock_guard lock(mutex_);
   encoding_.reset();
 }
 
-void Sight::look(const PictureParts& parts) {
+void Vision::begin(const PictureParts& parts) {
   cancelled_ = false;
   for (const std::shared_ptr<PicturePart>& each : parts) {
-    if (!each->seen() && std::ranges::find(waiting_, each) == waiting_.end()) waiting_.push_back(each);
+    if (!each->encoded() && std::ranges::find(waiting_, each) == waiting_.end()) waiting_.push_back(each);
   }
 }
 
-Status Sight::stop() {
+Status Vision::stop() {
   PUMICE_CHECK(pause());
   waiting_.clear();
   return {};
 }
 
-void Sight::cancel() {
+void Vision::cancel() {
   cancelled_ = true;
   const std::lock_guard lock(mutex_);
   if (encoding_) encoding_->cancel();
 }
 
-std::vector<EncoderInput> Sight::next_inputs() const {
+std::vector<EncoderInput> Vision::next_inputs() const {
   std::vector<EncoderInput> inputs;
   for (const std::shared_ptr<PicturePart>& each : waiting_) {
     if (inputs.size() < inputs_) inputs.push_back(each->input);
@@ -98,7 +98,7 @@ std::vector<EncoderInput> Sight::next_inputs() const {
   return inputs;
 }
 
-Status Sight::take_rows() {
+Status Vision::take_rows() {
   PUMICE_TRY(const std::vector<float> all, encoding_->read());
   const size_t columns = encoding_->columns(), equal = all.size() / under_way_;
   auto first = all.begin();
@@ -115,7 +115,7 @@ Status Sight::take_rows() {
 }
 
 template <class T>
-T Sight::failed(T result) {
+T Vision::failed(T result) {
   if (!result.ok() && result.error().code == Code::cancelled) {
     waiting_.clear();
     under_way_ = 0;
@@ -124,8 +124,8 @@ T Sight::failed(T result) {
   return result;
 }
 
-Status Sight::run() {
-  while (looks()) {
+Status Vision::run() {
+  while (active()) {
     if (!encoding_) return suspended();
     if (cancelled_) return failed(Status(Error{Code::cancelled, "looking at pictures was cancelled"}));
     const std::vector<EncoderInput> inputs = next_inputs();
@@ -136,7 +136,7 @@ Status Sight::run() {
   return {};
 }
 
-Status Sight::begin_slice() {
+Status Vision::begin_slice() {
   if (!encoding_) return suspended();
   if (cancelled_ && under_way_ == 0) return Error{Code::cancelled, "looking at pictures was cancelled"};
   if (cancelled_) encoding_->cancel(); // what began before it was heard
@@ -147,14 +147,14 @@ Status Sight::begin_slice() {
   return {};
 }
 
-Result<SliceResult> Sight::slice(const SliceRequest& request) {
+Result<SliceResult> Vision::slice(const SliceRequest& request) {
   PUMICE_CHECK(failed(begin_slice()));
   PUMICE_TRY(const SliceResult result, failed(encoding_->slice(request)));
   if (!result.active && under_way_ > 0) PUMICE_CHECK(take_rows());
   return result;
 }
 
-Status Sight::discard() {
+Status Vision::discard() {
   return encoding_ && under_way_ > 0 ? encoding_->discard() : Status();
 }
 

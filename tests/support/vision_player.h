@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "generate/prompt_picture.h"
+#include "generate/prepared_picture.h"
 #include "support/command/chats.h"
-#include "support/seeing_models.h"
+#include "support/vision_models.h"
 
 namespace picture_tests {
 
@@ -29,23 +29,23 @@ inline void add(pumice_chat* chat, const std::string& content, const std::vector
 }
 
 // A program with a model that sees.
-struct SeeingPlayer {
+struct VisionPlayer {
   static constexpr uint32_t answer_tokens = 6;
 
-  SeeingModel fixture;
+  VisionModel fixture;
   TemporaryFolder folder;
   const DeviceHandle& device = shared_device();
   ModelHandle model;
 
-  explicit SeeingPlayer(SeeingModel of) : fixture(std::move(of)) {
-    write_seeing_folder(folder, fixture);
+  explicit VisionPlayer(VisionModel of) : fixture(std::move(of)) {
+    write_vision_folder(folder, fixture);
     load();
   }
 
   // Again, after changes to the folder.
   void load() {
     pumice_load_options options = {sizeof options};
-    options.sees = 1;
+    options.vision = 1;
     model = load_with(options);
   }
   ModelHandle load_with(const pumice_load_options& options) const {
@@ -108,7 +108,7 @@ struct SeeingPlayer {
     std::vector<PatchGrid> grids;
     std::vector<std::vector<uint32_t>> shown;
     for (const Image& image : images) {
-      const PromptPicture picture = require(prepare_for_prompt(image, preparation, "a picture"));
+      const PreparedPicture picture = require(prepare_for_prompt(image, preparation, "a picture"));
       for (const EncoderInput& input : picture.inputs) {
         encode(*encoder, std::span(&input, 1));
         rows.push_back(rows_of_picture(shape, tower, input.grid, read(*encoder, PictureTokens::features, 0),

@@ -16,19 +16,19 @@ inline constexpr uint32_t most_patches_in_session = 4 * 1280;
 
 // What a session looks at pictures with: the model's tower, which makes the rows that stand for them, or for
 // their tiles, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
-class Sight : public Work {
+class Vision : public Work {
 public:
   // `inputs`: most pictures or tiles of a step. `warm_up`: runs some steps in slices, so that their costs are
   // known.
-  static Result<std::unique_ptr<Sight>> create(const std::shared_ptr<const Model>& tower,
-                                               const PictureTokens& shape, uint32_t inputs, bool warm_up);
+  static Result<std::unique_ptr<Vision>> create(const std::shared_ptr<const Model>& tower,
+                                                const PictureTokens& shape, uint32_t inputs, bool warm_up);
 
   // The options of its encoder.
   static EncoderOptions encoder_options(const ModelShape& tower, uint32_t inputs);
 
   // Looks at those of the parts that have no rows yet. Computes nothing.
-  void look(const PictureParts& parts);
-  bool looks() const { return !waiting_.empty(); }
+  void begin(const PictureParts& parts);
+  bool active() const { return !waiting_.empty(); }
   // Ends it. `not_ready` while a recorded slice has not finished.
   Status stop();
   // To the end. `cancelled` ends it.
@@ -46,7 +46,7 @@ public:
   Status resume(const std::shared_ptr<const Model>& tower);
 
 private:
-  Sight(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
+  Vision(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
       : shape_(shape), tower_(tower), inputs_(inputs), warm_up_(warm_up) {}
   Status warm_up(ResumableEncoder& encoding, const Model& tower) const;
   std::vector<EncoderInput> next_inputs() const;

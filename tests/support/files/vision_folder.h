@@ -20,7 +20,7 @@ inline std::string file_text(const std::filesystem::path& path) {
 
 // The fixture of a model that sees, with words for its tokens, one of them for pictures, and a template. As
 // LLaVA's, it reads contents as lists of parts, and pictures come first.
-inline void write_seeing_folder(const TemporaryFolder& folder) {
+inline void write_vision_folder(const TemporaryFolder& folder) {
   constexpr const char* chat_template =
       "{% for m in messages %}{{ 'w4 ' if m.role == 'user' else 'w6 ' }}"
       "{% for p in m.content | selectattr('type', 'equalto', 'image') %}<image> {% endfor %}"

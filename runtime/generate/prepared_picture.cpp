@@ -1,13 +1,13 @@
-#include "generate/prompt_picture.h"
+#include "generate/prepared_picture.h"
 
 #include "media/patches.h"
 #include "media/tiles.h"
 
 namespace pumice {
 
-Result<PromptPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
-                                         const std::string& name) {
-  PromptPicture picture;
+Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
+                                           const std::string& name) {
+  PreparedPicture picture;
   if (preparation.patches) {
     PUMICE_TRY(PatchedPicture patched, cut_patches(image, preparation, name));
     EncoderInput& whole = picture.inputs.emplace_back();

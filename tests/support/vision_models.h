@@ -14,7 +14,7 @@
 // The fixtures of models that each prepare pictures in a way of their own.
 namespace picture_tests {
 
-struct SeeingModel {
+struct VisionModel {
   const char* name; // of the fixture
   std::vector<SpecialWord> special;
   uint32_t first;    // of the tokens that stand for pictures, or around them
@@ -24,7 +24,7 @@ struct SeeingModel {
   std::vector<Image> pictures; // of the fixture's prompt
 };
 
-inline SeeingModel qwen2_5_vl() {
+inline VisionModel qwen2_5_vl() {
   return {"qwen2-5-vl",
           {{310, "<|vision_start|>"}, {311, "<|vision_end|>"}, {319, "<|image_pad|>"}},
           310,
@@ -35,7 +35,7 @@ inline SeeingModel qwen2_5_vl() {
           {patterned_picture(29, 61), patterned_picture(17, 33)}};
 }
 
-inline SeeingModel gemma3_vision() {
+inline VisionModel gemma3_vision() {
   return {"gemma3-vision",
           {{310, "<start_of_image>"}, {311, "<end_of_image>"}, {319, "<image_soft_token>"}},
           310,
@@ -47,7 +47,7 @@ inline SeeingModel gemma3_vision() {
 }
 
 // There are words for 2 rows of 3 tiles.
-inline SeeingModel smolvlm() {
+inline VisionModel smolvlm() {
   return {"smolvlm",
           {{311, "<fake_token_around_image>"},
            {312, "<global-img>"},
@@ -72,7 +72,7 @@ inline SeeingModel smolvlm() {
 }
 
 // The text of the fixture's prompt as a template writes it.
-inline std::string text_of_prompt(const Answers& answers, const SeeingModel& model) {
+inline std::string text_of_prompt(const Answers& answers, const VisionModel& model) {
   std::string text;
   bool in_picture = false;
   for (const uint32_t id : answers.ids("input_ids", 0)) {
@@ -85,8 +85,8 @@ inline std::string text_of_prompt(const Answers& answers, const SeeingModel& mod
 }
 
 // The fixture with words for its tokens, and a template that shows a message's pictures before its words.
-inline void write_seeing_folder(const TemporaryFolder& folder, const SeeingModel& model) {
-  write_seeing_folder(folder, model.name, model.special);
+inline void write_vision_folder(const TemporaryFolder& folder, const VisionModel& model) {
+  write_vision_folder(folder, model.name, model.special);
   folder.write("chat_template.jinja",
                "{% for m in messages %}{{ 'w4 ' if m.role == 'user' else 'w6 ' }}"
                "{% for p in m.content | selectattr('type', 'equalto', 'image') %}" +

@@ -10,13 +10,13 @@
 namespace pumice {
 
 // A picture for a decoder's prompt: tiles of it, if the model reads them, and the whole.
-struct PromptPicture {
+struct PreparedPicture {
   PictureGrid grid;
   std::vector<EncoderInput> inputs;
 };
 
 // Prepares a picture as the model's tower reads it. `name` names it in errors.
-Result<PromptPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
-                                         const std::string& name);
+Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
+                                           const std::string& name);
 
 } // namespace pumice
