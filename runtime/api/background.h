@@ -28,7 +28,7 @@ public:
   Status start(Work work, const char* what) {
     what_ = what;
     try {
-      thread_ = std::thread([this, own = std::move(work)] { run(own); });
+      thread_ = std::thread([this, job = std::move(work)] { run(job); });
     } catch (const std::system_error& refused) {
       return Error{Code::out_of_memory,
                    std::string("the system started no thread to make ") + what + " with: " + refused.what()};

@@ -47,7 +47,7 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
                            {},
-                           std::move(request.generation.given)};
+                           std::move(request.generation.embeddings)};
   PUMICE_TRY(text.sequence, batch->add(std::move(sequence)));
   texts.push_back(std::move(text));
   return next_id++;
@@ -84,44 +84,44 @@ Result<SliceResult> pumice_batch::slice(const SliceRequest& request) {
   return result;
 }
 
-Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& given,
+Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& options,
                                                   const ModelShape& shape) {
   constexpr uint32_t most_texts = 1024;
   pumice_session_options session = {sizeof session};
-  session.context = given.context;
-  session.chunk = given.chunk;
-  session.threads = given.threads;
-  session.warm_up = given.warm_up;
-  PUMICE_TRY(SessionOptions options, session_options(session, shape));
-  PUMICE_TRY(options.size.cache, read_cache_type(given.cache));
-  options.size.sequences = std::max(given.texts, 1u);
-  if (const uint32_t most = std::min(options.size.chunk, most_texts); given.texts > most) {
+  session.context = options.context;
+  session.chunk = options.chunk;
+  session.threads = options.threads;
+  session.warm_up = options.warm_up;
+  PUMICE_TRY(SessionOptions result, session_options(session, shape));
+  PUMICE_TRY(result.size.cache, read_cache_type(options.cache));
+  result.size.sequences = std::max(options.texts, 1u);
+  if (const uint32_t most = std::min(result.size.chunk, most_texts); options.texts > most) {
     return Error{
         Code::invalid_argument,
         fmt::format("options.texts is {}: expected at most {}, and no more than the tokens of a step "
                     "(options.chunk)",
-                    given.texts, most)};
+                    options.texts, most)};
   }
-  return options;
+  return result;
 }
 
 extern "C" {
 
-pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* options,
+pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* caller_options,
                                   pumice_batch** batch, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(batch);
     *batch = nullptr;
     PUMICE_CHECK(check_decoder(*model, "a batch"));
-    PUMICE_TRY(const pumice_batch_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_batch_options options, read(caller_options, "options"));
     auto handle = std::make_unique<pumice_batch>();
     handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
     handle->ends = model->ends;
-    PUMICE_TRY(const SessionOptions own, batch_options(given, model->model->shape()));
-    PUMICE_TRY(handle->batch,
-               ResumableBatch::create(handle->model, own, both(given.progress, given.progress_user)));
+    PUMICE_TRY(const SessionOptions session_options, batch_options(options, model->model->shape()));
+    PUMICE_TRY(handle->batch, ResumableBatch::create(handle->model, session_options,
+                                                     both(options.progress, options.progress_user)));
     handle->context = handle->batch->size().context;
     *batch = handle.release();
     return {};
@@ -132,20 +132,20 @@ void pumice_batch_destroy(pumice_batch* batch) {
   delete batch;
 }
 
-pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* request, uint32_t* text,
+pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* caller_request, uint32_t* text,
                                pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(batch);
     PUMICE_REQUIRE(text);
-    PUMICE_TRY(const pumice_request given, read(request, "request"));
+    PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
     const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->ends, batch->context};
-    PUMICE_TRY(TextRequest wanted, read_request(given, reader, 0));
-    if (!wanted.encoded()) {
+    PUMICE_TRY(TextRequest text_request, read_request(request, reader, 0));
+    if (!text_request.encoded()) {
       return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "
                                       "does not, so answer the chat with a session first"};
     }
-    PUMICE_CHECK(wanted.put_pictures());
-    PUMICE_TRY(*text, batch->add(std::move(wanted)));
+    PUMICE_CHECK(text_request.put_pictures());
+    PUMICE_TRY(*text, batch->add(std::move(text_request)));
     return {};
   });
 }

@@ -65,12 +65,12 @@ Error wrong_size(const char* name, size_t size) {
           fmt::format("{}.struct_size is {}: set it to the size of the structure", name, size)};
 }
 
-Error too_new(const char* name, size_t size, size_t own) {
+Error too_new(const char* name, size_t size, size_t known) {
   return {
       Code::invalid_argument,
       fmt::format("{}.struct_size is {}, and this library knows {} bytes: the program's header is newer than "
                   "the library",
-                  name, size, own)};
+                  name, size, known)};
 }
 
 Status check_array(const void* array, size_t count, size_t element_bytes, const std::string& name) {

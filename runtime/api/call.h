@@ -17,10 +17,10 @@ Code to_code(pumice_status status);
 // The number in an enumeration of the caller's. C lets it be none of the enumeration's, which C++ must not
 // read.
 template <class Enumeration>
-int number_in(const Enumeration& given) {
+int number_in(const Enumeration& value) {
   int number = 0;
-  static_assert(sizeof given == sizeof number);
-  std::memcpy(&number, &given, sizeof number);
+  static_assert(sizeof value == sizeof number);
+  std::memcpy(&number, &value, sizeof number);
   return number;
 }
 
@@ -42,21 +42,21 @@ pumice_status call(pumice_error* error, const Body& body) noexcept {
 
 // The caller's structure has a size that cannot be, or that this version does not know.
 Error wrong_size(const char* name, size_t size);
-Error too_new(const char* name, size_t size, size_t own);
+Error too_new(const char* name, size_t size, size_t known);
 
 // Copies a structure of the caller, which may be from an older header: fields that it lacks are zero. Null
 // means the defaults.
 template <class Structure>
-Result<Structure> read(const Structure* given, const char* name) {
-  Structure own = {};
-  own.struct_size = sizeof own;
-  if (!given) return own;
-  const size_t size = given->struct_size;
+Result<Structure> read(const Structure* from, const char* name) {
+  Structure copy = {};
+  copy.struct_size = sizeof copy;
+  if (!from) return copy;
+  const size_t size = from->struct_size;
   if (size < sizeof(size_t)) return wrong_size(name, size);
-  if (size > sizeof own) return too_new(name, size, sizeof own);
-  std::memcpy(&own, given, size);
-  own.struct_size = sizeof own;
-  return own;
+  if (size > sizeof copy) return too_new(name, size, sizeof copy);
+  std::memcpy(&copy, from, size);
+  copy.struct_size = sizeof copy;
+  return copy;
 }
 
 // Copies an element of the caller's array, whose elements may be shorter than this version's: all have the
@@ -69,12 +69,12 @@ Result<Structure> read_element(const Structure* array, size_t index, const char*
 
 // Copies a structure to the caller's, as many bytes as it has. `to` may be null.
 template <class Structure>
-Status write(const Structure& own, Structure* to, const char* name) {
+Status write(const Structure& from, Structure* to, const char* name) {
   if (!to) return {};
   const size_t size = to->struct_size;
   if (size < sizeof(size_t)) return wrong_size(name, size);
-  if (size > sizeof own) return too_new(name, size, sizeof own);
-  std::memcpy(to, &own, size);
+  if (size > sizeof from) return too_new(name, size, sizeof from);
+  std::memcpy(to, &from, size);
   to->struct_size = size;
   return {};
 }

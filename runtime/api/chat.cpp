@@ -83,94 +83,97 @@ Status add_members(ordered_json members, const std::string& name, ordered_json& 
   return {};
 }
 
-Result<ordered_json> show(const pumice_picture& given, const std::string& name, ChatPictures& pictures) {
-  PUMICE_CHECK(check_picture(given, name));
+Result<ordered_json> show(const pumice_picture& picture, const std::string& name, ChatPictures& pictures) {
+  PUMICE_CHECK(check_picture(picture, name));
   if (const Status vision = pictures.check_vision(); !vision.ok())
     return Error{vision.error().code, fmt::format("{}: {}", name, vision.error().message)};
-  if (given.file) return pictures.show({static_cast<const std::byte*>(given.file), given.file_bytes}, name);
-  PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
+  if (picture.file)
+    return pictures.show({static_cast<const std::byte*>(picture.file), picture.file_bytes}, name);
+  PUMICE_TRY(const Image image, image_of_pixels(picture.pixels, picture.width, picture.height, name));
   return pictures.show(image, name);
 }
 
 // The pictures of a message, and its text behind them, as the models were trained.
-Status read_parts(const pumice_message& given, ChatPictures& pictures, ordered_json& parts) {
-  PUMICE_CHECK(check_array(given.pictures, given.picture_count, sizeof *given.pictures, "message.pictures"));
+Status read_parts(const pumice_message& message, ChatPictures& pictures, ordered_json& parts) {
+  PUMICE_CHECK(
+      check_array(message.pictures, message.picture_count, sizeof *message.pictures, "message.pictures"));
   parts = ordered_json::array();
-  for (size_t i = 0; i < given.picture_count; ++i) {
-    PUMICE_TRY(const pumice_picture picture, read_element(given.pictures, i, "message.pictures"));
+  for (size_t i = 0; i < message.picture_count; ++i) {
+    PUMICE_TRY(const pumice_picture picture, read_element(message.pictures, i, "message.pictures"));
     PUMICE_TRY(ordered_json part, show(picture, fmt::format("message.pictures[{}]", i), pictures));
     parts.push_back(std::move(part));
   }
-  if (given.content) {
+  if (message.content) {
     ordered_json text = {{"type", "text"}};
-    PUMICE_CHECK(read_text(given.content, "message.content", text["text"]));
+    PUMICE_CHECK(read_text(message.content, "message.content", text["text"]));
     parts.push_back(std::move(text));
   }
   return {};
 }
 
-Status read_message(const pumice_message& given, const Chat& chat, ChatPictures& pictures,
-                    ordered_json& message) {
-  if (!given.role) return null_argument("message.role");
-  PUMICE_CHECK(read_text(given.role, "message.role", message["role"]));
-  if (given.picture_count > 0) {
-    PUMICE_CHECK(read_parts(given, pictures, message["content"]));
-  } else if (given.content) {
-    PUMICE_CHECK(read_text(given.content, "message.content", message["content"]));
+Status read_message(const pumice_message& message, const Chat& chat, ChatPictures& pictures,
+                    ordered_json& json) {
+  if (!message.role) return null_argument("message.role");
+  PUMICE_CHECK(read_text(message.role, "message.role", json["role"]));
+  if (message.picture_count > 0) {
+    PUMICE_CHECK(read_parts(message, pictures, json["content"]));
+  } else if (message.content) {
+    PUMICE_CHECK(read_text(message.content, "message.content", json["content"]));
   }
-  if (given.thinking)
-    PUMICE_CHECK(read_text(given.thinking, "message.thinking", message[chat.thinking_member()]));
-  if (given.tool_calls) {
-    PUMICE_TRY(message["tool_calls"], read_json(given.tool_calls, "message.tool_calls"));
-    if (!message["tool_calls"].is_array()) return wrong("message.tool_calls", "is not a list of calls");
+  if (message.thinking)
+    PUMICE_CHECK(read_text(message.thinking, "message.thinking", json[chat.thinking_member()]));
+  if (message.tool_calls) {
+    PUMICE_TRY(json["tool_calls"], read_json(message.tool_calls, "message.tool_calls"));
+    if (!json["tool_calls"].is_array()) return wrong("message.tool_calls", "is not a list of calls");
   }
-  if (given.members) {
-    PUMICE_TRY(ordered_json members, read_json(given.members, "message.members"));
-    PUMICE_CHECK(add_members(std::move(members), "message.members", message));
+  if (message.members) {
+    PUMICE_TRY(ordered_json members, read_json(message.members, "message.members"));
+    PUMICE_CHECK(add_members(std::move(members), "message.members", json));
   }
-  if (!message.contains("content")) message["content"] = ""; // most templates read it
+  if (!json.contains("content")) json["content"] = ""; // most templates read it
   return {};
 }
 
-Result<ordered_json> read_variables(const pumice_chat_options& given) {
+Result<ordered_json> read_variables(const pumice_chat_options& options) {
   ordered_json variables = ordered_json::object();
-  if (given.tools) {
-    PUMICE_TRY(variables["tools"], read_json(given.tools, "options.tools"));
+  if (options.tools) {
+    PUMICE_TRY(variables["tools"], read_json(options.tools, "options.tools"));
     PUMICE_CHECK(check_tools(variables["tools"], "options.tools"));
   }
-  if (!given.variables) return variables;
-  PUMICE_TRY(ordered_json more, read_json(given.variables, "options.variables"));
-  for (const char* own : {"messages", "tools", "add_generation_prompt"}) {
-    if (more.is_object() && more.contains(own)) {
-      return wrong("options.variables", fmt::format("has '{}', which is not for it", own).c_str());
+  if (!options.variables) return variables;
+  PUMICE_TRY(ordered_json more, read_json(options.variables, "options.variables"));
+  for (const char* reserved : {"messages", "tools", "add_generation_prompt"}) {
+    if (more.is_object() && more.contains(reserved)) {
+      return wrong("options.variables", fmt::format("has '{}', which is not for it", reserved).c_str());
     }
   }
   PUMICE_CHECK(add_members(std::move(more), "options.variables", variables));
   return variables;
 }
 
-Result<ChatTemplate> read_template(const pumice_chat_options& given, const ModelFile& file, bool with_tools) {
+Result<ChatTemplate> read_template(const pumice_chat_options& options, const ModelFile& file,
+                                   bool with_tools) {
   PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(file));
-  if (given.template_text && given.template_name) {
+  if (options.template_text && options.template_name) {
     return wrong("options", "has a template_text and a template_name: set one of them");
   }
-  if (given.template_text) {
-    Result<ChatTemplate> own = templates.parse(given.template_text, "options.template_text");
-    if (!own.ok()) return Error{Code::invalid_argument, own.error().message};
-    return own;
+  if (options.template_text) {
+    Result<ChatTemplate> parsed = templates.parse(options.template_text, "options.template_text");
+    if (!parsed.ok()) return Error{Code::invalid_argument, parsed.error().message};
+    return parsed;
   }
-  if (templates.empty() && !given.template_name) {
+  if (templates.empty() && !options.template_name) {
     return Error{
         Code::not_found,
         fmt::format("{}: there is no chat template in it, so it is probably not made for chats: go on "
                     "with a text without a chat, or set options.template_text",
                     file.path())};
   }
-  return templates.choose(given.template_name ? given.template_name : "", with_tools);
+  return templates.choose(options.template_name ? options.template_name : "", with_tools);
 }
 
-Result<std::optional<bool>> read_thinking(const pumice_thinking& given) {
-  switch (number_in(given)) {
+Result<std::optional<bool>> read_thinking(const pumice_thinking& thinking) {
+  switch (number_in(thinking)) {
   case PUMICE_THINKING_DEFAULT:
     return std::optional<bool>();
   case PUMICE_THINKING_OFF:
@@ -179,22 +182,23 @@ Result<std::optional<bool>> read_thinking(const pumice_thinking& given) {
     return std::optional(true);
   }
   return Error{Code::invalid_argument,
-               fmt::format("options.thinking is {}: expected one of pumice_thinking", number_in(given))};
+               fmt::format("options.thinking is {}: expected one of pumice_thinking", number_in(thinking))};
 }
 
-Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const pumice_chat_options& given) {
+Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model,
+                                               const pumice_chat_options& options) {
   PUMICE_CHECK(check_decoder(model, "a chat"));
   PUMICE_CHECK(require_tokenizer(model.tokenizer.get(), *model.model));
-  PUMICE_TRY(ordered_json variables, read_variables(given));
-  PUMICE_TRY(const std::tm now, read_time(given.local_time));
-  PUMICE_TRY(const std::optional<bool> thinking, read_thinking(given.thinking));
+  PUMICE_TRY(ordered_json variables, read_variables(options));
+  PUMICE_TRY(const std::tm now, read_time(options.local_time));
+  PUMICE_TRY(const std::optional<bool> thinking, read_thinking(options.thinking));
   const bool with_tools = variables.contains("tools") && !variables["tools"].empty();
   const ModelFile& file = model.model->file();
-  PUMICE_TRY(ChatTemplate chosen, read_template(given, file, with_tools));
-  ModelChatOptions options{now, most_patches_in_session,
-                           "set options.template_text or template_name of the chat"};
+  PUMICE_TRY(ChatTemplate chosen, read_template(options, file, with_tools));
+  ModelChatOptions chat_options{now, most_patches_in_session,
+                                "set options.template_text or template_name of the chat"};
   PUMICE_TRY(ModelChat talk,
-             ModelChat::open(file, model.model->shape(), std::move(chosen), model.tokenizer, options));
+             ModelChat::open(file, model.model->shape(), std::move(chosen), model.tokenizer, chat_options));
   talk.chat().set_variables(std::move(variables));
   talk.chat().ask_for_thinking(thinking);
   if (given.thinking_marks) {
@@ -206,11 +210,11 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model, const 
   return handle;
 }
 
-Status add_message(const pumice_message& given, ModelChat& talk) {
-  ordered_json message;
-  Status added = read_message(given, talk.chat(), talk.pictures(), message);
-  if (added.ok()) added = talk.chat().add(message);
-  if (!added.ok()) talk.forget_pictures(ordered_json::array({message}));
+Status add_message(const pumice_message& message, ModelChat& talk) {
+  ordered_json json;
+  Status added = read_message(message, talk.chat(), talk.pictures(), json);
+  if (added.ok()) added = talk.chat().add(json);
+  if (!added.ok()) talk.forget_pictures(ordered_json::array({json}));
   return added;
 }
 
@@ -238,14 +242,14 @@ std::string written(const Chat& chat) {
 
 extern "C" {
 
-pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options* options, pumice_chat** chat,
-                                 pumice_error* error) {
+pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options* caller_options,
+                                 pumice_chat** chat, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(chat);
     *chat = nullptr;
-    PUMICE_TRY(const pumice_chat_options given, read(options, "options"));
-    PUMICE_TRY(std::unique_ptr<pumice_chat> made, make_chat(*model, given));
+    PUMICE_TRY(const pumice_chat_options options, read(caller_options, "options"));
+    PUMICE_TRY(std::unique_ptr<pumice_chat> made, make_chat(*model, options));
     *chat = made.release();
     return {};
   });
@@ -259,9 +263,9 @@ pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, 
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);
     PUMICE_REQUIRE(message);
-    PUMICE_TRY(const pumice_message given, read(message, "message"));
+    PUMICE_TRY(const pumice_message added, read(message, "message"));
     PUMICE_CHECK(chat->shared->check_idle());
-    return add_message(given, chat->shared->talk);
+    return add_message(added, chat->shared->talk);
   });
 }
 
@@ -323,8 +327,8 @@ pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* p
     PUMICE_REQUIRE(chat);
     PUMICE_REQUIRE(picture);
     PUMICE_CHECK(chat->shared->check_idle());
-    PUMICE_TRY(const pumice_picture given, read(picture, "picture"));
-    const Result<ordered_json> part = show(given, "picture", chat->shared->talk.pictures());
+    PUMICE_TRY(const pumice_picture added, read(picture, "picture"));
+    const Result<ordered_json> part = show(added, "picture", chat->shared->talk.pictures());
     return part.ok() ? Status() : Status(part.error());
   });
 }

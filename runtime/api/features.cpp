@@ -21,11 +21,11 @@ pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_
     PUMICE_REQUIRE(features);
     *features = nullptr;
     PUMICE_TRY(
-        const std::shared_ptr<Instance> own,
+        const std::shared_ptr<Instance> adopted,
         Instance::adopt(instance, reinterpret_cast<PFN_vkGetInstanceProcAddr>(get_instance_proc_addr), {}));
-    Capabilities capabilities = read_capabilities(own->table(), physical_device, 0);
+    Capabilities capabilities = read_capabilities(adopted->table(), physical_device, 0);
     PUMICE_CHECK(check_usable(capabilities));
-    if (!capabilities.is_cpu()) read_matrices(own->table(), capabilities);
+    if (!capabilities.is_cpu()) read_matrices(adopted->table(), capabilities);
     *features = new pumice_features{DeviceFeatures(capabilities, chain)};
     return {};
   });

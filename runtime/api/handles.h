@@ -70,7 +70,7 @@ LoadOptions tower_options(LoadOptions options);
 // That encoder as of Model::plan(). unsupported for a model that does not see.
 Result<std::shared_ptr<const Model>> plan_tower(const ModelSource& source, const LoadOptions& options,
                                                 const DeviceContext& context);
-Result<CacheType> read_cache_type(const pumice_cache_type& given);
+Result<CacheType> read_cache_type(const pumice_cache_type& type);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
 pumice_cache_type to_cache_type(CacheType type);
 // The size of a session, as pumice_session_options.fit has it, which takes `others` bytes beside its steps.

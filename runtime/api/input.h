@@ -19,13 +19,13 @@ struct InputReader {
 };
 
 // Reads an input and checks it. `name` names it in messages.
-Result<EncoderInput> read_input(const pumice_input& given, const InputReader& reader,
+Result<EncoderInput> read_input(const pumice_input& input, const InputReader& reader,
                                 const std::string& name);
 
 // Checks that a picture of the application's is given in one way.
-Status check_picture(const pumice_picture& given, const std::string& name);
+Status check_picture(const pumice_picture& picture, const std::string& name);
 // A picture of the application's, whichever way it is given.
-Result<Image> read_picture(const pumice_picture& given, const std::string& name);
+Result<Image> read_picture(const pumice_picture& picture, const std::string& name);
 // A picture of the application's pixels: red, green and blue of each, row by row. An error if it is empty or
 // too large.
 Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,

@@ -27,9 +27,9 @@ pumice_status pumice_load_start(pumice_device* device, const pumice_source* sour
     PUMICE_TRY(handle->source, read(source, "source"));
     PUMICE_TRY(handle->options, read(options, "options"));
     PUMICE_TRY(handle->stages, read_stages(handle->options, *device));
-    const auto work = [own = handle.get()](const Progress& progress) {
-      return load_model(own->device, &own->source, own->options, own->stages,
-                        both(own->options.progress, own->options.user, progress));
+    const auto work = [started = handle.get()](const Progress& progress) {
+      return load_model(started->device, &started->source, started->options, started->stages,
+                        both(started->options.progress, started->options.user, progress));
     };
     PUMICE_CHECK(handle->loading.start(work, "the model"));
     *load = handle.release();

@@ -52,7 +52,7 @@ public:
       needs[&device].available = more.available;
     }
     std::vector<MemoryNeeds> all;
-    for (const auto& [device, own] : needs) all.push_back(own);
+    for (const auto& [device, of_device] : needs) all.push_back(of_device);
     return all;
   }
 
@@ -72,19 +72,19 @@ private:
 // Of all devices together; each must have room for its part.
 Result<pumice_memory_estimate> estimate_of(const StageNeeds& stages, const SessionSize& size) {
   PUMICE_TRY(const std::vector<MemoryNeeds> needs, stages.of(size));
-  pumice_memory_estimate own = {sizeof own};
-  own.fits = true;
+  pumice_memory_estimate estimate = {sizeof estimate};
+  estimate.fits = true;
   for (const MemoryNeeds& each : needs) {
-    own.weights += each.weights;
-    own.host += each.host;
-    own.cache += each.cache;
-    own.scratch += each.scratch + each.state;
-    own.loading += each.loading - std::min(each.loading, each.session());
-    own.peak += each.peak();
-    own.fits = own.fits && each.fits();
+    estimate.weights += each.weights;
+    estimate.host += each.host;
+    estimate.cache += each.cache;
+    estimate.scratch += each.scratch + each.state;
+    estimate.loading += each.loading - std::min(each.loading, each.session());
+    estimate.peak += each.peak();
+    estimate.fits = estimate.fits && each.fits();
   }
-  PUMICE_TRY(own.longest_context, stages.longest_context(size));
-  return own;
+  PUMICE_TRY(estimate.longest_context, stages.longest_context(size));
+  return estimate;
 }
 
 // The size that the estimate is for, with defaults in place of zeros.
@@ -118,10 +118,10 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
                plan_stages(stage_list, source, load_options));
     if (session && session->fit) return no_fit_in_stages();
     const std::shared_ptr<const Model> last = stages.back();
-    PUMICE_TRY(pumice_memory_estimate own,
+    PUMICE_TRY(pumice_memory_estimate result,
                estimate_of(StageNeeds(std::move(stages), readable), options.size));
-    name_size(*last, options.size, own);
-    return write(own, estimate, "estimate");
+    name_size(*last, options.size, result);
+    return write(result, estimate, "estimate");
   }
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*model->context().device));
   MemoryNeeds vision;
@@ -136,17 +136,17 @@ Status estimate_memory(pumice_device* device, const pumice_source* source, const
   PUMICE_TRY(const SessionRunners runners, usual_runners(*model, options.size, readable));
   PUMICE_TRY(MemoryNeeds needs, memory_needs(*model, runners, slices));
   add(vision, needs);
-  pumice_memory_estimate own = {sizeof own};
-  own.weights = needs.weights;
-  own.host = needs.host;
-  own.cache = needs.cache;
-  own.scratch = needs.scratch + needs.state;
-  own.loading = needs.loading - std::min(needs.loading, needs.session());
-  own.peak = needs.peak();
-  own.fits = needs.fits();
-  PUMICE_TRY(own.longest_context, longest_context(*model, options.size, readable, beside));
-  name_size(*model, options.size, own);
-  return write(own, estimate, "estimate");
+  pumice_memory_estimate result = {sizeof result};
+  result.weights = needs.weights;
+  result.host = needs.host;
+  result.cache = needs.cache;
+  result.scratch = needs.scratch + needs.state;
+  result.loading = needs.loading - std::min(needs.loading, needs.session());
+  result.peak = needs.peak();
+  result.fits = needs.fits();
+  PUMICE_TRY(result.longest_context, longest_context(*model, options.size, readable, beside));
+  name_size(*model, options.size, result);
+  return write(result, estimate, "estimate");
 }
 
 } // namespace
@@ -155,23 +155,23 @@ extern "C" {
 
 pumice_status pumice_session_estimate_memory(pumice_device* device, const pumice_source* source,
                                              const pumice_load_options* load,
-                                             const pumice_session_options* options,
+                                             const pumice_session_options* caller_options,
                                              pumice_memory_estimate* estimate, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_TRY(const pumice_session_options given, read(options, "options"));
-    const auto own = [&](const ModelShape& shape) { return session_options(given, shape); };
-    return estimate_memory(device, source, load, own, &given, estimate);
+    PUMICE_TRY(const pumice_session_options options, read(caller_options, "options"));
+    const auto read_options = [&](const ModelShape& shape) { return session_options(options, shape); };
+    return estimate_memory(device, source, load, read_options, &options, estimate);
   });
 }
 
 pumice_status pumice_batch_estimate_memory(pumice_device* device, const pumice_source* source,
                                            const pumice_load_options* load,
-                                           const pumice_batch_options* options,
+                                           const pumice_batch_options* caller_options,
                                            pumice_memory_estimate* estimate, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_TRY(const pumice_batch_options given, read(options, "options"));
-    const auto own = [&](const ModelShape& shape) { return batch_options(given, shape); };
-    return estimate_memory(device, source, load, own, nullptr, estimate);
+    PUMICE_TRY(const pumice_batch_options options, read(caller_options, "options"));
+    const auto read_options = [&](const ModelShape& shape) { return batch_options(options, shape); };
+    return estimate_memory(device, source, load, read_options, nullptr, estimate);
   });
 }
 

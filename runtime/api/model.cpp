@@ -86,20 +86,22 @@ pumice::api::plan_tower(const ModelSource& source, const LoadOptions& options, c
   return Model::plan(std::move(tower), context, tower_options(options));
 }
 
-Result<std::unique_ptr<pumice_model>>
-pumice::api::load_model(const pumice_device& device, const pumice_source* source,
-                        const pumice_load_options& given, const StageList& stages, const Progress& progress) {
-  PUMICE_TRY(const LoadOptions options, read_load_options(given));
+Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_device& device,
+                                                              const pumice_source* source,
+                                                              const pumice_load_options& options,
+                                                              const StageList& stages,
+                                                              const Progress& progress) {
+  PUMICE_TRY(const LoadOptions load_options, read_load_options(options));
   PUMICE_TRY(const std::optional<double> tune_seconds,
-             load_tune_seconds(given.tune_seconds, *device.context.pipelines));
-  const Loading loading{device, {source, given.mmproj}, tune_seconds};
+             load_tune_seconds(options.tune_seconds, *device.context.pipelines));
+  const Loading loading{device, {source, options.mmproj}, tune_seconds};
   auto handle = std::make_unique<pumice_model>();
   if (!stages.devices.empty()) {
-    PUMICE_TRY(handle->model, load_stages(stages, source, options, progress));
-  } else if (given.vision) {
-    PUMICE_CHECK(load_with_tower(loading, options, progress, *handle));
+    PUMICE_TRY(handle->model, load_stages(stages, source, load_options, progress));
+  } else if (options.vision) {
+    PUMICE_CHECK(load_with_tower(loading, load_options, progress, *handle));
   } else {
-    PUMICE_TRY(handle->model, load_part(loading, options, progress));
+    PUMICE_TRY(handle->model, load_part(loading, load_options, progress));
   }
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(handle->model->file());
   if (tokenizer.ok()) {
@@ -126,16 +128,16 @@ Status pumice::api::check_decoder(const pumice_model& model, const char* user) {
 extern "C" {
 
 pumice_status pumice_model_load(pumice_device* device, const pumice_source* source,
-                                const pumice_load_options* options, pumice_model** model,
+                                const pumice_load_options* caller_options, pumice_model** model,
                                 pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(device);
     PUMICE_REQUIRE(model);
     *model = nullptr;
-    PUMICE_TRY(const pumice_load_options given, read(options, "options"));
-    PUMICE_TRY(const StageList stages, read_stages(given, *device));
+    PUMICE_TRY(const pumice_load_options options, read(caller_options, "options"));
+    PUMICE_TRY(const StageList stages, read_stages(options, *device));
     PUMICE_TRY(std::unique_ptr<pumice_model> loaded,
-               load_model(*device, source, given, stages, both(given.progress, given.user)));
+               load_model(*device, source, options, stages, both(options.progress, options.user)));
     *model = loaded.release();
     return {};
   });
@@ -150,25 +152,25 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(info);
     const ModelShape& shape = model->model->shape();
-    pumice_model_info own = {sizeof own};
-    own.architecture = model->architecture.c_str();
-    own.has_decoder = shape.has_decoder();
-    own.has_encoder = shape.encoder.has_value();
-    own.has_tokenizer = model->tokenizer != nullptr;
-    own.vocabulary = shape.has_decoder() ? shape.vocabulary : shape.encoder->vocabulary;
-    own.context = shape.has_decoder() ? shape.context : 0;
+    pumice_model_info result = {sizeof result};
+    result.architecture = model->architecture.c_str();
+    result.has_decoder = shape.has_decoder();
+    result.has_encoder = shape.encoder.has_value();
+    result.has_tokenizer = model->tokenizer != nullptr;
+    result.vocabulary = shape.has_decoder() ? shape.vocabulary : shape.encoder->vocabulary;
+    result.context = shape.has_decoder() ? shape.context : 0;
     if (shape.encoder) {
-      own.input_context = shape.encoder->context;
-      own.input_values =
+      result.input_context = shape.encoder->context;
+      result.input_values =
           shape.encoder->kind == InputKind::tokens ? 0 : static_cast<uint32_t>(shape.encoder->input_values());
     }
-    own.weight_bytes = model->model->weight_bytes() + (model->tower ? model->tower->weight_bytes() : 0);
-    own.has_pictures = has_picture_tower(model->model->file());
+    result.weight_bytes = model->model->weight_bytes() + (model->tower ? model->tower->weight_bytes() : 0);
+    result.has_pictures = has_picture_tower(model->model->file());
     if (shape.shared_space) {
-      own.similarity_scale = shape.shared_space->scale;
-      own.similarity_bias = shape.shared_space->bias;
+      result.similarity_scale = shape.shared_space->scale;
+      result.similarity_bias = shape.shared_space->bias;
     }
-    return write(own, info, "info");
+    return write(result, info, "info");
   });
 }
 

@@ -200,9 +200,9 @@ std::vector<Structure> all_sized(std::vector<Structure> structures) {
 
 // A request and the structure that it points to, with their sizes.
 struct SizedRequest {
-  explicit SizedRequest(const Request& given) : request(sized(given)) {
-    if (!given.sampling) return;
-    sampling = sized(*given.sampling);
+  explicit SizedRequest(const Request& from) : request(sized(from)) {
+    if (!from.sampling) return;
+    sampling = sized(*from.sampling);
     request.sampling = &sampling;
   }
   SizedRequest(const SizedRequest&) = delete;
@@ -917,9 +917,9 @@ inline std::vector<Written> copied(const pumice_written* texts, size_t count) {
 // Options of a translator or a captioner and the structures that they point to, with their sizes.
 template <class Options>
 struct SizedWriting {
-  explicit SizedWriting(const Options& given) : options(sized(given)) {
-    if (!given.writing) return;
-    writing = sized(*given.writing);
+  explicit SizedWriting(const Options& from) : options(sized(from)) {
+    if (!from.writing) return;
+    writing = sized(*from.writing);
     options.writing = &writing;
     if (!writing.sampling) return;
     sampling = sized(*writing.sampling);
@@ -975,15 +975,15 @@ public:
     const pumice_translation* from = nullptr;
     Status status = detail::call(pumice_translator_result, get(), index, &from);
     if (!status.ok()) return status.error();
-    Translation own;
-    own.texts = detail::copied(from->texts, from->text_count);
+    Translation translation;
+    translation.texts = detail::copied(from->texts, from->text_count);
     for (size_t i = 0; i < from->sentence_count; ++i) {
       const pumice_sentence& each = from->sentences[i];
-      own.sentences.push_back({each.source, detail::copied(each.texts, each.text_count)});
+      translation.sentences.push_back({each.source, detail::copied(each.texts, each.text_count)});
     }
-    own.truncated = from->truncated;
-    own.lacks_a_term = from->lacks_a_term;
-    return Result<Translation>(std::move(own));
+    translation.truncated = from->truncated;
+    translation.lacks_a_term = from->lacks_a_term;
+    return Result<Translation>(std::move(translation));
   }
 
   Work work() const { return Work(pumice_translator_work(get())); }

@@ -161,32 +161,32 @@ Result<std::shared_ptr<const Model>> tower_of(const pumice_model& model) {
 }
 
 Result<std::unique_ptr<pumice_session>>
-make_session(const pumice_model& model, const pumice_session_options& given, const Progress& progress) {
+make_session(const pumice_model& model, const pumice_session_options& options, const Progress& progress) {
   PUMICE_CHECK(check_decoder(model, "a session"));
-  PUMICE_TRY(SessionOptions options, session_options(given, model.model->shape()));
+  PUMICE_TRY(SessionOptions session_options, session_options(options, model.model->shape()));
   auto handle = std::make_unique<pumice_session>();
-  if (given.pictures > 0) {
+  if (options.pictures > 0) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
     PUMICE_TRY(handle->vision,
-               Vision::create(tower, *model.model->shape().pictures, given.pictures, given.warm_up));
+               Vision::create(tower, *model.model->shape().pictures, options.pictures, options.warm_up));
   }
   handle->tower = model.tower;
   const std::shared_ptr<const Model> current = current_model(model);
   PUMICE_TRY(const uint64_t slices, TimeSlicer::memory_needed(*current->context().device));
-  PUMICE_TRY(options.size, fitted_size(given, *current, options.size, slices));
-  PUMICE_TRY(handle->session, Session::create(current, options, progress));
+  PUMICE_TRY(session_options.size, fitted_size(options, *current, session_options.size, slices));
+  PUMICE_TRY(handle->session, Session::create(current, session_options, progress));
   handle->tokenizer = model.tokenizer;
   handle->ends = model.ends;
-  handle->options = given;
+  handle->options = options;
   handle->context = handle->session->size().context;
-  handle->events.set_function(given.on_event, given.user);
+  handle->events.set_function(options.on_event, options.user);
   return handle;
 }
 
 } // namespace
 
-Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& given) {
-  switch (number_in(given)) {
+Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& type) {
+  switch (number_in(type)) {
   case PUMICE_CACHE_F16:
     return CacheType::f16;
   case PUMICE_CACHE_F32:
@@ -195,39 +195,39 @@ Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& given) {
     return CacheType::q8_0;
   }
   return Error{Code::invalid_argument,
-               fmt::format("options.cache is {}: expected one of pumice_cache_type", number_in(given))};
+               fmt::format("options.cache is {}: expected one of pumice_cache_type", number_in(type))};
 }
 
-Result<SessionOptions> pumice::api::session_options(const pumice_session_options& given,
+Result<SessionOptions> pumice::api::session_options(const pumice_session_options& options,
                                                     const ModelShape& shape) {
-  if (given.context == 1) {
+  if (options.context == 1) {
     return Error{Code::invalid_argument,
                  "options.context is 1: expected at least 2, for a token to read and one to generate"};
   }
-  SessionOptions options;
-  options.size.context = given.context;
-  if (given.chunk) options.size.chunk = given.chunk;
-  PUMICE_TRY(options.size.cache, read_cache_type(given.cache));
-  PUMICE_CHECK(check_buffer(given.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
-  options.logits = external_buffer(given.logits);
-  if (given.pictures > most_pictures) {
+  SessionOptions result;
+  result.size.context = options.context;
+  if (options.chunk) result.size.chunk = options.chunk;
+  PUMICE_TRY(result.size.cache, read_cache_type(options.cache));
+  PUMICE_CHECK(check_buffer(options.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
+  result.logits = external_buffer(options.logits);
+  if (options.pictures > most_pictures) {
     return Error{Code::invalid_argument,
-                 fmt::format("options.pictures is {}: expected at most {}", given.pictures, most_pictures)};
+                 fmt::format("options.pictures is {}: expected at most {}", options.pictures, most_pictures)};
   }
-  options.preparation = given.warm_up ? Preparation::warmed_up : Preparation::compiled;
-  options.interruptible = true;
-  options.compiling_threads = given.threads ? given.threads - 1 : 0;
-  return options;
+  result.preparation = options.warm_up ? Preparation::warmed_up : Preparation::compiled;
+  result.interruptible = true;
+  result.compiling_threads = options.threads ? options.threads - 1 : 0;
+  return result;
 }
 
-Result<SessionSize> pumice::api::fitted_size(const pumice_session_options& given, const Model& model,
+Result<SessionSize> pumice::api::fitted_size(const pumice_session_options& options, const Model& model,
                                              SessionSize size, uint64_t others) {
-  if (given.fit > 1) {
-    return Error{Code::invalid_argument, fmt::format("options.fit is {}: expected 0 or 1", given.fit)};
+  if (options.fit > 1) {
+    return Error{Code::invalid_argument, fmt::format("options.fit is {}: expected 0 or 1", options.fit)};
   }
-  if (!given.fit) return size;
+  if (!options.fit) return size;
   if (model.upstream()) return no_fit_in_stages();
-  return require_fitting_size(model, {size, given.cache != PUMICE_CACHE_F16, given.chunk != 0, others});
+  return require_fitting_size(model, {size, options.cache != PUMICE_CACHE_F16, options.chunk != 0, others});
 }
 
 Error pumice::api::no_fit_in_stages() {
@@ -248,15 +248,15 @@ struct pumice_session_creation {
 
 extern "C" {
 
-pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
+pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* caller_options,
                                     pumice_session** session, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(session);
     *session = nullptr;
-    PUMICE_TRY(const pumice_session_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_session_options options, read(caller_options, "options"));
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
-               make_session(*model, given, both(given.progress, given.progress_user)));
+               make_session(*model, options, both(options.progress, options.progress_user)));
     *session = made.release();
     return {};
   });
@@ -271,9 +271,9 @@ pumice_status pumice_session_creation_start(pumice_model* model, const pumice_se
     auto handle = std::make_unique<pumice_session_creation>();
     handle->model = *model;
     PUMICE_TRY(handle->options, read(options, "options"));
-    const auto work = [own = handle.get()](const Progress& progress) {
-      return make_session(own->model, own->options,
-                          both(own->options.progress, own->options.progress_user, progress));
+    const auto work = [started = handle.get()](const Progress& progress) {
+      return make_session(started->model, started->options,
+                          both(started->options.progress, started->options.progress_user, progress));
     };
     PUMICE_CHECK(handle->starting.start(work, "the session"));
     *creation = handle.release();
@@ -305,22 +305,22 @@ void pumice_session_creation_destroy(pumice_session_creation* creation) {
   delete creation;
 }
 
-pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* options,
+pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* caller_options,
                                   pumice_session** fork, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(fork);
     *fork = nullptr;
-    PUMICE_TRY(pumice_session_options given, read(options, "options"));
-    if (!options) {
-      given = session->options;
-      given.on_event = nullptr;
-      given.progress = nullptr;
-      given.logits = {};
+    PUMICE_TRY(pumice_session_options options, read(caller_options, "options"));
+    if (!caller_options) {
+      options = session->options;
+      options.on_event = nullptr;
+      options.progress = nullptr;
+      options.logits = {};
     }
-    if (number_in(given.cache) != session->options.cache) {
+    if (number_in(options.cache) != session->options.cache) {
       return Error{Code::invalid_argument,
                    fmt::format("options.cache is {}: expected {}, as of the session that is forked",
-                               number_in(given.cache), number_in(session->options.cache))};
+                               number_in(options.cache), number_in(session->options.cache))};
     }
     const pumice_model model{session->session->model(),
                              session->tokenizer,
@@ -329,7 +329,7 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
                              session->ends,
                              session->tower};
     PUMICE_TRY(std::unique_ptr<pumice_session> made,
-               make_session(model, given, both(given.progress, given.progress_user)));
+               make_session(model, options, both(options.progress, options.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
       return Error{Code::context_full, fmt::format("options.context is {}: the conversation has {} tokens",
                                                    made->context, tokens)};
@@ -345,14 +345,15 @@ void pumice_session_destroy(pumice_session* session) {
   destroy(session);
 }
 
-pumice_status pumice_session_generate(pumice_session* session, const pumice_request* request,
+pumice_status pumice_session_generate(pumice_session* session, const pumice_request* caller_request,
                                       pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
-    PUMICE_TRY(const pumice_request given, read(request, "request"));
-    Session& own = *session->session;
-    const RequestReader reader{*own.model(), session->tokenizer.get(), session->ends, session->context};
-    PUMICE_TRY(TextRequest wanted, read_request(given, reader, own.tokens().size()));
-    return session->begin(std::move(wanted));
+    PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
+    Session& conversation = *session->session;
+    const RequestReader reader{*conversation.model(), session->tokenizer.get(), session->ends,
+                               session->context};
+    PUMICE_TRY(TextRequest text_request, read_request(request, reader, conversation.tokens().size()));
+    return session->begin(std::move(text_request));
   });
 }
 

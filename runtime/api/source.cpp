@@ -20,10 +20,10 @@ Result<ModelFile> read_through(const pumice_source& source, const std::string& n
 
 } // namespace
 
-Result<ModelFile> open_source(const pumice_source* given, const Progress& progress, bool header_only,
+Result<ModelFile> open_source(const pumice_source* caller_source, const Progress& progress, bool header_only,
                               const char* argument) {
-  if (!given) return null_argument(argument);
-  PUMICE_TRY(const pumice_source source, read(given, argument));
+  if (!caller_source) return null_argument(argument);
+  PUMICE_TRY(const pumice_source source, read(caller_source, argument));
   const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr);
   if (kinds != 1) {
     return Error{Code::invalid_argument, fmt::format("{} has {} of path, memory and read: set one of them",
@@ -53,53 +53,54 @@ Result<ModelFile> ModelSource::open(Tower tower, const Progress& progress, bool 
   return file;
 }
 
-Result<LoadOptions> read_load_options(const pumice_load_options& given) {
-  LoadOptions options;
-  options.threads = std::max(given.threads, 1u);
-  if (given.pictures) options.tower = Tower::pictures;
-  if (given.vision > 1) {
-    return Error{Code::invalid_argument, fmt::format("options.vision is {}: expected 0 or 1", given.vision)};
+Result<LoadOptions> read_load_options(const pumice_load_options& options) {
+  LoadOptions result;
+  result.threads = std::max(options.threads, 1u);
+  if (options.pictures) result.tower = Tower::pictures;
+  if (options.vision > 1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.vision is {}: expected 0 or 1", options.vision)};
   }
-  if (given.vision && given.pictures) {
+  if (options.vision && options.pictures) {
     return Error{
         Code::invalid_argument,
         "options has pictures and vision: set pictures to load the encoder of pictures alone, or vision "
         "to load it beside what reads texts"};
   }
-  switch (number_in(given.purpose)) {
+  switch (number_in(options.purpose)) {
   case PUMICE_FOR_TEXT:
     break;
   case PUMICE_FOR_SCORES:
-    options.readable = {"logits"};
+    result.readable = {"logits"};
     [[fallthrough]];
   case PUMICE_FOR_VECTORS:
-    options.text_reader = true;
+    result.text_reader = true;
     break;
   default:
     return Error{Code::invalid_argument, fmt::format("options.purpose is {}: expected one of pumice_purpose",
-                                                     number_in(given.purpose))};
+                                                     number_in(options.purpose))};
   }
-  switch (number_in(given.experts)) {
+  switch (number_in(options.experts)) {
   case PUMICE_EXPERTS_AUTOMATIC:
     break;
   case PUMICE_EXPERTS_DEVICE:
-    options.experts = ExpertPlacement::device;
+    result.experts = ExpertPlacement::device;
     break;
   case PUMICE_EXPERTS_HOST:
-    options.experts = ExpertPlacement::host;
+    result.experts = ExpertPlacement::host;
     break;
   default:
     return Error{Code::invalid_argument, fmt::format("options.experts is {}: expected one of pumice_experts",
-                                                     number_in(given.experts))};
+                                                     number_in(options.experts))};
   }
-  if (!given.quantize) return options;
-  const TensorTypeInfo* type = find_type_named(given.quantize);
+  if (!options.quantize) return result;
+  const TensorTypeInfo* type = find_type_named(options.quantize);
   if (!type) {
     return Error{Code::invalid_argument, fmt::format("options.quantize is '{}': expected one of {}",
-                                                     given.quantize, quantizable_type_names())};
+                                                     options.quantize, quantizable_type_names())};
   }
-  options.weights = type->type;
-  return options;
+  result.weights = type->type;
+  return result;
 }
 
 Status require_tokenizer(const Tokenizer* tokenizer, const Model& model) {

@@ -76,27 +76,28 @@ DeviceContext context_of(const pumice_device& device) {
 
 } // namespace
 
-Result<StageList> read_stages(const pumice_load_options& given, const pumice_device& device) {
+Result<StageList> read_stages(const pumice_load_options& options, const pumice_device& device) {
   StageList list;
-  if (!given.stages && given.stage_count == 0) return list;
-  PUMICE_CHECK(check_array(given.stages, given.stage_count, sizeof *given.stages, "options.stages"));
-  if (given.stage_count == 0 || given.stage_count > most_stages) {
-    return wrong(fmt::format("options.stage_count is {}: expected 1 to {}", given.stage_count, most_stages));
+  if (!options.stages && options.stage_count == 0) return list;
+  PUMICE_CHECK(check_array(options.stages, options.stage_count, sizeof *options.stages, "options.stages"));
+  if (options.stage_count == 0 || options.stage_count > most_stages) {
+    return wrong(
+        fmt::format("options.stage_count is {}: expected 1 to {}", options.stage_count, most_stages));
   }
-  if (given.pictures || given.vision || given.mmproj) {
+  if (options.pictures || options.vision || options.mmproj) {
     return Error{Code::unsupported,
                  "options has stages, and pictures, vision or mmproj: a model that sees takes one device"};
   }
-  for (uint32_t i = 0; i < given.stage_count; ++i) {
-    if (!given.stages[i].device) return wrong(fmt::format("options.stages[{}].device is NULL", i));
-    list.devices.push_back(*given.stages[i].device);
-    list.layers.push_back(given.stages[i].layers);
+  for (uint32_t i = 0; i < options.stage_count; ++i) {
+    if (!options.stages[i].device) return wrong(fmt::format("options.stages[{}].device is NULL", i));
+    list.devices.push_back(*options.stages[i].device);
+    list.layers.push_back(options.stages[i].layers);
   }
   PUMICE_CHECK(check_layers(list.layers));
   if (list.devices.back().context.device == device.context.device) return list;
   return wrong(fmt::format("options.stages[{}].device is another one than the model is loaded on: the last "
                            "stage is on that device",
-                           given.stage_count - 1));
+                           options.stage_count - 1));
 }
 
 Result<std::vector<std::shared_ptr<const Model>>>
@@ -104,11 +105,11 @@ plan_stages(const StageList& stages, const pumice_source* source, const LoadOpti
   PUMICE_TRY(const Cut cut, cut_of(stages, source));
   std::vector<std::shared_ptr<const Model>> models;
   for (size_t i = 0; i < stages.devices.size(); ++i) {
-    LoadOptions own = options;
-    own.stage = cut.stages[i];
+    LoadOptions stage_options = options;
+    stage_options.stage = cut.stages[i];
     PUMICE_TRY(ModelFile file, open_source(source, {}, true));
     PUMICE_TRY(std::shared_ptr<const Model> model,
-               Model::plan(std::move(file), context_of(stages.devices[i]), own));
+               Model::plan(std::move(file), context_of(stages.devices[i]), stage_options));
     models.push_back(std::move(model));
   }
   return models;

@@ -13,7 +13,7 @@ struct StageList {
 };
 
 // None where the options have none. `device`: that the model is loaded on.
-Result<StageList> read_stages(const pumice_load_options& given, const pumice_device& device);
+Result<StageList> read_stages(const pumice_load_options& options, const pumice_device& device);
 
 // A model's stages as of Model::plan(), in their order.
 Result<std::vector<std::shared_ptr<const Model>>>

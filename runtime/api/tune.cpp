@@ -93,21 +93,21 @@ Result<DeviceProfile> tune_loaded(const std::shared_ptr<const Model>& model, dou
   return with_tuning_results(model->context().profile, *model->context().pipelines);
 }
 
-Result<TuneOptions> tune_options(const pumice_tune_options& given, const ModelShape& shape) {
-  TuneOptions options;
-  PUMICE_TRY(options.seconds, read_seconds(given.seconds, "options.seconds"));
-  if (options.seconds == 0) options.seconds = std::numeric_limits<double>::infinity();
+Result<TuneOptions> tune_options(const pumice_tune_options& options, const ModelShape& shape) {
+  TuneOptions result;
+  PUMICE_TRY(result.seconds, read_seconds(options.seconds, "options.seconds"));
+  if (result.seconds == 0) result.seconds = std::numeric_limits<double>::infinity();
   pumice_session_options session = {sizeof session};
-  session.context = given.context;
-  session.chunk = given.chunk;
+  session.context = options.context;
+  session.chunk = options.chunk;
   PUMICE_CHECK(session_options(session, shape));
-  PUMICE_TRY(options.cache, read_cache_type(given.cache));
-  options.context = given.context;
-  options.chunk = given.chunk;
-  options.strict = true;
-  options.keep_cancelled = true;
-  if (given.thorough) options.make_thorough();
-  return options;
+  PUMICE_TRY(result.cache, read_cache_type(options.cache));
+  result.context = options.context;
+  result.chunk = options.chunk;
+  result.strict = true;
+  result.keep_cancelled = true;
+  if (options.thorough) result.make_thorough();
+  return result;
 }
 
 } // namespace
@@ -118,12 +118,12 @@ Result<double> pumice::api::read_seconds(float seconds, const char* name) {
   return Error{Code::invalid_argument, fmt::format("{} is {}: expected 0 to {}", name, seconds, most)};
 }
 
-Result<std::optional<double>> pumice::api::load_tune_seconds(float given, const Pipelines& pipelines) {
+Result<std::optional<double>> pumice::api::load_tune_seconds(float seconds, const Pipelines& pipelines) {
   constexpr double usual = 2;
-  if (given < 0) return std::optional<double>();
-  if (given == 0) return std::optional(pipelines.can_save() ? usual : 0.0); // else every load measures again
-  PUMICE_TRY(const double seconds, read_seconds(given, "options.tune_seconds"));
-  return std::optional(seconds);
+  if (seconds < 0) return std::optional<double>();
+  if (seconds == 0) return std::optional(pipelines.can_save() ? usual : 0.0); // else every load measures again
+  PUMICE_TRY(const double limit, read_seconds(seconds, "options.tune_seconds"));
+  return std::optional(limit);
 }
 
 std::shared_ptr<const Model> pumice::api::current_model(const std::shared_ptr<const Model>& model) {
@@ -178,20 +178,20 @@ KernelTrials pumice::api::load_trials(double seconds, size_t threads, const Log&
 
 extern "C" {
 
-pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* options, pumice_tune** tune,
-                                pumice_error* error) {
+pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* caller_options,
+                                pumice_tune** tune, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(tune);
     *tune = nullptr;
-    PUMICE_TRY(const pumice_tune_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_tune_options options, read(caller_options, "options"));
     auto handle = std::make_unique<pumice_tune>();
     PUMICE_CHECK(check_one_device(*model->model, "measuring kernels"));
     handle->model = current_model(*model);
     handle->log = model->log;
-    PUMICE_TRY(handle->options, tune_options(given, model->model->shape()));
+    PUMICE_TRY(handle->options, tune_options(options, model->model->shape()));
     const std::shared_ptr<Device>& device = model->model->context().device;
-    if (given.in_slices) {
+    if (options.in_slices) {
       if (!device->capabilities().timestamps) {
         return Error{Code::unsupported,
                      "options.in_slices: the device's queue has no timestamps to measure slices with"};
@@ -199,7 +199,9 @@ pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* 
       handle->sliced = std::make_shared<SlicedWork>(device);
       handle->options.work = handle->sliced;
     }
-    const auto work = [own = handle.get()](const Progress& progress) { return measure(*own, progress); };
+    const auto work = [started = handle.get()](const Progress& progress) {
+      return measure(*started, progress);
+    };
     PUMICE_CHECK(handle->measuring.start(work, "the measurement"));
     *tune = handle.release();
     return {};
@@ -222,10 +224,10 @@ pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report, 
                                     "slice.active is false, or pumice_work_cancel"};
     }
     PUMICE_TRY(const std::unique_ptr<Tuning> tuning, tune->measuring.finish());
-    pumice_tune_report own = {sizeof own};
-    own.classes = static_cast<uint32_t>(tuning->classes.size());
-    own.complete = tuning->complete;
-    return write(own, report, "report");
+    pumice_tune_report result = {sizeof result};
+    result.classes = static_cast<uint32_t>(tuning->classes.size());
+    result.complete = tuning->complete;
+    return write(result, report, "report");
   });
 }
 

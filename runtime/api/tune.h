@@ -24,7 +24,7 @@ KernelTrials load_trials(double seconds, size_t threads, const Log& log, std::fu
 
 // The seconds to measure for while a model is loaded, for pumice_load_options.tune_seconds. Nothing: kernels
 // are not checked either.
-Result<std::optional<double>> load_tune_seconds(float given, const Pipelines& pipelines);
+Result<std::optional<double>> load_tune_seconds(float seconds, const Pipelines& pipelines);
 
 // Checks a time limit of options. 0: none.
 Result<double> read_seconds(float seconds, const char* name);

@@ -104,8 +104,8 @@ Status Vision::take_rows() {
   auto first = all.begin();
   for (; under_way_ > 0; --under_way_) {
     PicturePart& part = *waiting_.front();
-    const size_t own = shape_.of_any_size() ? columns * static_cast<size_t>(part.grid.count()) : equal;
-    const auto end = first + static_cast<ptrdiff_t>(own);
+    const size_t values = shape_.of_any_size() ? columns * static_cast<size_t>(part.grid.count()) : equal;
+    const auto end = first + static_cast<ptrdiff_t>(values);
     part.rows = rows_of_picture(shape_, tower_, part.grid, {first, end}, columns);
     first = end;
     part.input = {};

@@ -10,12 +10,12 @@ namespace {
 // Converts the caller's arrays of semaphores for a submission.
 class Sync {
 public:
-  static Result<Sync> read(const pumice_sync* given) {
-    PUMICE_TRY(const pumice_sync sync, api::read(given, "sync"));
-    Sync own;
-    PUMICE_TRY(own.wait_, pairs(sync.wait, sync.wait_values, sync.wait_count, "sync.wait"));
-    PUMICE_TRY(own.signal_, pairs(sync.signal, sync.signal_values, sync.signal_count, "sync.signal"));
-    return own;
+  static Result<Sync> read(const pumice_sync* caller_sync) {
+    PUMICE_TRY(const pumice_sync sync, api::read(caller_sync, "sync"));
+    Sync result;
+    PUMICE_TRY(result.wait_, pairs(sync.wait, sync.wait_values, sync.wait_count, "sync.wait"));
+    PUMICE_TRY(result.signal_, pairs(sync.signal, sync.signal_values, sync.signal_count, "sync.signal"));
+    return result;
   }
   SubmitSync spans() const { return {wait_, signal_}; }
 
@@ -33,15 +33,15 @@ private:
 };
 
 Status write_slice(const SliceResult& from, pumice_slice* to) {
-  pumice_slice own = {sizeof own};
-  own.active = from.active;
-  own.dispatches = from.report.dispatches;
-  own.expected_us = static_cast<float>(from.report.expected * 1e6);
-  own.largest_us = static_cast<float>(from.largest * 1e6);
-  own.finished = from.report.finished;
-  own.measured_us = static_cast<float>(from.report.measured * 1e6);
-  own.predicted_us = static_cast<float>(from.report.predicted * 1e6);
-  return write(own, to, "slice");
+  pumice_slice slice = {sizeof slice};
+  slice.active = from.active;
+  slice.dispatches = from.report.dispatches;
+  slice.expected_us = static_cast<float>(from.report.expected * 1e6);
+  slice.largest_us = static_cast<float>(from.largest * 1e6);
+  slice.finished = from.report.finished;
+  slice.measured_us = static_cast<float>(from.report.measured * 1e6);
+  slice.predicted_us = static_cast<float>(from.report.predicted * 1e6);
+  return write(slice, to, "slice");
 }
 
 Result<double> read_budget(float budget_us) {

@@ -7,8 +7,8 @@
 namespace pumice {
 
 float score_of(float log_probability, size_t length, const GenerationConfig& config) {
-  const size_t own = std::max<size_t>(length, config.forced_tokens + size_t{1}) - config.forced_tokens;
-  return log_probability / std::pow(static_cast<float>(own), config.length_penalty);
+  const size_t written = std::max<size_t>(length, config.forced_tokens + size_t{1}) - config.forced_tokens;
+  return log_probability / std::pow(static_cast<float>(written), config.length_penalty);
 }
 
 BeamSearch::BeamSearch(const GenerationConfig& config, std::vector<Term> terms)
@@ -87,17 +87,17 @@ void BeamSearch::share_out(const Candidates& candidates, std::vector<bool>& take
   const std::vector<Candidate>& all = candidates.all;
   const size_t share = config_.beams / candidates.groups;
   for (size_t group = candidates.groups; group-- > 0;) {
-    size_t seen = 0, own = 0;
-    for (size_t i = 0; i < all.size(); ++i) own += taken[i] && all[i].group == group;
+    size_t seen = 0, of_group = 0;
+    for (size_t i = 0; i < all.size(); ++i) of_group += taken[i] && all[i].group == group;
     for (size_t i = 0; i < all.size(); ++i) {
       if (all[i].group != group) continue;
       const bool within = seen++ < share;
       if (is_end(all[i].next.token)) {
         if (within && takes_ends()) choice.ended.push_back(all[i].next);
-      } else if (!taken[i] && own < share && choice.beams.size() < config_.beams) {
+      } else if (!taken[i] && of_group < share && choice.beams.size() < config_.beams) {
         taken[i] = true;
         choice.beams.push_back(all[i].next);
-        ++own;
+        ++of_group;
       }
     }
   }

@@ -31,29 +31,32 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
                                                        ForcedPassOptions options) {
   std::unique_ptr<ForcedPass> pass(new ForcedPass());
   pass->options_ = std::move(options);
-  const ForcedPassOptions& own = pass->options_;
+  const ForcedPassOptions& kept_options = pass->options_;
   const ModelShape& shape = pass->shape_ = model->shape();
   EncoderOptions encoder;
-  encoder.inputs = own.inputs;
-  encoder.cache = own.cache;
+  encoder.inputs = kept_options.inputs;
+  encoder.cache = kept_options.cache;
   RunnerOptions runner;
   runner.sampling = false;
-  runner.all_outputs = own.logits;
-  for (const std::string& name : own.readable) {
+  runner.all_outputs = kept_options.logits;
+  for (const std::string& name : kept_options.readable) {
     if (pass->of_encoder(name)) {
       encoder.readable.push_back(pass->encoder_name(name));
     } else {
       runner.readable.push_back(name);
     }
   }
-  if (shape.encoder) encoder.tokens = own.input_tokens ? own.input_tokens : shape.encoder->context;
+  if (shape.encoder)
+    encoder.tokens = kept_options.input_tokens ? kept_options.input_tokens : shape.encoder->context;
   if (shape.has_decoder()) {
-    runner.size.context = own.tokens;
-    runner.size.sequences = own.inputs;
-    runner.size.chunk = bidirectional_pictures(shape) ? std::max(own.chunk, own.tokens) : own.chunk;
-    runner.size.cache = own.cache;
+    runner.size.context = kept_options.tokens;
+    runner.size.sequences = kept_options.inputs;
+    runner.size.chunk = bidirectional_pictures(shape) ? std::max(kept_options.chunk, kept_options.tokens)
+                                                      : kept_options.chunk;
+    runner.size.cache = kept_options.cache;
     if (shape.encoder) {
-      runner.size.input_positions = Encoder::cache_positions(*model, own.cache, encoder.tokens, own.inputs);
+      runner.size.input_positions =
+          Encoder::cache_positions(*model, kept_options.cache, encoder.tokens, kept_options.inputs);
     }
     PUMICE_TRY(pass->decoder_, Runner::create(model, std::move(runner)));
     encoder.caches = pass->decoder_->shared_caches();
@@ -99,7 +102,7 @@ Status ForcedPass::run(std::span<const ForcedInput> inputs) {
 Result<std::vector<StepToken>> ForcedPass::rows_of(const ForcedInput& input, uint32_t sequence) {
   const bool placed = shape_.pictures && shape_.pictures->of_any_size();
   RotaryPlaces places;
-  if (placed && input.given) places = RotaryPlaces(input.tokens, input.given->grids);
+  if (placed && input.embeddings) places = RotaryPlaces(input.tokens, input.embeddings->grids);
   if (placed) PUMICE_CHECK(decoder_->set_place_lag(sequence, places.lag()));
   std::vector<StepToken> rows;
   for (uint32_t at = 0; at < input.tokens.size(); ++at) {
@@ -123,8 +126,8 @@ Status ForcedPass::run_decoder(std::span<const ForcedInput> inputs) {
   tensors_.clear();
   for (uint32_t i = 0; i < inputs.size(); ++i) {
     first_rows_.push_back(rows.size());
-    PUMICE_TRY(const std::vector<StepToken> own, rows_of(inputs[i], i));
-    rows.insert(rows.end(), own.begin(), own.end());
+    PUMICE_TRY(const std::vector<StepToken> input_rows, rows_of(inputs[i], i));
+    rows.insert(rows.end(), input_rows.begin(), input_rows.end());
   }
   first_rows_.push_back(rows.size());
   for (size_t first = 0, count = 0; first < rows.size(); first += count) {
@@ -145,9 +148,9 @@ Status ForcedPass::run_step(std::span<const ForcedInput> inputs, std::span<const
     const auto number = static_cast<size_t>(
         std::count_if(input.tokens.begin(), input.tokens.begin() + rows[i].position, is_given));
     const size_t columns =
-        input.given->values.size() / static_cast<size_t>(std::ranges::count_if(input.tokens, is_given));
-    PUMICE_CHECK(
-        decoder_->write_input(count, i, std::span(input.given->values).subspan(number * columns, columns)));
+        input.embeddings->values.size() / static_cast<size_t>(std::ranges::count_if(input.tokens, is_given));
+    PUMICE_CHECK(decoder_->write_input(
+        count, i, std::span(input.embeddings->values).subspan(number * columns, columns)));
   }
   PUMICE_CHECK(decoder_->submit(count));
   for (const std::string& name : options_.readable) {

@@ -9,7 +9,7 @@ namespace pumice {
 struct ForcedInput {
   EncoderInput input;
   std::vector<uint32_t> tokens;
-  SharedEmbeddings given = {}; // of those tokens that are rows of pictures
+  SharedEmbeddings embeddings = {}; // of those tokens that are rows of pictures
 };
 
 struct ForcedPassOptions {

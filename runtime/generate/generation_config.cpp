@@ -14,11 +14,11 @@ namespace {
 // Settings from generation_config.json, or if it does not have them from config.json, or its text_config.
 class Reader {
 public:
-  Reader(const Fields* own, const ModelFile& file, uint32_t vocabulary)
-      : own_(own), config_(file.fields()), text_(file.text_fields()), vocabulary_(vocabulary) {}
+  Reader(const Fields* generation, const ModelFile& file, uint32_t vocabulary)
+      : generation_(generation), config_(file.fields()), text_(file.text_fields()), vocabulary_(vocabulary) {}
 
   const Fields& having(std::string_view name) const {
-    if (own_ && own_->has(name)) return *own_;
+    if (generation_ && generation_->has(name)) return *generation_;
     return config_.has(name) ? config_ : text_;
   }
 
@@ -38,7 +38,7 @@ public:
   }
 
 private:
-  const Fields* own_;
+  const Fields* generation_;
   Fields config_;
   Fields text_;
   uint32_t vocabulary_;
@@ -117,8 +117,8 @@ Result<GenerationConfig> read_generation_config(const ModelFile& file, uint32_t 
   constexpr const char* name = "generation_config.json";
   PUMICE_TRY(const std::optional<nlohmann::json> json, file.folder().object(name));
   if (!json) return read(Reader(nullptr, file, vocabulary), vocabulary);
-  const Fields own(*json, file.folder().path(name));
-  return read(Reader(&own, file, vocabulary), vocabulary);
+  const Fields generation(*json, file.folder().path(name));
+  return read(Reader(&generation, file, vocabulary), vocabulary);
 }
 
 } // namespace pumice

@@ -56,9 +56,9 @@ Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const 
   all.resize(rows.size());
   PUMICE_TRY(const size_t length, length_with_pictures(shape, tokens, all, source));
   const bool each_row = length == tokens.size();
-  auto given = std::make_shared<GivenEmbeddings>();
+  auto embeddings = std::make_shared<GivenEmbeddings>();
   for (const std::vector<float>& picture : rows)
-    given->values.insert(given->values.end(), picture.begin(), picture.end());
+    embeddings->values.insert(embeddings->values.end(), picture.begin(), picture.end());
   PicturePrompt prompt;
   size_t picture = 0;
   uint32_t row = 0; // of the picture
@@ -72,11 +72,11 @@ Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const 
     const uint32_t end = each_row ? row + 1 : count;
     for (; row < end; ++row) prompt.tokens.push_back(row_token(number, row));
     if (row < count) continue;
-    if (shape.of_any_size()) given->grids.push_back(all[picture].merged(shape.merge));
+    if (shape.of_any_size()) embeddings->grids.push_back(all[picture].merged(shape.merge));
     ++picture;
     row = 0;
   }
-  prompt.given = std::move(given);
+  prompt.embeddings = std::move(embeddings);
   return prompt;
 }
 

@@ -13,7 +13,7 @@ namespace pumice {
 // A decoder's prompt with rows of pictures in it, as SequenceRequest takes it.
 struct PicturePrompt {
   std::vector<uint32_t> tokens;
-  SharedEmbeddings given;
+  SharedEmbeddings embeddings;
 };
 
 // The number of tokens of a prompt with the rows of these pictures in it. `grids`: of their patches, which

@@ -200,8 +200,8 @@ Status SearchDecoding::choose(uint32_t rows) {
   for (Search& search : searches_) {
     if (search.beams.done()) continue;
     const size_t count = search.beams.beams().size();
-    const std::span<float> own = std::span(values).subspan(row * columns, count * columns);
-    advance(search, on_device_ ? found_by_device(own.first(columns)) : found_by_host(search, own));
+    const std::span<float> scores = std::span(values).subspan(row * columns, count * columns);
+    advance(search, on_device_ ? found_by_device(scores.first(columns)) : found_by_host(search, scores));
     row += count;
   }
   hand_out();
@@ -261,10 +261,10 @@ void SearchDecoding::advance(Search& search, std::span<const Continuation> best)
 // The texts of searches that are done now.
 void SearchDecoding::hand_out() {
   for (const Search& each : searches_) {
-    std::vector<Hypothesis>& own = task_.texts[each.input];
-    if (!each.beams.done() || !own.empty()) continue;
-    own = each.beams.results(task_.options.hypotheses);
-    if (task_.options.on_texts) task_.options.on_texts(task_.first_input + each.input, own);
+    std::vector<Hypothesis>& texts = task_.texts[each.input];
+    if (!each.beams.done() || !texts.empty()) continue;
+    texts = each.beams.results(task_.options.hypotheses);
+    if (task_.options.on_texts) task_.options.on_texts(task_.first_input + each.input, texts);
   }
 }
 

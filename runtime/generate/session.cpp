@@ -39,10 +39,11 @@ Status Session::begin(GenerationRequest request) {
   auto tokens = std::make_shared<std::vector<uint32_t>>();
   if (!request.new_conversation) *tokens = *tokens_;
   tokens->insert(tokens->end(), request.tokens.begin(), request.tokens.end());
-  SharedEmbeddings given = request.new_conversation ? request.given : joined(given_, request.given);
+  SharedEmbeddings embeddings =
+      request.new_conversation ? request.embeddings : joined(embeddings_, request.embeddings);
   // If the batch refuses it, the text so far goes on.
   PUMICE_TRY(const uint32_t added,
-             object_->add({{}, request.sampling, request.max_tokens, {}, given, tokens}));
+             object_->add({{}, request.sampling, request.max_tokens, {}, embeddings, tokens}));
   if (Status stopped = checked(stop()); !stopped.ok()) {
     object_->stop_without_waiting(added);
     return stopped;
@@ -54,7 +55,7 @@ Status Session::begin(GenerationRequest request) {
   limit_ = tokens->size() + std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
   tokens_ = std::move(tokens);
   sampling_ = std::move(request.sampling);
-  given_ = std::move(given);
+  embeddings_ = std::move(embeddings);
   active_ = true;
   return {};
 }
@@ -63,7 +64,7 @@ Status Session::begin(GenerationRequest request) {
 Status Session::go_on() {
   if (sequence_) return {};
   const auto left = static_cast<uint32_t>(std::min<size_t>(limit_ - tokens_->size(), UINT32_MAX));
-  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, given_, tokens_}));
+  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, embeddings_, tokens_}));
   return {};
 }
 
@@ -114,8 +115,8 @@ void Session::end_at(size_t tokens) {
   if (sequence_) object_->stop_without_waiting(*std::exchange(sequence_, std::nullopt));
   const size_t rows = given_rows(*tokens_);
   tokens_->resize(std::min(tokens, tokens_->size()));
-  if (const size_t left = given_rows(*tokens_); given_ && left < rows)
-    given_ = first_rows(given_, left, rows);
+  if (const size_t left = given_rows(*tokens_); embeddings_ && left < rows)
+    embeddings_ = first_rows(embeddings_, left, rows);
   received_.clear();
   active_ = false;
 }
@@ -136,8 +137,8 @@ Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& 
 }
 
 Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                           const Progress& progress, SharedEmbeddings given) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(given)}));
+                           const Progress& progress, SharedEmbeddings embeddings) {
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(embeddings)}));
   return read_prompt(progress);
 }
 
@@ -231,7 +232,7 @@ Status Session::restore(MappedFile file) {
 Status Session::restore(Conversation conversation) {
   tokens_ = std::make_shared<std::vector<uint32_t>>(std::move(conversation.tokens));
   sampling_ = std::move(conversation.sampling);
-  given_.reset();
+  embeddings_.reset();
   active_ = false;
   received_.clear();
   return {};
@@ -254,7 +255,7 @@ Status Session::copy(Session& other) {
   PUMICE_CHECK(other.stop_text());
   PUMICE_CHECK(checked(object_->copy(0, *other.object_, 0, other.conversation())));
   PUMICE_CHECK(restore(other.conversation()));
-  given_ = other.given_;
+  embeddings_ = other.embeddings_;
   return {};
 }
 

@@ -15,7 +15,7 @@ struct GenerationRequest {
   uint32_t max_tokens = UINT32_MAX; // most tokens to generate
   SamplingParams sampling;
   // Of those tokens that are rows of pictures, as SequenceRequest has them.
-  SharedEmbeddings given = {};
+  SharedEmbeddings embeddings = {};
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
@@ -48,7 +48,7 @@ public:
   Status prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
                  const Progress& progress = {});
   Status set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                    const Progress& progress = {}, SharedEmbeddings given = {});
+                    const Progress& progress = {}, SharedEmbeddings embeddings = {});
   // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
@@ -110,8 +110,8 @@ private:
   // The conversation. The batch adds the tokens that it samples.
   std::shared_ptr<std::vector<uint32_t>> tokens_ = std::make_shared<std::vector<uint32_t>>();
   SamplingParams sampling_;
-  SharedEmbeddings given_; // the rows of its pictures
-  size_t limit_ = 0;       // tokens of the conversation at which the text ends
+  SharedEmbeddings embeddings_; // the rows of its pictures
+  size_t limit_ = 0;            // tokens of the conversation at which the text ends
   bool active_ = false;
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
   std::optional<uint32_t> reused_;

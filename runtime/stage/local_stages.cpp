@@ -120,15 +120,15 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
                                                      whole.file.path(), stages.size(), contexts.size())};
   }
   std::vector<std::shared_ptr<const Model>> before;
-  LoadOptions own = options;
+  LoadOptions stage_options = options;
   for (size_t i = 0; i + 1 < stages.size(); ++i) {
-    own.stage = stages[i];
+    stage_options.stage = stages[i];
     PUMICE_TRY(ModelFile of_stage, open());
     PUMICE_TRY(std::shared_ptr<const Model> model,
-               Model::load(std::move(of_stage), contexts[i], progress, own));
+               Model::load(std::move(of_stage), contexts[i], progress, stage_options));
     before.push_back(std::move(model));
   }
-  own.stage = stages.back();
+  stage_options.stage = stages.back();
   if (!before.empty()) {
     std::vector<std::unique_ptr<Hop>> hops;
     for (uint32_t i = 0; i < stages.size(); ++i) {
@@ -137,9 +137,10 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
       const uint64_t alignment = i == 0 ? 0 : import_alignment(contexts[from], contexts[i]);
       hops.push_back(local.make_hop ? local.make_hop(from) : std::make_unique<MemoryHop>(alignment));
     }
-    own.upstream = std::make_shared<LocalStages>(std::move(before), std::move(hops), local.many_threads);
+    stage_options.upstream =
+        std::make_shared<LocalStages>(std::move(before), std::move(hops), local.many_threads);
   }
-  return Model::load(std::move(whole), contexts.back(), progress, own);
+  return Model::load(std::move(whole), contexts.back(), progress, stage_options);
 }
 
 } // namespace pumice

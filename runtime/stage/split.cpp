@@ -292,12 +292,12 @@ Part Side::of(const Stage& layers, uint32_t count) const {
                        : layers.begins()    ? first
                        : layers.ends(count) ? last
                                             : stage;
-  const Part own = layer * (std::min(layers.end, count) - layers.first);
-  Part part = beside + own;
+  const Part layer_costs = layer * (std::min(layers.end, count) - layers.first);
+  Part part = beside + layer_costs;
   // The embedding and the head together take no less than one of them, whatever a busy machine has made of
   // what was measured.
   if (layers.whole(count)) {
-    part.seconds = larger(part.seconds, larger((first + own).seconds, (last + own).seconds));
+    part.seconds = larger(part.seconds, larger((first + layer_costs).seconds, (last + layer_costs).seconds));
   }
   return not_below_zero(part);
 }
@@ -392,8 +392,9 @@ Result<SplitPlan> plan_split(std::span<const DeviceCosts> devices, const LayerCo
     std::vector<uint32_t> begin(layers + 1);
     for (uint32_t first = 0; first < layers && counts.can_cut(first); ++first) {
       for (uint32_t end = first + 1; end <= layers && best[first] < never; ++end) {
-        const double own = cost(device.of({first, end}, counts), device, goal);
-        const double all = goal == SplitGoal::decode ? best[first] + own : std::max(best[first], own);
+        const double stage_cost = cost(device.of({first, end}, counts), device, goal);
+        const double all =
+            goal == SplitGoal::decode ? best[first] + stage_cost : std::max(best[first], stage_cost);
         if (all >= next[end]) continue;
         next[end] = all;
         begin[end] = first;

@@ -164,10 +164,10 @@ Status StageRing::received(const Message& message, uint32_t receiver) {
   if (!results.ok()) return tell_locked(results.error());
   if (!own_steps_) return take(session, message.header.tokens, *results);
   const auto receiving = sessions_.find(receiver);
-  const bool own = receiving != sessions_.end() && receiving->second.caches == session.caches;
+  const bool same_caches = receiving != sessions_.end() && receiving->second.caches == session.caches;
   std::deque<Arrived>& arrived = arrived_[session.caches];
   // Otherwise those come first.
-  if (own && arrived.empty()) return take(session, message.header.tokens, *results);
+  if (same_caches && arrived.empty()) return take(session, message.header.tokens, *results);
   const std::span<const std::byte> bytes = results->bytes;
   arrived.push_back(
       {message.header.session, message.header.tokens, {bytes.begin(), bytes.end()}, results->place});

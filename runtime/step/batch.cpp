@@ -76,7 +76,7 @@ Status check_given(const Model& model, const SequenceRequest& request) {
   std::vector<uint32_t> others = prompt;
   std::erase_if(others, is_given);
   PUMICE_CHECK(check_tokens(model, others, vocabulary));
-  const size_t numbers = request.given ? request.given->values.size() : 0;
+  const size_t numbers = request.embeddings ? request.embeddings->values.size() : 0;
   if (numbers == 0 || numbers % count != 0) {
     return Error{
         Code::invalid_argument,
@@ -84,7 +84,7 @@ Status check_given(const Model& model, const SequenceRequest& request) {
                     model.file().path(), count, numbers)};
   }
   if (!model.shape().pictures->of_any_size()) return {};
-  const std::vector<PatchGrid>& grids = request.given->grids;
+  const std::vector<PatchGrid>& grids = request.embeddings->grids;
   uint64_t rows = 0;
   for (const PatchGrid& grid : grids) rows += grid.count();
   if (rows >= count && std::ranges::none_of(grids, [](const PatchGrid& grid) { return grid.count() == 0; }))
@@ -165,9 +165,9 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.limit = static_cast<uint32_t>(std::min<uint64_t>(limit, size().context));
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
-  sequence.given = std::move(request.given);
-  if (has_places(runner_->model()) && sequence.given)
-    sequence.places = RotaryPlaces(sequence.tokens(), sequence.given->grids);
+  sequence.embeddings = std::move(request.embeddings);
+  if (has_places(runner_->model()) && sequence.embeddings)
+    sequence.places = RotaryPlaces(sequence.tokens(), sequence.embeddings->grids);
   sequences_.push_back(std::move(sequence));
   changed_ = changed_ || std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
   return sequences_.back().id;
@@ -289,8 +289,8 @@ Status Batch::fill(Slice& slice, size_t most_steps) {
         // The rows of pictures have one place, which the step before still reads, and so has what tells where
         // a sequence's rotary places are.
         const auto reads_rows = [&](const Sequence& each) {
-          return each.slot < 0 ? has_places(runner_->model()) || each.given
-                               : each.given && each.next < each.tokens().size();
+          return each.slot < 0 ? has_places(runner_->model()) || each.embeddings
+                               : each.embeddings && each.next < each.tokens().size();
         };
         if (!in_flight_.empty() && std::ranges::any_of(sequences_, reads_rows)) return {};
       }
@@ -490,13 +490,13 @@ Result<Batch::NextStep> Batch::compose() {
 Status Batch::write_given(uint32_t rows) {
   for (const GivenRow& each : given_) {
     const std::vector<uint32_t>& tokens = each.sequence->tokens();
-    if (!each.sequence->given) {
+    if (!each.sequence->embeddings) {
       return Error{Code::invalid_argument, "a picture of the conversation has to be read again, and it is "
                                            "not there any more: begin a new one"};
     }
     const auto count = static_cast<size_t>(std::ranges::count_if(tokens, is_given));
-    const size_t columns = each.sequence->given->values.size() / count;
-    const std::span<const float> all(each.sequence->given->values);
+    const size_t columns = each.sequence->embeddings->values.size() / count;
+    const std::span<const float> all(each.sequence->embeddings->values);
     PUMICE_CHECK(runner_->write_input(rows, each.row, all.subspan(each.number * columns, columns)));
   }
   return {};

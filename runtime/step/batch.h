@@ -49,7 +49,7 @@ struct SequenceRequest {
   std::optional<InputRange> input;  // the encoder input that the cross-attention reads
   // The embeddings of the prompt's tokens with the bit GIVEN_ROW, one after the other. Such tokens are equal
   // only where their rows are.
-  SharedEmbeddings given = {};
+  SharedEmbeddings embeddings = {};
   // If set, the prompt is there, and each token that is sampled is added to it.
   std::shared_ptr<std::vector<uint32_t>> tokens = {};
 };
@@ -166,7 +166,7 @@ private:
     std::vector<uint32_t>& tokens() const { return *text; }
     SamplingParams sampling;
     std::optional<InputRange> input;
-    SharedEmbeddings given;
+    SharedEmbeddings embeddings;
     RotaryPlaces places; // of a decoder whose pictures have any size
     uint32_t limit = 0;  // length in tokens, prompt included, at which it ends
     int slot = -1;       // -1: none yet

@@ -12,9 +12,9 @@ Result<std::unique_ptr<BatchGroups>> BatchGroups::create(const std::shared_ptr<c
   const uint32_t count = std::clamp(options.size.sequences, 1u, stages);
   auto groups = std::make_unique<BatchGroups>();
   for (uint32_t group = 0; group < count; ++group) {
-    SessionOptions own = options;
-    own.size.sequences = group_sequences(options.size.sequences, count, group);
-    PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, own));
+    SessionOptions group_options = options;
+    group_options.size.sequences = group_sequences(options.size.sequences, count, group);
+    PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, group_options));
     groups->batches_.push_back(std::move(batch));
   }
   return groups;

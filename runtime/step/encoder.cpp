@@ -24,10 +24,10 @@ uint32_t Encoder::position_block(const Model& model, CacheType cache) {
 Result<std::unique_ptr<Encoder>> Encoder::create(std::shared_ptr<const Model> model, EncoderOptions options) {
   PUMICE_TRY(RunnerOptions runner_options, Encoder::runner_options(*model, std::move(options)));
   const uint32_t block = position_block(*model, runner_options.size.cache);
-  const bool given = runner_options.input.buffer != VK_NULL_HANDLE;
+  const bool external_input = runner_options.input.buffer != VK_NULL_HANDLE;
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
   std::unique_ptr<Encoder> encoder(new Encoder(std::move(runner), block));
-  encoder->given_ = given;
+  encoder->external_input_ = external_input;
   return encoder;
 }
 
@@ -108,7 +108,7 @@ Status Encoder::check(const EncoderInput& input) const {
                              path, input.values.size(), most)};
   }
   if (shape().kind != InputKind::tokens) {
-    if (given_ || input.values.size() == shape().input_values()) return {};
+    if (external_input_ || input.values.size() == shape().input_values()) return {};
     return Error{Code::invalid_argument, fmt::format("{}: an input has {} numbers, and the model reads {}",
                                                      path, input.values.size(), shape().input_values())};
   }
@@ -247,7 +247,7 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
   }
   const uint32_t count = static_cast<uint32_t>(rows.size());
   PUMICE_CHECK(runner_->write_step(rows));
-  if (given_ || shape().kind == InputKind::tokens) return count;
+  if (external_input_ || shape().kind == InputKind::tokens) return count;
   for (size_t i = 0; i < inputs.size(); ++i) {
     std::span<const float> values = inputs[i].values;
     std::vector<float> padded;

@@ -74,7 +74,7 @@ private:
   Result<std::vector<InputRange>> start(std::span<const EncoderInput> inputs, const Start& start_step);
 
   std::unique_ptr<Runner> runner_;
-  bool given_ = false; // values come from the application's buffer
+  bool external_input_ = false; // values come from the application's buffer
   PositionPool pool_;
   std::vector<InputRange> ranges_;   // of the last step's inputs
   std::vector<uint32_t> first_rows_; // in that step

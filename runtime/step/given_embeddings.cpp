@@ -10,12 +10,13 @@ SharedEmbeddings joined(const SharedEmbeddings& first, const SharedEmbeddings& s
   return both;
 }
 
-SharedEmbeddings first_rows(const SharedEmbeddings& given, size_t kept, size_t rows) {
+SharedEmbeddings first_rows(const SharedEmbeddings& embeddings, size_t kept, size_t rows) {
   auto first = std::make_shared<GivenEmbeddings>();
-  const auto end = given->values.begin() + static_cast<ptrdiff_t>(given->values.size() / rows * kept);
-  first->values.assign(given->values.begin(), end);
+  const auto end =
+      embeddings->values.begin() + static_cast<ptrdiff_t>(embeddings->values.size() / rows * kept);
+  first->values.assign(embeddings->values.begin(), end);
   size_t before = 0;
-  for (const PatchGrid& grid : given->grids) {
+  for (const PatchGrid& grid : embeddings->grids) {
     if (before >= kept) break;
     first->grids.push_back(grid);
     before += grid.count();

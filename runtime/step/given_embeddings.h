@@ -25,6 +25,6 @@ using SharedEmbeddings = std::shared_ptr<const GivenEmbeddings>;
 // Those of a text and of what follows it.
 SharedEmbeddings joined(const SharedEmbeddings& first, const SharedEmbeddings& second);
 // The first `kept` of `rows` rows.
-SharedEmbeddings first_rows(const SharedEmbeddings& given, size_t kept, size_t rows);
+SharedEmbeddings first_rows(const SharedEmbeddings& embeddings, size_t kept, size_t rows);
 
 } // namespace pumice

@@ -29,8 +29,8 @@ struct LastStage::Step : DeferredWork {
 Result<std::unique_ptr<LastStage>> LastStage::create(StepUpstream& upstream, const StageSteps& steps,
                                                      Compute compute) {
   std::unique_ptr<LastStage> stage(new LastStage(std::move(compute)));
-  const auto receive = [own = stage.get()](uint32_t tokens, const StageResults& results) {
-    return own->received(tokens, results);
+  const auto receive = [last = stage.get()](uint32_t tokens, const StageResults& results) {
+    return last->received(tokens, results);
   };
   PUMICE_TRY(stage->upstream_, upstream.begin(steps, receive));
   return stage;

@@ -126,14 +126,16 @@ PlanCopies Runner::copies(const Plan& plan) const {
     }
   };
   if (options_.input.buffer && plan.input) {
-    each_row(plan.input->where, options_.input, [&](uint64_t own, uint64_t external, uint64_t bytes) {
-      copies.before.push_back({options_.input.buffer, inputs_.handle(), {external, own, bytes}});
+    each_row(plan.input->where, options_.input, [&](uint64_t internal, uint64_t external, uint64_t bytes) {
+      copies.before.push_back({options_.input.buffer, inputs_.handle(), {external, internal, bytes}});
     });
   }
   if (options_.output.buffer && !plan.readable.empty()) {
-    each_row(plan.readable[0].where, options_.output, [&](uint64_t own, uint64_t external, uint64_t bytes) {
-      copies.after.push_back({outputs_.written().handle(), options_.output.buffer, {own, external, bytes}});
-    });
+    each_row(plan.readable[0].where, options_.output,
+             [&](uint64_t internal, uint64_t external, uint64_t bytes) {
+               copies.after.push_back(
+                   {outputs_.written().handle(), options_.output.buffer, {internal, external, bytes}});
+             });
   }
   return copies;
 }
@@ -192,11 +194,11 @@ Status Runner::check_row(const StepToken& row) const {
                               : shape.encoder->kind == InputKind::tokens  ? shape.encoder->vocabulary
                               : shape.encoder->kind == InputKind::patches ? UINT32_MAX
                                                                           : memory_.size.sequences;
-  const bool given = !encodes && shape.pictures && is_given(row.token);
+  const bool picture = !encodes && shape.pictures && is_given(row.token);
   // The target of a sound's first row is its number of samples.
   const bool samples = encodes && shape.encoder->kind == InputKind::samples;
   PUMICE_CHECK(
-      check_tokens(*model_, std::array{given ? 0 : row.token, samples ? 0 : row.target}, vocabulary));
+      check_tokens(*model_, std::array{picture ? 0 : row.token, samples ? 0 : row.target}, vocabulary));
   if (encodes && row.token_type >= shape.encoder->token_types) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: token type {} is unknown: the model's are 0 to {}", model_->file().path(),

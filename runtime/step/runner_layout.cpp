@@ -28,17 +28,17 @@ Status check_reach(const Model& model, const SessionMemory& memory) {
   for (size_t layer = 0; layer < memory.caches.size(); ++layer) {
     const uint64_t bytes = memory.caches[layer].keys.bytes;
     if (bytes <= limit) continue;
-    const bool own = layer < model.shape().layers.size(); // and not of the encoder's inputs
+    const bool of_decoder = layer < model.shape().layers.size(); // and not of the encoder's inputs
     return Error{
         Code::unsupported,
         fmt::format(
             "{}: {} take {} bytes of keys for layer {}, which cannot be divided into the {} that this "
             "device's kernels can reach: {}",
             model.file().path(),
-            own ? fmt::format("{} sequences of {} tokens", memory.size.sequences, memory.size.context)
-                : fmt::format("inputs of {} positions", memory.size.input_positions),
+            of_decoder ? fmt::format("{} sequences of {} tokens", memory.size.sequences, memory.size.context)
+                       : fmt::format("inputs of {} positions", memory.size.input_positions),
             bytes, layer, limit,
-            own ? "ask for fewer sequences or a shorter context" : "ask for fewer inputs at a time")};
+            of_decoder ? "ask for fewer sequences or a shorter context" : "ask for fewer inputs at a time")};
   }
   return {};
 }

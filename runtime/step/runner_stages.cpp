@@ -75,8 +75,8 @@ uint32_t Runner::steps_in_stages() const {
 uint64_t Runner::received_bytes(uint32_t tokens) {
   const Plan& plan = bucket_for(tokens).plan;
   const HostTensor* values = encoder_values(plan);
-  const uint64_t own = values ? uint64_t{values->where.rows} * values->where.columns * 4 : 0;
-  return own + bytes_of(plan.received, tokens);
+  const uint64_t input_bytes = values ? uint64_t{values->where.rows} * values->where.columns * 4 : 0;
+  return input_bytes + bytes_of(plan.received, tokens);
 }
 
 // What the host writes of pictures and sounds, if the plan begins with it.

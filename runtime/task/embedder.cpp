@@ -54,10 +54,11 @@ Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const Embe
 
 Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan) {
   std::unique_ptr<Embedder> result(new Embedder(std::move(plan)));
-  const EmbedderPlan& own = result->plan_;
-  PUMICE_TRY(result->runner_,
-             InputRunner::create(std::move(model), own.model, own.run, own.settings.max_tokens));
-  PUMICE_CHECK(check_dimensions(own.dimensions, own.settings.columns(result->runner_->columns())));
+  const EmbedderPlan& kept_plan = result->plan_;
+  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept_plan.model, kept_plan.run,
+                                                  kept_plan.settings.max_tokens));
+  PUMICE_CHECK(
+      check_dimensions(kept_plan.dimensions, kept_plan.settings.columns(result->runner_->columns())));
   return result;
 }
 

@@ -57,13 +57,15 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
 Result<std::unique_ptr<SpeechRecognizer>> SpeechRecognizer::create(std::shared_ptr<const Model> model,
                                                                    SpeechSettings settings) {
   std::unique_ptr<SpeechRecognizer> result(new SpeechRecognizer(std::move(settings)));
-  const SpeechSettings& own = result->settings_;
+  const SpeechSettings& kept_settings = result->settings_;
   result->path_ = model->file().path();
-  if (own.letters) {
-    const CtcOptions options = {std::max(own.transcription.beams, 1u), own.transcription.prepared};
-    PUMICE_TRY(result->ctc_, CtcTranscriber::create(std::move(model), *own.letters, options));
+  if (kept_settings.letters) {
+    const CtcOptions options = {std::max(kept_settings.transcription.beams, 1u),
+                                kept_settings.transcription.prepared};
+    PUMICE_TRY(result->ctc_, CtcTranscriber::create(std::move(model), *kept_settings.letters, options));
   } else {
-    PUMICE_TRY(result->transcriber_, Transcriber::create(std::move(model), own.tokenizer, own.transcription));
+    PUMICE_TRY(result->transcriber_,
+               Transcriber::create(std::move(model), kept_settings.tokenizer, kept_settings.transcription));
   }
   return result;
 }

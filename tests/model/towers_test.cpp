@@ -136,7 +136,7 @@ FIXTURE_TEST_CASE("a picture in a decoder's prompt gives the reference's logits 
     const auto count = static_cast<uint32_t>(expected.size());
     CHECK(continue_prompt(**batch, prompt, count) == expected);
     // Another picture with the same words is another prompt.
-    std::vector<float> other = prompt.given->values;
+    std::vector<float> other = prompt.embeddings->values;
     for (float& value : other) value = -value;
     auto changed =
         with_pictures(*model->shape().pictures, answers.ids("input_ids", 0), std::span(&other, 1), "");
@@ -160,7 +160,7 @@ TEST_CASE("a session shows pictures, is suspended and copied, and is not saved")
   const auto begin = [&](Session& session) {
     SamplingParams greedy;
     greedy.temperature = 0;
-    REQUIRE(session.set_prompt(prompt.tokens, greedy, {}, prompt.given).ok());
+    REQUIRE(session.set_prompt(prompt.tokens, greedy, {}, prompt.embeddings).ok());
   };
   const size_t half = expected.size() / 2;
   const std::vector<uint32_t> first(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(half));
@@ -190,7 +190,7 @@ TEST_CASE("a session shows pictures, is suspended and copied, and is not saved")
   auto fresh = make();
   SamplingParams greedy;
   greedy.temperature = 0;
-  const std::vector<float>& all = prompt.given->values;
+  const std::vector<float>& all = prompt.embeddings->values;
   const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / static_cast<size_t>(rows) *
                                                            (static_cast<size_t>(rows) / 2));
   const auto given = [](auto from, auto to) {

@@ -328,7 +328,7 @@ TEST_CASE("Qwen 2.5-VL: a text beside and after one with pictures has its own pl
   const auto request = [](const PicturePrompt& of, uint32_t tokens) {
     SequenceRequest made;
     made.prompt = of.tokens;
-    made.given = of.given;
+    made.embeddings = of.embeddings;
     made.max_tokens = tokens;
     made.sampling.temperature = 0;
     return made;
@@ -345,9 +345,9 @@ TEST_CASE("Qwen 2.5-VL: a text beside and after one with pictures has its own pl
   CHECK(of_prompt == expected);
 
   SequenceRequest without = request(prompt, count);
-  auto lost = std::make_shared<GivenEmbeddings>(*prompt.given);
+  auto lost = std::make_shared<GivenEmbeddings>(*prompt.embeddings);
   lost->grids.pop_back();
-  without.given = lost;
+  without.embeddings = lost;
   const auto refused = batch->add(std::move(without));
   REQUIRE(!refused.ok());
   CHECK(refused.error().message.find("sizes of its pictures") != std::string::npos);
@@ -366,7 +366,7 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
   const size_t half = expected.size() / 2;
   const std::vector<uint32_t> rest(expected.begin() + static_cast<ptrdiff_t>(half), expected.end());
   const auto session = require(Session::create(model, options));
-  REQUIRE(session->set_prompt(prompt.tokens, greedy, {}, prompt.given).ok());
+  REQUIRE(session->set_prompt(prompt.tokens, greedy, {}, prompt.embeddings).ok());
   (void)take(*session, half);
   const auto copy = require(Session::create(model, options));
   REQUIRE(copy->copy(*session).ok());
@@ -382,7 +382,7 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
   constexpr ptrdiff_t columns = 64;
   const auto rows = static_cast<ptrdiff_t>(std::count_if(
       prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), is_picture_row));
-  const std::vector<float>& values = prompt.given->values;
+  const std::vector<float>& values = prompt.embeddings->values;
   const auto given = [](auto from, auto to, const PatchGrid& grid) {
     return std::make_shared<const GivenEmbeddings>(GivenEmbeddings{{from, to}, {grid}});
   };
@@ -390,14 +390,14 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
   const auto parts = require(Session::create(model, options));
   REQUIRE(parts
               ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
-                           given(values.begin(), middle, prompt.given->grids[0]))
+                           given(values.begin(), middle, prompt.embeddings->grids[0]))
               .ok());
   REQUIRE(parts
               ->begin({{prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), prompt.tokens.end()},
                        false,
                        UINT32_MAX,
                        greedy,
-                       given(middle, values.end(), prompt.given->grids[1])})
+                       given(middle, values.end(), prompt.embeddings->grids[1])})
               .ok());
   CHECK(take(*parts, expected.size()) == expected);
   // From before the second picture on it is a text with the first one.
@@ -405,7 +405,7 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
   const auto first = require(Session::create(model, options));
   REQUIRE(first
               ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
-                           given(values.begin(), middle, prompt.given->grids[0]))
+                           given(values.begin(), middle, prompt.embeddings->grids[0]))
               .ok());
   CHECK(take(*parts, 5) == take(*first, 5));
 }

@@ -141,11 +141,13 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   // A text that ends in the middle of the second picture, so that its rows see less, and goes on.
   const auto last = std::find_if(prompt.tokens.rbegin(), prompt.tokens.rend(), is_picture_row);
   const auto cut = static_cast<size_t>(prompt.tokens.rend() - last) - 4;
-  const size_t columns = prompt.given->values.size() / (2 * model->shape().pictures->rows);
+  const size_t columns = prompt.embeddings->values.size() / (2 * model->shape().pictures->rows);
   PicturePrompt part;
   part.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut));
-  part.given = std::make_shared<const GivenEmbeddings>(GivenEmbeddings{
-      {prompt.given->values.begin(), prompt.given->values.end() - static_cast<ptrdiff_t>(4 * columns)}, {}});
+  part.embeddings = std::make_shared<const GivenEmbeddings>(
+      GivenEmbeddings{{prompt.embeddings->values.begin(),
+                       prompt.embeddings->values.end() - static_cast<ptrdiff_t>(4 * columns)},
+                      {}});
   const auto fresh = require(Batch::create(model, options));
   const std::vector<uint32_t> of_part = continue_prompt(*fresh, part, count);
   CHECK(continue_prompt(*batch, part, count) == of_part);
@@ -159,7 +161,7 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   std::vector<uint32_t> beside;
   SequenceRequest request;
   request.prompt = prompt.tokens;
-  request.given = prompt.given;
+  request.embeddings = prompt.embeddings;
   request.max_tokens = count;
   request.sampling.temperature = 0;
   const uint32_t own = require(batch->add(std::move(request)));
@@ -176,7 +178,7 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   joined.tokens.push_back(5);
   SequenceRequest refused;
   refused.prompt = joined.tokens;
-  refused.given = joined.given;
+  refused.embeddings = joined.embeddings;
   refused.max_tokens = 1;
   const auto status = batch->add(std::move(refused));
   REQUIRE(!status.ok());

@@ -61,7 +61,7 @@ inline std::vector<uint32_t> answer_to(const std::shared_ptr<const Model>& model
   options.size.cache = CacheType::f32;
   options.size.chunk = 8;
   const auto session = require(Session::create(model, options));
-  REQUIRE(session->set_prompt(prompt.tokens, {}, {}, prompt.given).ok());
+  REQUIRE(session->set_prompt(prompt.tokens, {}, {}, prompt.embeddings).ok());
   return take(*session, count);
 }
 

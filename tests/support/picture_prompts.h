@@ -132,11 +132,11 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
   options.readable = {"logits"};
   auto runner = Runner::create(model, options);
   if (!runner.ok()) FAIL(runner.error().text());
-  const size_t columns = prompt.given->values.size() /
+  const size_t columns = prompt.embeddings->values.size() /
                          static_cast<size_t>(std::ranges::count_if(
                              prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
   const RotaryPlaces places =
-      shape.of_any_size() ? RotaryPlaces(prompt.tokens, prompt.given->grids) : RotaryPlaces();
+      shape.of_any_size() ? RotaryPlaces(prompt.tokens, prompt.embeddings->grids) : RotaryPlaces();
   REQUIRE((*runner)->set_place_lag(0, places.lag()).ok());
   std::vector<float> logits;
   size_t number = 0;
@@ -163,10 +163,10 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
     if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
     for (uint32_t i = 0; i < count; ++i) {
       if ((rows[i].token & GIVEN_ROW) == 0) continue;
-      REQUIRE(
-          (*runner)
-              ->write_input(count, i, std::span(prompt.given->values).subspan(number++ * columns, columns))
-              .ok());
+      REQUIRE((*runner)
+                  ->write_input(count, i,
+                                std::span(prompt.embeddings->values).subspan(number++ * columns, columns))
+                  .ok());
     }
     REQUIRE((*runner)->submit(count).ok());
     const std::vector<float> part = *(*runner)->read("logits", count);
@@ -178,7 +178,7 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
 inline std::vector<uint32_t> continue_prompt(Batch& batch, const PicturePrompt& prompt, uint32_t count) {
   SequenceRequest request;
   request.prompt = prompt.tokens;
-  request.given = prompt.given;
+  request.embeddings = prompt.embeddings;
   request.max_tokens = count;
   request.sampling.temperature = 0;
   const auto added = batch.add(std::move(request));

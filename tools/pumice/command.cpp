@@ -118,20 +118,21 @@ int parse_and_run(std::span<const std::string> arguments) {
              example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\""));
   const std::vector<Subcommand> subcommands = add_subcommands(app);
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
-  const Result<TranslatedArguments> given = translate_aliases(app, {arguments.begin(), arguments.end()});
-  if (!given.ok()) return report(given.error());
+  const Result<TranslatedArguments> translated = translate_aliases(app, {arguments.begin(), arguments.end()});
+  if (!translated.ok()) return report(translated.error());
   if (arguments.empty()) {
     print_result(app.help());
     return 0;
   }
   try {
-    app.parse(std::vector<std::string>(given->arguments.rbegin(), given->arguments.rend())); // as CLI11 wants
+    app.parse(std::vector<std::string>(translated->arguments.rbegin(),
+                                       translated->arguments.rend())); // as CLI11 wants
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return print_page(app, error);
     print_error(explain_mistake(app, error));
     return 1;
   }
-  for (const std::string& note : given->notes) print_note(note);
+  for (const std::string& note : translated->notes) print_note(note);
   return run_chosen(subcommands);
 }
 

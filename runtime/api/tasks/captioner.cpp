@@ -22,38 +22,38 @@ struct pumice_captioner : pumice_work {
   size_t values = 0;              // floats of a picture, where pictures may come as such; otherwise 0
   std::vector<HandedTexts> texts; // that were handed out last, of each picture
 
-  Result<PreparedPicture> read_picture(const pumice_input& given, const std::string& name) const;
+  Result<PreparedPicture> read_picture(const pumice_input& input, const std::string& name) const;
   Status begin(const pumice_input* pictures, size_t count);
   Status hand_out(size_t index, const pumice_written** written, size_t* count);
 };
 
-Result<PreparedPicture> pumice_captioner::read_picture(const pumice_input& given,
+Result<PreparedPicture> pumice_captioner::read_picture(const pumice_input& input,
                                                        const std::string& name) const {
   const auto wrong = [&](const char* what) {
     return Error{Code::invalid_argument, fmt::format("{} {}", name, what)};
   };
-  if (given.text || given.tokens || (given.values != nullptr) == (given.pixels != nullptr))
+  if (input.text || input.tokens || (input.values != nullptr) == (input.pixels != nullptr))
     return wrong("is no picture: set either pixels or values, and nothing else");
-  if (given.pixels) {
-    PUMICE_TRY(const Image image, image_of_pixels(given.pixels, given.width, given.height, name));
+  if (input.pixels) {
+    PUMICE_TRY(const Image image, image_of_pixels(input.pixels, input.width, input.height, name));
     return prepare_for_prompt(image, captioner->settings().preparation, name);
   }
   if (values == 0) return wrong("has values, and the model reads pictures in its prompt: give its pixels");
   PreparedPicture picture;
-  picture.inputs.emplace_back().values.assign(given.values, given.values + values);
+  picture.inputs.emplace_back().values.assign(input.values, input.values + values);
   return picture;
 }
 
 Status pumice_captioner::begin(const pumice_input* pictures, size_t count) {
   PUMICE_REQUIRE(pictures);
   PUMICE_CHECK(check_array(pictures, count, sizeof *pictures, "pictures"));
-  std::vector<PreparedPicture> own;
+  std::vector<PreparedPicture> prepared;
   for (size_t i = 0; i < count; ++i) {
-    PUMICE_TRY(const pumice_input given, read_element(pictures, i, "pictures"));
-    PUMICE_TRY(PreparedPicture picture, read_picture(given, fmt::format("pictures[{}]", i)));
-    own.push_back(std::move(picture));
+    PUMICE_TRY(const pumice_input input, read_element(pictures, i, "pictures"));
+    PUMICE_TRY(PreparedPicture picture, read_picture(input, fmt::format("pictures[{}]", i)));
+    prepared.push_back(std::move(picture));
   }
-  return captioner->begin(std::move(own));
+  return captioner->begin(std::move(prepared));
 }
 
 Status pumice_captioner::hand_out(size_t index, const pumice_written** written, size_t* count) {
@@ -86,31 +86,31 @@ Status check_captions(const pumice_model& model) {
                            path, model.architecture)};
 }
 
-Result<CaptionerOptions> read_options(const pumice_captioner_options& given, const ModelShape& shape) {
-  CaptionerOptions own;
-  if (given.prompt) own.prompt = given.prompt;
-  PUMICE_TRY(own.now, read_time(given.local_time));
-  PUMICE_TRY(own.writing, read_writing(given.writing, shape));
-  return own;
+Result<CaptionerOptions> read_options(const pumice_captioner_options& options, const ModelShape& shape) {
+  CaptionerOptions result;
+  if (options.prompt) result.prompt = options.prompt;
+  PUMICE_TRY(result.now, read_time(options.local_time));
+  PUMICE_TRY(result.writing, read_writing(options.writing, shape));
+  return result;
 }
 
 } // namespace
 
 extern "C" {
 
-pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* options,
+pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* caller_options,
                                       pumice_captioner** captioner, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(captioner);
     *captioner = nullptr;
-    PUMICE_TRY(const pumice_captioner_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_captioner_options options, read(caller_options, "options"));
     PUMICE_CHECK(check_captions(*model));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     const ModelShape& shape = model->model->shape();
-    PUMICE_TRY(const CaptionerOptions own, read_options(given, shape));
+    PUMICE_TRY(const CaptionerOptions captioner_options, read_options(options, shape));
     PUMICE_TRY(CaptionerSettings settings,
-               read_captioner_settings(model->model->file(), shape, model->tokenizer, own));
+               read_captioner_settings(model->model->file(), shape, model->tokenizer, captioner_options));
     auto handle = std::make_unique<pumice_captioner>();
     if (!shape.pictures) handle->values = shape.encoder->input_values();
     std::shared_ptr<const Model> tower;

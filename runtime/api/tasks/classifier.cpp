@@ -14,16 +14,16 @@ struct pumice_classifier {
 
 namespace {
 
-Result<ClassifierOptions> classifier_options(const pumice_classifier_options& given) {
-  ClassifierOptions options;
-  PUMICE_CHECK(check_array(given.labels, given.label_count, sizeof *given.labels, "options.labels"));
-  for (size_t i = 0; i < given.label_count; ++i) {
-    if (!given.labels[i]) return null_argument(fmt::format("options.labels[{}]", i).c_str());
-    options.labels.emplace_back(given.labels[i]);
+Result<ClassifierOptions> classifier_options(const pumice_classifier_options& options) {
+  ClassifierOptions result;
+  PUMICE_CHECK(check_array(options.labels, options.label_count, sizeof *options.labels, "options.labels"));
+  for (size_t i = 0; i < options.label_count; ++i) {
+    if (!options.labels[i]) return null_argument(fmt::format("options.labels[{}]", i).c_str());
+    result.labels.emplace_back(options.labels[i]);
   }
-  if (given.sentence) options.sentence = given.sentence;
-  options.run.batch_tokens = given.batch_tokens;
-  return options;
+  if (options.sentence) result.sentence = options.sentence;
+  result.run.batch_tokens = options.batch_tokens;
+  return result;
 }
 
 Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
@@ -51,16 +51,16 @@ InputRunner::Take write_scores(const Classifier& classifier, float* to) {
 
 extern "C" {
 
-pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* options,
+pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* caller_options,
                                        pumice_classifier** classifier, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(classifier);
     *classifier = nullptr;
-    PUMICE_TRY(const pumice_classifier_options given, read(options, "options"));
-    PUMICE_TRY(const ClassifierOptions own, classifier_options(given));
+    PUMICE_TRY(const pumice_classifier_options options, read(caller_options, "options"));
+    PUMICE_TRY(const ClassifierOptions classifier_options, classifier_options(options));
     auto handle = std::make_unique<pumice_classifier>();
-    PUMICE_TRY(handle->classifier, make_classifier(*model, own));
+    PUMICE_TRY(handle->classifier, make_classifier(*model, classifier_options));
     *classifier = handle.release();
     return {};
   });
@@ -85,8 +85,8 @@ pumice_status pumice_classifier_classify(pumice_classifier* classifier, const ch
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(classifier);
     PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
-    Classifier& own = *classifier->classifier;
-    InputRunner& runner = own.runner();
+    Classifier& task = *classifier->classifier;
+    InputRunner& runner = task.runner();
     if (runner.source().reads_pictures()) {
       return Error{Code::unsupported,
                    "the classifier reads pictures: call pumice_classifier_classify_pictures"};
@@ -94,7 +94,7 @@ pumice_status pumice_classifier_classify(pumice_classifier* classifier, const ch
     const auto read_text = [&](const std::string& text, const std::string& name) {
       return runner.read(text, name);
     };
-    return run_texts(runner, texts, count, cut, read_text, write_scores(own, probabilities));
+    return run_texts(runner, texts, count, cut, read_text, write_scores(task, probabilities));
   });
 }
 
@@ -104,11 +104,11 @@ pumice_status pumice_classifier_classify_pictures(pumice_classifier* classifier,
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(classifier);
     PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
-    Classifier& own = *classifier->classifier;
-    if (!own.runner().source().reads_pictures()) {
+    Classifier& task = *classifier->classifier;
+    if (!task.runner().source().reads_pictures()) {
       return Error{Code::unsupported, "the classifier reads texts: call pumice_classifier_classify"};
     }
-    return run_pictures(own.runner(), pictures, count, write_scores(own, probabilities));
+    return run_pictures(task.runner(), pictures, count, write_scores(task, probabilities));
   });
 }
 

@@ -17,22 +17,22 @@ struct pumice_embedder {
 
 namespace {
 
-Result<EmbedderOptions> embedder_options(const pumice_embedder_options& given) {
-  EmbedderOptions options;
-  PUMICE_TRY(options.pooling, read_pooling(given.pooling));
-  if (given.normalize < -1 || given.normalize > 1) {
+Result<EmbedderOptions> embedder_options(const pumice_embedder_options& options) {
+  EmbedderOptions result;
+  PUMICE_TRY(result.pooling, read_pooling(options.pooling));
+  if (options.normalize < -1 || options.normalize > 1) {
     return Error{Code::invalid_argument,
-                 fmt::format("options.normalize is {}: expected -1, 0 or 1", given.normalize)};
+                 fmt::format("options.normalize is {}: expected -1, 0 or 1", options.normalize)};
   }
-  if (given.normalize) options.normalize = given.normalize > 0;
-  options.dimensions = given.dimensions;
-  options.prompt = text_or_empty(given.prompt);
-  options.prefix = text_or_empty(given.prefix);
-  if (given.prompt && given.prefix) {
+  if (options.normalize) result.normalize = options.normalize > 0;
+  result.dimensions = options.dimensions;
+  result.prompt = text_or_empty(options.prompt);
+  result.prefix = text_or_empty(options.prefix);
+  if (options.prompt && options.prefix) {
     return Error{Code::invalid_argument, "options has prompt and prefix: set one of them"};
   }
-  options.run = {given.max_tokens, given.batch_tokens};
-  return options;
+  result.run = {options.max_tokens, options.batch_tokens};
+  return result;
 }
 
 bool reads_pictures(const Model& model) {
@@ -64,16 +64,16 @@ Error reads_only(const char* what) {
 
 extern "C" {
 
-pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* options,
+pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* caller_options,
                                      pumice_embedder** embedder, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(embedder);
     *embedder = nullptr;
-    PUMICE_TRY(const pumice_embedder_options given, read(options, "options"));
-    PUMICE_TRY(const EmbedderOptions own, embedder_options(given));
+    PUMICE_TRY(const pumice_embedder_options options, read(caller_options, "options"));
+    PUMICE_TRY(const EmbedderOptions embedder_options, embedder_options(options));
     auto handle = std::make_unique<pumice_embedder>();
-    PUMICE_CHECK(make_embedders(*model, own, *handle));
+    PUMICE_CHECK(make_embedders(*model, embedder_options, *handle));
     *embedder = handle.release();
     return {};
   });
@@ -93,12 +93,13 @@ pumice_status pumice_embedder_embed(pumice_embedder* embedder, const char* const
     PUMICE_REQUIRE(embedder);
     PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
     if (!embedder->texts) return reads_only("pictures: call pumice_embedder_embed_pictures");
-    Embedder& own = *embedder->texts;
+    Embedder& of_texts = *embedder->texts;
     const auto read_text = [&](const std::string& text, const std::string& name) {
-      return own.read(text, name);
+      return of_texts.read(text, name);
     };
-    const auto take = write_rows(values, [&](std::vector<float> row) { return own.vector(std::move(row)); });
-    return run_texts(own.runner(), texts, count, cut, read_text, take);
+    const auto take =
+        write_rows(values, [&](std::vector<float> row) { return of_texts.vector(std::move(row)); });
+    return run_texts(of_texts.runner(), texts, count, cut, read_text, take);
   });
 }
 
@@ -111,9 +112,10 @@ pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder, const pu
       return reads_only("texts: for pictures, load a model that has them in one space with "
                         "pumice_load_options.vision");
     }
-    Embedder& own = *embedder->pictures;
-    const auto take = write_rows(values, [&](std::vector<float> row) { return own.vector(std::move(row)); });
-    return run_pictures(own.runner(), pictures, count, take);
+    Embedder& of_pictures = *embedder->pictures;
+    const auto take =
+        write_rows(values, [&](std::vector<float> row) { return of_pictures.vector(std::move(row)); });
+    return run_pictures(of_pictures.runner(), pictures, count, take);
   });
 }
 

@@ -38,8 +38,8 @@ Result<std::vector<EncoderInput>> inputs_of(const pumice_encoder& encoder, const
   PUMICE_CHECK(encoder.encoding->ready());
   std::vector<EncoderInput> all;
   for (size_t i = 0; i < count; ++i) {
-    PUMICE_TRY(const pumice_input given, read_element(inputs, i, "inputs"));
-    PUMICE_TRY(EncoderInput input, read_input(given, encoder.reader(), fmt::format("inputs[{}]", i)));
+    PUMICE_TRY(const pumice_input each, read_element(inputs, i, "inputs"));
+    PUMICE_TRY(EncoderInput input, read_input(each, encoder.reader(), fmt::format("inputs[{}]", i)));
     all.push_back(std::move(input));
   }
   return all;
@@ -52,38 +52,38 @@ Status read_values(pumice_encoder& encoder, float* values, size_t capacity, size
   return {};
 }
 
-Result<EncoderOptions> encoder_options(const pumice_encoder_options& given, const EncoderShape& shape) {
+Result<EncoderOptions> encoder_options(const pumice_encoder_options& options, const EncoderShape& shape) {
   if (shape.kind == InputKind::patches) {
     return Error{Code::unsupported, "the model reads pictures of any size, in patches: show them in a chat "
                                     "(pumice_chat_add_picture)"};
   }
-  EncoderOptions options;
-  options.readable = {given.output ? given.output : "sentence_embedding_mean"};
-  options.inputs = given.inputs ? given.inputs : 1;
-  options.tokens = given.tokens;
+  EncoderOptions result;
+  result.readable = {options.output ? options.output : "sentence_embedding_mean"};
+  result.inputs = options.inputs ? options.inputs : 1;
+  result.tokens = options.tokens;
   // All pictures, and all sounds, have the same length.
-  if (given.tokens == 0 && shape.kind != InputKind::tokens) {
-    options.tokens =
-        static_cast<uint32_t>(std::min<uint64_t>(uint64_t{shape.context} * options.inputs, INT32_MAX));
+  if (options.tokens == 0 && shape.kind != InputKind::tokens) {
+    result.tokens =
+        static_cast<uint32_t>(std::min<uint64_t>(uint64_t{shape.context} * result.inputs, INT32_MAX));
   }
-  if (given.input_buffer.buffer) {
+  if (options.input_buffer.buffer) {
     if (shape.kind == InputKind::tokens) {
       return Error{Code::invalid_argument, "options.input_buffer is set, and the model reads tokens"};
     }
     PUMICE_CHECK(
-        check_buffer(given.input_buffer, shape.input_values() * 4 * options.inputs, "options.input_buffer"));
+        check_buffer(options.input_buffer, shape.input_values() * 4 * result.inputs, "options.input_buffer"));
   }
-  PUMICE_CHECK(check_buffer(given.output_buffer, 4, "options.output_buffer"));
-  options.input = external_buffer(given.input_buffer);
-  options.output = external_buffer(given.output_buffer);
-  return options;
+  PUMICE_CHECK(check_buffer(options.output_buffer, 4, "options.output_buffer"));
+  result.input = external_buffer(options.input_buffer);
+  result.output = external_buffer(options.output_buffer);
+  return result;
 }
 
 } // namespace
 
 extern "C" {
 
-pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* options,
+pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* caller_options,
                                     pumice_encoder** encoder, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
@@ -96,13 +96,13 @@ pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_op
                                model->model->file().path(), model->architecture,
                                shape.encoder ? "a decoder beside its encoder" : "no encoder")};
     }
-    PUMICE_TRY(const pumice_encoder_options given, read(options, "options"));
-    PUMICE_TRY(const EncoderOptions own, encoder_options(given, *shape.encoder));
+    PUMICE_TRY(const pumice_encoder_options options, read(caller_options, "options"));
+    PUMICE_TRY(const EncoderOptions encoder_options, encoder_options(options, *shape.encoder));
     auto handle = std::make_unique<pumice_encoder>();
     handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
-    handle->given_values = own.input.buffer != VK_NULL_HANDLE;
-    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, own));
+    handle->given_values = encoder_options.input.buffer != VK_NULL_HANDLE;
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, encoder_options));
     *encoder = handle.release();
     return {};
   });
@@ -120,8 +120,8 @@ pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input*
                                     float* values, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
-    PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
-    PUMICE_CHECK(encoder->encoding->run(own));
+    PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
+    PUMICE_CHECK(encoder->encoding->run(encoder_inputs));
     return read_values(*encoder, values, capacity, count);
   });
 }
@@ -130,8 +130,8 @@ pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* 
                                    pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(encoder);
-    PUMICE_TRY(const std::vector<EncoderInput> own, inputs_of(*encoder, inputs, input_count));
-    return encoder->encoding->begin(own);
+    PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
+    return encoder->encoding->begin(encoder_inputs);
   });
 }
 

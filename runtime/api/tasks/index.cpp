@@ -16,25 +16,25 @@ struct pumice_index {
 
 extern "C" {
 
-pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* options,
+pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* caller_options,
                                   pumice_index** index, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(index);
     *index = nullptr;
-    PUMICE_TRY(const pumice_index_options given, read(options, "options"));
-    if (!given.folder) return null_argument("options.folder");
+    PUMICE_TRY(const pumice_index_options options, read(caller_options, "options"));
+    if (!options.folder) return null_argument("options.folder");
     PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_VECTORS));
-    TextIndexOptions own;
-    PUMICE_TRY(own.pooling, read_pooling(given.pooling));
-    own.dimensions = given.dimensions;
-    own.query_prefix = text_or_empty(given.query_prefix);
-    own.text_prefix = text_or_empty(given.text_prefix);
-    own.run = {given.max_tokens, given.batch_tokens};
-    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model->model->file(), own, model->tokenizer));
+    TextIndexOptions index_options;
+    PUMICE_TRY(index_options.pooling, read_pooling(options.pooling));
+    index_options.dimensions = options.dimensions;
+    index_options.query_prefix = text_or_empty(options.query_prefix);
+    index_options.text_prefix = text_or_empty(options.text_prefix);
+    index_options.run = {options.max_tokens, options.batch_tokens};
+    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model->model->file(), index_options, model->tokenizer));
     auto handle = std::make_unique<pumice_index>();
-    handle->rebuild = given.rebuild;
-    const std::string folder = given.folder, kept = given.index ? given.index : folder + ".index";
+    handle->rebuild = options.rebuild;
+    const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
     PUMICE_TRY(handle->index,
                TextIndex::create(current_model(*model), std::move(plan), path_of(folder), path_of(kept)));
     *index = handle.release();
@@ -65,10 +65,10 @@ pumice_status pumice_index_search(pumice_index* index, const char* query, size_t
     PUMICE_REQUIRE(query);
     PUMICE_REQUIRE(passages);
     PUMICE_REQUIRE(count);
-    TextIndex& own = *index->index;
-    PUMICE_TRY(const EncoderInput input, own.read(query, "query"));
-    PUMICE_TRY(std::vector<std::vector<float>> rows, own.runner().run(std::span(&input, 1)));
-    PUMICE_TRY(const std::vector<TextIndex::Found> found, own.find(std::move(rows[0]), top));
+    TextIndex& text_index = *index->index;
+    PUMICE_TRY(const EncoderInput input, text_index.read(query, "query"));
+    PUMICE_TRY(std::vector<std::vector<float>> rows, text_index.runner().run(std::span(&input, 1)));
+    PUMICE_TRY(const std::vector<TextIndex::Found> found, text_index.find(std::move(rows[0]), top));
     index->found.clear();
     for (const TextIndex::Found& each : found) {
       index->found.push_back(

@@ -12,19 +12,19 @@ struct pumice_reranker {
 
 extern "C" {
 
-pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* options,
+pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* caller_options,
                                      pumice_reranker** reranker, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(reranker);
     *reranker = nullptr;
-    PUMICE_TRY(const pumice_reranker_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_reranker_options options, read(caller_options, "options"));
     PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_SCORES));
-    RerankerOptions own;
-    own.instruction = text_or_empty(given.instruction);
-    own.raw = given.raw;
-    own.run = {given.max_tokens, given.batch_tokens};
-    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model->model->file(), own, model->tokenizer));
+    RerankerOptions reranker_options;
+    reranker_options.instruction = text_or_empty(options.instruction);
+    reranker_options.raw = options.raw;
+    reranker_options.run = {options.max_tokens, options.batch_tokens};
+    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model->model->file(), reranker_options, model->tokenizer));
     auto handle = std::make_unique<pumice_reranker>();
     PUMICE_TRY(handle->reranker, Reranker::create(current_model(*model), std::move(plan)));
     *reranker = handle.release();
@@ -42,15 +42,15 @@ pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query
     PUMICE_REQUIRE(reranker);
     PUMICE_REQUIRE(query);
     PUMICE_CHECK(check_array(scores, count, sizeof *scores, "scores"));
-    Reranker& own = *reranker->reranker;
+    Reranker& task = *reranker->reranker;
     const auto read_text = [&](const std::string& text, const std::string& name) {
-      return own.read(query, text, name);
+      return task.read(query, text, name);
     };
     const auto take = [&](size_t index, const std::vector<float>& row) -> Status {
-      scores[index] = own.score(row);
+      scores[index] = task.score(row);
       return {};
     };
-    return run_texts(own.runner(), texts, count, cut, read_text, take);
+    return run_texts(task.runner(), texts, count, cut, read_text, take);
   });
 }
 

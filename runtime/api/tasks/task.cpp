@@ -7,9 +7,9 @@
 
 namespace pumice::api {
 
-Result<std::string> read_pooling(const char* given) {
-  const std::string pooling = text_or_empty(given);
-  if (!given || pooling == "mean" || pooling == "cls" || pooling == "last") return pooling;
+Result<std::string> read_pooling(const char* name) {
+  const std::string pooling = text_or_empty(name);
+  if (!name || pooling == "mean" || pooling == "cls" || pooling == "last") return pooling;
   return Error{Code::invalid_argument,
                fmt::format("options.pooling is '{}': expected mean, cls or last", pooling)};
 }
@@ -48,8 +48,8 @@ Status run_pictures(InputRunner& runner, const pumice_picture* pictures, size_t 
   std::vector<EncoderInput> inputs;
   for (size_t i = 0; i < count; ++i) {
     const std::string name = fmt::format("pictures[{}]", i);
-    PUMICE_TRY(const pumice_picture given, read_element(pictures, i, name.c_str()));
-    PUMICE_TRY(const Image picture, read_picture(given, name));
+    PUMICE_TRY(const pumice_picture each, read_element(pictures, i, name.c_str()));
+    PUMICE_TRY(const Image picture, read_picture(each, name));
     PUMICE_TRY(EncoderInput input, runner.read(picture, name));
     inputs.push_back(std::move(input));
   }

@@ -14,7 +14,7 @@ inline std::string text_or_empty(const char* text) {
 }
 
 // How vectors of tokens become one; empty: as the model's settings say.
-Result<std::string> read_pooling(const char* given);
+Result<std::string> read_pooling(const char* name);
 
 // An error if the model is a decoder that was not loaded for this. `purpose`: the value that it takes.
 Status check_purpose(const pumice_model& model, pumice_purpose purpose);

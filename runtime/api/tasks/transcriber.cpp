@@ -68,23 +68,23 @@ struct GivenSound {
     return Error{Code::invalid_argument,
                  fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
   }
-  std::vector<float> at_rate(uint32_t own) const {
-    if (rate && rate != own) return resample({samples, count}, rate, own);
+  std::vector<float> at_rate(uint32_t model_rate) const {
+    if (rate && rate != model_rate) return resample({samples, count}, rate, model_rate);
     return std::vector<float>(samples, samples + count);
   }
 };
 
-Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
-  const auto& on_segment = given.on_segment;
+Status begin_sound(pumice_transcriber& transcriber, const GivenSound& sound) {
+  const auto& on_segment = sound.on_segment;
   PUMICE_REQUIRE(on_segment);
-  PUMICE_CHECK(given.check());
+  PUMICE_CHECK(sound.check());
   SpeechRecognizer& recognizer = *transcriber.recognizer;
-  std::vector<float> samples = given.at_rate(recognizer.settings().sample_rate);
+  std::vector<float> samples = sound.at_rate(recognizer.settings().sample_rate);
   SoundLevel level;
   if (recognizer.wants_level()) level.add(samples);
-  const auto on_window = [&transcriber, given](const TranscriptWindow& window) {
+  const auto on_window = [&transcriber, sound](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
-      if (!transcriber.destroyed) report_segment(segment, given.on_segment, given.user);
+      if (!transcriber.destroyed) report_segment(segment, sound.on_segment, sound.user);
     }
   };
   PUMICE_CHECK(recognizer.begin(source_of(samples), level, on_window));
@@ -96,34 +96,35 @@ Status begin_sound(pumice_transcriber& transcriber, const GivenSound& given) {
 
 extern "C" {
 
-pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transcriber_options* options,
+pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transcriber_options* caller_options,
                                         pumice_transcriber** transcriber, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(transcriber);
     *transcriber = nullptr;
-    PUMICE_TRY(const pumice_transcriber_options given, read(options, "options"));
-    PUMICE_CHECK(check_beams(given.beams));
-    TranscriptionOptions own;
-    if (given.language) own.language = given.language;
-    own.translate = given.translate;
-    own.timestamps = given.timestamps;
-    own.beams = given.beams;
-    own.max_tokens = given.max_tokens;
-    if (given.prompt) own.prompt = given.prompt;
-    if (given.windows > most_windows) {
+    PUMICE_TRY(const pumice_transcriber_options options, read(caller_options, "options"));
+    PUMICE_CHECK(check_beams(options.beams));
+    TranscriptionOptions transcription;
+    if (options.language) transcription.language = options.language;
+    transcription.translate = options.translate;
+    transcription.timestamps = options.timestamps;
+    transcription.beams = options.beams;
+    transcription.max_tokens = options.max_tokens;
+    if (options.prompt) transcription.prompt = options.prompt;
+    if (options.windows > most_windows) {
       return Error{Code::invalid_argument,
-                   fmt::format("options.windows is {}: expected at most {}", given.windows, most_windows)};
+                   fmt::format("options.windows is {}: expected at most {}", options.windows, most_windows)};
     }
-    own.windows = std::max(given.windows, 1u);
-    own.words = given.words;
-    own.previous_text = !given.no_previous_text;
-    if (given.no_fallback) own.temperatures = {0};
-    own.voice_activity = !given.keep_silence;
-    own.prepared = true;
+    transcription.windows = std::max(options.windows, 1u);
+    transcription.words = options.words;
+    transcription.previous_text = !options.no_previous_text;
+    if (options.no_fallback) transcription.temperatures = {0};
+    transcription.voice_activity = !options.keep_silence;
+    transcription.prepared = true;
     auto handle = std::make_unique<pumice_transcriber>();
     const Model& loaded = *model->model;
-    PUMICE_TRY(SpeechSettings settings, read_speech_settings(loaded.file(), loaded.definition(), own));
+    PUMICE_TRY(SpeechSettings settings,
+               read_speech_settings(loaded.file(), loaded.definition(), transcription));
     PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};
@@ -147,10 +148,10 @@ pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, con
 pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples, size_t count,
                                         uint32_t rate, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    const GivenSound given = {samples, count, rate, nullptr, nullptr};
-    PUMICE_CHECK(given.check());
+    const GivenSound sound = {samples, count, rate, nullptr, nullptr};
+    PUMICE_CHECK(sound.check());
     SpeechRecognizer& recognizer = *transcriber->recognizer;
-    transcriber->samples = given.at_rate(recognizer.settings().sample_rate);
+    transcriber->samples = sound.at_rate(recognizer.settings().sample_rate);
     const Result<Transcript> heard = recognizer.detect_language(source_of(transcriber->samples));
     return heard.ok() ? Status() : Status(heard.error());
   });

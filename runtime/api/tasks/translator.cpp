@@ -22,16 +22,16 @@ struct pumice_translator : pumice_work {
   std::vector<pumice_sentence> sentences;
   pumice_translation translation = {};
 
-  Status begin(const char* const* given, size_t count);
+  Status begin(const char* const* lines, size_t count);
   Status hand_out(size_t index);
 };
 
-Status pumice_translator::begin(const char* const* given, size_t count) {
-  PUMICE_CHECK(check_array(given, count, sizeof *given, "texts"));
+Status pumice_translator::begin(const char* const* lines, size_t count) {
+  PUMICE_CHECK(check_array(lines, count, sizeof *lines, "texts"));
   std::vector<Source> sources;
   for (size_t i = 0; i < count; ++i) {
-    if (!given[i]) return null_argument(fmt::format("texts[{}]", i).c_str());
-    sources.push_back(translator->read(given[i]));
+    if (!lines[i]) return null_argument(fmt::format("texts[{}]", i).c_str());
+    sources.push_back(translator->read(lines[i]));
   }
   return translator->begin(std::move(sources));
 }
@@ -56,19 +56,19 @@ Status pumice_translator::hand_out(size_t index) {
 
 namespace {
 
-Result<TranslatorOptions> read_options(const pumice_translator_options& given, const ModelShape& shape) {
-  TranslatorOptions own;
-  if (given.source_language) own.source_language = given.source_language;
-  if (given.target_language) own.target_language = given.target_language;
-  if (given.task) own.task = given.task;
-  if (given.prefix) own.prefix = given.prefix;
-  if (given.glossary) own.glossary = {given.glossary, "options.glossary"};
-  own.sentences = given.sentences;
-  if (given.alignment) own.alignment.emplace();
-  own.special = Tokenizer::SpecialTokens::as_text;
-  PUMICE_TRY(own.writing, read_writing(given.writing, shape));
-  own.writing.input_tokens = given.input_tokens;
-  return own;
+Result<TranslatorOptions> read_options(const pumice_translator_options& options, const ModelShape& shape) {
+  TranslatorOptions result;
+  if (options.source_language) result.source_language = options.source_language;
+  if (options.target_language) result.target_language = options.target_language;
+  if (options.task) result.task = options.task;
+  if (options.prefix) result.prefix = options.prefix;
+  if (options.glossary) result.glossary = {options.glossary, "options.glossary"};
+  result.sentences = options.sentences;
+  if (options.alignment) result.alignment.emplace();
+  result.special = Tokenizer::SpecialTokens::as_text;
+  PUMICE_TRY(result.writing, read_writing(options.writing, shape));
+  result.writing.input_tokens = options.input_tokens;
+  return result;
 }
 
 Status check_translates(const pumice_model& model) {
@@ -92,19 +92,19 @@ Status check_translates(const pumice_model& model) {
 
 extern "C" {
 
-pumice_status pumice_translator_create(pumice_model* model, const pumice_translator_options* options,
+pumice_status pumice_translator_create(pumice_model* model, const pumice_translator_options* caller_options,
                                        pumice_translator** translator, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(model);
     PUMICE_REQUIRE(translator);
     *translator = nullptr;
-    PUMICE_TRY(const pumice_translator_options given, read(options, "options"));
+    PUMICE_TRY(const pumice_translator_options options, read(caller_options, "options"));
     PUMICE_CHECK(check_translates(*model));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     const ModelShape& shape = model->model->shape();
-    PUMICE_TRY(const TranslatorOptions own, read_options(given, shape));
+    PUMICE_TRY(const TranslatorOptions translator_options, read_options(options, shape));
     PUMICE_TRY(TranslatorSettings settings,
-               read_translator_settings(model->model->file(), shape, *model->tokenizer, own));
+               read_translator_settings(model->model->file(), shape, *model->tokenizer, translator_options));
     auto handle = std::make_unique<pumice_translator>();
     PUMICE_TRY(handle->translator,
                Translator::create(current_model(*model), model->tokenizer, std::move(settings), true));

@@ -9,8 +9,8 @@ namespace pumice::api {
 
 namespace {
 
-Result<std::optional<EarlyStopping>> read_stopping(const pumice_early_stopping& given) {
-  switch (number_in(given)) {
+Result<std::optional<EarlyStopping>> read_stopping(const pumice_early_stopping& stopping) {
+  switch (number_in(stopping)) {
   case PUMICE_EARLY_STOPPING_DEFAULT:
     return std::optional<EarlyStopping>();
   case PUMICE_EARLY_STOPPING_NO:
@@ -21,37 +21,38 @@ Result<std::optional<EarlyStopping>> read_stopping(const pumice_early_stopping& 
     return std::optional(EarlyStopping::never);
   }
   return Error{Code::invalid_argument, "options.writing->early_stopping is " +
-                                           std::to_string(number_in(given)) +
+                                           std::to_string(number_in(stopping)) +
                                            ": expected a pumice_early_stopping"};
 }
 
 } // namespace
 
-Result<WritingOptions> read_writing(const pumice_writing_options* options, const ModelShape& shape) {
-  PUMICE_TRY(const pumice_writing_options given, read(options, "options.writing"));
-  PUMICE_CHECK(check_beams(given.beams));
-  if (!(given.length_penalty >= -100 && given.length_penalty <= 100)) { // a NaN, too
+Result<WritingOptions> read_writing(const pumice_writing_options* caller_options, const ModelShape& shape) {
+  PUMICE_TRY(const pumice_writing_options options, read(caller_options, "options.writing"));
+  PUMICE_CHECK(check_beams(options.beams));
+  if (!(options.length_penalty >= -100 && options.length_penalty <= 100)) { // a NaN, too
     return Error{Code::invalid_argument, "options.writing->length_penalty is " +
-                                             std::to_string(given.length_penalty) + ": expected -100 to 100"};
+                                             std::to_string(options.length_penalty) +
+                                             ": expected -100 to 100"};
   }
   constexpr uint32_t most_inputs = 4096;
-  if (given.inputs > most_inputs) {
-    return Error{Code::invalid_argument, "options.writing->inputs is " + std::to_string(given.inputs) +
+  if (options.inputs > most_inputs) {
+    return Error{Code::invalid_argument, "options.writing->inputs is " + std::to_string(options.inputs) +
                                              ": expected at most " + std::to_string(most_inputs)};
   }
-  WritingOptions own;
-  if (given.beams) own.beams.beams = given.beams;
-  if (given.length_penalty != 0) own.beams.length_penalty = given.length_penalty;
-  PUMICE_TRY(own.beams.early_stopping, read_stopping(given.early_stopping));
-  if (given.no_repeat_ngram) own.beams.no_repeat_ngram = given.no_repeat_ngram;
-  own.beams.hypotheses = std::max(given.n_best, 1u);
-  own.max_tokens = given.max_tokens;
-  own.inputs = std::max(given.inputs, 1u);
-  own.sequences = UINT32_MAX;
-  own.scores = given.scores;
-  PUMICE_TRY(const pumice_sampling sampling, read(given.sampling, "options.writing->sampling"));
-  PUMICE_TRY(own.sampling, read_sampling(sampling, shape.vocabulary, {}, "options.writing->sampling"));
-  return own;
+  WritingOptions result;
+  if (options.beams) result.beams.beams = options.beams;
+  if (options.length_penalty != 0) result.beams.length_penalty = options.length_penalty;
+  PUMICE_TRY(result.beams.early_stopping, read_stopping(options.early_stopping));
+  if (options.no_repeat_ngram) result.beams.no_repeat_ngram = options.no_repeat_ngram;
+  result.beams.hypotheses = std::max(options.n_best, 1u);
+  result.max_tokens = options.max_tokens;
+  result.inputs = std::max(options.inputs, 1u);
+  result.sequences = UINT32_MAX;
+  result.scores = options.scores;
+  PUMICE_TRY(const pumice_sampling sampling, read(options.sampling, "options.writing->sampling"));
+  PUMICE_TRY(result.sampling, read_sampling(sampling, shape.vocabulary, {}, "options.writing->sampling"));
+  return result;
 }
 
 HandedTexts::HandedTexts(std::vector<WrittenText> texts) : texts_(std::move(texts)) {

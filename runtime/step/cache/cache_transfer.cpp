@@ -44,14 +44,17 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
     if (layout.values_are_keys && !keys) break;
     for (uint32_t head = 0; head < layout.kv_heads; ++head) {
       for (const CacheRef& part : cache.parts()) {
-        const CacheLayout& own = part.layout;
-        const uint32_t first_position = own.split == CacheSplit::positions ? own.part_first : 0;
-        const uint32_t first_sequence = own.split == CacheSplit::sequences ? own.part_first : 0;
-        if (sequence - first_sequence >= own.sequences || positions <= first_position) continue;
+        const CacheLayout& part_layout = part.layout;
+        const uint32_t first_position =
+            part_layout.split == CacheSplit::positions ? part_layout.part_first : 0;
+        const uint32_t first_sequence =
+            part_layout.split == CacheSplit::sequences ? part_layout.part_first : 0;
+        if (sequence - first_sequence >= part_layout.sequences || positions <= first_position) continue;
         const BufferRef& ref = keys ? part.keys : part.values;
-        const uint64_t index = uint64_t{sequence - first_sequence} * own.kv_heads + head;
-        const uint32_t tiles = std::min(positions - first_position, own.capacity) / tile;
-        ranges.push_back({ref.allocation, ref.offset + index * own.head_bytes(), tiles * own.tile_bytes()});
+        const uint64_t index = uint64_t{sequence - first_sequence} * part_layout.kv_heads + head;
+        const uint32_t tiles = std::min(positions - first_position, part_layout.capacity) / tile;
+        ranges.push_back({ref.allocation, ref.offset + index * part_layout.head_bytes(),
+                          tiles * part_layout.tile_bytes()});
       }
     }
   }

@@ -25,11 +25,12 @@ bool within_word(char32_t before, char32_t after) {
 
 // Whether `length` bytes of a text from `at` on are whole words.
 bool are_words(std::string_view text, size_t at, size_t length) {
-  const std::string_view own = text.substr(at, length), before = text.substr(0, at),
+  const std::string_view term = text.substr(at, length), before = text.substr(0, at),
                          after = text.substr(at + length);
-  if (!before.empty() && within_word(text::last_code_point(before).value, text::first_code_point(own).value))
+  if (!before.empty() && within_word(text::last_code_point(before).value, text::first_code_point(term).value))
     return false;
-  return after.empty() || !within_word(text::last_code_point(own).value, text::first_code_point(after).value);
+  return after.empty() ||
+         !within_word(text::last_code_point(term).value, text::first_code_point(after).value);
 }
 
 } // namespace

@@ -31,8 +31,8 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslatorOptions& 
   const Fields fields = file.fields();
   PUMICE_TRY(const Fields tasks, fields.object_or_empty("task_specific_params"));
   if (options.task.empty()) {
-    const nlohmann::json* own = fields.find("prefix");
-    return options.prefix ? *options.prefix : own && own->is_string() ? own->get<std::string>() : "";
+    const nlohmann::json* found = fields.find("prefix");
+    return options.prefix ? *options.prefix : found && found->is_string() ? found->get<std::string>() : "";
   }
   if (!tasks.has(options.task)) return no_such_task(file, options.task, names);
   PUMICE_TRY(const Fields task, tasks.object(options.task));
@@ -54,8 +54,8 @@ Result<std::string> read_prefix(const ModelFile& file, const TranslatorOptions& 
 
 // Most tokens of a text.
 uint32_t longest_text(const WritingOptions& options, const EncoderShape& shape) {
-  const uint32_t own = shape.any_length ? std::max(shape.context, options.batch_tokens) : shape.context;
-  return options.input_tokens ? std::min(options.input_tokens, own) : own;
+  const uint32_t most = shape.any_length ? std::max(shape.context, options.batch_tokens) : shape.context;
+  return options.input_tokens ? std::min(options.input_tokens, most) : most;
 }
 
 } // namespace
@@ -92,16 +92,16 @@ Result<std::unique_ptr<Translator>> Translator::create(std::shared_ptr<const Mod
                                                        std::shared_ptr<const Tokenizer> tokenizer,
                                                        TranslatorSettings settings, bool prepared) {
   std::unique_ptr<Translator> translator(new Translator(std::move(tokenizer), std::move(settings)));
-  const TranslatorSettings& own = translator->settings_;
-  if (own.alignment) {
-    const uint32_t layer = own.alignment->layer.value_or(alignment_layer(model->shape()));
-    translator->aligner_.emplace(model, translator->tokenizer_, layer, own.alignment->head,
-                                 own.generation.config.prompt, count_words(own.prefix));
+  const TranslatorSettings& kept_settings = translator->settings_;
+  if (kept_settings.alignment) {
+    const uint32_t layer = kept_settings.alignment->layer.value_or(alignment_layer(model->shape()));
+    translator->aligner_.emplace(model, translator->tokenizer_, layer, kept_settings.alignment->head,
+                                 kept_settings.generation.config.prompt, count_words(kept_settings.prefix));
   }
-  GenerationOptions usual = own.generation;
-  if (own.glossary) usual.terms.emplace_back();
-  PUMICE_TRY(translator->generation_,
-             ResumableGeneration::create(std::move(model), own.session, prepared ? &usual : nullptr));
+  GenerationOptions usual = kept_settings.generation;
+  if (kept_settings.glossary) usual.terms.emplace_back();
+  PUMICE_TRY(translator->generation_, ResumableGeneration::create(std::move(model), kept_settings.session,
+                                                                  prepared ? &usual : nullptr));
   return translator;
 }
 
@@ -203,8 +203,8 @@ Status Translator::align(const Source& source, std::vector<WrittenText>& texts) 
     uint32_t source_words = 0, words = 0;
     for (const Sentence& sentence : source.sentences) {
       const Hypothesis& written = sentence.written[n];
-      PUMICE_TRY(const std::vector<WordLink> own, aligner_->align(sentence.input, written.tokens));
-      for (const auto& [from, to] : own) links.emplace_back(source_words + from, words + to);
+      PUMICE_TRY(const std::vector<WordLink> sentence_links, aligner_->align(sentence.input, written.tokens));
+      for (const auto& [from, to] : sentence_links) links.emplace_back(source_words + from, words + to);
       source_words += count_words(sentence.text);
       words += count_words(written_text(written, settings_.generation.config, *tokenizer_).text);
     }

@@ -33,13 +33,13 @@ public:
 private:
   // With what the device's folder has already, so that both begin with the same choices of kernels.
   void give(AbSide& side, const char* name) {
-    const std::filesystem::path own = folder_.path() / name;
+    const std::filesystem::path folder = folder_.path() / name;
     std::error_code ignored;
-    std::filesystem::create_directories(own, ignored);
+    std::filesystem::create_directories(folder, ignored);
     if (const auto known = default_cache_folder(); !known.empty()) {
-      std::filesystem::copy(known, own / "pumice", std::filesystem::copy_options::recursive, ignored);
+      std::filesystem::copy(known, folder / "pumice", std::filesystem::copy_options::recursive, ignored);
     }
-    side.environment.emplace_back("XDG_CACHE_HOME", path_text(own));
+    side.environment.emplace_back("XDG_CACHE_HOME", path_text(folder));
   }
 
   TemporaryFolder folder_;
@@ -61,13 +61,13 @@ public:
   // Two processes of each that do not count: one fills the caches, the other shows the tests and how long
   // they take.
   Status prepare() {
-    const bool given = sides_[0]->repetitions_given && sides_[1]->repetitions_given;
-    for (int run = 0; run < (given ? 1 : 2); ++run) {
+    const bool repetitions_given = sides_[0]->repetitions_given && sides_[1]->repetitions_given;
+    for (int run = 0; run < (repetitions_given ? 1 : 2); ++run) {
       for (int side : {0, 1}) {
         PUMICE_TRY(first_[side], run_ab_side(*sides_[side]));
       }
     }
-    if (!given) choose_repetitions();
+    if (!repetitions_given) choose_repetitions();
     std::vector<std::string> common;
     for (const std::string& test : first_[0].tests) {
       if (first_[1].figures.contains(test)) common.push_back(test);

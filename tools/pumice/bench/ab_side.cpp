@@ -113,12 +113,12 @@ std::string joined_words(const std::vector<std::string>& words) {
   return line;
 }
 
-Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::string>& rest) {
+Result<AbSide> read_ab_side(const std::string& text, const std::vector<std::string>& rest) {
   std::error_code error;
   // A path may have spaces.
-  std::vector<std::string> words = {given};
-  if (!fs::exists(path_of(given), error)) {
-    PUMICE_TRY(words, split_words(given));
+  std::vector<std::string> words = {text};
+  if (!fs::exists(path_of(text), error)) {
+    PUMICE_TRY(words, split_words(text));
   }
   AbSide side;
   const std::string first = words.empty() ? "" : words[0];
@@ -147,7 +147,7 @@ Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::str
           Code::invalid_argument,
           fmt::format("'{}' after A and B: the command '{}' is timed as it is: put its options into the "
                       "quotes",
-                      joined_words(rest), given)};
+                      joined_words(rest), text)};
     }
   }
   if (side.benchmark) finish_benchmark(side);

@@ -34,7 +34,7 @@ struct AbRun {
 
 // `given` is options of `pumice bench`; a model, with or without options; the path of another pumice; or a
 // command line. `rest` is the words after A and B, which benchmarks of both sides get.
-Result<AbSide> read_ab_side(const std::string& given, const std::vector<std::string>& rest);
+Result<AbSide> read_ab_side(const std::string& text, const std::vector<std::string>& rest);
 
 // The number of samples of each test in a process of a benchmark, unless it was given.
 void set_repetitions(AbSide& side, uint32_t repetitions);

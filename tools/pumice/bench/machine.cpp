@@ -43,7 +43,7 @@ std::optional<MachineWatch::Times> MachineWatch::now() {
   times.all = std::accumulate(ticks.begin(), ticks.end(), 0.0) * tick;
   times.stolen = ticks[7] * tick;
   times.busy = times.all - times.stolen - (ticks[3] + ticks[4]) * tick;
-  times.own = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
+  times.ours = cpu_seconds(RUSAGE_SELF) + cpu_seconds(RUSAGE_CHILDREN);
   return times;
 }
 
@@ -63,7 +63,7 @@ MachineUse MachineWatch::use() const {
   const std::optional<Times> end = now();
   if (!start_ || !end || !(end->all > start_->all)) return use;
   const double all = end->all - start_->all;
-  const double others = end->busy - start_->busy - (end->own - start_->own);
+  const double others = end->busy - start_->busy - (end->ours - start_->ours);
   use.others = std::clamp(others / all, 0.0, 1.0);
   use.stolen = std::clamp((end->stolen - start_->stolen) / all, 0.0, 1.0);
   return use;

@@ -24,7 +24,7 @@ private:
   // Seconds of all processors together since the system started.
   struct Times {
     double all = 0, busy = 0, stolen = 0;
-    double own = 0; // of this program and of those that it has started and waited for
+    double ours = 0; // of this program and of those that it has started and waited for
   };
   static std::optional<Times> now();
 

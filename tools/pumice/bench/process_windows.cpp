@@ -22,14 +22,14 @@ constexpr int signalled = 128; // what shells add to the number of a signal
 // This program's variables with those of `changes`: each ends with a zero, and the list with another one.
 std::string changed_environment(const Process::Environment& changes) {
   std::string all;
-  char* const own = GetEnvironmentStringsA();
-  for (const char* each = own; each && *each; each += std::strlen(each) + 1) {
+  char* const inherited = GetEnvironmentStringsA();
+  for (const char* each = inherited; each && *each; each += std::strlen(each) + 1) {
     const std::string variable = each;
     const bool changed = std::ranges::any_of(
         changes, [&](const auto& change) { return variable.starts_with(change.first + "="); });
     if (!changed) all.append(variable).push_back('\0');
   }
-  if (own) FreeEnvironmentStringsA(own);
+  if (inherited) FreeEnvironmentStringsA(inherited);
   for (const auto& [name, value] : changes) all.append(name + "=" + value).push_back('\0');
   all.push_back('\0');
   return all;

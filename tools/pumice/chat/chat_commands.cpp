@@ -138,15 +138,15 @@ Status ChatCommands::set(const std::string& text) {
   add_chat_settings(*sub, changed);
   std::ranges::replace(name, '_', '-');
   if (name == "max-tokens") name = "count";
-  PUMICE_TRY(const TranslatedArguments given, translate_aliases(app, {"chat", "--" + name, value}));
+  PUMICE_TRY(const TranslatedArguments translated, translate_aliases(app, {"chat", "--" + name, value}));
   std::vector<std::string_view> names;
   for (const CLI::Option* each : sub->get_options()) {
     for (const std::string& option : each->get_lnames()) {
       if (option != "help") names.push_back(option);
     }
   }
-  const std::string own = given.arguments.size() > 1 ? given.arguments[1].substr(2) : name;
-  if (!std::ranges::count(names, own.substr(0, own.find('=')))) {
+  const std::string option = translated.arguments.size() > 1 ? translated.arguments[1].substr(2) : name;
+  if (!std::ranges::count(names, option.substr(0, option.find('=')))) {
     const auto nearest = nearest_names(name, names);
     return Error{
         Code::invalid_argument,
@@ -155,7 +155,7 @@ Status ChatCommands::set(const std::string& text) {
             : fmt::format("/set: there is no '{}'. Did you mean {}?", name, fmt::join(nearest, " or "))};
   }
   try {
-    app.parse(std::vector<std::string>(given.arguments.rbegin(), given.arguments.rend()));
+    app.parse(std::vector<std::string>(translated.arguments.rbegin(), translated.arguments.rend()));
   } catch (const CLI::ParseError& error) {
     const std::string message = error.what();
     return Error{Code::invalid_argument, "/set: " + message};

@@ -296,7 +296,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   sampling_ = settings_.sampling.resolved();
   PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
-  PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.given)));
+  PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings)));
   const uint32_t reused = session_->reused(), context = session_->size().context;
   AnswerPrinter printer(settings_.thinking == "show");
   ArrivingAnswer answer(chat(), prompt.text);

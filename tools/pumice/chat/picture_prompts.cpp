@@ -22,10 +22,10 @@ Result<std::vector<PicturePrompt>> PicturePrompts::encode(PictureRows& encoder) 
   std::vector<PicturePrompt> all;
   size_t next = 0;
   for (const std::vector<uint32_t>& ids : prompts_.ids) {
-    const std::span own = std::span(pictures_.inputs).subspan(next, pictures_in(ids, next));
-    next += own.size();
-    PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(own));
-    PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids_of(own)));
+    const std::span pictures = std::span(pictures_.inputs).subspan(next, pictures_in(ids, next));
+    next += pictures.size();
+    PUMICE_TRY(const std::vector<std::vector<float>> rows, encoder.rows(pictures));
+    PUMICE_TRY(PicturePrompt prompt, with_pictures(shape_, ids, rows, prompts_.source, grids_of(pictures)));
     all.push_back(std::move(prompt));
   }
   return all;

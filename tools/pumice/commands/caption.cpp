@@ -160,9 +160,9 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
 Result<std::shared_ptr<const Model>> load_tower(const ModelFile& file, const ModelShape& shape,
                                                 const OpenedDevice& device, LoadOptions load) {
   if (!shape.pictures) return std::shared_ptr<const Model>();
-  PUMICE_TRY(ModelFile own, ModelFile::open(path_of(tower_path(file))));
+  PUMICE_TRY(ModelFile tower, ModelFile::open(path_of(tower_path(file))));
   load.tower = Tower::pictures;
-  return load_model(std::move(own), device, load);
+  return load_model(std::move(tower), device, load);
 }
 
 Status caption(const CaptionOptions& options) {

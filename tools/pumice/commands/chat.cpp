@@ -37,9 +37,9 @@ struct ChatOptions {
 
 // What a person typed as one: a line; lines that end with a backslash, and the next; or what is between two
 // \"\"\".
-TypedLine read_question(LineEditor& editor, const std::string& given) {
+TypedLine read_question(LineEditor& editor, const std::string& text) {
   constexpr std::string_view marks = "\"\"\"", more = "... ";
-  TypedLine typed = editor.read("> ", given);
+  TypedLine typed = editor.read("> ", text);
   if (typed.end != TypedLine::End::enter) return typed;
   const bool marked = typed.text.starts_with(marks);
   if (marked) typed.text.erase(0, marks.size());

@@ -179,8 +179,9 @@ void set_picture_size(ModelDefinition& definition, const SafetensorsFile& inputs
     return;
   constexpr uint64_t most = 16384;
   const uint64_t height = pixels->shape.end()[-2], width = pixels->shape.back();
-  const std::vector<uint32_t>& own = shape.encoder->input_shape;
-  if (height == 0 || width == 0 || height > most || width > most || (height == own[1] && width == own[2]))
+  const std::vector<uint32_t>& input_shape = shape.encoder->input_shape;
+  if (height == 0 || width == 0 || height > most || width > most ||
+      (height == input_shape[1] && width == input_shape[2]))
     return;
   if (!definition.set_picture_size(static_cast<uint32_t>(height), static_cast<uint32_t>(width)).ok()) return;
   load.picture_height = static_cast<uint32_t>(height);

@@ -20,7 +20,7 @@ ForcedInput EvalBatch::input(size_t row) const {
   ForcedInput input;
   if (encoder) input.input = encoder->inputs[row];
   if (decoder) input.tokens = prompts.empty() ? decoder->ids[row] : prompts[row].tokens;
-  if (!prompts.empty()) input.given = prompts[row].given;
+  if (!prompts.empty()) input.embeddings = prompts[row].embeddings;
   return input;
 }
 
@@ -33,13 +33,13 @@ EvalOutput::EvalOutput(ForcedPass& pass, const EvalBatch& batch, std::string nam
   constexpr std::string_view prefix = "encoder_";
   const bool both = batch.encoder && batch.decoder;
   const bool encodes = !batch.decoder || (both && name_.starts_with(prefix));
-  const std::string own = encodes && both ? name_.substr(prefix.size()) : name_;
-  const bool crosses = own.starts_with("cross_attentions.");
+  const std::string runner_name = encodes && both ? name_.substr(prefix.size()) : name_;
+  const bool crosses = runner_name.starts_with("cross_attentions.");
   shape_ = {batch.rows()};
-  if (!encodes || !pass.encoder()->runner().per_output(own)) {
+  if (!encodes || !pass.encoder()->runner().per_output(runner_name)) {
     queries_ = encodes ? &batch.encoder->places : &batch.decoder->places;
   }
-  if (crosses || own.starts_with("attentions.")) {
+  if (crosses || runner_name.starts_with("attentions.")) {
     keys_ = encodes || crosses ? &batch.encoder->places : queries_;
     const Runner& runner = encodes ? pass.encoder()->runner() : *pass.decoder();
     shape_.push_back(width_ / most_keys(runner, encodes || crosses));
@@ -72,8 +72,8 @@ void EvalOutput::place_token(float* to, size_t row, std::span<const float> value
   const uint64_t heads = shape_[1], room = width_ / heads;
   const std::vector<uint64_t>& columns = keys_->rows[row];
   for (uint64_t head = 0; head < heads; ++head) {
-    float* const own = to + head * queries_->columns * keys_->columns;
-    for (size_t key = 0; key < columns.size(); ++key) own[columns[key]] = values[head * room + key];
+    float* const of_head = to + head * queries_->columns * keys_->columns;
+    for (size_t key = 0; key < columns.size(); ++key) of_head[columns[key]] = values[head * room + key];
   }
 }
 

@@ -68,14 +68,14 @@ struct Answer {
 struct Text {
   std::string source; // for messages
   std::vector<uint32_t> prompt;
-  EncoderInput input;          // of models with an encoder: a row of --inputs, in place of a prompt
-  SharedEmbeddings given = {}; // rows of pictures in the prompt
-  Json id;                     // of the request
-  uint64_t line = 0;           // of the request
-  size_t index = 0;            // of the prompt
-  uint32_t sample = 0;         // among the texts of the prompt
-  uint32_t samples = 1;        // number of those
-  uint32_t count = 0;          // most new tokens
+  EncoderInput input;               // of models with an encoder: a row of --inputs, in place of a prompt
+  SharedEmbeddings embeddings = {}; // rows of pictures in the prompt
+  Json id;                          // of the request
+  uint64_t line = 0;                // of the request
+  size_t index = 0;                 // of the prompt
+  uint32_t sample = 0;              // among the texts of the prompt
+  uint32_t samples = 1;             // number of those
+  uint32_t count = 0;               // most new tokens
   std::vector<std::string> stops;
   SamplingParams sampling = {};
   std::optional<uint64_t> seed = {}; // of its first sample, if the request has one

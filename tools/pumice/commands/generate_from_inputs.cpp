@@ -210,9 +210,9 @@ private:
   void complete(Text& text, const std::vector<Hypothesis>& written) const {
     bool stopped = false;
     for (const Hypothesis& each : written) {
-      bool own = false;
-      text.hypotheses.push_back(answer_of(each, text, own));
-      if (text.hypotheses.size() == 1) stopped = own;
+      bool by_string = false;
+      text.hypotheses.push_back(answer_of(each, text, by_string));
+      if (text.hypotheses.size() == 1) stopped = by_string;
     }
     const Answer& best = text.hypotheses.front();
     text.ids = best.ids;

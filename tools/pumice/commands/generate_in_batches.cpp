@@ -223,7 +223,7 @@ private:
       std::vector<uint32_t> tokens = text.prompt;
       tokens.insert(tokens.end(), text.ids.begin(), text.ids.end());
       PUMICE_TRY(const uint32_t id,
-                 batch_->add({std::move(tokens), text.sampling, text.count - written, {}, text.given}));
+                 batch_->add({std::move(tokens), text.sampling, text.count - written, {}, text.embeddings}));
       writings_.emplace(id, std::move(writing));
       total_ += positions_of(text);
     }
@@ -316,7 +316,7 @@ Status add_to(TextSource& source, const PicturePrompts& prompts, PictureRows& en
     Text text;
     text.source = prompts.prompts().source;
     text.prompt = std::move(prompt.tokens);
-    text.given = std::move(prompt.given);
+    text.embeddings = std::move(prompt.embeddings);
     PUMICE_CHECK(source.add(std::move(text)));
   }
   return {};
@@ -358,7 +358,7 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   const uint32_t context = session_size(options.size, shape).context;
   TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
     std::vector<uint32_t> tokens = text.prompt;
-    if (text.given) std::erase_if(tokens, is_given);
+    if (text.embeddings) std::erase_if(tokens, is_given);
     PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
     return check_fits(text.prompt.size(), context, text.source);
   });

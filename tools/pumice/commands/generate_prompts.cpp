@@ -17,11 +17,11 @@ namespace {
 
 // The mask of prompt_ids: 0 is padding. If the file has input_ids, its attention_mask is for those instead.
 Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
-  const bool own = file.find("prompt_mask");
+  const bool has_mask = file.find("prompt_mask");
   IdTable mask = ids;
   std::ranges::fill(mask.values, 1);
-  if (own || (file.find("attention_mask") && !file.find("input_ids"))) {
-    PUMICE_TRY(mask, read_table(file, path, own ? "prompt_mask" : "attention_mask"));
+  if (has_mask || (file.find("attention_mask") && !file.find("input_ids"))) {
+    PUMICE_TRY(mask, read_table(file, path, has_mask ? "prompt_mask" : "attention_mask"));
   }
   if (mask.rows != ids.rows || mask.columns != ids.columns) {
     return Error{Code::invalid_file,
@@ -90,7 +90,7 @@ Status TextSource::add(Text prompt) {
   Text text = make_text(std::move(prompt.source));
   text.prompt = std::move(prompt.prompt);
   text.input = std::move(prompt.input);
-  text.given = std::move(prompt.given);
+  text.embeddings = std::move(prompt.embeddings);
   return add_samples(std::move(text), given_);
 }
 

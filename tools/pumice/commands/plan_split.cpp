@@ -58,9 +58,9 @@ Result<std::vector<SessionRunners>> sessions_of(const Model& model, const StageU
   }
   std::vector<SessionRunners> sessions;
   for (uint32_t group = 0; group < use.groups; ++group) {
-    SessionSize own = size;
-    own.sequences = group_sequences(size.sequences, use.groups, group);
-    PUMICE_TRY(SessionRunners runners, usual_runners(model, own));
+    SessionSize group_size = size;
+    group_size.sequences = group_sequences(size.sequences, use.groups, group);
+    PUMICE_TRY(SessionRunners runners, usual_runners(model, group_size));
     sessions.push_back(std::move(runners));
   }
   return sessions;

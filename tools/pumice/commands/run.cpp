@@ -50,13 +50,13 @@ struct Prompt {
 // The text that is asked for by name, or that a pipe brings. None, and an empty pipe: an empty text.
 Result<Prompt> read_prompt_text(const RunOptions& options) {
   Prompt prompt;
-  const bool given = options.prompt_option->count() > 0;
-  if (given && options.prompt != "-") {
+  const bool has_prompt = options.prompt_option->count() > 0;
+  if (has_prompt && options.prompt != "-") {
     prompt.text = options.escape ? without_escapes(options.prompt) : options.prompt;
     return prompt;
   }
   const std::string path = options.file.empty() ? "-" : options.file;
-  const bool asked = given || !options.file.empty();
+  const bool asked = has_prompt || !options.file.empty();
   if (!asked && !input_is_given()) return prompt;
   prompt.source = input_name(path);
   PUMICE_TRY(prompt.text, read_text(path));

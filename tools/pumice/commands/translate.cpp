@@ -169,9 +169,9 @@ private:
     add_written(json, made->texts, generation());
     if (options_.translator.sentences) json["sentences"] = Json::array();
     for (size_t i = 0; i < made->sentences.size(); ++i) {
-      Json own = {{"source", source.sentences[i].text}};
-      add_written(own, made->sentences[i], generation());
-      json["sentences"].push_back(std::move(own));
+      Json sentence = {{"source", source.sentences[i].text}};
+      add_written(sentence, made->sentences[i], generation());
+      json["sentences"].push_back(std::move(sentence));
     }
     print_json(json);
   }

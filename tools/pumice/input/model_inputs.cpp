@@ -68,28 +68,29 @@ Result<EncoderBatch> read_token_inputs(const SafetensorsFile& file, const std::s
 Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std::string& path,
                                  const EncoderShape& shape) {
   EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}};
-  const std::vector<uint64_t>& own = entry.shape;
-  if (own.empty() || own.size() > 2 || own[0] == 0 || own.back() == 0) {
+  const std::vector<uint64_t>& dims = entry.shape;
+  if (dims.empty() || dims.size() > 2 || dims[0] == 0 || dims.back() == 0) {
     return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, samples]; found [{}]",
-                                                 batch.source, fmt::join(own, ", "))};
+                                                 batch.source, fmt::join(dims, ", "))};
   }
   const Result<std::vector<float>> values = SafetensorsFile::floats(entry);
   if (!values.ok()) {
     return Error{values.error().code,
                  fmt::format("{}: expected numbers (F32); found {}", batch.source, entry.dtype)};
   }
-  const auto length = static_cast<ptrdiff_t>(own.back());
+  const auto length = static_cast<ptrdiff_t>(dims.back());
   for (auto first = values->begin(); first != values->end(); first += length) {
     batch.inputs.emplace_back().values.assign(first, first + length);
   }
   const bool frames = shape.kind == InputKind::samples;
-  if (frames && (own.back() > shape.input_values() || shape.frames(static_cast<uint32_t>(own.back())) == 0)) {
+  if (frames &&
+      (dims.back() > shape.input_values() || shape.frames(static_cast<uint32_t>(dims.back())) == 0)) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: a sound of {} samples; the model reads at most {}, and no fewer than its "
                              "convolutions span",
-                             batch.source, own.back(), shape.input_values())};
+                             batch.source, dims.back(), shape.input_values())};
   }
-  std::vector<uint64_t> all(frames ? shape.frames(static_cast<uint32_t>(own.back())) : shape.context);
+  std::vector<uint64_t> all(frames ? shape.frames(static_cast<uint32_t>(dims.back())) : shape.context);
   std::iota(all.begin(), all.end(), 0);
   batch.places = {all.size(), std::vector(batch.inputs.size(), all)};
   batch.samples = !frames;
@@ -99,11 +100,11 @@ Result<EncoderBatch> read_sounds(const SafetensorsFile::Entry& entry, const std:
 // The values of a tensor, which has this shape or one that is as large: one input for each row, or a single
 // one without the batch dimension.
 Result<EncoderBatch> read_values(const SafetensorsFile::Entry& entry, const std::string& path,
-                                 const EncoderShape& shape, std::vector<uint64_t> own) {
+                                 const EncoderShape& shape, std::vector<uint64_t> dims) {
   EncoderBatch batch{fmt::format("{}: tensor '{}'", path, entry.name), {}, {}};
-  if (own.size() == shape.input_shape.size()) own.insert(own.begin(), 1);
-  if (own.size() != shape.input_shape.size() + 1 || own[0] == 0 ||
-      !std::equal(own.begin() + 1, own.end(), shape.input_shape.begin())) {
+  if (dims.size() == shape.input_shape.size()) dims.insert(dims.begin(), 1);
+  if (dims.size() != shape.input_shape.size() + 1 || dims[0] == 0 ||
+      !std::equal(dims.begin() + 1, dims.end(), shape.input_shape.begin())) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: expected the shape [batch, {}]; found [{}]", batch.source,
                              fmt::join(shape.input_shape, ", "), fmt::join(entry.shape, ", "))};
@@ -115,8 +116,8 @@ Result<EncoderBatch> read_values(const SafetensorsFile::Entry& entry, const std:
   }
   std::vector<uint64_t> all(shape.context);
   std::iota(all.begin(), all.end(), 0);
-  batch.places = {shape.context, std::vector(own[0], all)};
-  for (uint64_t row = 0; row < own[0]; ++row) {
+  batch.places = {shape.context, std::vector(dims[0], all)};
+  for (uint64_t row = 0; row < dims[0]; ++row) {
     const auto first = values->begin() + static_cast<ptrdiff_t>(row * shape.input_values());
     batch.inputs.emplace_back().values.assign(first, first + shape.input_values());
   }
@@ -242,9 +243,9 @@ Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std
              find_tensor(file, path, "pixel_values", "pictures of a prompt"));
   if (shape.kind == InputKind::patches) return read_patches(file, path, *entry, shape);
   if (entry->shape.size() != shape.input_shape.size() + 2) return read_encoder_inputs(file, path, shape);
-  std::vector<uint64_t> own(entry->shape.begin() + 1, entry->shape.end());
-  own[0] *= entry->shape[0];
-  PUMICE_TRY(EncoderBatch batch, read_values(*entry, path, shape, own));
+  std::vector<uint64_t> dims(entry->shape.begin() + 1, entry->shape.end());
+  dims[0] *= entry->shape[0];
+  PUMICE_TRY(EncoderBatch batch, read_values(*entry, path, shape, dims));
   std::vector<bool> pads;
   for (const EncoderInput& input : batch.inputs)
     pads.push_back(std::ranges::all_of(input.values, [](float value) { return value == 0; }));

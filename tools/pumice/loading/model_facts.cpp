@@ -136,9 +136,9 @@ Metadata hugging_face_metadata(const ModelFile& file) {
   if (!add("licence", {"license_name", "license"}) && folder_of(file).has("LICENSE")) {
     metadata.emplace_back("licence", "see LICENSE in the folder");
   }
-  const Result<std::string> own = file.fields().string_or("_name_or_path", "");
-  if (own.ok() && !own->empty()) {
-    metadata.emplace_back("source", *own);
+  const Result<std::string> path = file.fields().string_or("_name_or_path", "");
+  if (path.ok() && !path->empty()) {
+    metadata.emplace_back("source", *path);
   } else {
     add("source", {"base_model"});
   }

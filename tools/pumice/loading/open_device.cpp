@@ -219,8 +219,8 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
 
 Result<OpenedDevice> open_device(const DeviceOptions& options) {
   if (others()) {
-    PUMICE_TRY(const DeviceOptions own, own_options(options));
-    return open_one(own, true);
+    PUMICE_TRY(const DeviceOptions process_options, own_options(options));
+    return open_one(process_options, true);
   }
   if (options.devices.size() < 2 && !options.split.empty()) {
     return Error{Code::invalid_argument, "--split is for several devices: name them with --devices, or start "

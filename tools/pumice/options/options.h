@@ -66,8 +66,8 @@ void add_weights_option(CLI::App& app, LoadOptions& options);
 // the option is not given; batch_tokens() then returns the default.
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group);
 inline constexpr uint32_t default_batch_tokens = 2048;
-inline uint32_t batch_tokens(uint32_t given) {
-  return given ? given : default_batch_tokens;
+inline uint32_t batch_tokens(uint32_t tokens) {
+  return tokens ? tokens : default_batch_tokens;
 }
 
 struct SamplingOptions {

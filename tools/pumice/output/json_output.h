@@ -27,8 +27,8 @@ inline void print_json(const Json& json, int indent = -1) {
 }
 
 // The seed, null where it has no effect and nobody gave it.
-inline Json seed_json(const SamplingParams& sampling, bool given) {
-  return sampling.temperature > 0 || given ? Json(sampling.seed) : Json();
+inline Json seed_json(const SamplingParams& sampling, bool asked) {
+  return sampling.temperature > 0 || asked ? Json(sampling.seed) : Json();
 }
 
 inline void add_device(Json& json, const OpenedDevice& device) {

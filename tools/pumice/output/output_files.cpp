@@ -31,10 +31,10 @@ bool is_settings_file(const fs::path& path) {
 }
 
 // What is read where this is given: a file, or the files of a model in a folder.
-std::vector<fs::path> files_read(const fs::path& given) {
-  std::vector<fs::path> files = ModelFile::weight_files(given);
+std::vector<fs::path> files_read(const fs::path& input) {
+  std::vector<fs::path> files = ModelFile::weight_files(input);
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(given, ignored)) {
+  for (const auto& entry : fs::directory_iterator(input, ignored)) {
     if (is_settings_file(entry.path())) files.push_back(entry.path());
   }
   return files;

@@ -125,8 +125,8 @@ Result<ChildProcess> ChildProcess::start(const std::string& argument) {
                  fmt::format("a child process could not be started: {}", std::strerror(reason))};
   };
   if (!running->to.open() || !running->from.open()) return refused(errno);
-  std::string name = "pumice", own = argument;
-  char* const arguments[] = {name.data(), own.data(), nullptr};
+  std::string name = "pumice", option = argument;
+  char* const arguments[] = {name.data(), option.data(), nullptr};
   std::signal(SIGCHLD, SIG_DFL); // whoever inherits that it is ignored never hears how a child ended
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -165,20 +165,20 @@ void leave_others() {
 }
 
 Result<DeviceOptions> own_options(const DeviceOptions& options) {
-  DeviceOptions own = options;
-  if (own.devices.empty()) return own;
-  const bool of_all = own.devices.size() == world->size();
-  if (!of_all && own.devices.size() != all->size()) {
+  DeviceOptions result = options;
+  if (result.devices.empty()) return result;
+  const bool of_all = result.devices.size() == world->size();
+  if (!of_all && result.devices.size() != all->size()) {
     return Error{
         Code::invalid_argument,
         fmt::format("--devices has {}, and each of {} of the model has {} stages: give as many devices, "
                     "one for each stage, or one for each stage of each copy",
-                    counted(own.devices.size(), "device"),
+                    counted(result.devices.size(), "device"),
                     all->copies() == 1 ? "1 copy" : fmt::format("{} copies", all->copies()), all->size())};
   }
-  own.device = own.devices[(of_all ? all->number() * all->size() : 0) + stage_of(all->rank())];
-  own.devices.clear();
-  return own;
+  result.device = result.devices[(of_all ? all->number() * all->size() : 0) + stage_of(all->rank())];
+  result.devices.clear();
+  return result;
 }
 
 Result<std::shared_ptr<const Model>> load_last_stage(OpenedModel opened, const OpenedDevice& device,
@@ -193,12 +193,12 @@ Result<std::shared_ptr<const Model>> load_last_stage(OpenedModel opened, const O
   PUMICE_TRY(std::unique_ptr<Hop> last, all->hop_from(all->size() - 1));
   const auto stages = std::make_shared<RemoteStages>(std::move(first), std::move(last), std::move(names),
                                                      stage_name(cuts, 0));
-  LoadOptions own = options;
-  own.stage = cuts.stages.back();
-  own.upstream = stages;
+  LoadOptions stage_options = options;
+  stage_options.stage = cuts.stages.back();
+  stage_options.upstream = stages;
   ProgressBar bar("loading the model");
   Result<std::shared_ptr<const Model>> loaded =
-      Model::load(std::move(opened), device.context, bar.callback(), own);
+      Model::load(std::move(opened), device.context, bar.callback(), stage_options);
   bar.erase();
   if (!loaded.ok()) {
     return loaded.error().code == Code::cancelled ? loaded.error() : stages->tell(loaded.error());
@@ -220,9 +220,9 @@ Status serve_stage(const std::string& path, const DeviceOptions& options, const 
     PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path)));
     PUMICE_TRY(cuts, cuts_of(opened, options));
     PUMICE_TRY(device, open_device(options));
-    LoadOptions own = load;
-    own.stage = cuts.stages[stage_of(rank)];
-    return Model::load(std::move(opened), device->context, {}, own);
+    LoadOptions stage_options = load;
+    stage_options.stage = cuts.stages[stage_of(rank)];
+    return Model::load(std::move(opened), device->context, {}, stage_options);
   };
   const Result<std::shared_ptr<const Model>> model = loaded();
   if (!model.ok()) {

@@ -164,14 +164,15 @@ Status serve_split(const std::function<Result<std::unique_ptr<SplitDevice>>()>& 
       continue;
     }
     if (!device) device = open();
-    SplitDevice* const own = device->ok() ? (*device)->get() : nullptr;
+    SplitDevice* const opened = device->ok() ? (*device)->get() : nullptr;
     if (request.ask == Ask::bytes) {
       const Stage stage = {request.first, request.end};
-      PUMICE_CHECK(answer(*to, own ? own->bytes(request.stages, stage) : Result<uint64_t>(device->error())));
+      PUMICE_CHECK(
+          answer(*to, opened ? opened->bytes(request.stages, stage) : Result<uint64_t>(device->error())));
       continue;
     }
-    if (own) PUMICE_CHECK(own->begin_measuring(request.stages));
-    PUMICE_CHECK(answer(*to, own ? own->costs() : Result<DeviceCosts>(device->error())));
+    if (opened) PUMICE_CHECK(opened->begin_measuring(request.stages));
+    PUMICE_CHECK(answer(*to, opened ? opened->costs() : Result<DeviceCosts>(device->error())));
   }
 }
 

@@ -60,7 +60,7 @@ struct LineEditor::Editing {
   EditLine* line = nullptr;
   History* history = nullptr;
   std::filesystem::path file; // of the history
-  std::string prompt, given;
+  std::string prompt, inserted;
 
   static Editing& of(EditLine* line) {
     void* data = nullptr;
@@ -68,8 +68,8 @@ struct LineEditor::Editing {
     return *static_cast<Editing*>(data);
   }
   static char* prompt_of(EditLine* line) { return of(line).prompt.data(); }
-  static unsigned char insert_given(EditLine* line, int) {
-    el_insertstr(line, of(line).given.c_str());
+  static unsigned char insert_text(EditLine* line, int) {
+    el_insertstr(line, of(line).inserted.c_str());
     return CC_REFRESH;
   }
 
@@ -93,19 +93,19 @@ struct LineEditor::Editing {
     el_set(line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     // Ctrl-D that was typed before the line began arrives as a zero.
     el_set(line, EL_BIND, "^@", "em-delete-or-list", nullptr);
-    el_set(line, EL_ADDFN, "insert-given", "Insert the text to be changed", insert_given);
+    el_set(line, EL_ADDFN, "insert-given", "Insert the text to be changed", insert_text);
     el_source(line, nullptr);
-    el_set(line, EL_BIND, given_key, "insert-given", nullptr);
+    el_set(line, EL_BIND, insert_key, "insert-given", nullptr);
     return true;
   }
 
   // What a key stands for is put into the line as it is, whatever its characters do when they are typed.
-  static constexpr const char* given_key = "\x18p"; // Ctrl-X and p
+  static constexpr const char* insert_key = "\x18p"; // Ctrl-X and p
 
   TypedLine read() {
     const StoppableReading reading;
     el_resize(line);
-    if (!given.empty()) el_push(line, given_key);
+    if (!inserted.empty()) el_push(line, insert_key);
     int length = 0;
     const char* text = el_gets(line, &length);
     const LineInfo* typed = el_line(line);
@@ -133,10 +133,10 @@ LineEditor::LineEditor(std::filesystem::path history) {
   if (editing->begin()) editing_ = std::move(editing);
 }
 
-TypedLine LineEditor::read(const std::string& prompt, const std::string& given) {
+TypedLine LineEditor::read(const std::string& prompt, const std::string& text) {
   if (!editing_) return read_plain(prompt);
   editing_->prompt = prompt;
-  editing_->given = given;
+  editing_->inserted = text;
   return editing_->read();
 }
 

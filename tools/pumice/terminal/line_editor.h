@@ -31,7 +31,7 @@ public:
   LineEditor& operator=(const LineEditor&) = delete;
 
   // `given` is put into the line, to be changed. Ctrl-C ends the line and not the command.
-  TypedLine read(const std::string& prompt, const std::string& given = {});
+  TypedLine read(const std::string& prompt, const std::string& text = {});
   // Adds to the history what was typed, which may have several lines.
   void remember(const std::string& text);
   // Whether lines can be edited, so that read() has a use for `given`.
