@@ -121,7 +121,8 @@ Result<double> pumice::api::read_seconds(float seconds, const char* name) {
 Result<std::optional<double>> pumice::api::load_tune_seconds(float seconds, const Pipelines& pipelines) {
   constexpr double usual = 2;
   if (seconds < 0) return std::optional<double>();
-  if (seconds == 0) return std::optional(pipelines.can_save() ? usual : 0.0); // else every load measures again
+  if (seconds == 0)
+    return std::optional(pipelines.can_save() ? usual : 0.0); // else every load measures again
   PUMICE_TRY(const double limit, read_seconds(seconds, "options.tune_seconds"));
   return std::optional(limit);
 }
