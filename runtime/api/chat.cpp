@@ -201,8 +201,8 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model,
              ModelChat::open(file, model.model->shape(), std::move(chosen), model.tokenizer, chat_options));
   talk.chat().set_variables(std::move(variables));
   talk.chat().ask_for_thinking(thinking);
-  if (given.thinking_marks) {
-    if (const Status set = talk.chat().set_thinking_marks(given.thinking_marks); !set.ok())
+  if (options.thinking_marks) {
+    if (const Status set = talk.chat().set_thinking_marks(options.thinking_marks); !set.ok())
       return Error{set.error().code, "options.thinking_marks: " + set.error().message};
   }
   auto handle = std::make_unique<pumice_chat>();
