@@ -35,6 +35,7 @@ PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines,
     const auto key = std::make_pair(kernel->kernel, kernel->constants);
     if (seen.insert(key).second) wanted_.push_back(key);
   }
+  errors_.resize(wanted_.size());
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   try {
     while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
@@ -52,7 +53,7 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
   for (size_t i = next_++; i < wanted_.size(); i = next_++) {
     if (go_on && !go_on()) {
       std::lock_guard lock(mutex_);
-      if (status_.ok()) status_ = Error{Code::cancelled, "compiling kernels was cancelled"};
+      if (!first_error_) status_ = Error{Code::cancelled, "compiling kernels was cancelled"};
       return;
     }
     Result<VkPipeline> pipeline =
@@ -60,8 +61,8 @@ void PipelineMaker::make(const std::function<bool()>& go_on) {
     ++made_;
     std::lock_guard lock(mutex_);
     if (pipeline.ok()) continue;
-    failed_.emplace(wanted_[i].first, pipeline.error());
-    if (status_.ok()) status_ = std::move(pipeline).error();
+    errors_[i] = std::move(pipeline).error(); // allocates nothing: there may be no memory
+    if (status_.ok() && !first_error_) first_error_ = i;
   }
 }
 
@@ -74,7 +75,15 @@ void PipelineMaker::stop() {
 Status PipelineMaker::finish(const std::function<bool()>& go_on) {
   make(go_on);
   stop();
-  return status_;
+  return first_error_ ? *errors_[*first_error_] : status_;
+}
+
+FailedKernels PipelineMaker::failed() const {
+  FailedKernels failed;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    if (errors_[i]) failed.emplace(wanted_[i].first, *errors_[i]);
+  }
+  return failed;
 }
 
 } // namespace pumice

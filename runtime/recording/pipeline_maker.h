@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,7 +35,7 @@ public:
   // between two pipelines; if it returns false, the result is Code::cancelled.
   Status finish(const std::function<bool()>& go_on = {});
   // After finish(): those of which no pipeline was made, but for those that were cancelled.
-  const FailedKernels& failed() const { return failed_; }
+  FailedKernels failed() const;
   size_t wanted() const { return wanted_.size(); }
   size_t made() const { return made_; }
   size_t threads() const { return threads_.size(); }
@@ -48,8 +49,9 @@ private:
   std::atomic<size_t> next_ = 0;
   std::atomic<size_t> made_ = 0;
   std::mutex mutex_;
-  Status status_;
-  FailedKernels failed_;
+  Status status_;                            // whether it was cancelled
+  std::vector<std::optional<Error>> errors_; // of each that is wanted
+  std::optional<size_t> first_error_;
   std::vector<std::thread> threads_;
 };
 
