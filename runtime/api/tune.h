@@ -17,9 +17,8 @@ TuningResults shipped_results(const pumice_device_options& options, const Capabi
                               const Log& log);
 
 // What loading a model that measures for so many seconds does with kernels that are new. 0: it only checks
-// them. What it finds goes to the log,
-// which has to outlive it; a failure to measure does too, unless the device is lost. `cancelled` if `go_on`
-// returns false, after what was measured has been kept.
+// them. What it finds goes to the log, which has to outlive it; a failure to measure does too, unless the
+// device is lost. `cancelled` if `go_on` returns false, after what was measured has been kept.
 KernelTrials load_trials(double seconds, size_t threads, const Log& log, std::function<bool()> go_on);
 
 // The seconds to measure for while a model is loaded, for pumice_load_options.tune_seconds. Nothing: kernels
