@@ -21,11 +21,6 @@ std::string fails(const std::vector<std::string>& arguments, const Parts& parts,
   return fails_saying(pumice_command(arguments, nullptr, environment), parts);
 }
 
-template <class T>
-void add(std::string& bytes, T value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
 // A picture of one row that is wider than any that are read.
 std::string wide_png() {
   Image image{60000, 1, std::vector<uint8_t>(60000 * 3)};
@@ -42,24 +37,6 @@ std::string wide_png() {
     for (int bit = 0; bit < 8; ++bit) checksum = checksum >> 1 ^ (checksum & 1 ? 0xedb88320 : 0);
   }
   for (int at = 0; at < 4; ++at) bytes[29 + at] = static_cast<char>(~checksum >> (24 - 8 * at));
-  return bytes;
-}
-
-// 32-bit floats at 16 kHz, one of which is none.
-std::string wav_with_nan() {
-  std::string bytes = "RIFF";
-  add(bytes, uint32_t{48});
-  bytes += "WAVEfmt ";
-  add(bytes, uint32_t{16});
-  add(bytes, uint16_t{3});
-  add(bytes, uint16_t{1});
-  add(bytes, uint32_t{16000});
-  add(bytes, uint32_t{64000});
-  add(bytes, uint16_t{4});
-  add(bytes, uint16_t{32});
-  bytes += "data";
-  add(bytes, uint32_t{12});
-  for (const float sample : {0.5f, NAN, 0.25f}) add(bytes, sample);
   return bytes;
 }
 
@@ -196,8 +173,7 @@ TEST_CASE("pictures and sound that cannot be read are named, in a sentence") {
   const std::string whisper = fixtures().model("whisper").string();
   for (const Case& c : {Case{"empty.wav", "", {"empty.wav", "empty"}},
                         Case{"none.wav", wav_bytes({}), {"none.wav", "none in it"}},
-                        Case{"text.wav", "a text", {"text.wav", "WAV, FLAC, Ogg", "a text"}},
-                        Case{"nan.wav", wav_with_nan(), {"nan.wav", "finite", "nan"}}}) {
+                        Case{"text.wav", "a text", {"text.wav", "WAV, FLAC, Ogg", "a text"}}}) {
     CAPTURE(std::string(c.name));
     const std::string file = folder.write(c.name, c.bytes).string();
     CHECK(fails_in_a_line({"transcribe", whisper, file}, c.parts) == "");

@@ -400,7 +400,7 @@ TEST_CASE("no step that could run ahead is submitted after a cancel") {
   CHECK(tell(session.get(), prompt, 8) == expected);
 }
 
-void cancel_at_random(int turns) {
+void cancel_at_random(size_t turns) {
   const DeviceHandle device = make_counted_device();
   const ModelHandle decoder = load(device.get()), encoder = load(device.get(), bert().path().string());
   Canceller canceller;
