@@ -19,6 +19,7 @@ else()
   add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers)
   set(warnings_are_errors -Werror)
   set(PUMICE_COMPILE_FAST $<$<CONFIG:Release>:-O1>)  # for code whose speed does not matter
+  set(PUMICE_COMPILE_ONCE $<$<CONFIG:Release>:-O0>)  # for code that runs once, and computes nothing
   set(PUMICE_COMPILE_SMALL $<$<CONFIG:Release>:-Os>)  # for code that hardly runs
   set(PUMICE_BATCH_OPTIONS $<$<BOOL:${PUMICE_UNITY}>:-Wno-shadow>)  # a neighbour's names are not hidden by mistake
 endif()

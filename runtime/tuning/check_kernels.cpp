@@ -23,8 +23,9 @@ const VariantChoice* choice_of(const Plan& plan, const std::string& family) {
 class CaseRun {
 public:
   static Result<std::unique_ptr<CaseRun>> create(const DeviceContext& context, const KernelCaseName& name,
-                                                 size_t threads) {
+                                                 size_t threads, std::function<bool()> go_on = {}) {
     std::unique_ptr<CaseRun> run(new CaseRun(context, name.family, name.make()));
+    run->go_on_ = std::move(go_on);
     const uint32_t most = std::max(run->case_->past, run->case_->rows);
     PUMICE_TRY(run->graph_run_, GraphRun::create(context, run->case_->graph,
                                                  {run->case_->caches, run->case_->states}, most, threads));
@@ -91,14 +92,20 @@ private:
   Result<std::vector<float>> results(const Plans& plans) {
     const std::span<const float> input(case_->input);
     const size_t columns = input.size() / (case_->past + case_->rows), before = case_->past * columns;
-    if (plans.past) PUMICE_CHECK(graph_run_->run(*plans.past, input.first(before), 0));
-    return graph_run_->run(plans.step, input.subspan(before), case_->past);
+    if (plans.past) PUMICE_CHECK(run(*plans.past, input.first(before), 0));
+    return run(plans.step, input.subspan(before), case_->past);
+  }
+
+  Result<std::vector<float>> run(const Plan& plan, std::span<const float> input, uint32_t position) {
+    if (go_on_ && !go_on_()) return Error{Code::cancelled, "checking kernels was cancelled"};
+    return graph_run_->run(plan, input, position);
   }
 
   DeviceContext context_;
   std::string family_;
   std::unique_ptr<KernelCase> case_;
   std::unique_ptr<GraphRun> graph_run_;
+  std::function<bool()> go_on_;
 };
 
 // A kernel that cannot be made is a finding; other errors are none of the kernel's.
@@ -118,9 +125,9 @@ Result<std::vector<std::string>> variants_for(const DeviceContext& context, cons
 }
 
 Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, const KernelCaseName& name,
-                                                const std::string& variant, uint32_t repeats,
-                                                size_t threads) {
-  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name, threads));
+                                                const std::string& variant, uint32_t repeats, size_t threads,
+                                                const std::function<bool()>& go_on) {
+  PUMICE_TRY(const std::unique_ptr<CaseRun> run, CaseRun::create(context, name, threads, go_on));
   PUMICE_TRY(const CaseRun::Plans plans, run->plans(variant));
   const VariantChoice* choice = run->choice(plans);
   const bool runs = choice ? variant.empty() || choice->chosen == variant : run->is_alone();
@@ -134,6 +141,7 @@ Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, co
   result.wrong = result.failed ? wrong.error().message : *wrong;
   if (result.wrong.empty() || !choice || choice->chosen == plain_variant) return std::optional(result);
   const Result<std::string> plain_wrong = run->check(plain, 1);
+  if (!plain_wrong.ok() && plain_wrong.error().code == Code::cancelled) return plain_wrong.error();
   if (plain_wrong.ok())
     result.wrong += plain_wrong->empty() ? "; those of the plain kernel are right"
                                          : "; those of the plain kernel are wrong too";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +23,10 @@ Result<std::vector<std::string>> variants_for(const DeviceContext& context, cons
 
 // Runs a case with a variant so many times. Its results must be those of the processor, within a tolerance,
 // and the same bits each time. Returns nothing if the variant cannot run the case here. With an empty name,
-// the variant that a model would use. `threads`: as for GraphRun. An error if the device was lost or memory
-// was short.
+// the variant that a model would use. `threads`: as for GraphRun. `go_on` is asked before each submission;
+// empty: always. An error if the device was lost, memory was short or `go_on` said no (`cancelled`).
 Result<std::optional<CaseResult>> check_kernels(const DeviceContext& context, const KernelCaseName& name,
                                                 const std::string& variant, uint32_t repeats,
-                                                size_t threads = 0);
+                                                size_t threads = 0, const std::function<bool()>& go_on = {});
 
 } // namespace pumice

@@ -119,7 +119,8 @@ private:
     const Trial trial{fmt::format("{} {}", family, each.cases[0].name), each.variant, each.plain};
     const Status status = trials_.run(trial, [&]() -> Status {
       for (const KernelCaseName& name : each.cases) {
-        PUMICE_TRY(result, check_kernels(context_, name, each.variant, check_repeats, options_.threads));
+        PUMICE_TRY(result, check_kernels(context_, name, each.variant, check_repeats, options_.threads,
+                                         options_.go_on));
         if (result) break;
       }
       return {};

@@ -11,7 +11,7 @@ namespace pumice {
 struct ShortCheckOptions {
   double seconds = 0.3;        // no case begins that would probably end later
   size_t threads = 0;          // that pack weights, including the calling one; 0: as many as the host has
-  std::function<bool()> go_on; // asked before each case; empty: always
+  std::function<bool()> go_on; // asked before each submission; empty: always
 };
 
 struct ShortCheck {

@@ -12,14 +12,21 @@ def story_result(result, model):
     return {"state": result["state"] if right else "failed", "summary": json.loads(result["output"])["text"]}
 
 
+def profile_lines(report):
+    for profile in report.get("profiles", []):
+        yield f"{profile['step']}: {1e3 * profile['seconds']:.3f} ms in {profile['dispatches']} dispatches, run one by one"
+        for each in profile["kernels"]:
+            yield (f"{each['kernel']:<28} {each['dispatches']:>5} {1e3 * each['seconds']:>10.3f} ms {each['flops'] / each['seconds'] / 1e9:>10.2f} GFLOP/s"
+                   f" {each['bytes'] / each['seconds'] / 1e9:>8.2f} GB/s")
+
+
 def bench_result(result):
-    """The report, then the tables of --profile."""
-    report, at = json.JSONDecoder().raw_decode(result["output"])
+    report = json.loads(result["output"])
     speeds = {each["test"]: each["median_tokens_per_second"] for each in report["results"]}
     for each in report["results"]:
         for sample in each.get("samples", []):
             sample.pop("token_seconds", None)
-    return {"report": report, "output": result["output"][at:].strip(), "speeds": speeds,
+    return {"report": report, "output": "\n".join(profile_lines(report)), "speeds": speeds,
             "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
 
 
@@ -34,7 +41,7 @@ def peer_result(result, device):
                     "summary": f"refused: it ran on '{gpu}' by '{line['backends']}'"}
         test = (f"pp{line['n_prompt']}" if line["n_prompt"] else f"tg{line['n_gen']}") + (f" @ d{line['n_depth']}" if line["n_depth"] else "")
         speeds[test] = statistics.median(line["samples_ts"][3:])
-    return {"lines": lines, "output": "", "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
+    return {"lines": lines, "output": "\n".join(profile_lines(report)), "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
 
 
 def doctor_result(result):

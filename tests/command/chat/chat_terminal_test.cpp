@@ -149,7 +149,7 @@ TEST_CASE("every command of a conversation is listed and does what it says") {
   const std::string help = terminal.shown().substr(before);
   for (const char* name :
        {"/system TEXT", "/reset", "/regenerate", "/edit", "/save FILE", "/load FILE", "/set NAME VALUE",
-        "/thinking show|hide|off", "/stats", "/image FILE", "/help", "/exit"}) {
+        "/thinking show|hide|off", "/stats", "/image FILE", "/read FILE", "/help", "/exit"}) {
     CAPTURE(name);
     CHECK(help.find(name) != std::string::npos);
   }
@@ -163,7 +163,7 @@ TEST_CASE("every command of a conversation is listed and does what it says") {
   CHECK(gives("/regenerate\n", "no question to answer again"));
   CHECK(gives("/edit\n", "no question to change"));
   CHECK(gives("/reset all\n", "takes nothing after it"));
-  for (const char* name : {"/save", "/load", "/image"})
+  for (const char* name : {"/save", "/load", "/image", "/read"})
     CHECK(gives(std::string(name) + "\n", std::string(name) + " needs the name of a file"));
   CHECK(gives("/set temp\n", "needs a name and a value"));
   CHECK(gives("/set top-k 7\n", "\n"));
@@ -175,7 +175,40 @@ TEST_CASE("every command of a conversation is listed and does what it says") {
   CHECK(gives("/save " + saved.string() + "\n", "saved to"));
   CHECK(nlohmann::json::parse(file_text(saved))["messages"][0]["content"] == "What does\na cow say?");
   CHECK(gives(" /help is a question with a space before it\n", status));
-  terminal.type("/exit\n");
+  terminal.type("/bye\n");
+  CHECK(terminal.end() == 0);
+}
+
+TEST_CASE("what is pasted is one question, Tab completes, and files can be read into a question") {
+  const TemporaryFolder folder;
+  TypedTerminal terminal(chat_with(pretrained_folder() / "chat-2m.gguf", folder));
+  CAPTURE(terminal.shown());
+  REQUIRE(terminal.wait_for(ready));
+  REQUIRE(terminal.wait_for("> "));
+  const auto gives = [&](const std::string& typed, const std::string& shown) {
+    terminal.type(typed);
+    return terminal.wait_for(shown) && terminal.wait_for("> ");
+  };
+  const auto asked = [&] {
+    const std::filesystem::path saved = folder.path() / "talk.json";
+    CHECK(gives("/save " + saved.string() + "\n", "saved to"));
+    return nlohmann::json::parse(file_text(saved))["messages"].at(0)["content"].get<std::string>();
+  };
+  if (edits_lines()) {
+    CHECK(gives("\033[200~What is\r\n2\tplus\ré?\033[201~\n", status));
+    CHECK(asked() == "What is\n\n2\tplus\né?");
+    CHECK(gives("/res\t\n", "\n")); // to /reset
+    folder.write("a-page.txt", std::string_view("A cow says moo."));
+    CHECK(gives("/re\ta\t" + (folder.path() / "a-p").string() + "\t\n", "is a part of the next question"));
+  } else {
+    CHECK(gives("/clear\n", "\n"));
+    CHECK(gives("/read " + folder.write("a-page.txt", std::string_view("A cow says moo.")).string() + "\n",
+                "is a part of the next question"));
+  }
+  CHECK(gives("What does a cow say?\n", status));
+  CHECK(asked() == "A cow says moo.\n\nWhat does a cow say?");
+  CHECK(gives("/?\n", "Ctrl-D ends the conversation"));
+  terminal.type("\x04");
   CHECK(terminal.end() == 0);
 }
 

@@ -192,7 +192,8 @@ TEST_CASE("bench measures several sequences in the same steps") {
   CHECK(results[1]["tokens"] == 12);
   CHECK(results[1]["kind"] == "decode");
   CHECK(results[1]["samples"][0]["token_seconds"].size() == 4);
-  CHECK(fails_saying(batches({"--batch", "8", "-d", "500"}), {"--batch 8 after -d 500 needs a context of"}) == "");
+  CHECK(fails_saying(batches({"--batch", "8", "-d", "500"}), {"--batch 8 after -d 500 needs a context of"}) ==
+        "");
   const CommandResult alone = batches({"--batch", "2"}); // not also one by one
   CHECK(json::parse(alone.out)["results"].size() == 1);
 }
@@ -464,6 +465,10 @@ TEST_CASE("bench compare refuses what cannot be compared") {
   CHECK(forced.out.find("| cannot tell ") != std::string::npos);
 }
 
+TEST_CASE("operations that there are none of are an error") {
+  CHECK(fails_saying(pumice_command({"bench", "--ops", "--only", "zzz"}), {"--only", "'zzz'"}) == "");
+}
+
 TEST_CASE("bench's profile is of all tokens of a step") {
   const auto milliseconds = [](const std::string& text, const std::string& heading) {
     const size_t at = text.find("\n" + heading);
@@ -478,4 +483,18 @@ TEST_CASE("bench's profile is of all tokens of a step") {
   const double times = result.out.find("llvmpipe") != std::string::npos ? 2 : 1;
   CHECK(milliseconds(result.out, "64 tokens from position 32: ") >
         times * milliseconds(result.out, "1 token from position 63: "));
+
+  const CommandResult in_json = bench(fixtures().story(), {"-p", "0", "-n", "0", "--profile", "-o", "json"});
+  REQUIRE(in_json.status == 0);
+  const nlohmann::json report = nlohmann::json::parse(in_json.out);
+  CHECK(report["results"].empty());
+  REQUIRE(report["profiles"].size() == 2);
+  double sum = 0;
+  for (const nlohmann::json& kernel : report["profiles"][0]["kernels"])
+    sum += kernel["seconds"].get<double>();
+  CHECK(sum == doctest::Approx(report["profiles"][0]["seconds"].get<double>()));
+  const CommandResult html = bench(fixtures().story(), {"-p", "0", "-n", "0", "--profile", "-o", "html"});
+  CHECK(html.out.ends_with("</body></html>\n"));
+  CHECK(html.out.find("<h2>Kernels of a step</h2>") != std::string::npos);
+  CHECK(fails_saying(bench(fixtures().story(), {"--profile", "-o", "csv"}), {"--profile", "json"}) == "");
 }

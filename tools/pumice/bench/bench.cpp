@@ -46,12 +46,13 @@ MeasuredModel describe(const Model& model, const BenchOptions& options) {
   return result;
 }
 
-Status profile(const BenchOptions& options, const std::shared_ptr<const Model>& model) {
+Result<std::vector<StepProfile>> profile(const BenchOptions& options,
+                                         const std::shared_ptr<const Model>& model) {
   if (model->shape().encoder) return profile_encoder(options, model);
   SessionOptions session_options;
   session_options.size = session_size(options.size, model->shape());
   PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
-  return print_profile(*session);
+  return profile_session(*session);
 }
 
 // Error if every test is switched off, and there is no profile to print either.
@@ -84,7 +85,7 @@ void finish(const OpenedDevice& device, BenchReport& report) {
 
 Status print_measured(const BenchOptions& options, const OpenedDevice& device, BenchReport& report) {
   set_last_words({});
-  if (report.results.empty()) return {};
+  if (report.results.empty() && report.profiles.empty()) return {};
   PUMICE_TRY(report.ceilings, recent_ceilings(device.context.device, device.context.pipelines));
   finish(device, report);
   print_report(report, options.format);
@@ -119,11 +120,16 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Op
                : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
                                      : measure_encoder(options, model, sampler));
   report.model = describe(*model, options);
-  PUMICE_CHECK(print_measured(options, device, report));
-  return options.profile ? profile(options, model) : Status();
+  if (options.profile) {
+    PUMICE_TRY(report.profiles, profile(options, model));
+  }
+  return print_measured(options, device, report);
 }
 
 Status bench(const BenchOptions& options) {
+  if (options.profile && options.format == "csv")
+    return Error{Code::invalid_argument,
+                 "--profile is no test, and -o csv has tests alone: use md, json or html"};
   if (options.operations == !options.model.empty()) {
     return Error{Code::invalid_argument, options.operations
                                              ? "--ops measures the device: leave MODEL out"
@@ -135,6 +141,9 @@ Status bench(const BenchOptions& options) {
     report.environment = read_environment(device);
     Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, nullptr));
     PUMICE_CHECK(measure_operations(options, device.context, sampler));
+    if (report.results.empty())
+      return Error{Code::invalid_argument,
+                   fmt::format("--only: no operation of this device has '{}' in its name", options.only)};
     PUMICE_CHECK(print_measured(options, device, report));
     return device.save_pipelines();
   }

@@ -121,18 +121,19 @@ Status add_work(Runner& runner, uint32_t tokens, double times, Measurement& resu
   return {};
 }
 
-Status profile_step(Encoder& encoder, std::span<const EncoderInput> inputs, uint32_t tokens) {
-  return print_kernel_times(encoder.runner(), tokens, fmt::format("encoder, {} positions", tokens),
-                            [&]() -> Status {
-                              PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
-                              for (const InputRange& range : ranges) encoder.release(range);
-                              return Status{};
-                            });
+Result<StepProfile> profile_inputs(Encoder& encoder, std::span<const EncoderInput> inputs, uint32_t tokens) {
+  return profile_step(encoder.runner(), tokens, fmt::format("encoder, {} positions", tokens),
+                      [&]() -> Status {
+                        PUMICE_TRY(const std::vector<InputRange> ranges, encoder.encode(inputs));
+                        for (const InputRange& range : ranges) encoder.release(range);
+                        return Status{};
+                      });
 }
 
 } // namespace
 
-Status profile_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model) {
+Result<std::vector<StepProfile>> profile_encoder(const BenchOptions& options,
+                                                 const std::shared_ptr<const Model>& model) {
   const std::vector<uint32_t> sizes = input_sizes(options, *model->shape().encoder);
   const uint32_t positions = sizes.empty() ? 1 : sizes[0];
   PUMICE_TRY(const std::vector<EncoderInput> inputs, random_inputs(*model, positions, 1));
@@ -140,17 +141,19 @@ Status profile_encoder(const BenchOptions& options, const std::shared_ptr<const 
     EncoderOptions encoder_options;
     encoder_options.tokens = positions;
     PUMICE_TRY(const std::unique_ptr<Encoder> encoder, Encoder::create(model, encoder_options));
-    return profile_step(*encoder, inputs, positions);
+    PUMICE_TRY(StepProfile profile, profile_inputs(*encoder, inputs, positions));
+    return std::vector{std::move(profile)};
   }
   PUMICE_TRY(const GenerationConfig config, plain_generation(*model, 1));
   PUMICE_TRY(const std::unique_ptr<EncoderDecoder> session,
              create_session(options, model, config, positions, 1));
-  PUMICE_CHECK(profile_step(session->encoder(), inputs, positions));
+  PUMICE_TRY(StepProfile of_encoder, profile_inputs(session->encoder(), inputs, positions));
   Runner& decoder = session->decoder();
   PUMICE_CHECK(decoder.set_input(0, {0, positions}));
-  return print_kernel_times(decoder, 1, "decoder, 1 token", [&] {
-    return decoder.write_step(std::array{StepToken{.token = config.prompt[0], .output = true}});
-  });
+  PUMICE_TRY(StepProfile of_decoder, profile_step(decoder, 1, "decoder, 1 token", [&] {
+               return decoder.write_step(std::array{StepToken{.token = config.prompt[0], .output = true}});
+             }));
+  return std::vector{std::move(of_encoder), std::move(of_decoder)};
 }
 
 Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,

@@ -63,7 +63,8 @@ Status measure_encoder(const BenchOptions& options, const std::shared_ptr<const 
 Status measure_encoder_decoder(const BenchOptions& options, const std::shared_ptr<const Model>& model,
                                Sampler& sampler);
 // Prints the time of each kernel of an encoder's step, and of its decoder's.
-Status profile_encoder(const BenchOptions& options, const std::shared_ptr<const Model>& model);
+Result<std::vector<StepProfile>> profile_encoder(const BenchOptions& options,
+                                                 const std::shared_ptr<const Model>& model);
 // Measures single operations: the cases of timed_cases.h.
 Status measure_operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler);
 

@@ -72,6 +72,19 @@ struct MeasuredModel {
   std::string kv;      // the type of the key-value cache
 };
 
+// What each kernel of a step takes, run one by one.
+struct KernelTime {
+  std::string kernel;
+  uint32_t dispatches = 0;
+  double seconds = 0, flops = 0, bytes = 0; // of all of them
+};
+struct StepProfile {
+  std::string step; // "64 tokens from position 32"
+  uint32_t dispatches = 0;
+  double seconds = 0;
+  std::vector<KernelTime> kernels; // the slowest first
+};
+
 struct BenchReport {
   Environment environment;
   MachineWatch machine;
@@ -79,6 +92,7 @@ struct BenchReport {
   std::optional<MeasuredModel> model; // none if operations were measured
   std::optional<ColdStart> cold_start;
   std::vector<Measurement> results;
+  std::vector<StepProfile> profiles;
   Blocklist blocked;        // what the device does not use, because it was found to be wrong or dangerous
   std::string blocked_file; // that says so
   bool partial = false;     // Ctrl-C came before everything was measured

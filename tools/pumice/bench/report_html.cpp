@@ -114,7 +114,21 @@ std::string samples_over_time(const Measurement& result) {
   return draw(chart);
 }
 
-// Empty columns are left out.
+// With a heading row. Empty columns are left out.
+std::string table_of(const std::vector<std::vector<std::string>>& rows) {
+  std::string text = "<table>\n";
+  for (size_t line = 0; line < rows.size(); ++line) {
+    text += "<tr>";
+    for (size_t i = 0; i < rows[line].size(); ++i) {
+      if (std::all_of(rows.begin() + 1, rows.end(), [&](const auto& row) { return row[i].empty(); }))
+        continue;
+      text += fmt::format("<{0}>{1}</{0}>", line == 0 ? "th" : "td", escaped(rows[line][i]));
+    }
+    text += "</tr>\n";
+  }
+  return text + "</table>\n";
+}
+
 std::string results_table(const BenchReport& report) {
   std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "ms", "GFLOP/s", "GB/s", "of the roof",
                                                  "first token ms", "token ms p50", "p90", "p99",
@@ -133,17 +147,21 @@ std::string results_table(const BenchReport& report) {
                     milliseconds(0.9), milliseconds(0.99),
                     result.machine.others ? fmt::format("{:.1f} %", 100 * *result.machine.others) : ""});
   }
-  std::string text = "<table>\n";
-  for (size_t line = 0; line < rows.size(); ++line) {
-    text += "<tr>";
-    for (size_t i = 0; i < rows[line].size(); ++i) {
-      if (std::all_of(rows.begin() + 1, rows.end(), [&](const auto& row) { return row[i].empty(); }))
-        continue;
-      text += fmt::format("<{0}>{1}</{0}>", line == 0 ? "th" : "td", escaped(rows[line][i]));
-    }
-    text += "</tr>\n";
+  return table_of(rows);
+}
+
+std::string profile_table(const StepProfile& profile) {
+  std::vector<std::vector<std::string>> rows = {{"kernel", "dispatches", "ms", "share", "GFLOP/s", "GB/s"}};
+  for (const KernelTime& kernel : profile.kernels) {
+    rows.push_back({kernel.kernel, fmt::format("{}", kernel.dispatches),
+                    fmt::format("{:.3f}", kernel.seconds * 1e3),
+                    fmt::format("{:.1f} %", 100 * kernel.seconds / profile.seconds),
+                    fmt::format("{:.2f}", kernel.flops / kernel.seconds / 1e9),
+                    fmt::format("{:.2f}", kernel.bytes / kernel.seconds / 1e9)});
   }
-  return text + "</table>\n";
+  return fmt::format("<h3>{}: {:.3f} ms in {} dispatches, run one by one</h3>\n", escaped(profile.step),
+                     profile.seconds * 1e3, profile.dispatches) +
+         table_of(rows);
 }
 
 std::string description_list(const BenchReport& report) {
@@ -176,6 +194,20 @@ std::string description_list(const BenchReport& report) {
   return text + "</dl>\n";
 }
 
+std::string results(const BenchReport& report) {
+  std::string text = "<h2>Results</h2>\n" + results_table(report) +
+                     "<h2>Distance to the limits of the device</h2>\n" + roofline(report);
+  if (report.model) {
+    const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
+                      decode = speed_by_depth(report, "decode", "Generating tokens, by depth");
+    if (!prompt.empty() || !decode.empty()) text += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
+  }
+  text += "<h2>Samples over time</h2>\n<p>Filled circles: measured runs. Hollow circles: warm-up.</p>\n<div "
+          "class=\"samples\">\n";
+  for (const Measurement& result : report.results) text += samples_over_time(result);
+  return text + "</div>\n";
+}
+
 } // namespace
 
 std::string report_html(const BenchReport& report) {
@@ -184,17 +216,11 @@ std::string report_html(const BenchReport& report) {
                                  "<title>pumice bench: {0}</title>\n<style>\n{1}</style></head><body>\n"
                                  "<h1>pumice bench: {0}</h1>\n",
                                  escaped(name), style);
-  page += description_list(report) + "<h2>Results</h2>\n" + results_table(report);
-  page += "<h2>Distance to the limits of the device</h2>\n" + roofline(report);
-  if (report.model) {
-    const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
-                      decode = speed_by_depth(report, "decode", "Generating tokens, by depth");
-    if (!prompt.empty() || !decode.empty()) page += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
-  }
-  page += "<h2>Samples over time</h2>\n<p>Filled circles: measured runs. Hollow circles: warm-up.</p>\n<div "
-          "class=\"samples\">\n";
-  for (const Measurement& result : report.results) page += samples_over_time(result);
-  return page + "</div>\n</body></html>\n";
+  page += description_list(report);
+  if (!report.results.empty()) page += results(report);
+  if (!report.profiles.empty()) page += "<h2>Kernels of a step</h2>\n";
+  for (const StepProfile& each : report.profiles) page += profile_table(each);
+  return page + "</body></html>\n";
 }
 
 } // namespace pumice::command

@@ -90,6 +90,19 @@ Json to_json(const MeasuredModel& model) {
           {"kv", model.kv}};
 }
 
+Json to_json(const StepProfile& profile) {
+  Json json = {{"step", profile.step}, {"seconds", profile.seconds}, {"dispatches", profile.dispatches}};
+  json["kernels"] = Json::array();
+  for (const KernelTime& kernel : profile.kernels) {
+    json["kernels"].push_back({{"kernel", kernel.kernel},
+                               {"dispatches", kernel.dispatches},
+                               {"seconds", kernel.seconds},
+                               {"flops", kernel.flops},
+                               {"bytes", kernel.bytes}});
+  }
+  return json;
+}
+
 } // namespace
 
 std::string report_json(const BenchReport& report) {
@@ -125,6 +138,8 @@ std::string report_json(const BenchReport& report) {
   for (const Measurement& result : report.results) {
     json["results"].push_back(to_json(result, report.ceilings));
   }
+  json["profiles"] = Json::array();
+  for (const StepProfile& each : report.profiles) json["profiles"].push_back(to_json(each));
   return json_text(json, 2);
 }
 

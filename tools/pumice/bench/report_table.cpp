@@ -121,6 +121,19 @@ std::string notes(const BenchReport& report) {
   return text;
 }
 
+std::string profile_table(const StepProfile& profile) {
+  std::string text = fmt::format("\n{}: {:.3f} ms in {} dispatches, run one by one\n", profile.step,
+                                 profile.seconds * 1e3, profile.dispatches);
+  std::vector<Row> rows = {{"kernel", "dispatches", "ms", "share", "GFLOP/s", "GB/s"}};
+  for (const KernelTime& kernel : profile.kernels) {
+    rows.push_back({kernel.kernel, fmt::format("{}", kernel.dispatches),
+                    fmt::format("{:.3f}", kernel.seconds * 1e3), percent(kernel.seconds / profile.seconds),
+                    fmt::format("{:.2f}", kernel.flops / kernel.seconds / 1e9),
+                    fmt::format("{:.2f}", kernel.bytes / kernel.seconds / 1e9)});
+  }
+  return text + table(std::move(rows), 1);
+}
+
 std::string share_text(const std::optional<double>& share) {
   return share ? fmt::format("{:.4f}", *share) : "";
 }
@@ -134,7 +147,11 @@ std::string quoted(const std::string& text) {
 } // namespace
 
 std::string report_markdown(const BenchReport& report) {
-  return (report.model ? model_table(report) : operation_table(report)) + notes(report);
+  std::string text;
+  if (!report.results.empty()) text = report.model ? model_table(report) : operation_table(report);
+  text += notes(report);
+  for (const StepProfile& each : report.profiles) text += profile_table(each);
+  return text;
 }
 
 std::string report_csv(const BenchReport& report) {

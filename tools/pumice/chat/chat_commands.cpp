@@ -11,8 +11,10 @@
 #include "chat/answer_printer.h"
 #include "help/aliases.h"
 #include "help/mistakes.h"
+#include "input/input_stream.h"
 #include "io/nearest_names.h"
 #include "options/option_values.h"
+#include "options/prompt.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 
@@ -35,6 +37,9 @@ Error missing_file(const char* command) {
 struct ChatCommands::Command {
   std::string_view name, arguments, help;
   Result<Then> (*run)(ChatCommands& commands, const std::string& rest);
+  std::string_view also = {}; // its name in other programs
+
+  bool is(std::string_view word) const { return word == name || (!also.empty() && word == also); }
 };
 
 const std::vector<ChatCommands::Command>& ChatCommands::all() {
@@ -48,7 +53,8 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
          return then(self.conversation_.set_system(rest), Then::prompt);
        }},
       {"/reset", "", "begin anew",
-       [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); }},
+       [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); },
+       "/clear"},
       {"/regenerate", "", "answer the last question again",
        [](ChatCommands& self, const std::string&) {
          return then(self.conversation_.regenerate(self.forget_), Then::figures);
@@ -75,13 +81,16 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        }},
       {"/image", "FILE", "show the model a picture, with the next question",
        [](ChatCommands& self, const std::string& rest) { return then(self.show(rest), Then::prompt); }},
+      {"/read", "FILE", "begin the next question with the text of a file",
+       [](ChatCommands& self, const std::string& rest) { return then(self.read(rest), Then::prompt); }},
       {"/help", "", "show this",
        [](ChatCommands& self, const std::string&) -> Result<Then> {
          print_to_stderr(self.help());
          return Then::prompt;
-       }},
+       },
+       "/?"},
       {"/exit", "", "end, as Ctrl-D does",
-       [](ChatCommands&, const std::string&) -> Result<Then> { return Then::end; }},
+       [](ChatCommands&, const std::string&) -> Result<Then> { return Then::end; }, "/bye"},
   };
   return commands;
 }
@@ -105,7 +114,7 @@ Result<ChatCommands::Then> ChatCommands::run(const std::string& line) {
   const std::string_view text = without_spaces_around(line);
   const size_t space = std::min(text.find_first_of(" \t\n"), text.size());
   const std::string name(text.substr(0, space)), rest(without_spaces_around(text.substr(space)));
-  const auto found = std::ranges::find(all(), name, &Command::name);
+  const auto found = std::ranges::find_if(all(), [&](const Command& each) { return each.is(name); });
   if (found == all().end()) return unknown(name);
   if (found->arguments.empty() && !rest.empty()) {
     return Error{Code::invalid_argument, fmt::format("{} takes nothing after it; found '{}'", name, rest)};
@@ -116,9 +125,37 @@ Result<ChatCommands::Then> ChatCommands::run(const std::string& line) {
 std::string ChatCommands::help() const {
   std::string text;
   for (const Command& each : all())
-    text += fmt::format("{:<24} {}\n", fmt::format("{} {}", each.name, each.arguments), each.help);
+    text += fmt::format("{:<24} {}{}\n", fmt::format("{} {}", each.name, each.arguments), each.help,
+                        each.also.empty() ? "" : fmt::format(" ({})", each.also));
   return text + "A line that ends with \\ goes on in the next one. \"\"\" begins a text of several lines and "
                 "ends it.\nCtrl-C ends an answer; Ctrl-D ends the conversation.\n";
+}
+
+std::vector<std::string> ChatCommands::completions(std::string_view before) {
+  std::vector<std::string> rests;
+  if (!is_command(std::string(before))) return rests;
+  const auto add = [&](std::string_view word, std::string_view begun, const char* end) {
+    if (word.starts_with(begun)) rests.push_back(std::string(word.substr(begun.size())) + end);
+  };
+  const size_t space = before.find(' ');
+  if (space == std::string_view::npos) {
+    for (const Command& each : all()) add(each.name, before, each.arguments.empty() ? "" : " ");
+    return rests;
+  }
+  const auto command =
+      std::ranges::find_if(all(), [&](const Command& each) { return each.is(before.substr(0, space)); });
+  if (command == all().end() || command->arguments != "FILE") return rests;
+  const std::string_view path = before.substr(space + 1);
+  const size_t name = path.rfind('/') + 1; // 0 without one
+  std::error_code error;
+  const std::filesystem::path folder = path_of(std::string(name == 0 ? "." : path.substr(0, name)));
+  for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end;
+       each.increment(error)) {
+    std::error_code ignored;
+    add(path_text(each->path().filename()), path.substr(name), each->is_directory(ignored) ? "/" : "");
+  }
+  std::ranges::sort(rests);
+  return rests;
 }
 
 Status ChatCommands::set(const std::string& text) {
@@ -206,6 +243,15 @@ Status ChatCommands::show(const std::string& picture) {
   if (picture.empty()) return missing_file("/image");
   PUMICE_CHECK(conversation_.show(picture));
   print_figures(fmt::format("{} is a part of the next question\n", picture));
+  return {};
+}
+
+Status ChatCommands::read(const std::string& file) {
+  if (file.empty()) return missing_file("/read");
+  PUMICE_TRY(std::string text, read_text(file));
+  PUMICE_CHECK(check_utf8(text, file));
+  read_ += text + "\n\n";
+  print_figures(fmt::format("{} is a part of the next question\n", file));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/conversation.h"
@@ -26,6 +27,10 @@ public:
   Result<Then> run(const std::string& line);
   // What the next line begins with.
   std::string take_given() { return std::exchange(given_, {}); }
+  // What the next question begins with.
+  std::string take_read() { return std::exchange(read_, {}); }
+  // What may follow a line that begins a command: the rest of its name, or of a file's.
+  static std::vector<std::string> completions(std::string_view before);
 
 private:
   struct Command;
@@ -37,12 +42,13 @@ private:
   Status save(const std::string& file);
   Status load(const std::string& file);
   Status show(const std::string& picture);
+  Status read(const std::string& file);
 
   Conversation& conversation_;
   Conversation::AskToForget forget_;
   std::vector<NamedFile> reads_;
   std::vector<std::filesystem::path> saved_; // by this command, which may write them again
-  std::string given_;
+  std::string given_, read_;
 };
 
 // Adds the options of `pumice chat` that /set can change.

@@ -62,7 +62,7 @@ TypedLine read_question(LineEditor& editor, const std::string& text) {
 class Talk {
 public:
   Talk(Conversation& conversation, std::vector<NamedFile> reads)
-      : conversation_(conversation), editor_(history_file(conversation.device())),
+      : conversation_(conversation), editor_(history_file(conversation.device()), ChatCommands::completions),
         commands_(conversation, forget_, std::move(reads)) {}
 
   Status run() {
@@ -108,7 +108,8 @@ private:
   Result<ChatCommands::Then> reply_to(const std::string& text) {
     if (ChatCommands::is_command(text)) return commands_.run(text);
     if (const Status valid = check_utf8(text, "the question"); !valid.ok()) return valid.error();
-    if (const Status status = conversation_.ask(text, forget_); !status.ok()) return status.error();
+    if (const Status status = conversation_.ask(commands_.take_read() + text, forget_); !status.ok())
+      return status.error();
     return ChatCommands::Then::figures;
   }
 

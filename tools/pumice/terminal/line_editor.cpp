@@ -7,9 +7,12 @@
 #include "terminal/terminal.h"
 
 #ifdef PUMICE_LIBEDIT
+#include <climits>
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
+
+#include <cwchar>
 
 #include <histedit.h>
 #include <langinfo.h>
@@ -61,6 +64,7 @@ struct LineEditor::Editing {
   History* history = nullptr;
   std::filesystem::path file; // of the history
   std::string prompt, inserted;
+  Complete complete;
 
   static Editing& of(EditLine* line) {
     void* data = nullptr;
@@ -71,6 +75,41 @@ struct LineEditor::Editing {
   static unsigned char insert_text(EditLine* line, int) {
     el_insertstr(line, of(line).inserted.c_str());
     return CC_REFRESH;
+  }
+
+  // What the terminal sends between the marks of a paste, whatever it would do if it was typed.
+  static unsigned char insert_pasted(EditLine* line, int) {
+    std::string text;
+    wchar_t character = 0;
+    while (!text.ends_with(paste_end) && el_wgetc(line, &character) == 1) {
+      char bytes[MB_LEN_MAX];
+      std::mbstate_t state = {};
+      const size_t count = std::wcrtomb(bytes, character == L'\r' ? L'\n' : character, &state);
+      if (count != static_cast<size_t>(-1)) text.append(bytes, count);
+    }
+    if (text.ends_with(paste_end)) text.resize(text.size() - paste_end.size());
+    el_insertstr(line, text.c_str());
+    return CC_REFRESH;
+  }
+
+  // Adds what all that may follow have in common; shows them where that is nothing.
+  static unsigned char complete_word(EditLine* line, int) {
+    const LineInfo* typed = el_line(line);
+    const std::string_view before(typed->buffer, static_cast<size_t>(typed->cursor - typed->buffer));
+    const Complete& complete = of(line).complete;
+    const std::vector<std::string> all = complete ? complete(before) : std::vector<std::string>();
+    std::string common = all.empty() ? "\t" : all[0];
+    for (const std::string& each : all) common.erase(std::ranges::mismatch(common, each).in1, common.end());
+    while (!common.empty() && (common.back() & 0x80)) common.pop_back(); // no part of a character
+    if (!common.empty()) {
+      el_insertstr(line, common.c_str());
+      return CC_REFRESH;
+    }
+    const std::string word(before.substr(before.find_last_of(" /") + 1));
+    std::string shown = "\n";
+    for (const std::string& each : all) shown += word + each + "  ";
+    print_to_stderr(shown + "\n");
+    return CC_REDISPLAY;
   }
 
   ~Editing() {
@@ -94,20 +133,30 @@ struct LineEditor::Editing {
     // Ctrl-D that was typed before the line began arrives as a zero.
     el_set(line, EL_BIND, "^@", "em-delete-or-list", nullptr);
     el_set(line, EL_ADDFN, "insert-given", "Insert the text to be changed", insert_text);
+    el_set(line, EL_ADDFN, "insert-pasted", "Insert what is pasted", insert_pasted);
+    el_set(line, EL_ADDFN, "complete-word", "Complete a command or a file's name", complete_word);
+    el_set(line, EL_BIND, "^I", "complete-word", nullptr);
     el_source(line, nullptr);
     el_set(line, EL_BIND, insert_key, "insert-given", nullptr);
+    el_set(line, EL_BIND, paste_begin, "insert-pasted", nullptr);
     return true;
   }
 
   // What a key stands for is put into the line as it is, whatever its characters do when they are typed.
   static constexpr const char* insert_key = "\x18p"; // Ctrl-X and p
+  // A terminal that is asked to marks what is pasted.
+  static constexpr const char *paste_begin = "\033[200~", *mark_pastes = "\033[?2004h",
+                              *mark_no_pastes = "\033[?2004l";
+  static constexpr std::string_view paste_end = "\033[201~";
 
   TypedLine read() {
     const StoppableReading reading;
     el_resize(line);
     if (!inserted.empty()) el_push(line, insert_key);
     int length = 0;
+    print_to_stderr(mark_pastes);
     const char* text = el_gets(line, &length);
+    print_to_stderr(mark_no_pastes);
     const LineInfo* typed = el_line(line);
     if (reading.stopped() || interrupted()) {
       const bool empty = !typed || typed->lastchar == typed->buffer;
@@ -125,11 +174,12 @@ struct LineEditor::Editing {
   }
 };
 
-LineEditor::LineEditor(std::filesystem::path history) {
+LineEditor::LineEditor(std::filesystem::path history, Complete complete) {
   if (!moves_cursor(input_file()) || !stderr_is_terminal()) return;
   if (!use_utf8_characters()) return;
   auto editing = std::make_unique<Editing>();
   editing->file = std::move(history);
+  editing->complete = std::move(complete);
   if (editing->begin()) editing_ = std::move(editing);
 }
 
@@ -152,7 +202,7 @@ void LineEditor::remember(const std::string& text) {
 
 struct LineEditor::Editing {};
 
-LineEditor::LineEditor(std::filesystem::path) {}
+LineEditor::LineEditor(std::filesystem::path, Complete) {}
 
 TypedLine LineEditor::read(const std::string& prompt, const std::string&) {
   return read_plain(prompt);

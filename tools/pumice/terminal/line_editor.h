@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "input/input_stream.h"
 
@@ -21,11 +24,14 @@ struct TypedLine {
 };
 
 // Reads lines from the terminal, with editing and a history of earlier ones where the command was built with
-// libedit (a person's .editrc is read), else as the terminal gives them. Prompts go to standard error.
+// libedit (a person's .editrc is read), else as the terminal gives them. What is pasted into a line, with
+// newlines in it, is a part of it. Prompts go to standard error.
 class LineEditor {
 public:
+  // What may follow the text before the cursor, for the Tab key, which is itself where nothing may.
+  using Complete = std::function<std::vector<std::string>(std::string_view before)>;
   // `history`: the file that keeps the lines between runs; empty: none does.
-  explicit LineEditor(std::filesystem::path history);
+  explicit LineEditor(std::filesystem::path history, Complete complete = {});
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
