@@ -84,8 +84,8 @@ if [ -n "$short" ]; then
   if [ $# -eq 0 ]; then without+='|rest'; fi
   # A device without cooperative matrices, such as Debian 12's, cannot run their tests; the second driver does.
   ./build/pumice devices 2>/dev/null | grep -q '^ *supports .*cooperative_matrix' || without+='|matrices'
-  # Most of the time goes into what lavapipe compiles. Its compiler leaves out half of its work here: long tests and the second
-  # driver's have all of it.
+  # Most of the time goes into what lavapipe compiles. Its compiler leaves out half of its work here and wherever it is not what is
+  # tested: long tests and the second driver's have all of it.
   GALLIVM_PERF=nopt run_ctest tests -LE "^($without)\$" "$@" || status=1
 fi
 # What to look at first when this takes too long. Ninja's log has the last time of each file, CTest's those of this run.
@@ -139,7 +139,7 @@ if wanted long; then
 else
   # What kernels and models compute is the second driver's, whose compiler is faster.
   if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' -E '^(kernel|model|widths)[.]' || status=1; fi
-  run_ctest watched -L '^watched$' -E faults "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest watched -L '^watched$' -E faults "$@" || status=1
 fi
 
 phase "the tests on a second driver"
