@@ -133,12 +133,13 @@ wait $roots || cat build/logs/roots.log >&2
 # A newer driver has every kernel variant that this one has, and most of that test's time is the driver's compiler's.
 newer=()
 if [ -e build/second-driver/.pumice-complete ]; then newer=(-E '^model[.]forced_variants[.]long$'); fi
+elsewhere=()
+# What kernels and models compute is the second driver's, whose compiler is faster.
+if ! wanted long; then elsewhere=(-E '^(kernel|model|widths)[.]'); fi
+if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' "${elsewhere[@]}" || status=1; fi
 if wanted long; then
-  if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' || status=1; fi
   run_ctest long -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
 else
-  # What kernels and models compute is the second driver's, whose compiler is faster.
-  if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' -E '^(kernel|model|widths)[.]' || status=1; fi
   GALLIVM_PERF=nopt run_ctest watched -L '^watched$' -E faults "$@" || status=1
 fi
 

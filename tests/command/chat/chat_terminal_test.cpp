@@ -42,6 +42,14 @@ bool edits_lines() {
 }
 
 constexpr const char* ready = "Ctrl-D ends";
+// Types a line and waits for what is shown, and then for the prompt.
+auto answers_of(TypedTerminal& terminal) {
+  return [&](const std::string& typed, const std::string& shown) {
+    terminal.type(typed);
+    return terminal.wait_for(shown) && terminal.wait_for("> ");
+  };
+}
+
 constexpr const char* status = " tokens\r\n"; // the end of the line behind an answer
 
 } // namespace
@@ -79,10 +87,7 @@ TEST_CASE("a conversation at a terminal can be changed, saved and loaded") {
     CAPTURE(terminal.shown());
     REQUIRE(terminal.wait_for(ready));
     REQUIRE(terminal.wait_for("> "));
-    const auto gives = [&](const std::string& typed, const std::string& shown) {
-      terminal.type(typed);
-      return terminal.wait_for(shown) && terminal.wait_for("> ");
-    };
+    const auto gives = answers_of(terminal);
     CHECK(gives("What is 2 plus 3?\n", "2 plus 3 is 5."));
     CHECK(gives("/regenerate\n", "1 token")); // all but the last token was read before
     CHECK(gives("/rest\n", "Did you mean /reset?"));
@@ -140,10 +145,7 @@ TEST_CASE("every command of a conversation is listed and does what it says") {
   CAPTURE(terminal.shown());
   REQUIRE(terminal.wait_for(ready));
   REQUIRE(terminal.wait_for("> "));
-  const auto gives = [&](const std::string& typed, const std::string& shown) {
-    terminal.type(typed);
-    return terminal.wait_for(shown) && terminal.wait_for("> ");
-  };
+  const auto gives = answers_of(terminal);
   const size_t before = terminal.shown().size();
   CHECK(gives("/help\n", "Ctrl-D ends the conversation"));
   const std::string help = terminal.shown().substr(before);
@@ -185,10 +187,7 @@ TEST_CASE("what is pasted is one question, Tab completes, and files can be read 
   CAPTURE(terminal.shown());
   REQUIRE(terminal.wait_for(ready));
   REQUIRE(terminal.wait_for("> "));
-  const auto gives = [&](const std::string& typed, const std::string& shown) {
-    terminal.type(typed);
-    return terminal.wait_for(shown) && terminal.wait_for("> ");
-  };
+  const auto gives = answers_of(terminal);
   const auto asked = [&] {
     const std::filesystem::path saved = folder.path() / "talk.json";
     CHECK(gives("/save " + saved.string() + "\n", "saved to"));

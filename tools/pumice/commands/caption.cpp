@@ -120,8 +120,7 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
       read.names.push_back(path);
       read.pictures.push_back(*std::move(picture));
     } else {
-      print_error(picture.error().text());
-      set_exit_status(1);
+      print_part_error(picture.error().text());
     }
   }
   return read;

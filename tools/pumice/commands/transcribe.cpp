@@ -235,8 +235,7 @@ private:
 
   static void tell_damage(const SoundInput& input) {
     if (input.damage().empty()) return;
-    print_error(input.damage() + "; what can be read is transcribed");
-    set_exit_status(1);
+    print_part_error(input.damage() + "; what can be read is transcribed");
   }
 
   std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
@@ -290,8 +289,7 @@ Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, 
     Result<std::shared_ptr<SoundInput>> input =
         SoundInput::open(options.files[at], rate, options.raw_sound());
     if (input.ok() || input.error().code == Code::cancelled) return input;
-    print_error(input.error().text());
-    set_exit_status(1);
+    print_part_error(input.error().text());
   }
   return std::shared_ptr<SoundInput>();
 }

@@ -37,6 +37,16 @@ const OtherOption* find_other(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
+// The names by which a subcommand understands an option of another program.
+std::vector<std::string> names_of(const CLI::App& app, const OtherOption& other) {
+  std::vector<std::string> names;
+  if (!other.instead.empty()) return names;
+  for (const std::string_view name : other.names) {
+    if (find_other(app, std::string(name)) == &other) names.emplace_back(name);
+  }
+  return names;
+}
+
 bool takes_value(const CLI::App& app, const OtherOption& other, const std::string& next) {
   if (!other.value.empty()) return false;
   if (other.target.empty() && other.takes == OtherOption::Takes::a_word) {
@@ -196,10 +206,7 @@ Result<TranslatedArguments> translate_aliases(const CLI::App& app,
 std::vector<std::string> alias_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const OtherOption& other : other_options()) {
-    if (!other.instead.empty()) continue;
-    for (const std::string_view name : other.names) {
-      if (find_other(app, std::string(name)) == &other) names.emplace_back(name);
-    }
+    for (std::string& name : names_of(app, other)) names.push_back(std::move(name));
   }
   return names;
 }
@@ -207,11 +214,7 @@ std::vector<std::string> alias_names(const CLI::App& app) {
 std::string alias_text(const CLI::App& app) {
   std::vector<std::string> texts, without_effect;
   for (const OtherOption& other : other_options()) {
-    if (!other.instead.empty()) continue;
-    std::vector<std::string> names;
-    for (const std::string_view name : other.names) {
-      if (find_other(app, std::string(name)) == &other) names.emplace_back(name);
-    }
+    const std::vector<std::string> names = names_of(app, other);
     if (other.target.empty()) {
       without_effect.insert(without_effect.end(), names.begin(), names.end());
     } else if (!names.empty()) {

@@ -88,8 +88,7 @@ Status TaskInputs::run(std::span<const std::string> pictures, const char* doing,
           numbers.push_back(next);
         } else if (named) {
           bar.erase();
-          print_error(input.error().text());
-          set_exit_status(1);
+          print_part_error(input.error().text());
         } else {
           status = input.error();
         }

@@ -80,6 +80,11 @@ int exit_status() {
   return console.status_of_success;
 }
 
+void print_part_error(std::string_view message) {
+  print_error(message);
+  set_exit_status(1);
+}
+
 void print_note(std::string_view message) {
   if (console.verbosity != Verbosity::quiet) print_error(message);
 }

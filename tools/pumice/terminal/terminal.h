@@ -36,6 +36,8 @@ void set_verbosity(Verbosity verbosity);
 void print_to_stderr(std::string_view text);
 // "pumice: MESSAGE": an error, or a note, which --quiet leaves out, or a detail, which only --verbose shows.
 void print_error(std::string_view message);
+// The error of a part of the work, which goes on without it: the exit status is 1 then.
+void print_part_error(std::string_view message);
 void print_note(std::string_view message);
 void print_detail(std::string_view message);
 // Lines about a run, which --quiet leaves out.
