@@ -8,6 +8,7 @@
 
 #include "convert/conversion.h"
 #include "support/files/fixtures.h"
+#include "support/files/special_token.h"
 #include "support/files/temporary_folder.h"
 #include "support/require.h"
 #include "support/vision_models.h"
@@ -35,13 +36,7 @@ inline void write_byte_folder(const TemporaryFolder& folder, const VisionModel& 
   nlohmann::json added = nlohmann::json::array();
   const auto add = [&](uint32_t id, const std::string& text) {
     tokens[id] = text;
-    added.push_back({{"id", id},
-                     {"content", text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+    added.push_back(special_token(id, text));
   };
   add(0, "<unk>");
   add(1, "<s>");

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/files/byte_writer.h"
+#include "support/files/special_token.h"
 #include "support/files/temporary_folder.h"
 
 // A small model that gives a script for an answer, whatever it was asked: what a family of models writes, and
@@ -128,13 +129,7 @@ private:
         tokenizer["model"]["vocab"][tokens_[id]] = id;
         continue;
       }
-      tokenizer["added_tokens"].push_back({{"id", id},
-                                           {"content", tokens_[id]},
-                                           {"single_word", false},
-                                           {"lstrip", false},
-                                           {"rstrip", false},
-                                           {"normalized", false},
-                                           {"special", true}});
+      tokenizer["added_tokens"].push_back(special_token(id, tokens_[id]));
     }
     folder_.write("tokenizer.json", tokenizer.dump());
   }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/files/fixtures.h"
+#include "support/files/special_token.h"
 #include "support/files/temporary_folder.h"
 
 // The word that token `id` of a word folder stands for.
@@ -36,13 +37,7 @@ inline void write_word_folder(const TemporaryFolder& folder, const std::string& 
                                 {"max_input_chars_per_word", 100}}}};
   for (uint32_t id = 0; id < 320; ++id) tokenizer["model"]["vocab"][word(id)] = id;
   for (uint32_t id = 0; id < 3; ++id) {
-    tokenizer["added_tokens"].push_back({{"id", id},
-                                         {"content", word(id)},
-                                         {"single_word", false},
-                                         {"lstrip", false},
-                                         {"rstrip", false},
-                                         {"normalized", false},
-                                         {"special", true}});
+    tokenizer["added_tokens"].push_back(special_token(id, word(id)));
   }
   folder.write("tokenizer.json", tokenizer.dump());
 }
