@@ -139,6 +139,13 @@ WeightView ModelBuilder::row_tensor(const TensorName& name, uint64_t columns, st
   return view;
 }
 
+WeightView ModelBuilder::row_as_vector(const TensorName& name, uint64_t count, std::string_view component) {
+  const std::vector<uint64_t> shape = gguf_ ? std::vector{count} : std::vector{uint64_t{1}, count};
+  const WeightView view = WeightView::flat(*find(full_name(name, "", gguf_), shape, component));
+  add_gguf_tensor(name, "", {count}, {view});
+  return view;
+}
+
 WeightView ModelBuilder::channel_taps(const TensorName& name, uint64_t channels, uint64_t taps,
                                       std::string_view component) {
   if (gguf_) return tensor(name, ".weight", channels, taps, component);

@@ -82,6 +82,8 @@ public:
                            const GgufTransform& transform = {});
   // A matrix of one row, [1, columns]; GGUF has it as a vector.
   WeightView row_tensor(const TensorName& name, uint64_t columns, std::string_view component);
+  // A vector that Hugging Face's file has as its only row. Without a suffix.
+  WeightView row_as_vector(const TensorName& name, uint64_t count, std::string_view component);
   // The weights of a convolution of each channel by itself, [channels, taps].
   WeightView channel_taps(const TensorName& name, uint64_t channels, uint64_t taps,
                           std::string_view component);

@@ -8,6 +8,7 @@
   tools/fixtures.py converted NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
   tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
   tools/fixtures.py story GGUF          tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
+  tools/fixtures.py torch               tests/fixtures/torch: small files of torch.save()
 
 Only needed to make the data again, never to run tests. It needs torch, transformers and gguf. Debian testing has all three:
 python3-torch, python3-transformers, python3-gguf. tools/second_driver.sh shows how a root of Debian testing is made.
@@ -25,7 +26,7 @@ from safetensors.numpy import load_file, save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 NEW_TOKENS = 12
-ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2")
+ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2", "eurobert")
 
 
 # --- Numbers from a seed and a name; tests/support/seeded_numbers.h has the same. ---
@@ -76,7 +77,7 @@ def some_ids(seed, name, shape, vocabulary, first=4):
 
 NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
 EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token|distillation_token")
-EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts"}  # settings that a mixture of experts has
+EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}  # settings that a mixture of experts has
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # to their weights
 
 
@@ -822,6 +823,25 @@ def make_story(file):
     print(f"stories260K-F16: smallest lead {min(leads):.4f}")
 
 
+# --- Files of torch.save(). ---
+
+def make_torch_files():
+    """The same tensors in a zip archive, in the form before it, and as training programs wrap them; and what is refused."""
+    import torch
+    folder = FIXTURES / "torch"
+    folder.mkdir(exist_ok=True)
+    matrix = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    row = torch.arange(4).to(torch.bfloat16)
+    tensors = {"matrix": matrix, "transposed": matrix.t(), "row": row, "part": row[1:3], "scalar": torch.tensor(0.5),
+               "parameter": torch.nn.Parameter(torch.ones(2)), "ids": torch.tensor([7, -1]),
+               "LayerNorm.gamma": torch.tensor([1.5, -2], dtype=torch.float16)}
+    torch.save(tensors, folder / "archive.bin")
+    torch.save(tensors, folder / "old.bin", _use_new_zipfile_serialization=False)
+    torch.save({"epoch": 3, "state_dict": tensors}, folder / "training.pt")
+    torch.save({"matrix": matrix, "path": Path("x")}, folder / "object.pt")
+    torch.save({"matrix": torch.ones(1).expand(1 << 40)}, folder / "repeated.pt")
+
+
 def main(arguments):
     check_numbers()
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
@@ -847,6 +867,8 @@ def main(arguments):
             make_random(kind)
     elif command == "story" and len(rest) == 1:
         make_story(rest[0])
+    elif command == "torch":
+        make_torch_files()
     else:
         sys.exit(__doc__)
 

@@ -43,6 +43,23 @@ Status Decoder::read_window(const Settings& settings, const SettingName& name, u
   return {};
 }
 
+Status Decoder::set_squared_relu(const Settings& settings) {
+  if (!settings.gguf()) {
+    PUMICE_TRY(const std::string activation, settings.fields().string_or("hidden_act", "relu2"));
+    if (activation != "relu2")
+      return settings.error({"hidden_act", ""}, fmt::format("expected relu2; found '{}'", activation));
+  }
+  own_feed_forward = [bias = feed_forward_bias](DecoderBuilder& builder, uint32_t, TensorId x) {
+    const GatedNames names;
+    const DecoderConfig& config = builder.config();
+    const TensorId up = builder.project(x, names.up, config.feed_forward, bias, "feed-forward");
+    // relu(x) * x is the square of relu(x).
+    const TensorId y = gate(builder.graph(), builder.prefix() + "activated", up, up, Activation::relu);
+    return builder.project(y, names.down, config.hidden, bias, "feed-forward");
+  };
+  return {};
+}
+
 void Decoder::set_mixture(const Settings& settings, MixtureConfig read, const GgufMixtureRule& rule) {
   if (rule.normalise && read.routing.normalise != *rule.normalise) {
     refuse_gguf(settings, "norm_topk_prob",

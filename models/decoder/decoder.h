@@ -65,6 +65,8 @@ struct Decoder {
   Status read_shown_biases(const Settings& settings, const BiasNames& names = {});
   // One window for all layers.
   Status read_window(const Settings& settings, const SettingName& name, uint32_t least = 0);
+  // A feed-forward without a gate, of the square of ReLU; after the biases have been read.
+  Status set_squared_relu(const Settings& settings);
   // Sets the mixture, after all of it has been read, and refuses what llama.cpp would compute otherwise.
   void set_mixture(const Settings& settings, MixtureConfig read, const GgufMixtureRule& rule);
   // There is no GGUF form, unless there is already a reason: "GGUF's llama models {what}".

@@ -17,21 +17,42 @@ constexpr std::string_view mixture_component = "feed-forward";
 // GGUF's numbers of the scores.
 constexpr uint32_t gguf_softmax = 1, gguf_sigmoid = 2;
 
+// The first of a setting's names that config.json has; the first of all where it has none.
+SettingName present(const Settings& settings, std::initializer_list<std::string_view> names,
+                    std::string_view gguf) {
+  for (const std::string_view name : names)
+    if (!settings.gguf() && settings.has({name, ""})) return {name, gguf};
+  return {*names.begin(), gguf};
+}
+
+// A number that some files give for each layer, which has to be the same for all.
+Result<uint32_t> same_in_all(const Settings& settings, const SettingName& name, uint32_t most,
+                             uint32_t fallback) {
+  if (!settings.has(name)) return fallback;
+  PUMICE_TRY(const std::vector<uint32_t> values, settings.fields().u32_array(settings.name(name), 1, most));
+  if (values.empty() || std::ranges::any_of(values, [&](uint32_t each) { return each != values[0]; }))
+    return settings.error(name, "expected one number for all layers; found several");
+  return values[0];
+}
+
 Result<uint32_t> read_experts(const Settings& settings) {
-  const SettingName usual = {"num_experts", "expert_count"};
-  if (settings.gguf() || settings.has(usual)) return settings.u32(usual, 1, max_experts);
-  for (const char* name : {"num_local_experts", "n_routed_experts"}) {
-    if (settings.has({name, ""})) return settings.u32({name, ""}, 1, max_experts);
+  const SettingName name = present(
+      settings, {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, "expert_count");
+  if (!settings.has(name)) {
+    return settings.error(name, settings.gguf() ? "expected a whole number; it is missing"
+                                                : "expected it, num_local_experts, n_routed_experts or "
+                                                  "moe_num_experts; found none of them");
   }
-  return settings.error(usual, "expected it, num_local_experts or n_routed_experts; found none of them");
+  return same_in_all(settings, name, max_experts, 0);
 }
 
 Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
                                    const MixtureDefaults& defaults) {
   ExpertRouting routing;
-  SettingName used = {"num_experts_per_tok", "expert_used_count"};
-  if (!settings.has(used) && settings.has({"top_k_experts", ""})) used = {"top_k_experts", ""};
-  PUMICE_TRY(routing.used, settings.u32(used, 1, max_experts));
+  const SettingName used =
+      present(settings, {"num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk"}, "expert_used_count");
+  if (!settings.has(used)) return settings.u32(used, 1, max_experts).error();
+  PUMICE_TRY(routing.used, same_in_all(settings, used, max_experts, 0));
   if (routing.used > experts) {
     return settings.error(used,
                           fmt::format("expected at most the {} experts; found {}", experts, routing.used));
@@ -65,11 +86,19 @@ Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
   return routing;
 }
 
-// Qwen's settings, GLM's and GGUF's.
+// Qwen's settings, GLM's, LFM's, ERNIE's and GGUF's.
 Result<std::vector<bool>> read_sparse(const Settings& settings, uint32_t layers) {
-  PUMICE_TRY(uint32_t dense,
-             settings.u32_or({"first_k_dense_replace", "leading_dense_block_count"}, 0, limits::layers, 0));
-  PUMICE_TRY(uint32_t step, settings.u32_or({"decoder_sparse_step", ""}, 1, limits::layers, 1));
+  const SettingName first =
+      present(settings, {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"},
+              "leading_dense_block_count");
+  const SettingName interval =
+      present(settings, {"decoder_sparse_step", "moe_layer_interval"}, "interleave_moe_layer_step");
+  PUMICE_TRY(uint32_t dense, settings.u32_or(first, 0, limits::layers, 0));
+  PUMICE_TRY(uint32_t step, settings.u32_or(interval, 1, limits::layers, 1));
+  PUMICE_TRY(const float last, settings.f32_or({"moe_layer_end_index", ""}, -1, limits::layers, -1));
+  if (last >= 0 && last + 1 < static_cast<float>(layers))
+    return settings.error({"moe_layer_end_index", ""},
+                          "dense layers after the sparse ones are not supported");
   std::vector<uint32_t> only;
   if (!settings.gguf()) {
     PUMICE_TRY(only, settings.fields().u32_array_or_empty("mlp_only_layers", 0, limits::layers));
@@ -164,8 +193,9 @@ Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig
                                    const MixtureDefaults& defaults) {
   MixtureConfig mixture;
   PUMICE_TRY(mixture.experts, read_experts(settings));
-  PUMICE_TRY(mixture.feed_forward, settings.u32_or({"moe_intermediate_size", "expert_feed_forward_length"}, 1,
-                                                   4 * limits::columns, config.feed_forward));
+  PUMICE_TRY(mixture.feed_forward,
+             same_in_all(settings, {"moe_intermediate_size", "expert_feed_forward_length"},
+                         4 * limits::columns, config.feed_forward));
   PUMICE_TRY(mixture.routing, read_routing(settings, mixture.experts, defaults));
   PUMICE_TRY(mixture.sparse, read_sparse(settings, config.layers));
   return mixture;
@@ -173,7 +203,11 @@ Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig
 
 Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward) {
   constexpr uint32_t most = 64;
-  PUMICE_TRY(uint32_t count, settings.u32_or({"n_shared_experts", "expert_shared_count"}, 0, most, 1));
+  const SettingName name = present(
+      settings, {"n_shared_experts", "moe_num_shared_experts", "num_shared_expert"}, "expert_shared_count");
+  PUMICE_TRY(const uint32_t count, name.hugging_face == "num_shared_expert"
+                                       ? same_in_all(settings, name, most, 1)
+                                       : settings.u32_or(name, 0, most, 1));
   return count * feed_forward;
 }
 
@@ -231,7 +265,9 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, co
   weights.down = matrices.add(names.down, hidden, feed_forward);
   weights.biases = std::move(matrices.biases);
   if (config.routing.biased) {
-    const WeightView bias = builder.tensor(names.routing_bias, "", config.experts, 0, mixture_component);
+    const WeightView bias =
+        names.routing_bias_row ? builder.row_as_vector(names.routing_bias, config.experts, mixture_component)
+                               : builder.tensor(names.routing_bias, "", config.experts, 0, mixture_component);
     weights.routing_bias = builder.weight(bias, mixture_component);
   }
   if (config.routing.scaled) {

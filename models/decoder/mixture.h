@@ -50,6 +50,7 @@ struct MixtureNames {
 
   TensorName router = {"mlp.gate", "ffn_gate_inp"};
   TensorName routing_bias = {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"}; // without a suffix
+  bool routing_bias_row = false; // Hugging Face's file has it as a row
   TensorName gate = {"mlp.experts.{}.gate_proj", "ffn_gate_exps"};
   TensorName up = {"mlp.experts.{}.up_proj", "ffn_up_exps"};
   TensorName down = {"mlp.experts.{}.down_proj", "ffn_down_exps"};
@@ -71,13 +72,12 @@ inline constexpr MixtureNames shared_experts_names = {
 
 // Mixtral's names.
 inline constexpr MixtureNames mixtral_names = {
-    ExpertStack::none,
-    {"block_sparse_moe.gate", "ffn_gate_inp"},
-    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
-    {"block_sparse_moe.experts.{}.w1", "ffn_gate_exps"},
-    {"block_sparse_moe.experts.{}.w3", "ffn_up_exps"},
-    {"block_sparse_moe.experts.{}.w2", "ffn_down_exps"},
-    {"block_sparse_moe", "experts"}};
+    .router = {"block_sparse_moe.gate", "ffn_gate_inp"},
+    .routing_bias = {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
+    .gate = {"block_sparse_moe.experts.{}.w1", "ffn_gate_exps"},
+    .up = {"block_sparse_moe.experts.{}.w3", "ffn_up_exps"},
+    .down = {"block_sparse_moe.experts.{}.w2", "ffn_down_exps"},
+    .result = {"block_sparse_moe", "experts"}};
 
 // The mixture, and the shared expert if there is one.
 TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,

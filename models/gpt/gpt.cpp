@@ -122,24 +122,10 @@ Status describe_gpt_neox(const Settings& settings, Decoder& d) {
 // Nemotron and Minitron (Nvidia 2024): norms whose weights lack 1, a feed-forward of squared ReLU, and only
 // some dimensions of each head rotated.
 Status describe_nemotron(const Settings& settings, Decoder& d) {
-  if (!settings.gguf()) {
-    PUMICE_TRY(const std::string activation, settings.fields().string_or("hidden_act", "relu2"));
-    if (activation != "relu2") {
-      return settings.error({"hidden_act", ""}, fmt::format("expected relu2; found '{}'", activation));
-    }
-  }
   d.config.norm = {.kind = NormKind::layer, .weight_offset = 1};
   d.config.gguf_needs_head = true;
   PUMICE_CHECK(d.read_shown_biases(settings));
-  d.own_feed_forward = [bias = d.feed_forward_bias](DecoderBuilder& builder, uint32_t, TensorId x) {
-    const GatedNames names;
-    const DecoderConfig& config = builder.config();
-    const TensorId up = builder.project(x, names.up, config.feed_forward, bias, "feed-forward");
-    // relu(x) * x is the square of relu(x).
-    const TensorId y = gate(builder.graph(), builder.prefix() + "activated", up, up, Activation::relu);
-    return builder.project(y, names.down, config.hidden, bias, "feed-forward");
-  };
-  return {};
+  return d.set_squared_relu(settings);
 }
 
 // OPT (Zhang et al. 2022): learned positions and ReLU. GGUF has no name for it.

@@ -51,10 +51,11 @@ MixtureNames expert_names() {
   return names;
 }
 
-// A mixture beside a feed-forward, or only that.
+// A mixture, a feed-forward, or both.
 TensorId feed_forward(DecoderBuilder& builder, TensorId x, const MixtureConfig& own) {
   const std::string_view component = "feed-forward";
   const bool sparse = own.experts > 0;
+  if (own.shared_feed_forward == 0) return mixture(builder, x, own, expert_names());
   const std::string_view gguf[] = {sparse ? "ffn_gate_shexp" : "ffn_gate",
                                    sparse ? "ffn_up_shexp" : "ffn_up"};
   const TensorName name = {"shared_mlp.input_linear", gguf[0]},
@@ -66,7 +67,7 @@ TensorId feed_forward(DecoderBuilder& builder, TensorId x, const MixtureConfig& 
   const TensorId up = builder.project(x, node + ".up", slices[1], nullptr, component);
   const TensorId y = gate(builder.graph(), node + ".gated", gated, up, builder.config().activation);
   const TensorId shared = builder.project(y, down, builder.config().hidden, false, component);
-  if (own.experts == 0) return shared;
+  if (!sparse) return shared;
   MixtureConfig routed = own;
   routed.shared_feed_forward = 0;
   return builder.add(mixture(builder, x, routed, expert_names()), shared, "experts_and_shared");
@@ -83,10 +84,30 @@ Result<MixtureConfig> read_granite_mixture(const Settings& settings, const Decod
     mixture.shared_feed_forward = config.feed_forward;
     return mixture;
   }
-  PUMICE_TRY(mixture.shared_feed_forward,
-             settings.u32({"shared_intermediate_size", "expert_shared_feed_forward_length"}, 1,
-                          4 * limits::columns));
+  const SettingName shared = {"shared_intermediate_size", "expert_shared_feed_forward_length"};
+  PUMICE_TRY(mixture.shared_feed_forward, experts ? settings.u32_or(shared, 0, 4 * limits::columns, 0)
+                                                  : settings.u32(shared, 1, 4 * limits::columns));
   return mixture;
+}
+
+void set_granite_mixture(const MixtureConfig& mixture, Decoder& d) {
+  d.own_feed_forward = [mixture](DecoderBuilder& builder, uint32_t, TensorId x) {
+    return feed_forward(builder, x, mixture);
+  };
+  if (mixture.experts) {
+    for (Hyperparameter& each : hyperparameters(mixture)) d.shown.push_back(std::move(each));
+    d.gguf_metadata.update(gguf_mixture(mixture));
+  } else {
+    d.gguf_metadata["feed_forward_length"] = mixture.shared_feed_forward;
+  }
+}
+
+// Granite 3 and 4 with experts (Granite Team 2024).
+Status describe_granite_moe(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(describe_granite(settings, d));
+  PUMICE_TRY(const MixtureConfig mixture, read_granite_mixture(settings, d.config));
+  set_granite_mixture(mixture, d);
+  return {};
 }
 
 // Granite 4 (Granite Team 2025): Mamba 2 in most layers, attention in the others, and a mixture of experts
@@ -112,15 +133,7 @@ Status describe_granite_hybrid(const Settings& settings, Decoder& d) {
   };
   add_mamba(settings, mixer, hybrid_mamba_settings, d);
   PUMICE_TRY(const MixtureConfig mixture, read_granite_mixture(settings, config));
-  d.own_feed_forward = [mixture](DecoderBuilder& builder, uint32_t, TensorId x) {
-    return feed_forward(builder, x, mixture);
-  };
-  if (mixture.experts) {
-    for (Hyperparameter& each : hyperparameters(mixture)) d.shown.push_back(std::move(each));
-    d.gguf_metadata.update(gguf_mixture(mixture));
-  } else {
-    d.gguf_metadata["feed_forward_length"] = mixture.shared_feed_forward;
-  }
+  set_granite_mixture(mixture, d);
   nlohmann::json heads = nlohmann::json::array();
   for (bool attends : config.attends) heads.push_back(attends ? config.kv_heads : 0);
   d.gguf_metadata["attention.head_count_kv"] = heads;
@@ -133,6 +146,7 @@ Status describe_granite_hybrid(const Settings& settings, Decoder& d) {
 Architectures granite_models() {
   return {
       decoder("granite", {"granite"}, {"granite"}, {}, describe_granite),
+      decoder("granite_moe", {"granitemoe", "granitemoeshared"}, {"granitemoe"}, {}, describe_granite_moe),
       decoder("granite_hybrid", {"granitemoehybrid"}, {"granitehybrid"},
               {.kv_heads = {"num_key_value_heads", ""}}, // GGUF has a list
               describe_granite_hybrid),

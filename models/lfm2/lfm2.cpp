@@ -43,7 +43,7 @@ TensorId short_convolution(DecoderBuilder& builder, TensorId input, uint32_t tap
 
 // Early files give the feed-forward's size before it is adjusted.
 Status adjust_feed_forward(const Settings& settings, DecoderConfig& config) {
-  if (settings.gguf()) return {};
+  if (settings.gguf() || settings.architecture() != "lfm2") return {};
   PUMICE_TRY(const bool adjusted, settings.boolean_or({"block_auto_adjust_ff_dim", ""}, true));
   PUMICE_TRY(config.feed_forward,
              settings.u32_or({settings.has({"block_ff_dim", ""}) ? "block_ff_dim" : "intermediate_size", ""},
@@ -96,15 +96,32 @@ Status describe_lfm2(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// The same with experts (Liquid AI 2025), after some dense layers.
+Status describe_lfm2_moe(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(describe_lfm2(settings, d));
+  d.experts.router.hugging_face = "feed_forward.gate";
+  d.experts.routing_bias.hugging_face = "feed_forward.expert_bias";
+  d.experts.gate.hugging_face = "feed_forward.experts.{}.w1";
+  d.experts.up.hugging_face = "feed_forward.experts.{}.w3";
+  d.experts.down.hugging_face = "feed_forward.experts.{}.w2";
+  d.experts.result.hugging_face = "feed_forward";
+  PUMICE_TRY(const bool biased, settings.boolean_or({"use_expert_bias", ""}, true));
+  PUMICE_TRY(MixtureConfig mixture,
+             read_mixture(settings, d.config, {.score = ExpertScore::sigmoid, .biased = biased}));
+  d.set_mixture(settings, std::move(mixture), {.normalise = true, .dense_layers = true});
+  return {};
+}
+
+constexpr StackConfigNames lfm2_names = {.kv_heads = {"num_key_value_heads", ""}, // GGUF has a list
+                                         .norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"},
+                                         .default_norm_eps = 1e-5f,
+                                         .tied_by_default = true};
+
 } // namespace
 
 Architectures lfm2_models() {
-  return {decoder("lfm2", {"lfm2"}, {"lfm2"},
-                  {.kv_heads = {"num_key_value_heads", ""}, // GGUF has a list
-                   .norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"},
-                   .default_norm_eps = 1e-5f,
-                   .tied_by_default = true},
-                  describe_lfm2)};
+  return {decoder("lfm2", {"lfm2"}, {"lfm2"}, lfm2_names, describe_lfm2),
+          decoder("lfm2_moe", {"lfm2_moe"}, {"lfm2moe"}, lfm2_names, describe_lfm2_moe)};
 }
 
 } // namespace pumice

@@ -127,32 +127,120 @@ Status describe_minimax_m2(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// Command R (Cohere 2024): attention and feed-forward read the same norm, neighbouring dimensions of a head
+// are rotated in pairs, and logits are scaled.
+constexpr StackConfigNames cohere_names = {.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"},
+                                           .default_norm_eps = 1e-5f,
+                                           .tied_by_default = true};
+
+Status describe_cohere(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(settings.expect("use_qk_norm", false, false));
+  d.norms = one_norm;
+  d.parallel = true;
+  d.config.rotary.pairs = RotaryPairs::neighbouring;
+  d.config.norm = {.kind = NormKind::layer, .bias = false};
+  PUMICE_TRY(d.config.logit_scale, settings.f32_or({"logit_scale", "logit_scale"}, 1e-6f, 1e6f, 0.0625f));
+  d.gguf_metadata["logit_scale"] = d.config.logit_scale;
+  return d.read_biases(settings, attention_biases);
+}
+
+// dots.llm1 (rednote-hilab 2025): norms of each head's query and key, experts as DeepSeek V3's.
+Status describe_dots1(const Settings& settings, Decoder& d) {
+  d.style.head_norms = true;
+  d.experts = shared_experts_names;
+  PUMICE_TRY(const uint32_t window, settings.u32_or({"sliding_window", ""}, 0, limits::context, 0));
+  PUMICE_TRY(const uint32_t first,
+             settings.u32_or({"max_window_layers", ""}, 0, limits::layers, d.config.layers));
+  if (window) {
+    PUMICE_CHECK(
+        read_layer_types(settings, window, d.config, [&](uint32_t layer) { return layer >= first; }));
+  }
+  if (largest_window(d.config)) d.refuse_gguf(settings, "layer_types", "have no windows");
+  PUMICE_CHECK(d.read_biases(settings, attention_biases));
+  PUMICE_TRY(
+      MixtureConfig mixture,
+      read_mixture(settings, d.config, {.score = ExpertScore::sigmoid, .biased = true, .normalise = false}));
+  PUMICE_TRY(mixture.shared_feed_forward, read_shared_experts(settings, mixture.feed_forward));
+  d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
+  return {};
+}
+
+// ERNIE 4.5 with experts (Baidu 2025): a bias for the choice beside softmax's shares.
+Status describe_ernie4_5_moe(const Settings& settings, Decoder& d) {
+  d.config.rotary.pairs = RotaryPairs::neighbouring;
+  d.experts = shared_experts_names;
+  d.experts.routing_bias.hugging_face = "mlp.moe_statics.e_score_correction_bias";
+  d.experts.routing_bias_row = true;
+  PUMICE_CHECK(d.read_shown_biases(settings, {.attention = "use_bias", .feed_forward = "use_bias"}));
+  PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {.biased = true}));
+  PUMICE_TRY(mixture.shared_feed_forward, read_shared_experts(settings, mixture.feed_forward));
+  d.set_mixture(settings, std::move(mixture), {.normalise = true, .dense_layers = true});
+  return {};
+}
+
+// Hunyuan (Tencent 2025): norms of each head's query and key after their rotation.
+Status describe_hunyuan(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(settings.expect("use_qk_norm", true, true));
+  PUMICE_CHECK(settings.expect("use_cla", false, false));
+  d.style.head_norms = d.style.head_norms_after = true;
+  d.style.query_norm.hugging_face = "self_attn.query_layernorm";
+  d.style.key_norm.hugging_face = "self_attn.key_layernorm";
+  return d.read_shown_biases(settings);
+}
+
+// The same with experts beside a shared one.
+Status describe_hunyuan_moe(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(describe_hunyuan(settings, d));
+  d.experts.router.hugging_face = "mlp.gate.wg";
+  d.experts.shared = {{"mlp.shared_mlp.gate_proj", "ffn_gate_shexp"},
+                      {"mlp.shared_mlp.up_proj", "ffn_up_shexp"},
+                      {"mlp.shared_mlp.down_proj", "ffn_down_shexp"},
+                      "shared_gated"};
+  PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {}));
+  PUMICE_TRY(mixture.shared_feed_forward, read_shared_experts(settings, mixture.feed_forward));
+  d.set_mixture(settings, std::move(mixture), {.normalise = true});
+  return {};
+}
+
+// OLMoE (Muennighoff et al. 2024): norms over the whole query and key projections.
+Status describe_olmoe(const Settings& settings, Decoder& d) {
+  if (settings.has({"clip_qkv", "attention.clamp_kqv"}))
+    return settings.error({"clip_qkv", "attention.clamp_kqv"}, "clamped queries and keys are not supported");
+  d.whole_norms = true;
+  PUMICE_CHECK(d.read_bias(settings, "attention_bias"));
+  PUMICE_TRY(MixtureConfig mixture,
+             read_mixture(settings, d.config, {.normalise = false, .gguf_normalise = false}));
+  d.set_mixture(settings, std::move(mixture), {.normalise = false});
+  return {};
+}
+
+constexpr StackConfigNames squared_relu_names = {
+    .activation = {}, .default_norm_eps = 1e-5f, .default_activation = Activation::relu};
+
 } // namespace
 
 Architectures llama_relatives() {
   return {
-      // Command R7B and Command A (Cohere 2025): attention and feed-forward read the same norm, only the
-      // layers
-      // with a window have rotary positions, of neighbouring dimensions, and logits are scaled.
-      decoder("cohere2", {"cohere2"}, {"cohere2"},
-              {.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"},
-               .default_norm_eps = 1e-5f,
-               .tied_by_default = true},
+      // AFM (Arcee 2025): a feed-forward of the square of ReLU, without a gate.
+      decoder("arcee", {"arcee"}, {"arcee"}, squared_relu_names,
               [](const Settings& settings, Decoder& d) -> Status {
-                d.norms = one_norm;
-                d.parallel = true;
-                d.config.rotary.pairs = RotaryPairs::neighbouring;
-                d.config.norm = {.kind = NormKind::layer, .bias = false};
-                PUMICE_TRY(d.config.logit_scale,
-                           settings.f32_or({"logit_scale", "logit_scale"}, 1e-6f, 1e6f, 0.0625f));
+                d.config.set_neighbouring_in_gguf(settings.gguf());
+                PUMICE_CHECK(d.read_shown_biases(settings));
+                return d.set_squared_relu(settings);
+              }),
+      decoder("cohere", {"cohere"}, {"command-r"}, cohere_names, describe_cohere),
+      // Command R7B and Command A (Cohere 2025): only the layers with a window have rotary positions.
+      decoder("cohere2", {"cohere2"}, {"cohere2"}, cohere_names,
+              [](const Settings& settings, Decoder& d) -> Status {
+                PUMICE_CHECK(describe_cohere(settings, d));
                 PUMICE_TRY(uint32_t period,
                            settings.u32_or({"sliding_window_pattern", ""}, 1, limits::layers, 4));
                 PUMICE_CHECK(read_periodic_windows(settings, 4096, period, d.config));
                 d.rotated.assign(d.config.windows.begin(), d.config.windows.end());
-                d.gguf_metadata = gguf_windows(d.config);
-                d.gguf_metadata["logit_scale"] = d.config.logit_scale;
-                return d.read_biases(settings, attention_biases);
+                d.gguf_metadata.update(gguf_windows(d.config));
+                return {};
               }),
+      decoder("dots1", {"dots1"}, {"dots1"}, {}, describe_dots1),
       // ERNIE 4.5, dense (Baidu 2025): neighbouring dimensions of a head are rotated in pairs.
       decoder("ernie4_5", {"ernie4_5"}, {"ernie4_5"},
               {.default_head_dim = 128, .default_norm_eps = 1e-5f, .tied_by_default = true},
@@ -160,9 +248,16 @@ Architectures llama_relatives() {
                 d.config.rotary.pairs = RotaryPairs::neighbouring;
                 return d.read_shown_biases(settings, {.attention = "use_bias", .feed_forward = "use_bias"});
               }),
+      decoder("ernie4_5_moe", {"ernie4_5_moe"}, {"ernie4_5-moe"},
+              {.default_norm_eps = 1e-5f, .tied_by_default = true}, describe_ernie4_5_moe),
+      // EuroBERT (Boizard et al. 2025): an encoder, LLaMA that looks both ways.
+      decoder("eurobert", {"eurobert"}, {"eurobert"}, {.default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.config.both_ways = true;
+                return d.read_shown_biases(settings);
+              }),
       // EXAONE 4 (LG AI Research 2025): norms after the sublayers, norms of each head's query and key, and
-      // rotary
-      // positions only in the layers with a window, if there are such.
+      // rotary positions only in the layers with a window, if there are such.
       decoder("exaone4", {"exaone4"}, {"exaone4"}, {.default_norm_eps = 1e-5f},
               [](const Settings& settings, Decoder& d) -> Status {
                 d.norms = norms_after;
@@ -174,21 +269,14 @@ Architectures llama_relatives() {
                 return {};
               }),
       decoder("gpt_oss", {"gpt_oss"}, {"gpt-oss"}, {.default_norm_eps = 1e-5f}, describe_gpt_oss),
-      // Hunyuan, dense (Tencent 2025): norms of each head's query and key after their rotation.
       decoder("hunyuan_dense", {"hunyuan_v1_dense"}, {"hunyuan-dense"}, {.default_norm_eps = 1e-5f},
-              [](const Settings& settings, Decoder& d) -> Status {
-                PUMICE_CHECK(settings.expect("use_qk_norm", true, true));
-                PUMICE_CHECK(settings.expect("use_cla", false, false));
-                d.style.head_norms = d.style.head_norms_after = true;
-                d.style.query_norm.hugging_face = "self_attn.query_layernorm";
-                d.style.key_norm.hugging_face = "self_attn.key_layernorm";
-                return d.read_shown_biases(settings);
-              }),
+              describe_hunyuan),
+      decoder("hunyuan_moe", {"hunyuan_v1_moe"}, {"hunyuan-moe"}, {.default_norm_eps = 1e-5f},
+              describe_hunyuan_moe),
       decoder("minimax_m2", {"minimax_m2"}, {"minimax-m2"}, {}, describe_minimax_m2),
       // OLMo 2 (OLMo Team 2025): norms after the sublayers instead of before, and norms over the whole query
-      // and
-      // key projections. OLMo 3 adds a window to three of four layers, whose rotation is not scaled when the
-      // context is extended.
+      // and key projections. OLMo 3 adds a window to three of four layers, whose rotation is not scaled when
+      // the context is extended.
       decoder("olmo2", {"olmo2", "olmo3"}, {"olmo2"}, {.default_norm_eps = 1e-5f},
               [](const Settings& settings, Decoder& d) -> Status {
                 d.norms = norms_after;
@@ -202,9 +290,9 @@ Architectures llama_relatives() {
                 local.base = d.config.rotary.base;
                 return d.read_bias(settings, "attention_bias");
               }),
-      // Phi-3 (Abdin et al. 2024): one tensor holds the query, key and value projections and another one gate
-      // and
-      // up.
+      decoder("olmoe", {"olmoe"}, {"olmoe"}, {.default_norm_eps = 1e-5f}, describe_olmoe),
+      // Phi-3 (Abdin et al. 2024): one tensor holds the query, key and value projections and another one
+      // gate and up.
       decoder("phi3", {"phi3"}, {"phi3"}, {.default_norm_eps = 1e-5f},
               [](const Settings& settings, Decoder& d) -> Status {
                 d.fused_inputs = {{"self_attn.qkv_proj", "attn_qkv"}};

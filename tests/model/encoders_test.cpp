@@ -49,7 +49,7 @@ constexpr const char* folders[] = {"bert",
                                    "whisper",
                                    "vit-gpt2"};
 // That only the repository's own set has.
-constexpr const char* own_folders[] = {"beit", "deit", "vit-trocr", "deit-trocr", "beit-trocr"};
+constexpr const char* own_folders[] = {"beit", "deit", "vit-trocr", "deit-trocr", "beit-trocr", "eurobert"};
 
 // [queries, heads, width] as a pass gives them to [heads, queries, keys] as the reference does, with zeros
 // for padding.
@@ -247,7 +247,7 @@ FIXTURE_TEST_CASE("encoders and encoder-decoders give the reference's answers, a
   for (const char* folder : folders) check_folder(folder, turn++);
 }
 
-TEST_CASE("BEiT, DeiT and TrOCR give the reference's answers, alone and beside others") {
+TEST_CASE("BEiT, DeiT, TrOCR and EuroBERT give the reference's answers, alone and beside others") {
   size_t turn = 0;
   for (const char* folder : own_folders) check_folder(folder, turn++);
 }
@@ -259,7 +259,7 @@ FIXTURE_TEST_CASE("encoders and encoder-decoders give the same from the GGUF fil
   for (const char* folder : folders) check_converted(folder, turn++);
 }
 
-TEST_CASE("BEiT, DeiT and TrOCR give the same from the GGUF file that convert writes") {
+TEST_CASE("BEiT, DeiT, TrOCR and EuroBERT give the same from the GGUF file that convert writes") {
   size_t turn = 0;
   for (const char* folder : own_folders) check_converted(folder, turn++);
 }
