@@ -5,6 +5,7 @@
 #include "io/formats/ggml_whisper.h"
 #include "io/formats/gguf.h"
 #include "io/formats/safetensors.h"
+#include "io/formats/torch_file.h"
 #include "io/json_text.h"
 #include "io/nearest_files.h"
 #include "io/nearest_names.h"
@@ -29,11 +30,13 @@ constexpr const char* single_name = "model.safetensors";
 constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
 constexpr uint64_t small_tensor_bytes = 4096;
 constexpr const char* index_name = "model.safetensors.index.json";
+constexpr const char* torch_name = "pytorch_model.bin";
+constexpr const char* torch_index_name = "pytorch_model.bin.index.json";
 
 // What can be opened, for messages.
-constexpr const char* kinds =
-    "a model is a .gguf file, a folder with config.json and model.safetensors, a file of whisper.cpp "
-    "(ggml-*.bin), or a config.json alone";
+constexpr const char* kinds = "a model is a .gguf file, a folder with config.json and model.safetensors or "
+                              "pytorch_model.bin, a file of "
+                              "whisper.cpp (ggml-*.bin), or a config.json alone";
 
 bool file_exists(const fs::path& path) {
   std::error_code ignored;
@@ -122,6 +125,46 @@ Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
   return shards;
 }
 
+// Converters write -1 for a special token that a model does not have.
+void forget_missing_tokens(nlohmann::json& metadata) {
+  for (auto at = metadata.begin(); at != metadata.end();) {
+    const bool id = at.key().starts_with("tokenizer.ggml.") && at.key().ends_with("_token_id");
+    at = id && (*at == -1 || *at == UINT32_MAX) ? metadata.erase(at) : std::next(at);
+  }
+}
+
+// What a folder's weights are read from, the first of these that it has; null: it has none. A single file is
+// preferred over shards, as in the reference library.
+const char* weights_name(const fs::path& folder) {
+  for (const char* name : {single_name, index_name, torch_name, torch_index_name})
+    if (file_exists(folder / name)) return name;
+  return nullptr;
+}
+
+bool is_index(std::string_view name) {
+  return name.ends_with(".json");
+}
+
+// The parts of a GGUF file that was split, NAME-00001-of-00003.gguf, in order; of another file itself.
+std::vector<fs::path> parts_of_gguf(const fs::path& path) {
+  const std::u8string utf8 = path.filename().u8string();
+  const std::string name(utf8.begin(), utf8.end());
+  constexpr std::string_view like = "-00000-of-00000.gguf";
+  std::vector<fs::path> parts;
+  if (name.size() <= like.size()) return {path};
+  const std::string_view stem = std::string_view(name).substr(0, name.size() - like.size());
+  const std::string_view end = std::string_view(name).substr(stem.size());
+  uint32_t count = 0;
+  for (size_t i = 0; i < like.size(); ++i) {
+    const bool digit = end[i] >= '0' && end[i] <= '9';
+    if (like[i] == '0' ? !digit : end[i] != like[i]) return {path};
+    if (i >= like.find("-of-") + 4 && digit) count = count * 10 + static_cast<uint32_t>(end[i] - '0');
+  }
+  for (uint32_t part = 1; part <= count; ++part)
+    parts.push_back(join(path.parent_path(), fmt::format("{}-{:05}-of-{:05}.gguf", stem, part, count)));
+  return parts.empty() ? std::vector{path} : parts;
+}
+
 } // namespace
 
 Result<ModelFile> ModelFile::open(const fs::path& path) {
@@ -176,11 +219,13 @@ Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
 
 std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return {path};
-  if (file_exists(path / single_name)) return {path / single_name};
+  if (!fs::is_directory(path, ignored)) return parts_of_gguf(path);
   if (is_ctranslate2_folder(path)) return {path / "model.bin"};
+  const char* name = weights_name(path);
+  if (!name) return {};
+  if (!is_index(name)) return {path / name};
   std::vector<fs::path> files;
-  const auto index = read_index(path / index_name);
+  const auto index = read_index(path / name);
   if (!index.ok()) return files;
   for (const auto& [tensor, shard] : *index) {
     if (fs::path file = join(path, shard); std::ranges::count(files, file) == 0)
@@ -215,16 +260,66 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
   if (!gguf && path.extension() != ".json")
     return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
-  PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file)) : from_config(file));
+  PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file), parts_of_gguf(path)) : from_config(file));
   if (!model.folder_.in_gguf()) model.find_tokenizer(path.parent_path());
   return model;
 }
 
-Result<ModelFile> ModelFile::from_gguf(MappedFile file) {
+// The settings are in the first part, and each has some of the tensors.
+Result<ModelFile> ModelFile::from_gguf(MappedFile file, const std::vector<fs::path>& parts) {
   PUMICE_TRY(GgufFile gguf, GgufFile::parse(file.bytes(), file.path()));
+  const Fields split(gguf.metadata, file.path());
+  PUMICE_TRY(const uint32_t count, split.u32_or("split.count", 1));
+  if (count <= 1) return from_whole_gguf(std::move(gguf), std::move(file));
+  PUMICE_TRY(const uint32_t number, split.u32("split.no", 0, count - 1));
+  if (parts.size() != count) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: this is part {} of the {} that a GGUF file was split into: expected them side by "
+                    "side, under names that end in -{:05}-of-{:05}.gguf",
+                    file.path(), number + 1, count, number + 1, count)};
+  }
+  std::string missing;
+  for (const fs::path& part : parts)
+    if (!file_exists(part)) missing += (missing.empty() ? "" : ", ") + path_text(part.filename());
+  if (!missing.empty()) {
+    return Error{Code::not_found,
+                 fmt::format("{}: the model is in {} files, and beside this one there is no {}", file.path(),
+                             count, missing)};
+  }
+  PUMICE_TRY(file, MappedFile::open(parts[0]));
+  PUMICE_TRY(gguf, GgufFile::parse(file.bytes(), file.path()));
+  PUMICE_TRY(ModelFile model, from_whole_gguf(std::move(gguf), std::move(file)));
+  for (uint32_t part = 1; part < count; ++part) {
+    PUMICE_TRY(MappedFile next, MappedFile::open(parts[part]));
+    PUMICE_CHECK(model.add_part(std::move(next), part, count));
+  }
+  model.index_names();
+  return model;
+}
+
+Status ModelFile::add_part(MappedFile file, uint32_t number, uint32_t count) {
+  PUMICE_TRY(GgufFile gguf, GgufFile::parse(file.bytes(), file.path()));
+  const Fields split(gguf.metadata, file.path());
+  for (const auto& [name, expected] : {std::pair("split.no", number), std::pair("split.count", count)}) {
+    PUMICE_TRY(const uint32_t found, split.u32(name));
+    if (found != expected) return split.error(name, fmt::format("expected {}, found {}", expected, found));
+  }
+  for (TensorView& tensor : gguf.tensors) {
+    if (find(tensor.name))
+      return Error{Code::invalid_file, fmt::format("{}: tensor {} is in an earlier part, too", file.path(),
+                                                   in_quotes(tensor.name))};
+    tensors_.push_back(std::move(tensor));
+  }
+  files_.push_back(std::move(file));
+  return {};
+}
+
+Result<ModelFile> ModelFile::from_whole_gguf(GgufFile gguf, MappedFile file) {
   ModelFile model;
   model.format_ = Format::gguf;
   model.set_path(file.path());
+  forget_missing_tokens(gguf.metadata);
   model.config_ = std::make_shared<const nlohmann::json>(std::move(gguf.metadata));
   model.tensors_ = std::move(gguf.tensors);
   model.arrays_ = std::move(gguf.arrays);
@@ -265,20 +360,30 @@ Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
   return model;
 }
 
-// A single file is preferred over shards, as in the reference library.
 Status ModelFile::add_shards(const fs::path& folder) {
-  if (file_exists(folder / single_name)) return add_shard(folder, single_name, nullptr);
-  if (!file_exists(folder / index_name)) return {};
-  PUMICE_TRY(const auto listed, read_index(folder / index_name));
+  const char* name = weights_name(folder);
+  if (!name) return {};
+  if (!is_index(name)) return add_shard(folder, name, nullptr);
+  PUMICE_TRY(const auto listed, read_index(folder / name));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : listed) shards.insert(shard);
   for (const std::string& shard : shards) {
     if (!file_exists(join(folder, shard)))
       return Error{Code::not_found, fmt::format("{}: shard {} is listed here but is not in the folder",
-                                                path_text(folder / index_name), in_quotes(shard))};
+                                                path_text(folder / name), in_quotes(shard))};
     PUMICE_CHECK(add_shard(folder, shard, &listed));
   }
   return {};
+}
+
+Result<std::vector<SafetensorsFile::Entry>> ModelFile::read_entries(const MappedFile& file) {
+  if (TorchFile::begins(file.bytes())) {
+    PUMICE_TRY(TorchFile parsed, TorchFile::parse(file.bytes(), file.path()));
+    for (std::vector<std::byte>& copy : parsed.copies) copies_.push_back(std::move(copy));
+    return std::move(parsed.entries);
+  }
+  PUMICE_TRY(SafetensorsFile parsed, SafetensorsFile::parse(file.bytes(), file.path()));
+  return std::move(parsed.entries);
 }
 
 // Adds a file's tensors. If `listed` is not null, adds only the tensors that it lists for this shard, and the
@@ -286,9 +391,9 @@ Status ModelFile::add_shards(const fs::path& folder) {
 Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
                             const std::map<std::string, std::string>* listed) {
   PUMICE_TRY(MappedFile file, MappedFile::open(join(folder, shard)));
-  PUMICE_TRY(SafetensorsFile parsed, SafetensorsFile::parse(file.bytes(), file.path()));
+  PUMICE_TRY(std::vector<SafetensorsFile::Entry> entries, read_entries(file));
   std::set<std::string_view> found;
-  for (SafetensorsFile::Entry& entry : parsed.entries) {
+  for (SafetensorsFile::Entry& entry : entries) {
     if (listed) {
       const auto place = listed->find(entry.name);
       if (place == listed->end() || place->second != shard) continue;
@@ -304,7 +409,7 @@ Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
       if (place == shard && !found.contains(tensor))
         return Error{Code::invalid_file,
                      fmt::format("{}: expected tensor {}, which {} lists, found none of that name",
-                                 file.path(), in_quotes(tensor), index_name)};
+                                 file.path(), in_quotes(tensor), weights_name(folder))};
   files_.push_back(std::move(file));
   return {};
 }
@@ -446,16 +551,10 @@ Error no_weights(const ModelFile& file) {
   };
   if (file.format() == ModelFile::Format::gguf)
     return error("this GGUF file holds settings or a vocabulary, and no weights");
-  for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt"}) {
-    if (!file.folder().has(pickled)) continue;
-    return error(
-        fmt::format("the weights are in {}, in PyTorch's own format, which is not read: save them as {}, "
-                    "with save_pretrained() of transformers",
-                    pickled, single_name));
-  }
-  return error(
-      fmt::format("there are no weights: they are read from {} or {}, in a folder with a config.json",
-                  single_name, index_name));
+  return error(fmt::format(
+      "there are no weights: they are read from {}, {}, or their shards with an index, in a folder with a "
+      "config.json",
+      single_name, torch_name));
 }
 
 struct ModelFile::Derived {

@@ -4,6 +4,7 @@
 #include "io/fields.h"
 #include "io/formats/gguf_array.h"
 #include "io/formats/ranked_tokens.h"
+#include "io/formats/safetensors.h"
 #include "io/mapped_file.h"
 #include "io/model_folder.h"
 #include "io/tensor_view.h"
@@ -24,6 +25,8 @@
 
 namespace pumice {
 
+struct GgufFile;
+
 // A model's settings and tensors, with the names and the layout that the file gives them. It owns the mapped
 // memory that the tensors point into. Moving the object does not move the tensors, so pointers to them and
 // Fields stay valid.
@@ -32,12 +35,13 @@ public:
   enum class Format { gguf, hugging_face };
 
   // Opens one of:
-  //   - a .gguf file (by its name or its first four bytes);
+  //   - a .gguf file (by its name or its first four bytes), or any part of one that was split
+  //   (NAME-00001-of-00003.gguf) with the others beside it;
   //   - a .gguf file that holds a Hugging Face folder, as `pumice convert` writes it: as if it were the
   //   folder;
   //   - a ggml-*.bin file of whisper.cpp (by its first four bytes), as if it were a Hugging Face folder;
-  //   - a Hugging Face folder: config.json, and either model.safetensors or model.safetensors.index.json with
-  //     its shards; with neither, it opens and has no weights;
+  //   - a Hugging Face folder: config.json, and model.safetensors, model.safetensors.index.json with its
+  //     shards, or the same with pytorch_model.bin; with none of these, it opens and has no weights;
   //   - a config.json by itself: no weights.
   // Errors: not_found, io, invalid_file, unsupported, out_of_memory.
   static Result<ModelFile> open(const std::filesystem::path& path);
@@ -121,7 +125,10 @@ private:
   ModelFile();
   static Result<ModelFile> open_path(const std::filesystem::path& path);
   static Result<ModelFile> from_bytes(MappedFile file);
-  static Result<ModelFile> from_gguf(MappedFile file);
+  // `parts`: the files that a split one lies in, if their names say so.
+  static Result<ModelFile> from_gguf(MappedFile file, const std::vector<std::filesystem::path>& parts = {});
+  static Result<ModelFile> from_whole_gguf(GgufFile gguf, MappedFile file);
+  Status add_part(MappedFile file, uint32_t number, uint32_t count);
   Status become_folder();
   void set_path(const std::string& path);
   static Result<ModelFile> from_ggml(MappedFile file);
@@ -129,6 +136,7 @@ private:
   Status add_shards(const std::filesystem::path& folder);
   Status add_shard(const std::filesystem::path& folder, const std::string& shard,
                    const std::map<std::string, std::string>* listed);
+  Result<std::vector<SafetensorsFile::Entry>> read_entries(const MappedFile& file);
   void add_microscaled();
   void index_names();
   void index_text_names();
@@ -140,6 +148,7 @@ private:
   std::string config_path_;                      // the file that config_ was read from, for messages
   std::shared_ptr<const nlohmann::json> config_; // a pointer, so that Fields stay valid after a move
   std::vector<MappedFile> files_;                // the files that hold weights
+  std::deque<std::vector<std::byte>> copies_;    // of tensors that no file holds side by side
   std::vector<TensorView> tensors_;
   std::unordered_map<std::string_view, size_t> index_; // name to index in tensors_
   std::deque<std::string> text_names_;                 // more names in index_

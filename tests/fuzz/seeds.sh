@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template}/seeds
+mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -53,6 +53,8 @@ safetensors() {  # HEADER DATA_BYTES
 safetensors '{"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}}' \
   32 >"$corpus/safetensors/seeds/two"
 safetensors '{}' 0 >"$corpus/safetensors/seeds/none"
+
+cp tests/fixtures/torch/* "$corpus/torch/seeds/"
 
 state() {  # two tokens and one layer with 16 bytes; the target makes size and checksum right
   printf PUMICEKV; number 4 1; number 8 0

@@ -74,11 +74,6 @@ Status check_metadata(const GgufReader& reader, GgufFile& file) {
           "field 'general.alignment': expected a power of two of at most {}, found {}", most_alignment,
           found->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 60)));
   }
-  const auto split = file.metadata.find("split.count");
-  if (split != file.metadata.end() && split->is_number_unsigned() && split->get<uint64_t>() > 1)
-    return reader.unsupported(fmt::format("field 'split.count': expected 1, found {}; merge the files "
-                                          "with gguf-split first",
-                                          split->get<uint64_t>()));
   return {};
 }
 

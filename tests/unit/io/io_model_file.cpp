@@ -70,6 +70,54 @@ TEST_CASE("model file: a GGUF file") {
   CHECK(says(fields.u32("llama.nothing"), {"small.gguf", "'llama.nothing'"}) == "");
 }
 
+TEST_CASE("model file: any part of a split GGUF file opens all of it") {
+  const auto part = [](uint16_t number, uint16_t count, const char* tensor) {
+    GgufBuilder builder;
+    if (number == 0) builder.string("general.architecture", "llama").u32("llama.block_count", 2);
+    builder.pair("split.no", GgufType::u16, number).pair("split.count", GgufType::u16, count);
+    builder.pair("split.tensors.count", GgufType::i32, int32_t{3});
+    builder.tensor({tensor, {4, 3}, 0, 0});
+    builder.data_bytes = 48;
+    return builder.build();
+  };
+  const TemporaryFolder folder;
+  const std::vector<std::filesystem::path> paths = {folder.write("m-00001-of-00003.gguf", part(0, 3, "a")),
+                                                    folder.write("m-00002-of-00003.gguf", part(1, 3, "b")),
+                                                    folder.write("m-00003-of-00003.gguf", part(2, 3, "c"))};
+  for (const std::filesystem::path& path : paths) {
+    const auto model = ModelFile::open(path);
+    REQUIRE_MESSAGE(model.ok(), model.error().text());
+    CHECK(model->architecture() == "llama");
+    CHECK(model->tensors().size() == 3);
+    for (const char* name : {"a", "b", "c"}) CHECK(model->require(name, Shape{3, 4}).ok());
+    CHECK(ModelFile::weight_files(path) == paths);
+  }
+  CHECK(says(ModelFile::open(folder.write("alone.gguf", part(1, 3, "b"))),
+             {"alone.gguf", "part 2 of the 3", "-00002-of-00003.gguf"}) == "");
+  CHECK(says(ModelFile::from_memory(part(0, 3, "a"), "embedded"), {"embedded", "part 1 of the 3"}) == "");
+  folder.write("m-00003-of-00003.gguf", part(1, 3, "c"));
+  CHECK(says(ModelFile::open(paths[0]), {"m-00003-of-00003.gguf", "'split.no'", "expected 2, found 1"}) ==
+        "");
+  folder.write("m-00003-of-00003.gguf", part(2, 3, "a"));
+  CHECK(says(ModelFile::open(paths[0]), {"m-00003-of-00003.gguf", "'a'", "earlier part"}) == "");
+  std::filesystem::remove(paths[1]);
+  std::filesystem::remove(paths[2]);
+  CHECK(says(ModelFile::open(paths[0]),
+             {"m-00001-of-00003.gguf", "3 files", "no m-00002-of-00003.gguf, m-00003-of-00003.gguf"}) == "");
+}
+
+TEST_CASE("model file: a special token of id -1 is none") {
+  GgufBuilder builder = small_gguf();
+  builder.u32("tokenizer.ggml.bos_token_id", 0).u32("tokenizer.ggml.eos_token_id", UINT32_MAX);
+  builder.pair("tokenizer.ggml.unknown_token_id", GgufType::i32, int32_t{-1});
+  const std::vector<std::byte> bytes = builder.build();
+  const auto model = ModelFile::from_memory(bytes, "embedded");
+  REQUIRE(model.ok());
+  CHECK(model->fields().has("tokenizer.ggml.bos_token_id"));
+  CHECK(!model->fields().has("tokenizer.ggml.eos_token_id"));
+  CHECK(!model->fields().has("tokenizer.ggml.unknown_token_id"));
+}
+
 TEST_CASE("model file: a GGUF file is recognised by its magic, on disk and in memory") {
   const TemporaryFolder folder;
   const std::vector<std::byte> bytes = small_gguf().build();
