@@ -62,7 +62,7 @@ ExpertsCase experts_case(TensorType type, uint32_t block_slots) {
   c.hidden = std::max(c.hidden, info(type).block_size);
   c.columns = std::max(c.columns, info(type).block_size);
   // routed_block_slots() goes by the slots that an expert has on average: two of three rows here.
-  c.rows = block_slots > 4 ? 13 : block_slots > 1 ? 7 : 3;
+  c.rows = block_slots > 8 ? 49 : block_slots > 4 ? 13 : block_slots > 1 ? 7 : 3;
   return c;
 }
 

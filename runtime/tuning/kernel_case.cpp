@@ -72,9 +72,10 @@ private:
   }
 
   void add_experts(TensorType type, uint32_t turn) {
-    constexpr uint32_t block_slots[] = {1, 4, 8};
-    for (uint32_t i = 0; i < 3; ++i) {
-      if (set_ == CaseSet::all || i == turn % 3) add("matmul", experts_case(type, block_slots[i]));
+    constexpr uint32_t block_slots[] = {1, 4, 8, 32};
+    for (uint32_t i = 0; i < std::size(block_slots); ++i) {
+      if (set_ == CaseSet::all || i == turn % std::size(block_slots))
+        add("matmul", experts_case(type, block_slots[i]));
     }
   }
 

@@ -24,7 +24,7 @@ float most(vec4 v) {
 
 void main() {
   const uint row = gl_WorkGroupID.x, own = gl_LocalInvocationID.x;
-  if (row >= step_block[0][p.rows_kind]) return;
+  if (row >= step_block[0][p.rows_kind] * p.rows_each) return;
   const uint first = row * (p.x_stride >> 2);
   float own_largest = 0.0;
   for (uint i = own; i < p.blocks * 8u; i += WORKGROUP) own_largest = max(own_largest, most(x[first + i]));

@@ -19,6 +19,7 @@ struct HalveRowsParams {
   UINT blocks;        // of 32 columns
   UINT x_stride;      // in floats
   UINT rows_kind;     // ROWS_*
+  UINT rows_each;     // rows of x to a row of the step
   UINT factors;       // where the quads of the rows' factors begin
   UINT scale_columns; // as in MatmulParams; 0: no row has a scale
   UINT scale_sums;

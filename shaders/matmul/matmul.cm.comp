@@ -70,7 +70,7 @@ void store_strips(uint down, uint column) {
     const uint m = group / GROUPS_ACROSS * GROUP_ROWS + down * M + line;
     const uint tile = (group % GROUPS_ACROSS * GROUP_COLUMNS + column) / 8u + t;
     const uint row = result_row(m);
-    if (row == MATMUL_NOTHING || tile0 + tile >= p.tiles) continue;
+    if (row == MATMUL_NOTHING || !has_tile(tile)) continue;
     const vec2 factors = uintBitsToFloat(x_halves[p.factors + x_row(m)].xy);
     const uint at = (group * M + line) * STRIP_STRIDE + t * 2u;
     float first[8], second[8];

@@ -36,17 +36,6 @@ uvec4 code_quad(uint at) { return OWN_BLOCKS > 0u ? own_codes[at] : x_codes[at];
 // Bytes hold signed codes in their upper bits; only where decode_weight sees them so do the scales allow for it.
 const float BYTE_UNIT = (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0) / CODE_UNIT;
 
-// A block of each tile as it was loaded. The next one is under way while this one is added.
-uint ahead[TILES][PAYLOAD];
-uvec2 scales_ahead[TILES];
-
-void load_ahead(uint kb) {
-  [[unroll]] for (uint t = 0; t < TILES; ++t) {
-    load_block(tile0 + t, kb, LANE, ahead[t]);
-    scales_ahead[t] = load_scale_words(tile0 + t, kb, LANE);
-  }
-}
-
 // Adds block kb, which was loaded, to the sums, and loads block `next`.
 void add_block(uint kb, uint next, uint row_block[ROWS], inout float sum[ROWS][TILES]) {
   int codes[TILES][8];

@@ -5,17 +5,6 @@
 #extension GL_GOOGLE_include_directive : require
 #include "matmul/subgroup_slices.glsl"
 
-// A block of each tile as it was loaded. The next one is under way while this one is added.
-uint ahead[TILES][PAYLOAD];
-uvec2 scales_ahead[TILES];
-
-void load_ahead(uint kb) {
-  [[unroll]] for (uint t = 0; t < TILES; ++t) {
-    load_block(tile0 + t, kb, LANE, ahead[t]);
-    scales_ahead[t] = load_scale_words(tile0 + t, kb, LANE);
-  }
-}
-
 // Adds block kb, which was loaded, to the sums, and loads block `next`.
 void add_block(uint kb, uint next, uint row_quad[ROWS], inout float sum[ROWS][TILES]) {
   uint w[TILES][PAYLOAD];

@@ -76,7 +76,7 @@ void main() {
     barrier();
   }
   const uint t = tile_group * PAIR;
-  if (tile0 + t >= p.tiles) return;
+  if (!has_tile(t)) return;
   [[unroll]] for (uint r = 0; r < OWN_ROWS; ++r) {
     const uint m = r * ROW_GROUPS + row_group;
     const uint row = result_row(m);

@@ -19,7 +19,7 @@ void main() {
   const uint slice = SUBGROUP_NUMBER * (SUBGROUP / 8) + SUBGROUP_LANE / 8u;
   const uint block = gl_WorkGroupID.x * (gl_WorkGroupSize.x / 8) + slice;
   const uint row = gl_WorkGroupID.y, lane = SUBGROUP_LANE % 8u;
-  if (row >= step_block[0][p.rows_kind] || block >= p.blocks) return;
+  if (row >= step_block[0][p.rows_kind] * p.rows_each || block >= p.blocks) return;
 
   const RoundedQuad own = round_quad(x[row * (p.x_stride >> 2) + block * 8u + lane]);
   const uint at = (row * p.blocks + block) * (CODES_QUADS * 4);

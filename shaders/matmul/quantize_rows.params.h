@@ -20,6 +20,7 @@ struct QuantizeRowsParams {
   UINT blocks;    // of 32 columns
   UINT x_stride;  // in floats
   UINT rows_kind; // ROWS_*
+  UINT rows_each; // rows of x to a row of the step
 };
 
 PUMICE_PARAMS_END

@@ -23,6 +23,17 @@ shared float partial[ROWS * TILES * SUBGROUPS * 8];
 
 uint own_slice() { return SUBGROUP_NUMBER * (SUBGROUP / 8) + SUBGROUP_LANE / 8u; }
 
+// A block of each tile as it was loaded. The next one is under way while this one is added.
+uint ahead[TILES][PAYLOAD];
+uvec2 scales_ahead[TILES];
+
+void load_ahead(uint kb) {
+  [[unroll]] for (uint t = 0; t < TILES; ++t) {
+    load_block(tile0 + t, kb, LANE, ahead[t]);
+    scales_ahead[t] = load_scale_words(tile0 + t, kb, LANE);
+  }
+}
+
 // Adds up what the slices have, and stores it.
 void store_sums(float sum[ROWS][TILES]) {
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {

@@ -1,7 +1,7 @@
-// What a workgroup works on: ROWS neighbouring rows of x, or, where ROUTED, a block of up to ROWS slots that have chosen
-// the same expert, times that expert's matrix.
+// What a workgroup works on: ROWS neighbouring rows of x, or, where ROUTED, ROWS slots of a block, which have chosen the same
+// expert, times that expert's matrix.
 uint rows;         // of the step, where not routed
-uint block;        // where the workgroup's block begins, where routed
+uint first_slot;   // where the workgroup's slots begin, where routed
 uint tile0;        // its first tile, counted within this segment of the weight
 uint column_tile0; // and within the result
 
@@ -13,17 +13,23 @@ bool find_work() {
     rows = step_block[0][p.rows_kind];
     return gl_WorkGroupID.x * ROWS < rows;
   }
-  if (gl_WorkGroupID.x >= expert_blocks[0]) return false;
-  block = 1u + gl_WorkGroupID.x * (1u + ROWS);
-  const uint expert = expert_blocks[block];
+  const uint parts = p.block_slots / ROWS, number = gl_WorkGroupID.x / parts;
+  if (number >= expert_blocks[0]) return false;
+  const uint block = 1u + number * (1u + p.block_slots), expert = expert_blocks[block];
+  first_slot = block + 1u + gl_WorkGroupID.x % parts * ROWS;
   column_tile0 = tile0;
   tile0 += expert * p.expert_tiles - p.first_tile; // wraps around before the segment
-  return expert != MATMUL_NOTHING && tile0 < p.tiles;
+  return expert_blocks[first_slot] != MATMUL_NOTHING && (tile0 < p.tiles || 0u - tile0 < TILES);
+}
+
+// Whether the workgroup's tile t is one of the matrix, and of this segment.
+bool has_tile(uint t) {
+  return tile0 + t < p.tiles && (ROUTED != MATMUL_ROWS_ROUTED || column_tile0 + t < p.row_tiles);
 }
 
 // The row of the result for the m-th sums, or MATMUL_NOTHING.
 uint result_row(uint m) {
-  if (ROUTED == MATMUL_ROWS_ROUTED) return expert_blocks[block + 1u + m];
+  if (ROUTED == MATMUL_ROWS_ROUTED) return expert_blocks[first_slot + m];
   const uint row = gl_WorkGroupID.x * ROWS + m;
   return row < rows ? row : MATMUL_NOTHING;
 }

@@ -126,7 +126,7 @@ Status ExpertLayer::route(const ActivationRef& logits) {
   args.step = lowering_.step();
   lowering_.emit(expert_route(lowering_.profile(), args));
 
-  const uint32_t block_slots = routed_block_slots(lowering_.profile(), double{1} * slots_ / experts_.count);
+  const uint32_t block_slots = routed_block_slots(double{1} * slots_ / experts_.count);
   choices_ = blocks_ = args.blocks;
   if (block_slots == 1) return {};
   blocks_ = ExpertBlocks::of(block_slots, slots_, experts_.count);
@@ -157,8 +157,13 @@ Result<ActivationRef> ExpertLayer::multiply(const ActivationRef& x, uint32_t slo
   if (gated) args.activation = experts_.activation.kind;
   args.result = slot_rows(rows);
   args.step = lowering_.step();
-  args.routing = MatmulRouting{blocks_.buffer, blocks_.count,  blocks_.block_slots,
-                               slots_per_row,  experts_.count, (tiles + unit - 1) / unit * unit};
+  args.routing = MatmulRouting{blocks_.buffer,
+                               blocks_.count,
+                               blocks_.block_slots,
+                               slots_per_row,
+                               experts_.routing.used / slots_per_row,
+                               experts_.count,
+                               (tiles + unit - 1) / unit * unit};
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
     PUMICE_CHECK(matmul(lowering_, args));

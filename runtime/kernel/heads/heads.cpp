@@ -86,7 +86,7 @@ ActivationRef HeadProducts::input_slots() {
 
 ExpertBlocks HeadProducts::blocks() {
   const DeviceProfile& profile = lowering_.profile();
-  ExpertBlocks blocks = ExpertBlocks::of(routed_block_slots(profile, x_.rows), x_.rows * heads(), heads());
+  ExpertBlocks blocks = ExpertBlocks::of(routed_block_slots(x_.rows), x_.rows * heads(), heads());
   blocks.buffer = lowering_.temporary(blocks.bytes());
   Dispatch dispatch;
   dispatch.kernel = "head_blocks";
@@ -116,7 +116,7 @@ Status HeadProducts::lower() {
                                    : lowering_.temporary(uint64_t{x_.rows} * heads() * stride * float_bytes));
   args.step = lowering_.step();
   args.routing = MatmulRouting{
-      slots.buffer, slots.count, slots.block_slots, 1, heads(), (tiles + unit - 1) / unit * unit};
+      slots.buffer, slots.count, slots.block_slots, 1, heads(), heads(), (tiles + unit - 1) / unit * unit};
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
     PUMICE_CHECK(matmul(lowering_, args));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -45,10 +46,9 @@ MatmulExtent matmul_extent(const MatmulArgs& args) {
   return {args.routing->block_slots, tiles, args.routing->count};
 }
 
-uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert) {
+uint32_t routed_block_slots(double slots_per_expert) {
   if (slots_per_expert < 3) return 1; // a block of four would be half empty
-  if (profile.cpu8) return profile.uniform_loads && slots_per_expert >= 8 ? 8 : 4;
-  return std::min(4u, profile.registers.vector_rows);
+  return std::bit_floor(static_cast<uint32_t>(std::clamp(slots_per_expert, 4.0, 128.0)));
 }
 
 uint32_t matmul_epilogue(const MatmulArgs& args) {
@@ -70,6 +70,10 @@ uint32_t matmul_rows_from(const MatmulArgs& args) {
   return args.selected_by ? MATMUL_ROWS_SELECTED : MATMUL_ROWS_OWN;
 }
 
+uint32_t rows_each(const MatmulArgs& args) {
+  return args.routing ? args.routing->rows_each : 1;
+}
+
 MatmulParams matmul_params(const MatmulArgs& args) {
   MatmulParams params = {};
   params.blocks = args.format.blocks();
@@ -82,7 +86,9 @@ MatmulParams matmul_params(const MatmulArgs& args) {
   params.tiles = args.weight.tiles;
   if (args.routing) {
     params.slots_per_row = args.routing->slots_per_row;
+    params.block_slots = args.routing->block_slots;
     params.expert_tiles = args.routing->expert_tiles;
+    params.row_tiles = matmul_extent(args).tiles;
   }
   if (args.row_scale) {
     params.scale_columns = args.row_scale->columns;

@@ -21,6 +21,7 @@ struct MatmulRouting {
   uint32_t count = 0;         // of blocks, at most
   uint32_t block_slots = 1;   // from routed_block_slots()
   uint32_t slots_per_row = 1; // of x
+  uint32_t rows_each = 1;     // rows of x to a row of the step
   uint32_t experts = 1;
   uint32_t expert_tiles = 0; // from one expert's first tile to the next one's
 };
@@ -62,8 +63,9 @@ struct MatmulArgs {
   std::optional<NextNorm> next_norm; // not if gated
 };
 
-// How many slots of one expert a workgroup should take if each expert has `slots_per_expert` on average.
-uint32_t routed_block_slots(const DeviceProfile& profile, double slots_per_expert);
+// How many slots a block should have if each expert has `slots_per_expert` on average: a power of two, which
+// a variant divides among workgroups.
+uint32_t routed_block_slots(double slots_per_expert);
 
 // The variants, in order of preference where nothing was measured.
 std::span<const KernelVariant<MatmulArgs>* const> matmul_variants();

@@ -33,8 +33,9 @@ struct Shape {
   uint32_t shared_bytes() const {
     return std::max((rows + tiles * 8) * (depth * 4 + 1) * 16, groups() * matrix.m * strip_columns() * 4);
   }
-  uint32_t workgroups(const MatmulArgs& args) const {
-    return (args.result.rows + rows - 1) / rows * ((args.weight.tiles + tiles - 1) / tiles);
+  std::array<uint32_t, 3> workgroups(const MatmulArgs& args) const {
+    const MatmulExtent all = matmul_extent(args);
+    return {all.groups(rows), (all.tiles + tiles - 1) / tiles, 1};
   }
 };
 
@@ -42,9 +43,9 @@ struct Shape {
 // Their blocks are as square as possible. With few rows, more of the subgroups divide the tiles.
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
-  const bool few = args.result.rows <= 32;
-  const uint32_t down = few ? groups / 4 : groups > 4 ? 4 : 2;
-  return {few ? 32u : 64u, 8, down, groups / down, 2, profile.subgroup};
+  const uint32_t all = matmul_extent(args).rows, rows = all > 32 ? 64 : args.routing ? all : 32;
+  const uint32_t down = rows <= 32 ? groups / 4 : groups > 4 ? 4 : 2;
+  return {rows, 8, down, groups / down, 2, profile.subgroup};
 }
 
 // Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the
@@ -70,24 +71,24 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
 // has them, so they could not be tested.
 std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   if (!profile.cm2) return {};
+  const uint32_t rows = matmul_extent(args).rows;
   if (profile.cm2_workgroup == 0) {
-    Shape shape = subgroups_in_square(profile, args, 8); // matrices 16 high at least
-    shape.matrix = {32 / shape.groups_down, shape.group_columns(), 16};
+    Shape shape = subgroups_in_square(profile, args, std::min(8u, rows / 4)); // matrices 16 high at least
+    shape.matrix = {std::min(32u, shape.rows) / shape.groups_down, shape.group_columns(), 16};
     return shape;
   }
+  if (args.routing && rows < 32) return {};
   Shape shape = {128, 8, 1, 1, 2, profile.cm2_workgroup};
-  while (shape.rows > 64 &&
-         (args.result.rows <= shape.rows / 2 || shape.workgroups(args) < profile.busy_groups)) {
-    shape.rows /= 2;
-  }
-  if (args.result.rows <= 32) shape.rows = 32;
+  const std::array<uint32_t, 3> groups = shape.workgroups(args);
+  if (rows <= 64 || groups[0] * groups[1] < profile.busy_groups) shape.rows = 64;
+  if (rows <= 32) shape.rows = 32;
   shape.matrix = {std::min(shape.rows, 64u), 64, 16};
   return shape;
 }
 
 // A CPU driver may offer these matrices without hardware for them.
 bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
-  return !profile.cpu8 && profile.subgroup > 0 && args.result.rows >= 16 && !args.routing &&
+  return !profile.cpu8 && profile.subgroup > 0 && matmul_extent(args).rows >= 16 &&
          find_kernel("matmul.cm." + kernel_variant(args.format.type));
 }
 
@@ -108,6 +109,7 @@ Halves halve_rows(Lowering& lowering, const MatmulArgs& args) {
   params.blocks = blocks;
   params.x_stride = args.x.stride;
   params.rows_kind = args.x.rows_kind;
+  params.rows_each = rows_each(args);
   params.factors = halves.factors;
   if (args.row_scale) {
     params.scale_columns = args.row_scale->columns;
@@ -147,8 +149,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_params(params);
   bind_matmul(dispatch, args);
   dispatch.bind(MATMUL_HALVES, halves.buffer, Access::read);
-  dispatch.groups = {(args.result.rows + shape.rows - 1) / shape.rows,
-                     (args.weight.tiles + shape.tiles - 1) / shape.tiles, 1};
+  dispatch.groups = shape.workgroups(args);
   estimate_matmul(dispatch, args);
   lowering.emit(std::move(dispatch));
 }

@@ -94,7 +94,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
     if (args.format.scaled()) dispatch.read_texels(MATMUL_SCALE_TEXELS, MATMUL_SCALES);
   }
   const MatmulExtent all = matmul_extent(args);
-  dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
+  dispatch.groups = {all.groups(shape.rows), all.tiles / shape.tiles, 1};
   estimate_matmul(dispatch, args);
   lowering.emit(std::move(dispatch));
   return {};

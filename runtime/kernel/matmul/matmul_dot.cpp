@@ -15,7 +15,7 @@ std::string kernel_name(const MatmulArgs& args) {
 // There is no kernel for types whose codes are not the numbers themselves, and none at all if the build had
 // no shader compiler for this tier.
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  return profile.dot && !args.routing && has_subgroup_slices(profile, args) && find_kernel(kernel_name(args));
+  return profile.dot && has_subgroup_slices(profile, args) && find_kernel(kernel_name(args));
 }
 
 BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
@@ -25,7 +25,7 @@ BufferRef quantize_rows(Lowering& lowering, const MatmulArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "quantize_rows";
   dispatch.constants = {invocations, lowering.profile().subgroup};
-  dispatch.set_params(QuantizeRowsParams{blocks, args.x.stride, args.x.rows_kind});
+  dispatch.set_params(QuantizeRowsParams{blocks, args.x.stride, args.x.rows_kind, rows_each(args)});
   dispatch.bind(QUANTIZE_STEP, args.step, Access::read);
   dispatch.bind(QUANTIZE_X, args.x.buffer, Access::read);
   dispatch.bind(QUANTIZE_CODES, codes, Access::write);

@@ -17,7 +17,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const uint32_t tiles = args.gated ? 2 : 1;
   uint32_t rows = all.rows >= 8 ? 8 / tiles : all.rows > 1 ? 4 : 1;
   rows = std::min(rows, lowering.profile().registers.vector_rows);
-  if (args.routing) rows = all.rows; // a block has as many rows as a workgroup
+  if (args.routing) rows = std::min(rows, all.rows);
   Dispatch dispatch;
   dispatch.kernel = "matmul_portable." + kernel_variant(args.format.type);
   dispatch.constants = {lowering.profile().workgroup,
@@ -30,7 +30,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.set_constant(MATMUL_LANE_BYTES_ID, args.format.lane_bytes);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
-  dispatch.groups = {all.blocks * ((all.rows + rows - 1) / rows), all.tiles / tiles, 1};
+  dispatch.groups = {all.groups(rows), all.tiles / tiles, 1};
   estimate_matmul(dispatch, args);
   lowering.emit(std::move(dispatch));
   return {};

@@ -40,12 +40,11 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
                                uint32_t most_invocations) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
-  // A routed product's blocks have as many rows as a workgroup.
-  shape.rows = std::min(std::bit_ceil(all.rows), args.routing ? most_rows : profile.registers.vector_rows);
+  shape.rows = std::min(std::bit_ceil(all.rows), profile.registers.vector_rows);
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;
-  const uint32_t row_groups = all.blocks * ((all.rows + shape.rows - 1) / shape.rows);
+  const uint32_t row_groups = all.groups(shape.rows);
   while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
   // As many slices as leave some blocks for each: a GPU has more loads under way with more of them. Their
   // number sets the order of a sum, so it must not depend on the rows.
@@ -71,7 +70,7 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
                         static_cast<uint32_t>(args.activation),
                         matmul_rows_from(args)};
   dispatch.set_constant(MATMUL_SUBGROUP_ID, profile.subgroup);
-  dispatch.groups = {all.blocks * ((all.rows + shape.rows - 1) / shape.rows), all.tiles / shape.tiles, 1};
+  dispatch.groups = {all.groups(shape.rows), all.tiles / shape.tiles, 1};
   return dispatch;
 }
 

@@ -22,7 +22,7 @@ uint32_t shared_bytes(const Shape& shape) {
 Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   const MatmulExtent all = matmul_extent(args);
   const auto shape = [&](uint32_t rows, uint32_t tiles) {
-    return Shape{rows, tiles, (all.rows + rows - 1) / rows * ((all.tiles + tiles - 1) / tiles)};
+    return Shape{rows, tiles, all.groups(rows) * ((all.tiles + tiles - 1) / tiles)};
   };
   // Wide where it fits the device and there is enough work: each value of x that is loaded then serves more
   // tiles.
@@ -37,7 +37,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
 
 bool runs(const DeviceProfile&, const MatmulArgs& args) {
   // The smallest workgroup takes 16 rows, of which half are in use.
-  return !args.routing && args.format.lane_bytes == 16 && args.result.rows > 8;
+  return args.format.lane_bytes == 16 && matmul_extent(args).rows > 8;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
@@ -58,8 +58,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   const MatmulExtent all = matmul_extent(args);
-  dispatch.groups = {(all.rows + shape.rows - 1) / shape.rows, (all.tiles + shape.tiles - 1) / shape.tiles,
-                     1};
+  dispatch.groups = {all.groups(shape.rows), (all.tiles + shape.tiles - 1) / shape.tiles, 1};
   estimate_matmul(dispatch, args);
   lowering.emit(std::move(dispatch));
   return {};

@@ -25,6 +25,7 @@ struct MatmulParams;
 MatmulParams matmul_params(const MatmulArgs& args);
 uint32_t matmul_epilogue(const MatmulArgs& args);  // EPILOGUE_* bits
 uint32_t matmul_rows_from(const MatmulArgs& args); // MATMUL_ROWS_*
+uint32_t rows_each(const MatmulArgs& args);        // rows of x to a row of the step
 void bind_matmul(Dispatch& dispatch, const MatmulArgs& args);
 void estimate_matmul(Dispatch& dispatch, const MatmulArgs& args);
 
@@ -33,6 +34,9 @@ struct MatmulExtent {
   uint32_t rows = 0; // of a block
   uint32_t tiles = 0;
   uint32_t blocks = 0;
+
+  // Workgroups of so many rows. A routed product's blocks must be divided without a rest.
+  uint32_t groups(uint32_t group_rows) const { return blocks * ((rows + group_rows - 1) / group_rows); }
 };
 MatmulExtent matmul_extent(const MatmulArgs& args);
 

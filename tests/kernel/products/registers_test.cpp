@@ -100,20 +100,33 @@ TEST_CASE("registers: products of few rows take two of them at a time on Adreno 
     CHECK(dispatch.groups[0] == 4);
     CHECK(product(newer, variant, 8).constants[MATMUL_ROWS_ID] == 8);
     CHECK(product(adreno, variant, 1).constants[MATMUL_ROWS_ID] == 1);
-    // The blocks of a routed product are made before it.
-    CHECK(product(adreno, variant, 2, true).constants[MATMUL_ROWS_ID] == 2);
+    CHECK(product(adreno, variant, 4, true).constants[MATMUL_ROWS_ID] == 2); // two to a block
   }
   CHECK(product(adreno, "subgroup", 2).constants[MATMUL_TILES_ID] == 2);
   CHECK(product(adreno, "subgroup", 1, false, TensorType::q6_k).constants[MATMUL_TILES_ID] == 4);
   CHECK(product(adreno, "subgroup", 2, false, TensorType::q6_k).constants[MATMUL_TILES_ID] == 2);
-  CHECK(routed_block_slots(profile_of(adreno, ""), 100) == 2);
-  CHECK(routed_block_slots(profile_of(newer, ""), 100) == 4);
 }
 
-TEST_CASE("registers: a workgroup of a routed product has the rows of its block, whichever kernel it is") {
-  for (const std::string variant : {"subgroup", "portable"}) {
-    for (uint32_t rows : {1u, 2u, 4u, 8u}) {
-      CHECK(product(device(nvidia, 32), variant, rows, true).constants[MATMUL_ROWS_ID] == rows);
+TEST_CASE("registers: the workgroups of a routed product divide its blocks, whichever kernel it is") {
+  for (const std::string variant : {"subgroup", "tiled", "dot", "cm", "portable"}) {
+    for (const Capabilities& each : {device(nvidia, 32, {16, 16, 16}), device(intel, 16, {8, 16, 16}),
+                                     device(intel, 8, {8, 8, 16}), device(qualcomm, 64, {}, 0x06030001)}) {
+      for (uint32_t slots : {1u, 4u, 8u, 16u, 32u, 64u, 128u}) {
+        const Dispatch dispatch = product(each, variant, slots, true, TensorType::q8_0);
+        const uint32_t rows = dispatch.constants[MATMUL_ROWS_ID];
+        CAPTURE(dispatch.kernel);
+        CAPTURE(slots);
+        CHECK(slots % rows == 0);
+        CHECK(dispatch.groups[0] == 8 * (slots / rows));
+      }
     }
   }
+}
+
+TEST_CASE("blocks of a routed product have as many slots as most experts fill") {
+  CHECK(routed_block_slots(2.9) == 1);
+  CHECK(routed_block_slots(3) == 4);
+  CHECK(routed_block_slots(31) == 16);
+  CHECK(routed_block_slots(32) == 32);
+  CHECK(routed_block_slots(1000) == 128);
 }
