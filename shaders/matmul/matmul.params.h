@@ -17,7 +17,7 @@ CONSTANT MATMUL_X = 3;        // [rows, x_stride]
 CONSTANT MATMUL_BIAS = 4;     // [all tiles * 8], and as many weights of the norm after this product
 CONSTANT MATMUL_RESIDUAL = 5; // [rows, residual_stride]
 CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
-// Routed products only: the number of blocks, then for each block its expert and block_slots of the expert's
+// Routed products only: the number of blocks, then for each block its expert and 1 << block_shift of the expert's
 // slots, or fewer and MATMUL_NOTHING for each that is missing. It also stands for a missing block.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
@@ -30,7 +30,7 @@ CONSTANT MATMUL_CODES = 8;  // dot only: x as quantize_rows.params.h has it
 CONSTANT MATMUL_HALVES = 8; // cm only: x as halve_rows.params.h has it
 
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.
-CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup; routed: it divides block_slots
+CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup; routed: it divides a block's slots
 CONSTANT MATMUL_TILES_ID = 2;      // tiles to a workgroup
 CONSTANT MATMUL_LOAD_ID = 3;       // LOAD_*; cpu8 only
 CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
@@ -79,7 +79,7 @@ struct MatmulParams {
   UINT rows_kind;  // ROWS_*
   UINT first_tile; // of a weight that is split over allocations: the result's columns are counted from here
   UINT slots_per_row; // routed: slots to a row of x
-  UINT block_slots;   // routed: slots of a block
+  UINT block_shift;   // routed: a block has 1 << block_shift slots
   UINT expert_tiles;  // routed: from one expert's first tile to the next one's
   UINT row_tiles;     // routed: an expert's tiles that have a place in the result
   UINT tiles;         // tiles of this segment of the weight

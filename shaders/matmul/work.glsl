@@ -13,10 +13,10 @@ bool find_work() {
     rows = step_block[0][p.rows_kind];
     return gl_WorkGroupID.x * ROWS < rows;
   }
-  const uint parts = p.block_slots / ROWS, number = gl_WorkGroupID.x / parts;
+  const uint first = gl_WorkGroupID.x * ROWS, number = first >> p.block_shift;
   if (number >= expert_blocks[0]) return false;
-  const uint block = 1u + number * (1u + p.block_slots), expert = expert_blocks[block];
-  first_slot = block + 1u + gl_WorkGroupID.x % parts * ROWS;
+  const uint expert = expert_blocks[1u + number + (number << p.block_shift)];
+  first_slot = 2u + number + first;
   column_tile0 = tile0;
   tile0 += expert * p.expert_tiles - p.first_tile; // wraps around before the segment
   return expert_blocks[first_slot] != MATMUL_NOTHING && (tile0 < p.tiles || 0u - tile0 < TILES);

@@ -86,7 +86,7 @@ MatmulParams matmul_params(const MatmulArgs& args) {
   params.tiles = args.weight.tiles;
   if (args.routing) {
     params.slots_per_row = args.routing->slots_per_row;
-    params.block_slots = args.routing->block_slots;
+    params.block_shift = static_cast<uint32_t>(std::countr_zero(args.routing->block_slots));
     params.expert_tiles = args.routing->expert_tiles;
     params.row_tiles = matmul_extent(args).tiles;
   }
