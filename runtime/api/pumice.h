@@ -463,6 +463,23 @@ typedef struct pumice_sampling {
   /* If not 0, events have the log-probabilities of their token and of so many most probable ones; at most 64.
    */
   size_t log_probabilities;
+  /* The following do what llama.cpp's options of these names do; see runtime/kernel/sampling_options.def. */
+  float
+      top_n_sigma; /* only tokens at most so many standard deviations of all logits below the best; 0: all */
+  float xtc_probability;   /* of leaving out all tokens above the threshold but the last of them; 0: off */
+  float xtc_threshold;     /* 0 to 1; 0: 0.1 */
+  float dynatemp_range;    /* how far the temperature goes below and above with uncertainty; 0: off */
+  float dynatemp_exponent; /* 0: 1 */
+  uint32_t mirostat;       /* 2: keeps the surprise at mirostat_tau, in the place of the filters; 0: off */
+  float mirostat_tau;      /* bits for each token; 0: 5 */
+  float mirostat_eta;      /* how fast it is corrected; 0: 0.1 */
+  float dry_multiplier;    /* penalty of a token that goes on with a repetition; 0: off */
+  float dry_base;          /* its factor for each further token of the repetition; 0: 1.75 */
+  uint32_t dry_allowed_length; /* tokens of a repetition that costs something, at most 256; 0: 2 */
+  uint32_t dry_penalty_last_n; /* tokens in which repetitions are looked for, at most 4,096; 0: 4,096 */
+  /* Tokens that contain one of these strings end a repetition. NULL: a line end, ":", "\"" and "*". */
+  const char* const* dry_sequence_breakers;
+  size_t dry_sequence_breaker_count;
 } pumice_sampling;
 
 /* What texts for people are drawn with where `pumice chat` and `pumice run` are told nothing else:

@@ -83,6 +83,17 @@ Result<std::vector<uint32_t>> read_stop_tokens(const pumice_sampling& sampling, 
   return ends;
 }
 
+Result<std::vector<std::string>> read_breakers(const pumice_sampling& sampling, const std::string& name) {
+  const auto given = std::span(sampling.dry_sequence_breakers, sampling.dry_sequence_breaker_count);
+  PUMICE_CHECK(check_array(given.data(), given.size(), sizeof(char*), name + "->dry_sequence_breakers"));
+  std::vector<std::string> breakers;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) return null_argument(element(name + "->dry_sequence_breakers", i).c_str());
+    breakers.push_back(given[i]);
+  }
+  return breakers;
+}
+
 Result<std::vector<std::string>> read_stops(const pumice_request& request, const Tokenizer* tokenizer,
                                             const Model& model) {
   PUMICE_CHECK(check_count("request.stop_count", request.stop_count, most_stop_strings));
@@ -177,7 +188,8 @@ Status read_chat(const pumice_request& request, const RequestReader& reader, Tex
 } // namespace
 
 Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t vocabulary,
-                                     std::vector<uint32_t> ends, const std::string& name) {
+                                     const Tokenizer* tokenizer, std::vector<uint32_t> ends,
+                                     const std::string& name) {
   SamplingParams params;
 #define OPTION(field, type, standard, least, most, ...)                                                      \
   if (sampling.field != 0) {                                                                                 \
@@ -190,6 +202,8 @@ Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t v
   params.log_probabilities = static_cast<uint32_t>(sampling.log_probabilities);
   PUMICE_TRY(params.logit_biases, read_biases(sampling, vocabulary, name));
   PUMICE_TRY(params.stop_tokens, read_stop_tokens(sampling, vocabulary, std::move(ends), name));
+  PUMICE_TRY(const std::vector<std::string> breakers, read_breakers(sampling, name));
+  PUMICE_CHECK(set_dry_breakers(params, breakers, tokenizer));
   return params;
 }
 
@@ -218,8 +232,8 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
   }
   if (request.max_tokens) generation.max_tokens = request.max_tokens;
   PUMICE_TRY(const pumice_sampling sampling, read(request.sampling, "request.sampling"));
-  PUMICE_TRY(generation.sampling,
-             read_sampling(sampling, reader.model.shape().vocabulary, std::move(ends), "request.sampling"));
+  PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, reader.tokenizer,
+                                                std::move(ends), "request.sampling"));
   PUMICE_TRY(result.stops, read_stops(request, reader.tokenizer, reader.model));
   if (result.chat) PUMICE_CHECK(read_chat(request, reader, result)); // last: it may forget turns
   return result;

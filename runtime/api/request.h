@@ -39,7 +39,8 @@ struct RequestReader {
 
 // How tokens are chosen. `ends`: end a text, too. `name` names it in messages.
 Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t vocabulary,
-                                     std::vector<uint32_t> ends, const std::string& name);
+                                     const Tokenizer* tokenizer, std::vector<uint32_t> ends,
+                                     const std::string& name);
 
 // Reads a request to go on with a conversation of so many tokens.
 Result<TextRequest> read_request(const pumice_request& request, const RequestReader& reader,

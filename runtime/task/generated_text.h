@@ -16,6 +16,12 @@ namespace pumice {
 // What texts for people are drawn with where nobody says otherwise.
 SamplingParams usual_sampling();
 
+// Where DRY is asked for: the tokens that contain one of these strings end repetitions; without any string
+// those with a line end, a colon, a quotation mark or an asterisk. `tokenizer`: null: no token does. Errors:
+// invalid_argument for a string that no token contains.
+Status set_dry_breakers(SamplingParams& params, std::span<const std::string> breakers,
+                        const Tokenizer* tokenizer);
+
 // A text that a model generates, token by token, up to a string that ends it.
 class GeneratedText {
 public:

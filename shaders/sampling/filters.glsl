@@ -1,7 +1,7 @@
 // Every filter is a limit on the logit or on its typicality. is_left() tells which tokens passed all filters.
 #ifndef PUMICE_SAMPLING_FILTERS_GLSL
 #define PUMICE_SAMPLING_FILTERS_GLSL
-#include "sampling/select.glsl"
+#include "sampling/whole.glsl"
 
 // Returns the mass of the listed keys, and the sum of mass * (logit - top).
 vec2 moments(uint count) {
@@ -20,22 +20,24 @@ uint largest_left() {
   return reduce_largest(uvec2(largest, 0u)).x;
 }
 
-// The least logit that can be drawn: lower ones are cut by min-p, or no noise is large enough to lift them.
-uint unlikely(uint slot, uint top_key) {
-  const float reach = max(-26.0 * slots[slot].temperature, slots[slot].log_min_p);
-  return max(key_of(value_of(top_key) + reach), LEAST_KEY);
-}
+uint key_below(uint top_key, float reach) { return max(key_of(value_of(top_key) + reach), LEAST_KEY); }
 
-// Sets the limits of top-k, typical, top-p, min-p and the noise's range, in this order, and makes the lists of blocks.
-// Returns the largest key left.
-uint filter_keys(uint slot, uint top_key) {
+// Logits so far below the largest cannot be drawn: no noise is large enough to lift them.
+float noise_reach() { return -26.0 * temperature; }
+
+// Sets the limits of top-n-sigma, top-k, typical, top-p, min-p, XTC and the noise's range, in this order, and makes the
+// lists of blocks. Sets a dynamic temperature. `exclude`: XTC applies to this token. Returns the largest key left.
+uint filter_keys(uint slot, uint top_key, bool exclude) {
   const uint top_k = top_k_of(slots[slot].top_k, p.vocabulary);
   const float typical_p = slots[slot].typical_p;
   const float top_p = slots[slot].top_p;
-  const bool top_p_first = top_k == 0u && typical_p >= 1.0;
-  // min-p comes last. Before it, every logit counts that is large enough to change a sum of probabilities.
-  const float range = 26.0 * slots[slot].temperature + 40.0;
-  limit = top_p_first ? unlikely(slot, top_key) : max(key_of(top - range), LEAST_KEY);
+  const bool dynamic = slots[slot].dynatemp_range > 0.0, by_spread = slots[slot].top_n_sigma > 0.0;
+  const bool top_p_first = top_k == 0u && typical_p >= 1.0 && !dynamic && !by_spread && !exclude;
+  // min-p comes late. Before it, every logit counts that is large enough to change a sum of probabilities, and for a
+  // dynamic temperature each counts.
+  const float range = dynamic ? 1e30 : 26.0 * temperature + 40.0;
+  limit = key_below(top_key, top_p_first ? max(noise_reach(), slots[slot].log_min_p) : -range);
+  if (by_spread) limit = max(limit, key_of(top - slots[slot].top_n_sigma * spread_of_all()));
   float target = float(top_k);
 
   // The blocks' maxima give a first limit, which leaves few blocks. The filters then look at these blocks' logits.
@@ -87,7 +89,10 @@ uint filter_keys(uint slot, uint top_key) {
     }
     if (stage == MAXIMA) collect_blocks();
   }
-  limit = max(limit, unlikely(slot, top_key));
+  limit = max(limit, key_below(top_key, slots[slot].log_min_p));
+  if (exclude) top_key = ceiling = exclude_top_choices(slots[slot].log_xtc_threshold, top_key);
+  if (dynamic) set_temperature(slot);
+  limit = max(limit, key_below(top_key, noise_reach()));
   return top_key;
 }
 

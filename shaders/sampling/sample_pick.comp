@@ -21,6 +21,12 @@ WRITE_BUFFER(uint, scratch, SAMPLING_SCRATCH);
 #include "sampling/filters.glsl"
 #include "sampling/report.glsl"
 
+const uint XTC_DRAW = 0xffffffffu; // in the place of a token
+
+bool is_breaker(uint slot, uint token) {
+  return token < SAMPLING_BREAKERS && ((slots[slot].dry_breakers[token / 32u] >> (token % 32u)) & 1u) != 0u;
+}
+
 void main() {
   const uint output_row = gl_WorkGroupID.x;
   const uint outputs = step_block[0].y;
@@ -42,13 +48,20 @@ void main() {
   top_key = reduce_largest(uvec2(top_key, 0u)).x;
 
   // Greedy choice is a draw without noise among the largest.
-  const bool greedy = !(slots[slot].temperature > 0.0) || top_key == 0u;
+  temperature = slots[slot].temperature;
+  inverse_temperature = slots[slot].inverse_temperature;
+  const bool greedy = !(temperature > 0.0) || top_key == 0u;
+  const bool surprising = !greedy && slots[slot].mirostat != 0u;
   limit = top_key;
   top = value_of(top_key);
+  const uvec4 seed = uvec4(slots[slot].seed_low, slots[slot].seed_high, row.y + 1u, XTC_DRAW);
   if (greedy) {
     collect_blocks();
+  } else if (surprising) {
+    limit_surprise(slot, top_key);
   } else {
-    top_key = filter_keys(slot, top_key);
+    const float chance = slots[slot].xtc_probability;
+    top_key = filter_keys(slot, top_key, chance > 0.0 && fraction(random_bits(seed)) <= chance);
   }
 
   uint best = 0u, best_id = 0u;
@@ -60,8 +73,8 @@ void main() {
       if (!is_left(key)) continue;
       uint score = 1u;
       if (!greedy) {
-        const uint bits = random_bits(uvec4(slots[slot].seed_low, slots[slot].seed_high, row.y + 1u, id));
-        score = key_of((value_of(key) - value_of(top_key)) * slots[slot].inverse_temperature + gumbel(bits));
+        const uint bits = random_bits(uvec4(seed.xyz, id));
+        score = key_of((value_of(key) - value_of(top_key)) * inverse_temperature + gumbel(bits));
       }
       if (score > best) {
         best = score;
@@ -71,6 +84,7 @@ void main() {
   }
   const uint token = ~reduce_largest(uvec2(best, ~best_id)).y; // of equal scores the lowest id
 
+  if (surprising) learn_surprise(slot, token);
   if (slots[slot].log_probabilities != 0u) report(slot, n, token);
 
   bool stops = false;
@@ -82,6 +96,7 @@ void main() {
   slots[slot].tokens[n % SAMPLING_RING] = token;
   slots[slot].count = n + 1u;
   if (stops) slots[slot].finished_at = min(slots[slot].finished_at, n);
+  if (slots[slot].dry_multiplier > 0.0 && is_breaker(slot, token)) slots[slot].dry_first = n + 1u;
   if (output_row == 0u) {
     // Never the whole header: other workgroups may be reading its output count.
     step_block[0].x = outputs;

@@ -64,34 +64,76 @@ void add_biases() {
   }
 }
 
-// The window is looked up once for the slice: each token in it sets a bit, however often it occurs, and is counted
-// where counts matter. Those are reached by atomics alone, which makes them visible to the whole workgroup.
-void mark_repeated(bool counted) {
-  for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) repeated[i] = 0u;
-  const uint count = slots[slot].count;
-  const uint window = min(count, slots[slot].repeat_window);
-  for (uint pass = counted ? 0u : 1u; pass < 2u; ++pass) {
-    memoryBarrierBuffer();
-    barrier();
-    for (uint i = me; i < window; i += gl_WorkGroupSize.x) {
-      const uint token = slots[slot].tokens[(count - 1u - i) % SAMPLING_RING];
-      if (!in_slice(token)) continue;
-      if (pass == 0u) {
-        atomicExchange(scratch[words(SAMPLING_KEYS) + token], 0u);
-        continue;
-      }
-      atomicOr(repeated[token / SAMPLING_BLOCK - first_block], 1u << (token % SAMPLING_BLOCK));
-      if (counted) atomicAdd(scratch[words(SAMPLING_KEYS) + token], 1u);
-    }
-  }
+void meet() {
   memoryBarrierBuffer();
   barrier();
 }
 
-float penalised(float logit, uint token, bool counted) {
-  logit *= logit > 0.0 ? slots[slot].inverse_repeat_penalty : slots[slot].repeat_penalty;
-  const float times = counted ? float(atomicAdd(scratch[words(SAMPLING_KEYS) + token], 0u)) : 0.0;
-  return logit - (times * slots[slot].frequency_penalty + slots[slot].presence_penalty);
+void mark(uint token) { atomicOr(repeated[token / SAMPLING_BLOCK - first_block], 1u << (token % SAMPLING_BLOCK)); }
+uint latest(uint i) { return slots[slot].tokens[(slots[slot].count - 1u - i) % SAMPLING_RING]; }
+
+// How many of the latest `run` tokens also stand behind each other from the latest but `i` on. Eight at a time, because
+// some drivers end a shader's loops after 65,535 iterations in all.
+uint repetition(uint i, uint run) {
+  uint length = 0u;
+  bool same = true;
+  [[dont_unroll]] for (uint first = 0u; same && first < run; first += 8u) {
+    [[unroll]] for (uint k = 0u; k < 8u; ++k) {
+      same = same && first + k < run && latest(first + k) == latest(i + first + k);
+      length += uint(same);
+    }
+  }
+  return length;
+}
+
+// DRY: each token of the slice that would make a repetition longer gets its length, the longest of several, above the
+// bits of its count.
+void mark_repetitions(uint window) {
+  const uint run = min(min(slots[slot].count - slots[slot].dry_first, window), SAMPLING_MATCH);
+  const uint allowed = slots[slot].dry_allowed_length;
+  for (uint i = me; i + 1u < window && run >= allowed; i += gl_WorkGroupSize.x) {
+    const uint token = latest(i);
+    if (!in_slice(token)) continue;
+    const uint length = repetition(i + 1u, min(run, window - 1u - i));
+    if (length < allowed) continue;
+    mark(token);
+    atomicMax(scratch[words(SAMPLING_KEYS) + token], length << 16);
+  }
+}
+
+// The window is looked up once for the slice: each token in it sets a bit, however often it occurs, and is counted
+// where counts matter. Those are reached by atomics alone, which makes them visible to the whole workgroup.
+void mark_repeated(bool counted, bool repetitions) {
+  for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) repeated[i] = 0u;
+  const uint window = min(slots[slot].count, slots[slot].repeat_window);
+  const uint dry_window = repetitions ? min(slots[slot].count, slots[slot].dry_window) : 0u;
+  for (uint i = me; counted && i < max(window, dry_window); i += gl_WorkGroupSize.x) {
+    if (in_slice(latest(i))) atomicExchange(scratch[words(SAMPLING_KEYS) + latest(i)], 0u);
+  }
+  meet();
+  if (repetitions) {
+    mark_repetitions(dry_window);
+    meet();
+  }
+  for (uint i = me; i < window; i += gl_WorkGroupSize.x) {
+    const uint token = latest(i);
+    if (!in_slice(token)) continue;
+    mark(token);
+    if (counted) atomicAdd(scratch[words(SAMPLING_KEYS) + token], 1u);
+  }
+  meet();
+}
+
+float penalised(float logit, uint token, bool counted, bool repetitions) {
+  const uint found = counted ? atomicAdd(scratch[words(SAMPLING_KEYS) + token], 0u) : 0u;
+  const uint count = found & 0xffffu, length = found >> 16;
+  if (!repetitions || count > 0u) {
+    logit *= logit > 0.0 ? slots[slot].inverse_repeat_penalty : slots[slot].repeat_penalty;
+    logit -= float(count) * slots[slot].frequency_penalty + slots[slot].presence_penalty;
+  }
+  if (length == 0u) return logit;
+  const float exponent = float(length - slots[slot].dry_allowed_length) * slots[slot].log2_dry_base;
+  return logit - slots[slot].dry_multiplier * exp2(min(exponent, 100.0));
 }
 
 void main() {
@@ -110,9 +152,10 @@ void main() {
     }
   }
   if (slots[slot].bias_count != 0u) add_biases();
-  const bool penalise = slots[slot].repeat_window != 0u;
-  const bool counted = slots[slot].frequency_penalty != 0.0;
-  if (penalise) mark_repeated(counted);
+  const bool repetitions = slots[slot].dry_multiplier > 0.0;
+  const bool penalise = slots[slot].repeat_window != 0u || repetitions;
+  const bool counted = slots[slot].frequency_penalty != 0.0 || repetitions;
+  if (penalise) mark_repeated(counted, repetitions);
   const bool sum_up = needs_all_sums(slots[slot].temperature, slots[slot].top_k, slots[slot].typical_p,
                                      slots[slot].top_p, p.vocabulary);
 
@@ -127,7 +170,7 @@ void main() {
       vec4 v = logits[quad + (c >> 2)];
       if (((marks >> c) & 15u) != 0u) {
         [[dont_unroll]] for (uint e = 0; e < 4; ++e) {
-          if (((marks >> (c + e)) & 1u) != 0u) v[e] = penalised(v[e], block * SAMPLING_BLOCK + c + e, counted);
+          if (((marks >> (c + e)) & 1u) != 0u) v[e] = penalised(v[e], block * SAMPLING_BLOCK + c + e, counted, repetitions);
         }
         logits[quad + (c >> 2)] = v;
       }

@@ -20,6 +20,8 @@ CONSTANT SAMPLING_RING = 4096;    // tokens of a sequence that are kept, a power
 CONSTANT SAMPLING_TYPICAL = 1024; // most tokens that typical sampling looks at
 CONSTANT SAMPLING_BIASES = 1024;  // most logit biases of a sequence
 CONSTANT SAMPLING_STOPS = 16;     // most stop tokens of a sequence
+CONSTANT SAMPLING_MATCH = 256;    // a longer repetition counts as one of so many tokens
+CONSTANT SAMPLING_BREAKERS = 262144; // tokens below this can be breakers
 CONSTANT SAMPLING_TOP = 64;       // most tokens whose log-probabilities are reported beside the chosen one's
 CONSTANT SAMPLING_REPORTS = 64;   // latest tokens whose reports are kept, a power of two
 CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
@@ -51,7 +53,21 @@ struct SamplingSlot {
   UINT log_probabilities; // tokens to report beside the chosen one, 0: no report
   UINT bias_count;
   UINT stop_count;
-  UINT reserved[14];
+  float top_n_sigma;    // 0: off
+  float dynatemp_range; // 0: off
+  float dynatemp_exponent;
+  float xtc_probability; // 0: off
+  float log_xtc_threshold;
+  UINT mirostat; // 0: off
+  float mirostat_tau;
+  float mirostat_eta;
+  float mirostat_mu;    // the most surprise that the next token may have, in bits; pick writes it
+  float dry_multiplier; // 0: off
+  float log2_dry_base;
+  UINT dry_allowed_length;
+  UINT dry_window;
+  UINT dry_first; // n of the token after the latest breaker; pick writes it
+  UINT reserved[16];
   UINT stops[SAMPLING_STOPS];
   UINT bias_tokens[SAMPLING_BIASES]; // each once
   float biases[SAMPLING_BIASES];
@@ -59,11 +75,13 @@ struct SamplingSlot {
   UINT count;                 // tokens appended so far
   UINT tokens[SAMPLING_RING]; // token n is tokens[n % SAMPLING_RING]
   SamplingReport reports[SAMPLING_REPORTS]; // that of token n is reports[n % SAMPLING_REPORTS]
+  UINT dry_breakers[SAMPLING_BREAKERS / 32]; // a bit for each token
 };
 
 // The scratch of an output row, in uints: its row of the step block; each block's largest key and its sum of
 // exp(logit - the block's largest); blocks that hold candidates and candidates' keys, both strided by lane
-// (before that, each token's count in the window). For a report, what the logits were before biases and
+// (before that, each token's count in the
+// window, and above its 16 bits the longest repetition that the token would go on with). For a report, what the logits were before biases and
 // penalties: each block's largest key and sum, and all keys.
 CONSTANT SAMPLING_ROW_QUAD = 4;
 CONSTANT SAMPLING_MAXIMA = 0; // in words per block
@@ -89,7 +107,8 @@ PUMICE_PARAMS_END
 #ifdef __cplusplus
 static_assert(sizeof(pumice::SamplingReport) == 4 * (2 + 2 * pumice::SAMPLING_TOP));
 static_assert(sizeof(pumice::SamplingSlot) ==
-              4 * (32 + pumice::SAMPLING_STOPS + 2 * pumice::SAMPLING_BIASES + pumice::SAMPLING_RING) +
+              4 * (48 + pumice::SAMPLING_STOPS + 2 * pumice::SAMPLING_BIASES + pumice::SAMPLING_RING +
+                   pumice::SAMPLING_BREAKERS / 32) +
                   pumice::SAMPLING_REPORTS * sizeof(pumice::SamplingReport));
 #endif
 #endif

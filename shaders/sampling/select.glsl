@@ -12,6 +12,8 @@ uint maxima, sums, blocks, keys, raw_maxima, raw_sums, raw_keys; // where they b
 uint block_count;                // of this invocation's blocks
 
 uint limit = 0u; // nothing below it is left
+uint ceiling = 0xffffffffu; // nor above this
+float temperature, inverse_temperature;
 float top;       // the largest logit, which weights are relative to: exp(logit - top)
 bool typical = false;
 float typical_center; // relative to top
@@ -43,7 +45,9 @@ uint typicality(uint key) {
   precise const float distance = abs(value_of(key) - top - typical_center);
   return key_of(-distance);
 }
-bool is_left(uint key) { return key >= limit && (!typical || typicality(key) >= typical_limit); }
+bool is_left(uint key) {
+  return key >= limit && key <= ceiling && (!typical || typicality(key) >= typical_limit);
+}
 
 // This invocation's list of the blocks with anything at or above the limit.
 void collect_blocks() {

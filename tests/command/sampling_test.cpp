@@ -55,7 +55,67 @@ TEST_CASE("typical sampling reduces the choice of tokens, and 1 switches it off"
   CHECK(drawn("0.2") != drawn("1"));
 }
 
+TEST_CASE("samplers of llama.cpp change what is drawn, and their defaults do not") {
+  const auto drawn = [](std::vector<std::string> options) {
+    options.insert(options.end(), {"-n", "24", "--temp", "1.5"});
+    return ids(std::move(options));
+  };
+  const std::vector<uint32_t> plain = drawn({});
+  CHECK(drawn({"--top-n-sigma",
+               "-1",
+               "--dynatemp-range",
+               "0",
+               "--dynatemp-exp",
+               "2",
+               "--xtc-probability",
+               "0",
+               "--xtc-threshold",
+               "0.2",
+               "--mirostat",
+               "0",
+               "--mirostat-ent",
+               "3",
+               "--mirostat-lr",
+               "0.2",
+               "--dry-multiplier",
+               "0",
+               "--dry-base",
+               "2",
+               "--dry-allowed-length",
+               "3",
+               "--dry-penalty-last-n",
+               "-1",
+               "--dry-sequence-breaker",
+               "x",
+               "--samplers",
+               "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"}) == plain);
+  for (const std::vector<std::string>& options :
+       std::vector<std::vector<std::string>>{{"--top-nsigma", "0.5"},
+                                             {"--dynatemp-range", "1.4"},
+                                             {"--xtc-probability", "1"},
+                                             {"--mirostat", "2"}}) {
+    CAPTURE(options[0]);
+    CHECK(drawn(options) != plain);
+  }
+}
+
+TEST_CASE("DRY ends a repetition") {
+  const std::vector<std::string> loop = {"-n", "8", "--logit-bias", "7=1000", "--logit-bias", "8=980"};
+  const auto with = [&](std::vector<std::string> options) {
+    options.insert(options.end(), loop.begin(), loop.end());
+    return ids(std::move(options));
+  };
+  CHECK(with({}) == std::vector<uint32_t>(8, 7));
+  const std::vector<uint32_t> dried = with({"--dry-multiplier", "10", "--dry-allowed-length", "1"});
+  CHECK(std::count(dried.begin(), dried.end(), 8) > 0);
+  CHECK(with({"--dry-multiplier", "10", "--dry-penalty-last-n", "0"}) == std::vector<uint32_t>(8, 7));
+  CHECK(fails_saying(generate({"--dry-multiplier", "1", "--dry-sequence-breaker", "no such token"}),
+                     {"no such token", "shorter"}) == "");
+}
+
 TEST_CASE("sampling options out of range are refused") {
+  CHECK(fails_saying(generate({"--samplers", "top_k;temperature"}), {"--samplers", "penalties;dry"}) == "");
+  CHECK(fails_saying(generate({"--mirostat", "1"}), {"--mirostat", "2 is"}) == "");
   CHECK(fails_saying(generate({"--logit-bias", "999999=1"}),
                      {"--logit-bias: there is no token 999999", "0 to "}) == "");
   CHECK(fails_saying(generate({"--typical", "1.5"}), {"--typical", "1.5"}) == "");

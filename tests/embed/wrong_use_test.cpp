@@ -26,7 +26,7 @@ ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
 ENDS_WITH(pumice_load_options, reserved);
 ENDS_WITH(pumice_session_options, fit);
-ENDS_WITH(pumice_sampling, log_probabilities);
+ENDS_WITH(pumice_sampling, dry_sequence_breaker_count);
 ENDS_WITH(pumice_request, chat);
 ENDS_WITH(pumice_chat_options, thinking_marks);
 ENDS_WITH(pumice_message, picture_count);
@@ -99,6 +99,17 @@ TEST_CASE("sampling values out of their range are named") {
       {"frequency_penalty is 101", [](auto& s) { s.frequency_penalty = 101; }},
       {"presence_penalty is nan", [](auto& s) { s.presence_penalty = not_a_number; }},
       {"repeat_window is 4097", [](auto& s) { s.repeat_window = 4097; }},
+      {"mirostat 1 is not supported", [](auto& s) { s.mirostat = 1; }},
+      {"mirostat is 3", [](auto& s) { s.mirostat = 3; }},
+      {"xtc_threshold is 2", [](auto& s) { s.xtc_threshold = 2; }},
+      {"dry_allowed_length is 257", [](auto& s) { s.dry_allowed_length = 257; }},
+      {"dry_sequence_breakers is NULL, and its count is 3",
+       [](auto& s) { s.dry_multiplier = 1, s.dry_sequence_breaker_count = 3; }},
+      {"no token contains",
+       [](auto& s) {
+         static const char* const breaker = "a breaker that is long";
+         s.dry_multiplier = 1, s.dry_sequence_breakers = &breaker, s.dry_sequence_breaker_count = 1;
+       }},
       {"log_probabilities is 65", [](auto& s) { s.log_probabilities = 65; }},
       {"stop_tokens is NULL, and its count is 3", [](auto& s) { s.stop_token_count = 3; }},
       {"banned_tokens is NULL, and its count is 3", [](auto& s) { s.banned_token_count = 3; }},

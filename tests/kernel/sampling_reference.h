@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,24 @@ inline float reference_clean(float logit) {
   return std::isnan(logit) ? -INFINITY : std::min(logit, FLT_MAX);
 }
 
-// In place: biases, then the penalties of each distinct token of the window.
+// Of each token that would make a repetition of the latest tokens longer, the length of the longest one.
+inline std::map<uint32_t, uint32_t> reference_repetitions(const pumice::SamplingParams& params,
+                                                          std::span<const uint32_t> history) {
+  std::map<uint32_t, uint32_t> longest;
+  const auto window = history.last(std::min<size_t>(params.dry_penalty_last_n, history.size()));
+  for (size_t next = 1; next < window.size(); ++next) {
+    uint32_t length = 0;
+    while (length < next && length < pumice::SAMPLING_MATCH) {
+      const uint32_t token = window[window.size() - 1 - length];
+      if (window[next - 1 - length] != token || std::ranges::count(params.dry_breakers, token)) break;
+      ++length;
+    }
+    if (length >= params.dry_allowed_length) longest[window[next]] = std::max(longest[window[next]], length);
+  }
+  return longest;
+}
+
+// In place: biases, then the penalties of each distinct token of the window, then those of repetitions.
 inline void reference_penalise(std::span<float> logits, const pumice::SamplingParams& params,
                                std::span<const uint32_t> history) {
   for (const pumice::LogitBias& each : params.logit_biases) {
@@ -37,6 +55,13 @@ inline void reference_penalise(std::span<float> logits, const pumice::SamplingPa
     if (id >= logits.size()) continue;
     logits[id] *= logits[id] > 0 ? inverse : params.repeat_penalty;
     logits[id] -= static_cast<float>(count) * params.frequency_penalty + params.presence_penalty;
+  }
+  if (params.dry_multiplier <= 0) return;
+  for (const auto& [id, length] : reference_repetitions(params, history)) {
+    if (id >= logits.size()) continue;
+    const float exponent =
+        static_cast<float>(length - params.dry_allowed_length) * std::log2(params.dry_base);
+    logits[id] -= params.dry_multiplier * std::exp2(std::min(exponent, 100.0f));
   }
 }
 
@@ -93,6 +118,56 @@ inline std::vector<float> reference_typical(std::span<const float> sorted, doubl
   return left;
 }
 
+// The least logit of those that are at most so many standard deviations below the largest.
+inline double reference_sigma_limit(std::span<const float> sorted, double sigmas) {
+  double mean = 0, squares = 0;
+  for (float logit : sorted) mean += double{logit} / static_cast<double>(sorted.size());
+  for (float logit : sorted) squares += (logit - mean) * (logit - mean);
+  return sorted[0] - sigmas * std::sqrt(squares / static_cast<double>(sorted.size()));
+}
+
+// XTC's least probable of the tokens that are at least as probable as the threshold.
+inline float reference_ceiling(std::span<const float> sorted, double threshold) {
+  double total = 0;
+  for (float logit : sorted) total += std::exp(double{logit} - sorted[0]);
+  float ceiling = sorted[0];
+  for (float logit : sorted) {
+    if (std::exp(double{logit} - sorted[0]) >= threshold * total) ceiling = logit;
+  }
+  return ceiling;
+}
+
+inline float reference_temperature(std::span<const float> sorted, const pumice::SamplingParams& params) {
+  double total = 0, entropy = 0;
+  for (float logit : sorted) total += std::exp(double{logit} - sorted[0]);
+  for (float logit : sorted) {
+    const double p = std::exp(double{logit} - sorted[0]) / total;
+    if (p > 0) entropy -= p * std::log(p);
+  }
+  if (sorted.size() < 2) return params.temperature;
+  const double share = entropy / std::log(static_cast<double>(sorted.size()));
+  const double low = std::max(params.temperature - params.dynatemp_range, 0.0f),
+               high = params.temperature + params.dynatemp_range;
+  return std::max(static_cast<float>(low + (high - low) * std::pow(share, params.dynatemp_exponent)), 1e-3f);
+}
+
+// Mirostat's mu after a token, or without one the least logit that mu leaves.
+inline double reference_mirostat(std::span<const float> logits, const pumice::SamplingParams& params,
+                                 double mu, std::optional<uint32_t> token) {
+  double top = -INFINITY, total = 0, kept = 0;
+  const auto weight = [&](float logit) {
+    return std::exp((double{reference_clean(logit)} - top) / params.temperature);
+  };
+  for (float logit : logits) top = std::max(top, double{reference_clean(logit)});
+  for (float logit : logits) total += weight(logit);
+  const double limit = std::min(top, top + params.temperature * (std::log(total) - mu * std::log(2.0)));
+  if (!token) return limit;
+  for (float logit : logits) {
+    if (reference_clean(logit) >= limit) kept += weight(logit);
+  }
+  return mu - params.mirostat_eta * (std::log2(kept / weight(logits[*token])) - params.mirostat_tau);
+}
+
 // `position` is the new token's.
 inline ReferenceChoice reference_sample(std::span<const float> logits, const pumice::SamplingParams& params,
                                         uint32_t position) {
@@ -106,6 +181,24 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
   if (params.temperature <= 0 || sorted.empty()) return {argmax, {argmax}};
 
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  if (params.mirostat > 0) {
+    ReferenceChoice choice;
+    double best = -INFINITY;
+    const double mu = 2.0 * params.mirostat_tau, limit = reference_mirostat(logits, params, mu, {});
+    for (uint32_t id = 0; id < logits.size(); ++id) {
+      const float logit = reference_clean(logits[id]);
+      if (logit == -INFINITY || logit < limit) continue;
+      choice.allowed.push_back(id);
+      const double score =
+          (double{logit} - sorted[0]) / params.temperature + reference_gumbel(params.seed, position, id);
+      if (score > best) best = score, choice.token = id;
+    }
+    return choice;
+  }
+  if (params.top_n_sigma > 0) {
+    const double least = reference_sigma_limit(sorted, params.top_n_sigma);
+    std::erase_if(sorted, [&](float logit) { return logit < least; });
+  }
   uint32_t top_k = params.top_k ? params.top_k : UINT32_MAX;
   if (params.typical_p < 1) top_k = std::min(top_k, pumice::SAMPLING_TYPICAL);
   if (top_k < sorted.size()) {
@@ -113,7 +206,7 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
     std::erase_if(sorted, [&](float logit) { return logit < least; });
   }
   if (params.typical_p < 1) sorted = reference_typical(sorted, params.typical_p);
-  const float top = sorted.front();
+  float top = sorted.front();
   float limit = sorted.back();
   if (params.top_p < 1) {
     double total = 0, mass = 0;
@@ -125,6 +218,16 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
     limit = sorted[n - 1];
   }
   if (params.min_p > 0) limit = std::max(limit, top + std::log(params.min_p));
+  std::erase_if(sorted, [&](float logit) { return logit < limit; });
+  const uint32_t draw = reference_bits(static_cast<uint32_t>(params.seed),
+                                       static_cast<uint32_t>(params.seed >> 32), position, UINT32_MAX);
+  if (params.xtc_probability > 0 && params.xtc_threshold <= 0.5f &&
+      (draw + 0.5) / 4294967296.0 <= params.xtc_probability) {
+    top = reference_ceiling(sorted, params.xtc_threshold);
+    std::erase_if(sorted, [&](float logit) { return logit > top; });
+  }
+  const float temperature =
+      params.dynatemp_range > 0 ? reference_temperature(sorted, params) : params.temperature;
 
   ReferenceChoice choice;
   double best = -INFINITY;
@@ -134,8 +237,7 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
     if (params.typical_p < 1 && !std::binary_search(sorted.begin(), sorted.end(), logit, std::greater<>()))
       continue;
     choice.allowed.push_back(id);
-    const double score =
-        (double{logit} - top) / params.temperature + reference_gumbel(params.seed, position, id);
+    const double score = (double{logit} - top) / temperature + reference_gumbel(params.seed, position, id);
     if (score <= best) continue;
     best = score;
     choice.token = id;
@@ -147,7 +249,7 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
 inline std::vector<pumice::SamplingParams> reference_filters() {
   pumice::SamplingParams drawing;
   drawing.temperature = 0.8f;
-  std::vector<pumice::SamplingParams> all(17, drawing);
+  std::vector<pumice::SamplingParams> all(28, drawing);
   all[1].top_k = 40;
   all[2].top_p = 0.9f;
   all[3].min_p = 0.05f;
@@ -164,6 +266,17 @@ inline std::vector<pumice::SamplingParams> reference_filters() {
   all[14].typical_p = 0.2f, all[14].temperature = 0.05f; // the largest logits may be far from typical
   all[15].typical_p = 0.0f;
   all[16].typical_p = 0.95f, all[16].top_p = 0.9f, all[16].temperature = 3.0f;
+  all[17].top_n_sigma = 1.0f;
+  all[18].top_n_sigma = 0.5f, all[18].top_p = 0.7f, all[18].temperature = 3.0f;
+  all[19].top_n_sigma = 2.0f, all[19].top_k = 40, all[19].min_p = 0.05f;
+  all[20].xtc_probability = 1.0f, all[20].xtc_threshold = 0.02f;
+  all[21].xtc_probability = 0.5f, all[21].min_p = 0.05f, all[21].temperature = 1.5f;
+  all[22].xtc_probability = 1.0f, all[22].typical_p = 0.9f, all[22].top_p = 0.95f;
+  all[23].xtc_probability = 1.0f, all[23].xtc_threshold = 0.6f; // switches it off
+  all[24].dynatemp_range = 0.7f;
+  all[25].dynatemp_range = 3.0f, all[25].dynatemp_exponent = 0.5f, all[25].top_k = 30, all[25].min_p = 0.01f;
+  all[26].mirostat = 2, all[26].mirostat_tau = 2.0f, all[26].temperature = 1.3f;
+  all[27].mirostat = 2, all[27].mirostat_tau = 0.1f; // leaves the largest alone
   return all;
 }
 
@@ -172,4 +285,7 @@ inline void reference_widen(pumice::SamplingParams& params) {
   params.top_p += 1e-5f;
   params.min_p *= 1.0f - 1e-5f;
   if (params.typical_p > 0.0f) params.typical_p += 1e-5f;
+  params.top_n_sigma *= 1.0f + 1e-5f;
+  if (params.xtc_threshold <= 0.5f) params.xtc_threshold *= 1.0f + 1e-5f;
+  params.mirostat_tau += 1e-5f;
 }

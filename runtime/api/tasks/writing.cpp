@@ -51,7 +51,8 @@ Result<WritingOptions> read_writing(const pumice_writing_options* caller_options
   result.sequences = UINT32_MAX;
   result.scores = options.scores;
   PUMICE_TRY(const pumice_sampling sampling, read(options.sampling, "options.writing->sampling"));
-  PUMICE_TRY(result.sampling, read_sampling(sampling, shape.vocabulary, {}, "options.writing->sampling"));
+  PUMICE_TRY(result.sampling,
+             read_sampling(sampling, shape.vocabulary, nullptr, {}, "options.writing->sampling"));
   return result;
 }
 

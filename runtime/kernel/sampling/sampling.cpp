@@ -64,6 +64,9 @@ void set_options(SamplingSlot& slot, const SamplingParams& params) {
   slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
   if (slot.typical_p < 1.0f)
     slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
+  if (params.xtc_threshold > 0.5f) slot.xtc_probability = 0.0f; // no two tokens have so much
+  slot.mirostat_mu = 2.0f * slot.mirostat_tau;
+  if (slot.dry_window == 0) slot.dry_multiplier = 0.0f;
   slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
   if (slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f)
     slot.repeat_window = 0;
@@ -72,6 +75,8 @@ void set_options(SamplingSlot& slot, const SamplingParams& params) {
 } // namespace
 
 Status check_sampling(const SamplingParams& params) {
+  if (params.mirostat == 1)
+    return Error{Code::invalid_argument, "mirostat 1 is not supported: 2 is, and does the same"};
   const auto at_most = [](const char* what, size_t found, uint32_t most) -> Status {
     if (found <= most) return {};
     return Error{Code::invalid_argument,
@@ -101,6 +106,11 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   }
   slot.stop_count = static_cast<uint32_t>(std::min<size_t>(params.stop_tokens.size(), SAMPLING_STOPS));
   std::copy_n(params.stop_tokens.begin(), slot.stop_count, slot.stops);
+  if (slot.dry_multiplier <= 0.0f) return;
+  std::ranges::fill(slot.dry_breakers, 0u);
+  for (uint32_t token : params.dry_breakers) {
+    if (token < SAMPLING_BREAKERS) slot.dry_breakers[token / 32] |= 1u << token % 32;
+  }
 }
 
 void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> tokens) {
@@ -109,6 +119,14 @@ void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> toke
   for (size_t n = tokens.size() - kept; n < tokens.size(); ++n) slot.tokens[n % SAMPLING_RING] = tokens[n];
   slot.count = static_cast<uint32_t>(tokens.size());
   slot.finished_at = SAMPLING_UNFINISHED;
+  slot.dry_first = slot.count - static_cast<uint32_t>(kept);
+  if (slot.dry_multiplier <= 0.0f) return;
+  const auto breaks = [&](uint32_t token) {
+    return token < SAMPLING_BREAKERS && (slot.dry_breakers[token / 32] >> token % 32 & 1u);
+  };
+  for (size_t n = tokens.size() - kept; n < tokens.size(); ++n) {
+    if (breaks(tokens[n])) slot.dry_first = static_cast<uint32_t>(n + 1);
+  }
 }
 
 std::optional<uint32_t> SamplingState::finished_at(uint32_t sequence) const {

@@ -31,11 +31,12 @@ struct SamplingParams {
 #include "kernel/sampling_options.def"
   std::vector<LogitBias> logit_biases; // of at most SAMPLING_BIASES tokens; those of one token are added up
   std::vector<uint32_t> stop_tokens;   // at most SAMPLING_STOPS; see SamplingState::finished_at()
+  std::vector<uint32_t> dry_breakers;  // no repetition goes across one; below SAMPLING_BREAKERS
   uint32_t log_probabilities = 0;      // tokens to report, at most SAMPLING_TOP; 0 reports nothing
   uint64_t seed = 0;
 };
 
-// Fails if a list is longer than it may be.
+// Fails if a list is longer than it may be, or an option has a value that there is not.
 Status check_sampling(const SamplingParams& params);
 
 struct TokenLogProbability {
@@ -65,8 +66,8 @@ public:
   uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
   // Values out of range are brought into it; lists that check_sampling refuses are cut.
   void set_params(uint32_t sequence, const SamplingParams& params);
-  // Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only the last
-  // SAMPLING_RING are stored but all are counted.
+  // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
+  // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
   uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
   uint32_t token(uint32_t sequence, uint32_t n) const { return slots_[sequence].tokens[n % SAMPLING_RING]; }

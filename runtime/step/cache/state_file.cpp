@@ -30,11 +30,12 @@ void visit_sampling(Sampling& sampling, const Visit& visit) {
   auto& [
 #define OPTION(field, ...) field,
 #include "kernel/sampling_options.def"
-      logit_biases, stop_tokens, log_probabilities, seed] = sampling;
+      logit_biases, stop_tokens, dry_breakers, log_probabilities, seed] = sampling;
 #define OPTION(field, ...) visit(#field, field);
 #include "kernel/sampling_options.def"
   visit("logit_biases", logit_biases);
   visit("stop_tokens", stop_tokens);
+  visit("dry_breakers", dry_breakers);
   visit("log_probabilities", log_probabilities);
   visit("seed", seed);
 }

@@ -293,7 +293,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   ProgressBar bar("reading");
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
-  sampling_ = settings_.sampling.resolved();
+  PUMICE_TRY(sampling_, settings_.sampling.resolved(*chat().tokenizer()));
   PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
   PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings)));

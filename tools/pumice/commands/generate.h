@@ -116,6 +116,7 @@ private:
   Status add_samples(Text prompt, std::vector<Text>& texts, const std::optional<RequestPlace>& place = {});
   Status add_request(const Line& line, std::vector<Text>& texts);
   Result<bool> place_request(Line& line);
+  Status complete(SamplingParams& sampling);
   Status read_prompts();
   Status read_tensors();
 
@@ -124,6 +125,7 @@ private:
   uint32_t count_;
   Check check_;
   uint64_t seed_; // of each prompt's first text
+  std::optional<std::vector<uint32_t>> dry_breakers_;
   std::vector<Text> given_;
   std::optional<WaitingLines> requests_;
   std::optional<Error> failed_; // for the next call

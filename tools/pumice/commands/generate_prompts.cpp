@@ -94,10 +94,24 @@ Status TextSource::add(Text prompt) {
   return add_samples(std::move(text), given_);
 }
 
+// Looks for the tokens that end repetitions once.
+Status TextSource::complete(SamplingParams& sampling) {
+  if (sampling.dry_multiplier <= 0 || !tokenizer_.ok()) return {};
+  if (!dry_breakers_) {
+    SamplingOptions options = options_.sampling;
+    options.params.dry_multiplier = sampling.dry_multiplier;
+    PUMICE_TRY(const SamplingParams found, options.resolved(**tokenizer_));
+    dry_breakers_ = found.dry_breakers;
+  }
+  sampling.dry_breakers = *dry_breakers_;
+  return {};
+}
+
 Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
                                const std::optional<RequestPlace>& place) {
   if (!prompt.stops.empty() && !tokenizer_.ok()) return tokenizer_.error();
   PUMICE_CHECK(check_(prompt));
+  PUMICE_CHECK(complete(prompt.sampling));
   const auto bytes = std::as_bytes(std::span(prompt.prompt));
   const size_t hash =
       std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

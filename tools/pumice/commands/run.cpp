@@ -214,7 +214,7 @@ Status run(const RunOptions& options) {
   print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
                            session->size().chunk, to_string(session->size().cache)));
   if (options.session.exists()) PUMICE_CHECK(session->restore(path_of(options.session.path)));
-  const SamplingParams sampling = options.sampling.resolved();
+  PUMICE_TRY(const SamplingParams sampling, options.sampling.resolved(*tokenizer));
 
   const ComputeWatch prefill;
   ProgressBar bar("reading the prompt");

@@ -12,8 +12,6 @@ constexpr std::string_view weights_on_device = "weights are read once into the d
 constexpr std::string_view no_download =
     "models are not downloaded: fetch the file or folder first, then give its path";
 constexpr std::string_view chunk_instead = "--chunk is how many tokens of a prompt are read in one step";
-constexpr std::string_view other_samplers = "the samplers are --top-k, --typical, --top-p, --min-p and "
-                                            "--temp, in this order, and penalties before them";
 constexpr std::string_view no_forms = "answers of a given form are not supported";
 constexpr std::string_view no_rope = "rotary embeddings are as the model's settings say";
 
@@ -77,12 +75,9 @@ std::span<const OtherOption> other_options() {
       {.names = {"-s"}, .target = "--seed"},
       {.names = {"--temperature"}, .target = "--temp"},
       {.names = {"--repeat-last-n"}, .target = "--repeat-window"},
-      {.names = {"--samplers", "--sampling-seq", "--sampler-seq", "--mirostat", "--mirostat-lr",
-                 "--mirostat-ent", "--dry-multiplier", "--dry-base", "--dry-allowed-length",
-                 "--dry-penalty-last-n", "--xtc-probability", "--xtc-threshold", "--dynatemp-range",
-                 "--dynatemp-exp", "--top-nsigma", "--top-n-sigma"},
-       .instead = other_samplers,
-       .takes = a_value},
+      {.names = {"--sampling-seq", "--sampler-seq"}, .target = "--samplers"},
+      {.names = {"--typical-p"}, .target = "--typical"},
+      {.names = {"--top-nsigma"}, .target = "--top-n-sigma"},
       {.names = {"--grammar", "--grammar-file", "-j", "--json-schema", "--format"},
        .instead = no_forms,
        .takes = a_value,

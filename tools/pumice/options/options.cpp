@@ -16,6 +16,7 @@
 #include "options/option_values.h"
 #include "options/prompt.h"
 #include "shaders/sampling/sampling.params.h"
+#include "task/generated_text.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -55,6 +56,22 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
       ->type_name("ID=BIAS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(more_of("Sampling"));
+}
+
+// The order of llama.cpp, which is the only one.
+void add_samplers_option(CLI::App& app) {
+  static constexpr const char* order = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+  const auto check = [](std::string& value) {
+    if (value == order || value == "edskypmxt") return std::string();
+    return fmt::format(
+        "'{}' is another order than {}, which is always that of the samplers; each has an option that "
+        "switches it off",
+        value, order);
+  };
+  app.add_option_function<std::string>("--samplers", [](const std::string&) {}, fmt::format("The order of the samplers, which is always {}", order))
+      ->type_name("LIST")
+      ->check(CLI::Validator(check, ""))
       ->group(more_of("Sampling"));
 }
 
@@ -274,6 +291,25 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
 #define OPTION(field, type, standard, least, most, slot_field, slot_value, name, unit, help)                 \
   option(name, params.field, help, type{least}, type{most}, unit);
 #include "kernel/sampling_options.def"
+  app.get_option("--mirostat")
+      ->check(CLI::Validator(
+          [](std::string& value) { return value == "1" ? "1 is not supported: 2 is" : std::string(); }, ""));
+  app.get_option("--dry-penalty-last-n")
+      ->transform(CLI::Validator(
+          [](std::string& value) {
+            if (value == "-1") value = std::to_string(SAMPLING_RING); // llama.cpp's "all"
+            return std::string();
+          },
+          ""));
+  app.add_option(
+         "--dry-sequence-breaker", options.dry_breakers,
+         "No repetition goes across a token with this string (default: a line end, :, \" and *). \\n is a "
+         "line end. Can be given more than once")
+      ->type_name("STRING")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(more_of("Sampling"));
+  add_samplers_option(app);
   add_bias_option(app, params);
   app.add_option("--seed", options.seed,
                  "Seed: repeats a text (default: a random seed). -1 is a random one, too")
@@ -285,6 +321,15 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
 SamplingParams SamplingOptions::resolved() const {
   SamplingParams result = params;
   result.seed = seed ? *seed : std::random_device()();
+  return result;
+}
+
+Result<SamplingParams> SamplingOptions::resolved(const Tokenizer& tokenizer) const {
+  SamplingParams result = resolved();
+  std::vector<std::string> breakers;
+  for (const std::string& each : dry_breakers) breakers.push_back(without_escapes(each));
+  if (breakers == std::vector<std::string>{"none"}) return result; // as llama.cpp has it
+  PUMICE_CHECK(set_dry_breakers(result, breakers, &tokenizer));
   return result;
 }
 

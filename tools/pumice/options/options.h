@@ -11,6 +11,7 @@
 #include "model/architecture.h"
 #include "model/model.h"
 #include "model/session_memory.h"
+#include "text/tokenizer.h"
 
 // Options that several subcommands share. Each is in a group of the help.
 namespace pumice::command {
@@ -73,8 +74,10 @@ inline uint32_t batch_tokens(uint32_t tokens) {
 struct SamplingOptions {
   SamplingParams params;
   std::optional<uint64_t> seed;
+  std::vector<std::string> dry_breakers; // empty: see set_dry_breakers()
 
-  SamplingParams resolved() const; // with a random seed if none was given
+  SamplingParams resolved() const;                                   // with a random seed if none was given
+  Result<SamplingParams> resolved(const Tokenizer& tokenizer) const; // and what ends repetitions
 };
 // Error unless the tokens of --logit-bias are in the model's vocabulary.
 Status check_biases(const SamplingOptions& options, uint32_t vocabulary);
