@@ -106,7 +106,44 @@ const Architecture* find_architecture(const Named& named) {
   return nullptr;
 }
 
+// The model type whose files have tensors of such names; empty: none that is known here.
+std::string_view likely_type(const ModelFile& file) {
+  static constexpr std::pair<std::string_view, std::string_view> all[] = {
+      {"albert_layer_groups.0.", "albert"},
+      {"transformer.layer.0.attention.q_lin.", "distilbert"},
+      {"roberta.encoder.layer.0.", "roberta"},
+      {"encoder.layer.0.attention.self.query.", "bert"},
+      {"encoder.layer.0.attention.attn.q.", "mpnet"},
+      {"layers.0.attn.Wqkv.", "modernbert"},
+      {"encoder.layers.0.attn.Wqkv.", "nomic_bert"},
+      {"encoder.block.0.layer.0.SelfAttention.", "t5"},
+      {"encoder.layers.0.self_attn.q_proj.", "bart or marian"},
+      {"h.0.attn.c_attn.", "gpt2"},
+      {"gpt_neox.layers.0.", "gpt_neox"},
+      {"layers.0.self_attn.q_norm.", "qwen3"},
+      {"layers.0.self_attn.qkv_proj.", "phi3"},
+      {"layers.0.self_attn.q_proj.bias", "qwen2"},
+      {"layers.0.self_attn.q_proj.", "llama or mistral"},
+  };
+  for (const auto& [part, type] : all) {
+    for (const TensorView& tensor : file.tensors()) {
+      if (tensor.name.find(part) != std::string::npos) return type;
+    }
+  }
+  return {};
+}
+
+// Of a config.json without `model_type`.
+Error no_architecture(const Named& named) {
+  const std::string_view type = likely_type(named.file);
+  const std::string hint = type.empty() ? "" : fmt::format("; its tensors have the names of {}", type);
+  return {Code::unsupported,
+          fmt::format("{}: field '{}' is missing, which names the architecture{}: add it to config.json",
+                      named.file.path(), named.field, hint)};
+}
+
 Error unknown_architecture(const Named& named) {
+  if (named.field == "model_type" && named.names.front().empty()) return no_architecture(named);
   std::set<std::string_view> known;
   for (const Architecture& architecture : architectures()) {
     const auto& names = architecture.*named.known;

@@ -210,6 +210,18 @@ def encoder_answers(model, config, seed):
     return answers, math.inf
 
 
+def masked_answers(model, config, seed):
+    """Of a masked language model: the logits of each token, and of SPLADE what is left of them, but for its logarithm."""
+    import torch
+    ids, mask = text_inputs(seed, config)
+    answers = {"input_ids": ids, "attention_mask": mask}
+    if config["model_type"] in ("bert", "albert"):
+        answers["token_type_ids"] = torch.zeros_like(ids)
+        answers["token_type_ids"][:, 13:] = 1
+    logits = model(**answers).logits * mask[..., None]
+    return answers | {"logits": logits, "sparse_embedding": torch.relu(logits).amax(1)}, math.inf
+
+
 def image_answers(model, config, seed):
     import torch
     pixels = torch.tensor(uniform(seed, "pixel_values", (2, 3, config["image_size"], config["image_size"]), 0, 1)).double()
@@ -581,6 +593,8 @@ def answers_of(folder, config, seed, weights):
               "qwen2_5_vl": patched_picture_answers}
     if kind in others:
         return others[kind](model, config, seed)
+    if config["architectures"][0].endswith("ForMaskedLM"):
+        return masked_answers(model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True
     return (encoder_answers if encodes else decoder_answers)(model, config, seed)
 

@@ -21,6 +21,11 @@ protected:
   void build(EncoderBuilder& builder) const override {
     TensorId x = builder.run_layers(embed(builder), layer_names());
     builder.finish(x);
+    builder.masked_head({"predictions.dense",
+                         "predictions.LayerNorm",
+                         "predictions.decoder",
+                         {"predictions.decoder.bias", "predictions.bias"}},
+                        config().activation);
     if (!pooler_) return;
     builder.prefix(prefix_, "");
     x = builder.project(builder.first_rows(x), {"pooler", ""}, config().hidden, true, "head");
@@ -94,7 +99,7 @@ OpenedDefinition open_albert(const ModelFile& file) {
   const std::string prefix = file.find("albert.embeddings.word_embeddings.weight") ? "albert." : "";
   const bool pooler = file.find(prefix + "pooler.weight");
   if (pooler && file.find("classifier.weight")) {
-    PUMICE_TRY(config.labels, read_labels(settings));
+    PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
   }
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Albert>(std::move(config), prefix, groups, pooler));

@@ -16,6 +16,8 @@ struct BertFamily {
   // The classifier has a dense layer of its own and reads the last hidden state, not the pooler's result.
   bool classifier_has_dense = false;
   Activation classifier_activation = Activation::tanh; // of that layer
+  MaskedHeadNames masked_head = bert_masked_head();
+  std::optional<Activation> masked_activation; // nothing: that of the layers
 };
 
 struct BertSettings {
@@ -25,6 +27,8 @@ struct BertSettings {
   bool pooler = false;
   bool classifier_has_dense = false;
   Activation classifier_activation = Activation::tanh;
+  MaskedHeadNames masked_head;
+  std::optional<Activation> masked_activation;
 };
 
 // BERT (Devlin et al. 2018): post-norm layers with biases everywhere. Their input is the sum of the
@@ -39,6 +43,7 @@ protected:
     TensorId x = builder.run_layers(embed(builder), layer_names());
     builder.finish(x);
     if (own_.pooler || !config().labels.empty()) heads(builder, builder.first_rows(x));
+    builder.masked_head(own_.masked_head, own_.masked_activation.value_or(config().activation));
   }
 
   std::string_view gguf_architecture() const override { return config().embedding ? "" : "bert"; }
@@ -165,11 +170,13 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
   own.pooler = file.find(settings.gguf() ? "cls.weight" : own.prefix + "pooler.dense.weight");
   own.classifier_has_dense = family.classifier_has_dense;
   own.classifier_activation = family.classifier_activation;
+  own.masked_head = family.masked_head;
+  own.masked_activation = family.masked_activation;
   const char* head = settings.gguf()            ? "cls.output.weight"
                      : own.classifier_has_dense ? "classifier.out_proj.weight"
                                                 : "classifier.weight";
   if (file.find(head) && (own.classifier_has_dense || own.pooler)) {
-    PUMICE_TRY(config.labels, read_labels(settings));
+    PUMICE_TRY(config.labels, read_labels(settings, file.find(head)));
   }
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<Bert>(std::move(config), settings.gguf(), std::move(own)));
@@ -180,15 +187,20 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
 Architectures bert_models() {
   return {
       {"bert", {"bert"}, {"bert"}, [](const ModelFile& file) { return open_bert_family(file, {}); }},
-      // ELECTRA (Clark et al. 2020), the discriminator: BERT without a pooler, whose embeddings may have
-      // fewer columns than its layers, and whose classifier has a dense layer with GELU.
+      // ELECTRA (Clark et al. 2020), the discriminator or the generator: BERT without a pooler, whose
+      // embeddings may have fewer columns than its layers, and whose classifier has a dense layer with GELU.
       {"electra",
        {"electra"},
        {},
        [](const ModelFile& file) {
-         return open_bert_family(
-             file,
-             {.prefix = "electra.", .classifier_has_dense = true, .classifier_activation = Activation::gelu});
+         return open_bert_family(file, {.prefix = "electra.",
+                                        .classifier_has_dense = true,
+                                        .classifier_activation = Activation::gelu,
+                                        .masked_head = {"generator_predictions.dense",
+                                                        "generator_predictions.LayerNorm",
+                                                        "generator_lm_head",
+                                                        {"generator_lm_head.bias"}},
+                                        .masked_activation = Activation::gelu});
        }},
       // RoBERTa (Liu et al. 2019) and XLM-R: BERT whose first position is the id of the padding token plus 1,
       // and whose classifier has a dense layer of its own.
@@ -197,8 +209,11 @@ Architectures bert_models() {
        {},
        [](const ModelFile& file) -> OpenedDefinition {
          PUMICE_TRY(uint32_t padding, Settings(file).u32_or({"pad_token_id", ""}, 0, limits::tokens, 1));
-         return open_bert_family(
-             file, {.prefix = "roberta.", .position_offset = padding + 1, .classifier_has_dense = true});
+         return open_bert_family(file, {.prefix = "roberta.",
+                                        .position_offset = padding + 1,
+                                        .classifier_has_dense = true,
+                                        .masked_head = roberta_masked_head(),
+                                        .masked_activation = Activation::gelu});
        }},
   };
 }

@@ -190,7 +190,7 @@ OpenedDefinition open_deberta_v2(const ModelFile& file) {
   if (columns != config.hidden) config.embedding = columns;
   if (file.find("deberta.embeddings.word_embeddings.weight")) own.prefix = "deberta.";
   if (file.find("pooler.dense.weight") && file.find("classifier.weight")) {
-    PUMICE_TRY(config.labels, read_labels(settings));
+    PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
     PUMICE_TRY(own.pooler, settings.activation_or({"pooler_hidden_act", ""}, Activation::gelu));
   }
   return std::unique_ptr<ModelDefinition>(std::make_unique<DebertaV2>(std::move(config), std::move(own)));

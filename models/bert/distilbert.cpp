@@ -21,6 +21,8 @@ protected:
     x = builder.layer_norm(x, {"LayerNorm", ""});
     x = builder.run_layers(x, layer_names());
     builder.finish(x);
+    builder.masked_head({"vocab_transform", "vocab_layer_norm", "vocab_projector", {"vocab_projector.bias"}},
+                        config().activation);
     if (config().labels.empty()) return;
     builder.prefix("", "");
     const TensorName dense = {"pre_classifier", ""};
@@ -64,7 +66,7 @@ OpenedDefinition open_distilbert(const ModelFile& file) {
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   std::string prefix = file.find("distilbert.embeddings.word_embeddings.weight") ? "distilbert." : "";
   if (file.find("pre_classifier.weight")) {
-    PUMICE_TRY(config.labels, read_labels(settings));
+    PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
   }
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<DistilBert>(std::move(config), settings.gguf(), std::move(prefix)));

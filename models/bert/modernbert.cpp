@@ -39,6 +39,7 @@ protected:
     builder.prefix(own_.prefix, "");
     x = builder.layer_norm(x, {"final_norm", "output_norm"}, own_.norm_bias);
     builder.finish(x);
+    builder.masked_head({"head.dense", "head.norm", "decoder", {"decoder.bias"}}, own_.classifier_activation);
     if (!config().labels.empty()) classify(builder, x);
   }
 
@@ -123,11 +124,11 @@ Status read_rotations(const Settings& settings, EncoderConfig& config, RotaryCon
 }
 
 Status read_classifier(const Settings& settings, EncoderConfig& config, ModernBertSettings& own) {
-  if (!settings.file().find("classifier.weight") || !settings.file().find("head.dense.weight")) return {};
-  PUMICE_TRY(config.labels, read_labels(settings));
-  PUMICE_TRY(own.classifier_bias, settings.boolean_or({"classifier_bias", ""}, false));
   PUMICE_TRY(own.classifier_activation,
              settings.activation_or({"classifier_activation", ""}, Activation::gelu));
+  if (!settings.file().find("classifier.weight") || !settings.file().find("head.dense.weight")) return {};
+  PUMICE_TRY(config.labels, read_labels(settings, settings.file().find("classifier.weight")));
+  PUMICE_TRY(own.classifier_bias, settings.boolean_or({"classifier_bias", ""}, false));
   const SettingName name = {"classifier_pooling", ""};
   PUMICE_TRY(std::string pooling, settings.fields().string_or("classifier_pooling", "cls"));
   if (pooling != "cls" && pooling != "mean")

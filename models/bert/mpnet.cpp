@@ -32,6 +32,7 @@ protected:
     style.relative_bias_table = builder.weight(table, "attention");
     x = builder.run_layers(x, layer_names(), style);
     builder.finish(x);
+    builder.masked_head(roberta_masked_head(), Activation::gelu);
     if (pooler_) {
       builder.prefix(prefix_, "");
       builder.pooler_output(dense_tanh(builder, builder.first_rows(x), {"pooler.dense", ""}));
@@ -91,7 +92,7 @@ OpenedDefinition open_mpnet(const ModelFile& file) {
   const std::string prefix = file.find("mpnet.embeddings.word_embeddings.weight") ? "mpnet." : "";
   const bool pooler = file.find(prefix + "pooler.dense.weight");
   if (file.find("classifier.out_proj.weight")) {
-    PUMICE_TRY(config.labels, read_labels(settings));
+    PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.out_proj.weight")));
   }
   return std::unique_ptr<ModelDefinition>(
       std::make_unique<MpNet>(std::move(config), prefix, buckets, pooler));

@@ -1,5 +1,7 @@
 #include "models/encoder/builder.h"
 
+#include <algorithm>
+
 #include "kernel/embedding/embedding.h"
 #include "kernel/position/position.h"
 
@@ -61,6 +63,46 @@ void EncoderBuilder::logits(TensorId x, const TensorName& name) {
   logits_ = project(x, name, static_cast<uint32_t>(config_.labels.size()), true, "head");
 }
 
+void EncoderBuilder::masked_head(const MaskedHeadNames& names, Activation activation) {
+  prefix("", "");
+  const auto bias = std::ranges::find_if(names.biases, [&](std::string_view name) {
+    return has({name, ""}, "");
+  });
+  const bool own_table = has({names.table, ""}, ".weight");
+  if (!has({names.dense, ""}, ".weight") || (!own_table && bias == names.biases.end())) return;
+  const uint32_t columns = config_.embedding_columns();
+  const auto vector_if = [&](std::string_view name, std::string_view suffix, uint64_t size) {
+    return has({name, ""}, suffix) ? std::optional(tensor({name, ""}, suffix, size, 0, "head"))
+                                   : std::nullopt;
+  };
+  MaskedHead head;
+  head.dense = tensor({names.dense, ""}, ".weight", columns, config_.hidden, "head");
+  head.dense_bias = vector_if(names.dense, ".bias", columns);
+  const bool old_names = config_.gamma_and_beta;
+  head.norm = tensor({names.norm, ""}, old_names ? ".gamma" : ".weight", columns, 0, "head");
+  head.norm_bias = vector_if(names.norm, old_names ? ".beta" : ".bias", columns);
+  head.table = own_table ? tensor({names.table, ""}, ".weight", config_.vocabulary, columns, "head")
+                         : embedding_table_;
+  if (bias != names.biases.end()) head.bias = tensor({*bias, ""}, "", config_.vocabulary, 0, "head");
+  head.activation = activation;
+  head.norm_eps = config_.norm_eps;
+  masked_head_ = head;
+}
+
+void EncoderBuilder::add_masked_tensors() {
+  const TensorId last = last_hidden_state_;
+  const MaskedHead head = *masked_head_;
+  readable_.add("logits", [=](Graph& to, const std::string& own, const ReadableExtent&) {
+    return head.logits(to, own, last);
+  });
+  readable_.add("masked_logits", [=](Graph& to, const std::string& own, const ReadableExtent&) {
+    return head.logits(to, own, select_rows(to, "masked_rows", last));
+  });
+  readable_.add("sparse_embedding", [=](Graph& to, const std::string& own, const ReadableExtent&) {
+    return largest_rows(to, own, head.logits(to, own + ".logits", last));
+  });
+}
+
 void EncoderBuilder::store_memory(uint32_t decoder_layer, TensorId keys, TensorId values) {
   const uint32_t cache = static_cast<uint32_t>(config_.memory.size()) + decoder_layer;
   memory_.push_back(cache_store(graph(), prefix() + "memory", keys, values, cache));
@@ -80,6 +122,7 @@ EncoderGraph EncoderBuilder::take() {
   add_pooled_tensors(last_hidden_state_);
   if (pooler_output_) readable_.add("pooler_output", *pooler_output_);
   if (logits_) readable_.add("logits", *logits_);
+  if (masked_head_ && !logits_) add_masked_tensors();
   add_stack_tensors(&ReadableExtent::input_context);
   std::vector<TensorId> cuts;
   if (!memory_.empty() && layer_inputs_.size() == config_.layers) {

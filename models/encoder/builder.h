@@ -4,6 +4,7 @@
 
 #include "kernel/pooling/pooling.h"
 #include "models/encoder/config.h"
+#include "models/encoder/masked_head.h"
 #include "models/stack/builder.h"
 
 namespace pumice {
@@ -29,6 +30,11 @@ public:
   void logits(TensorId x, const TensorName& name); // a projection to the labels
   void logits(TensorId x) { logits_ = x; }         // [outputs, labels]
 
+  // Where the file has the head of a masked language model, and no other gives logits: "logits" of each
+  // position, "masked_logits" of the outputs, and "sparse_embedding", for each input the largest logit of
+  // each token, at least 0. Nothing is added to the graph unless one of them is read.
+  void masked_head(const MaskedHeadNames& names, Activation activation);
+
   // Stores the keys and values for a decoder layer's cross-attention.
   void store_memory(uint32_t decoder_layer, TensorId keys, TensorId values);
   // Projects x to keys and values and stores them, for each of the decoder's layers.
@@ -39,12 +45,14 @@ public:
   EncoderGraph take();
 
 private:
+  void add_masked_tensors();
   // Returns the queries, rotated if the layer rotates.
   TensorId rotate_and_store(const AttentionInputs& inputs, const AttentionStyle& style, bool in_window);
 
   const EncoderConfig& config_;
   TensorId last_hidden_state_ = 0;
   std::optional<TensorId> pooler_output_, logits_;
+  std::optional<MaskedHead> masked_head_;
   std::vector<TensorId> memory_; // what stores the keys and values of each decoder layer
 };
 

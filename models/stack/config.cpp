@@ -37,7 +37,9 @@ Result<uint32_t> read_vocabulary(const Settings& settings, const SettingName& na
 
 } // namespace
 
-Result<std::vector<std::string>> read_labels(const Settings& settings) {
+namespace {
+
+Result<std::vector<std::string>> named_labels(const Settings& settings) {
   const SettingName name = {"id2label", "classifier.output_labels"};
   std::vector<std::string> labels;
   if (settings.gguf()) {
@@ -61,6 +63,17 @@ Result<std::vector<std::string>> read_labels(const Settings& settings) {
     PUMICE_TRY(std::string label, listed.string(std::to_string(i)));
     labels.push_back(std::move(label));
   }
+  return labels;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> read_labels(const Settings& settings, const TensorView* head) {
+  PUMICE_TRY(std::vector<std::string> labels, named_labels(settings));
+  if (!head || head->shape.empty() || head->shape[0] < 1 || head->shape[0] > limits::columns) return labels;
+  const size_t named = labels.size();
+  labels.resize(head->shape[0]);
+  for (size_t i = named; i < labels.size(); ++i) labels[i] = fmt::format("LABEL_{}", i);
   return labels;
 }
 

@@ -61,8 +61,9 @@ struct StackConfigNames {
   bool heads_share_columns() const { return kv_heads.hugging_face.empty() && head_dim.hugging_face.empty(); }
 };
 
-// The names of the classifier's labels, in order: id2label or, if it is absent, num_labels default names.
-Result<std::vector<std::string>> read_labels(const Settings& settings);
+// The names of the classifier's labels, in order: id2label or, if it is absent, num_labels default names. The
+// rows of `head`, its last matrix, say how many there are; those without a name get a default one.
+Result<std::vector<std::string>> read_labels(const Settings& settings, const TensorView* head = nullptr);
 
 Result<StackConfig> read_stack_config(const Settings& settings, const StackConfigNames& names);
 

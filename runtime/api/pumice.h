@@ -16,8 +16,8 @@
  *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
  * So a program compiled against an older header of the same major version keeps working. pumice_event,
- * pumice_segment, pumice_passage and pumice_memory_request have no size, because they lie in Pumice's memory
- * and are only read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage,
+ * pumice_segment, pumice_passage, pumice_fill and pumice_memory_request have no size, because they lie in
+ * Pumice's memory and are only read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage,
  * pumice_logit_bias and pumice_token_probability, which stay as they are in all versions.
  *
  * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
@@ -32,8 +32,8 @@
  * says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
- * embedder, a reranker, a classifier, an index, a translator, a captioner or a transcriber is used by one
- * thread at a time, with its work; different ones by different threads at the same time. The *_cancel
+ * embedder, a reranker, a classifier, a filler, an index, a translator, a captioner or a transcriber is used
+ * by one thread at a time, with its work; different ones by different threads at the same time. The *_cancel
  * functions may be called from any thread at any time until the *_destroy of their object begins. Pumice has
  * no thread of its own unless it is asked for: pumice_load_start, pumice_session_creation_start,
  * pumice_tune_start, and `threads` and `stages` in options.
@@ -234,7 +234,8 @@ typedef struct pumice_stage {
 typedef enum pumice_purpose {
   PUMICE_FOR_TEXT = 0,    /* to go on with texts: sessions and batches */
   PUMICE_FOR_VECTORS = 1, /* to read whole texts: pumice_embedder_create, pumice_index_create */
-  PUMICE_FOR_SCORES = 2   /* the same with its head: pumice_reranker_create */
+  PUMICE_FOR_SCORES = 2   /* the same with its head: pumice_reranker_create; a masked language model's too:
+                             pumice_filler_create */
 } pumice_purpose;
 
 typedef struct pumice_load_options {
@@ -1057,7 +1058,7 @@ PUMICE_API pumice_status pumice_encoder_read(pumice_encoder* encoder, float* val
                                              size_t* count, pumice_error* error);
 
 /* ---- embedders, rerankers, classifiers, text indexes: what the commands `pumice embed`, `rerank`,
- * `classify` and `search` do, with the same results, options and defaults ---- */
+ * `classify`, `fill` and `search` do, with the same results, options and defaults ---- */
 
 /* A text is read as the model's tokenizer reads it: special tokens that it spells become those tokens. One
  * that is too long is cut; `cut`, which may be NULL, is how many were. Texts and pictures take as many steps
@@ -1076,6 +1077,10 @@ typedef struct pumice_embedder_options {
   const char* prefix;  /* comes before each text in place of a prompt; NULL: none */
   uint32_t max_tokens; /* of a text; 0: as the settings say, at most 8,192 */
   uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+  /* 1: of a masked language model trained for it (SPLADE) and loaded with PUMICE_FOR_SCORES, a weight for
+   * each token of the vocabulary, most of them 0; pooling, normalize and dimensions have no effect. */
+  uint32_t sparse;
+  uint32_t reserved; /* 0 */
 } pumice_embedder_options;
 
 /* Turns texts into vectors, or pictures, or with pumice_load_options.vision both in one space.
@@ -1149,6 +1154,39 @@ PUMICE_API pumice_status pumice_classifier_classify_pictures(pumice_classifier* 
                                                              const pumice_picture* pictures, size_t count,
                                                              float* probabilities, pumice_error* error);
 PUMICE_API void pumice_classifier_cancel(pumice_classifier* classifier);
+
+typedef struct pumice_filler pumice_filler;
+
+typedef struct pumice_filler_options {
+  size_t struct_size;
+  uint32_t top;          /* words for each gap; 0: 5 */
+  uint32_t max_tokens;   /* of a text; 0: the model's limit, at most 8,192 */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+  uint32_t reserved;     /* 0 */
+} pumice_filler_options;
+
+/* A word for a gap. */
+typedef struct pumice_fill {
+  size_t text;  /* its index */
+  uint32_t gap; /* of the text's, from 0 */
+  uint32_t token;
+  float probability;
+  uint32_t reserved;
+  const char* word; /* without spaces around it */
+} pumice_fill;
+
+/* Finds the most probable words for the gaps of texts, by a masked language model such as BERT, which was
+ * loaded with PUMICE_FOR_SCORES. */
+PUMICE_API pumice_status pumice_filler_create(pumice_model* model, const pumice_filler_options* options,
+                                              pumice_filler** filler, pumice_error* error);
+PUMICE_API void pumice_filler_destroy(pumice_filler* filler);
+/* Fills each gap of `count` texts by itself, and waits. A gap is written as "[MASK]" or "<mask>"; each text
+ * has one at least. For each gap, in the order of the texts, come its `top` words, best first. `fills` and
+ * their words are in Pumice's memory, valid until the next call with this filler. */
+PUMICE_API pumice_status pumice_filler_fill(pumice_filler* filler, const char* const* texts, size_t count,
+                                            const pumice_fill** fills, size_t* fill_count, size_t* cut,
+                                            pumice_error* error);
+PUMICE_API void pumice_filler_cancel(pumice_filler* filler);
 
 /* The passages of the text files in a folder, and their vectors, which are kept in a folder of the index. The
  * command `pumice search` reads what this writes, and the other way round. */

@@ -53,6 +53,7 @@ using EncoderOptions = pumice_encoder_options;
 using EmbedderOptions = pumice_embedder_options;
 using RerankerOptions = pumice_reranker_options;
 using ClassifierOptions = pumice_classifier_options;
+using FillerOptions = pumice_filler_options;
 using IndexOptions = pumice_index_options;
 using Input = pumice_input;
 using LogitBias = pumice_logit_bias;
@@ -832,6 +833,42 @@ public:
 
   // From any thread.
   void cancel() const { pumice_classifier_cancel(get()); }
+};
+
+// A word for a gap of a text.
+struct Fill {
+  size_t text = 0; // its index
+  uint32_t gap = 0, token = 0;
+  float probability = 0;
+  std::string word;
+};
+
+// Finds the most probable words for the gaps of texts.
+class Filler : public detail::Owner<pumice_filler, pumice_filler_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Filler> create(const Model& model, const FillerOptions& options = {}) {
+    const FillerOptions sized = detail::sized(options);
+    return detail::owned<Filler, pumice_filler>(pumice_filler_create, model.get(), &sized);
+  }
+
+  // Each gap's words, best first, in the order of the texts.
+  Result<std::vector<Fill>> fill(const std::vector<std::string>& texts, size_t* cut = nullptr) {
+    const std::vector<const char*> pointers = detail::pointers_to(texts);
+    const pumice_fill* fills = nullptr;
+    size_t count = 0;
+    Status status =
+        detail::call(pumice_filler_fill, get(), pointers.data(), pointers.size(), &fills, &count, cut);
+    if (!status.ok()) return status.error();
+    std::vector<Fill> all;
+    for (size_t i = 0; i < count; ++i)
+      all.push_back({fills[i].text, fills[i].gap, fills[i].token, fills[i].probability, fills[i].word});
+    return all;
+  }
+
+  // From any thread.
+  void cancel() const { pumice_filler_cancel(get()); }
 };
 
 // A passage that was found.

@@ -1,6 +1,7 @@
 #include "step/encoder.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -117,6 +118,12 @@ Status Encoder::check(const EncoderInput& input) const {
                  fmt::format("{}: an input has {} tokens, and the model reads 1 to {}", path,
                              input.tokens.size(), longest())};
   }
+  if (input.output_count() > runner_->size().sequences ||
+      std::ranges::any_of(input.outputs, [&](uint32_t at) { return at >= input.tokens.size(); })) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: an input asks for {} of its {} tokens, and a step has room for {}", path,
+                             input.output_count(), input.tokens.size(), runner_->size().sequences)};
+  }
   if (!input.token_types.empty() && input.token_types.size() != input.tokens.size()) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: an input has {} token types for {} tokens: give one for each", path,
@@ -127,10 +134,11 @@ Status Encoder::check(const EncoderInput& input) const {
 
 std::vector<InputRange> Encoder::take_fitting(std::span<const EncoderInput> inputs) {
   std::vector<InputRange> ranges;
-  uint64_t rows = 0;
+  uint64_t rows = 0, outputs = 0;
   for (const EncoderInput& input : inputs) {
     rows += positions(input);
-    if (rows > runner_->size().chunk || ranges.size() == runner_->size().sequences) break;
+    outputs += input.output_count();
+    if (rows > runner_->size().chunk || outputs > runner_->size().sequences) break;
     const std::optional<InputRange> range = pool_.take(positions(input));
     if (!range) break;
     ranges.push_back(*range);
@@ -226,6 +234,8 @@ Result<uint32_t> Encoder::write_patches(std::span<const EncoderInput> inputs) {
 }
 
 Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
+  outputs_.clear();
+  for (const EncoderInput& input : inputs) outputs_.push_back(input.output_count());
   if (shape().kind == InputKind::patches) return write_patches(inputs);
   first_rows_.clear();
   std::vector<StepToken> rows;
@@ -238,7 +248,7 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
       row.position = range.first + at;
       row.first = range.first;
       row.end = range.end;
-      row.output = at == 0;
+      row.output = inputs[i].outputs.empty() ? at == 0 : std::ranges::binary_search(inputs[i].outputs, at);
       if (at == 0 && shape().kind == InputKind::samples)
         row.target = static_cast<uint32_t>(inputs[i].values.size());
       row.token_type = inputs[i].token_types.empty() ? 0 : inputs[i].token_types[at];
@@ -266,7 +276,10 @@ Result<std::vector<float>> Encoder::read(const std::string& name, size_t input) 
     return Error{Code::invalid_argument,
                  fmt::format("there is no input {}: the last step had {}", input, ranges_.size())};
   }
-  if (runner_->per_output(name)) return runner_->read(name, 1, static_cast<uint32_t>(input));
+  if (runner_->per_output(name)) {
+    const auto before = outputs_.begin() + static_cast<ptrdiff_t>(input);
+    return runner_->read(name, *before, std::accumulate(outputs_.begin(), before, 0u));
+  }
   return runner_->read(name, ranges_[input].end - ranges_[input].first, first_rows_[input]);
 }
 

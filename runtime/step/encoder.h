@@ -12,11 +12,15 @@ struct EncoderInput {
   std::vector<uint32_t> token_types; // one for each token, or empty if all are 0
   std::vector<float> values;
   PatchGrid grid = {}; // of the patches
+  // Tokens, in their order, that tensors with a row for each output have rows of; empty: the first.
+  std::vector<uint32_t> outputs = {};
+
+  uint32_t output_count() const { return outputs.empty() ? 1 : static_cast<uint32_t>(outputs.size()); }
 };
 
 struct EncoderOptions {
   uint32_t tokens = 0; // most positions of a step; 0: the most that one input has
-  uint32_t inputs = 1; // most inputs of a step
+  uint32_t inputs = 1; // most inputs of a step, and outputs of all of them
   CacheType cache = CacheType::f32;
   std::vector<std::string> readable;    // names of tensors that read() gives: see Model::encoder_graph
   std::shared_ptr<const Caches> caches; // those of the decoder's runner, if there is a decoder
@@ -48,8 +52,8 @@ public:
   Result<std::vector<InputRange>> open(std::span<const EncoderInput> inputs);
   void release(const InputRange& input) { pool_.release(input); }
 
-  // The values of a readable tensor for one input of the last encode(): a row for each position, or one row
-  // for the input.
+  // The values of a readable tensor for one input of the last encode(): a row for each position, or one for
+  // each of its outputs.
   Result<std::vector<float>> read(const std::string& name, size_t input) const;
   uint32_t columns(const std::string& name) const { return runner_->columns(name); }
 
@@ -78,6 +82,7 @@ private:
   PositionPool pool_;
   std::vector<InputRange> ranges_;   // of the last step's inputs
   std::vector<uint32_t> first_rows_; // in that step
+  std::vector<uint32_t> outputs_;    // of each of them
   uint64_t steps_ = 0;
 };
 

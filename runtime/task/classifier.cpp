@@ -20,7 +20,7 @@ Result<Scoring> scoring_of(const ModelFile& file, size_t labels) {
 
 // A model with a head for its own labels.
 Result<ClassifierPlan> with_head(const ModelFile& file, const ModelDefinition& definition,
-                                 std::shared_ptr<const Tokenizer> loaded) {
+                                 std::shared_ptr<const Tokenizer> loaded, bool ids) {
   const ModelShape shape = definition.shape();
   if (shape.has_decoder()) return wrong_subcommand(file.path(), shape);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
@@ -29,9 +29,12 @@ Result<ClassifierPlan> with_head(const ModelFile& file, const ModelDefinition& d
   }
   ClassifierPlan plan;
   plan.labels = shape.encoder->labels;
+  if (const nlohmann::json* named = file.fields().find("id2label");
+      named && named->size() != plan.labels.size())
+    plan.named = named->size();
   PUMICE_TRY(plan.scoring, scoring_of(file, plan.labels.size()));
   PUMICE_TRY(plan.model, shape.encoder->kind == InputKind::tokens
-                             ? TaskModel::of_texts(file, std::move(loaded))
+                             ? TaskModel::of_texts(file, std::move(loaded), ids)
                              : TaskModel::of_pictures(file));
   plan.model.output = "logits";
   return plan;
@@ -87,7 +90,7 @@ Result<ClassifierPlan> ClassifierPlan::of(const ModelFile& file, const Classifie
   }
   PUMICE_TRY(ClassifierPlan plan, shape.shared_space
                                       ? with_labels(file, *shape.shared_space, options, std::move(loaded))
-                                      : with_head(file, *definition, std::move(loaded)));
+                                      : with_head(file, *definition, std::move(loaded), options.run.ids));
   plan.run = options.run;
   return plan;
 }

@@ -27,6 +27,7 @@ struct ClassifierOptions {
 struct ClassifierPlan {
   TaskModel model; // of the texts or pictures that are classified
   std::vector<std::string> labels;
+  std::optional<size_t> named; // how many the settings name, where the head has another number
   Scoring scoring = Scoring::softmax;
   RunOptions run;
   // Of labels in a space: the model that makes vectors of them, the sentences that stand for them, and the

@@ -1,6 +1,11 @@
 #include "task/embedder.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
+
+#include "task/model_kind.h"
 
 namespace pumice {
 
@@ -17,7 +22,7 @@ Status check_dimensions(uint32_t wanted, uint32_t columns) {
 Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const EmbedderOptions& options,
                                             std::shared_ptr<const Tokenizer> loaded) {
   EmbedderPlan plan;
-  PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));
+  PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded), options.run.ids));
   PUMICE_TRY(plan.settings, read_sentence_settings(file, options.pooling));
   plan.before = options.prefix;
   if (options.prefix.empty()) {
@@ -28,9 +33,24 @@ Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const Embedde
   plan.normalize = options.normalize.value_or(plan.settings.normalized);
   plan.dimensions = options.dimensions;
   plan.run = options.run;
+  if (options.sparse) {
+    PUMICE_CHECK(plan.make_sparse(file));
+    return plan;
+  }
   if (shape.shared_space) return plan; // its columns are known when it is loaded
   PUMICE_CHECK(check_dimensions(plan.dimensions, plan.settings.columns(shape.encoder->hidden)));
   return plan;
+}
+
+Status EmbedderPlan::make_sparse(const ModelFile& file) {
+  constexpr uint32_t usual_tokens = 512; // logits of each take much memory
+  model.output = "sparse_embedding";
+  sparse = true;
+  settings.max_tokens = std::min(settings.max_tokens ? settings.max_tokens : usual_tokens, usual_tokens);
+  PUMICE_TRY(const EncoderGraph graph, model.definition->encoder_graph(file));
+  if (graph.readable.contains(model.output)) return {};
+  return wrong_kind(file.path(), model.definition->shape(),
+                    "it has no head of a masked language model, of which sparse vectors are made");
 }
 
 Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const EmbedderOptions& options) {
@@ -57,6 +77,7 @@ Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> 
   const EmbedderPlan& kept_plan = result->plan_;
   PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept_plan.model, kept_plan.run,
                                                   kept_plan.settings.max_tokens));
+  if (kept_plan.sparse) return result;
   PUMICE_CHECK(
       check_dimensions(kept_plan.dimensions, kept_plan.settings.columns(result->runner_->columns())));
   return result;
@@ -67,10 +88,15 @@ Result<EncoderInput> Embedder::read(const std::string& text, const std::string& 
 }
 
 std::vector<float> Embedder::vector(std::vector<float> row) const {
+  if (plan_.sparse) {
+    for (float& value : row) value = std::log1p(value);
+    return row;
+  }
   return finish_vector(plan_.settings, std::move(row), plan_.dimensions, plan_.normalize);
 }
 
 uint32_t Embedder::columns() const {
+  if (plan_.sparse) return runner_->columns();
   return plan_.dimensions ? plan_.dimensions : plan_.settings.columns(runner_->columns());
 }
 

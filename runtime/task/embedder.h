@@ -16,6 +16,9 @@ struct EmbedderOptions {
   uint32_t dimensions = 0;       // the first so many numbers of each vector; 0: all
   std::string prompt;            // the name of what comes before each text; empty: the settings' own
   std::string prefix;            // comes before each text in place of a prompt
+  // A weight for each token of the vocabulary, most of them 0, of a masked language model trained for it
+  // (SPLADE, Formal et al. 2021): log(1 + the token's largest logit over the text, at least 0).
+  bool sparse = false;
   RunOptions run;
 };
 
@@ -27,6 +30,7 @@ struct EmbedderPlan {
   std::string before; // each text
   uint32_t dimensions = 0;
   bool normalize = true;
+  bool sparse = false;
   RunOptions run;
 
   // `loaded`: the tokenizer, if it is there already. Errors: a setting that is not supported, a prompt that
@@ -36,6 +40,9 @@ struct EmbedderPlan {
   // Of pictures in the space of texts (CLIP, SigLIP), or of an encoder of pictures alone. They need no
   // prompt, and have the length 1.
   static Result<EmbedderPlan> of_pictures(const ModelFile& file, const EmbedderOptions& options);
+
+private:
+  Status make_sparse(const ModelFile& file);
 };
 
 // Turns texts or pictures into vectors.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include <fmt/format.h>
+
 #include "media/preprocess.h"
 #include "step/check_tokens.h"
 
@@ -37,14 +39,30 @@ Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const M
     const uint32_t usual = at_most(usual_tokens, most_text_tokens);
     result->limit_ = std::min(options.max_tokens ? options.max_tokens : usual, shape.context);
     encoder.tokens = std::max(batch, result->limit_);
-    encoder.inputs = at_most(options.inputs, std::max(encoder.tokens / tokens_of_an_input, 1u));
-    if (result->source_.output == "logits" && shape.labels.empty()) { // a whole vocabulary's
-      encoder.inputs = std::clamp(most_logits / std::max(shape.vocabulary, 1u), 1u, encoder.inputs);
+    const uint32_t most_rows = std::max(most_logits / std::max(shape.vocabulary, 1u), 1u);
+    if (result->source_.output == "sparse_embedding") { // logits of each token
+      encoder.tokens = std::max(std::min(batch, most_rows), result->limit_);
     }
+    encoder.inputs = at_most(options.inputs, std::max(encoder.tokens / tokens_of_an_input, 1u));
+    const bool logits = result->source_.output == "logits" || result->source_.output == "masked_logits";
+    if (logits && shape.labels.empty())
+      encoder.inputs = std::min(most_rows, encoder.inputs); // a vocabulary's
   }
   PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), false));
   result->most_inputs_ = result->encoding_->encoder().runner().size().sequences;
   return result;
+}
+
+bool InputRunner::mostly_unknown(std::span<const uint32_t> ids) const {
+  size_t unknown = 0, known = 0;
+  for (uint32_t id : ids) {
+    if (std::ranges::count(source_.unknown, id)) {
+      ++unknown;
+    } else if (source_.tokenizer && !source_.tokenizer->is_special(id)) {
+      ++known;
+    }
+  }
+  return unknown > known;
 }
 
 Result<EncoderInput> InputRunner::read(const Encode& encode, const std::string& name) {
@@ -53,6 +71,7 @@ Result<EncoderInput> InputRunner::read(const Encode& encode, const std::string& 
   if (cut) encoding = encode(limit_);
   PUMICE_CHECK(check_ids(encoding.ids, shape_.vocabulary, name));
   figures_.cut += cut;
+  figures_.unknown += mostly_unknown(encoding.ids);
   figures_.tokens += encoding.ids.size();
   if (shape_.token_types < 2) encoding.types.clear();
   if (shape_.padding && encoding.ids.size() < shape_.context)
@@ -62,6 +81,14 @@ Result<EncoderInput> InputRunner::read(const Encode& encode, const std::string& 
 
 Result<EncoderInput> InputRunner::read(const std::string& text, const std::string& name) {
   return read([&](size_t limit) { return source_.tokenizer->encode_limited(text, limit); }, name);
+}
+
+Result<EncoderInput> InputRunner::read(std::vector<uint32_t> ids, const std::string& name) {
+  if (ids.empty() || ids.size() > limit_) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: it has {} tokens, and the model reads 1 to {}", name, ids.size(), limit_)};
+  }
+  return read([&](size_t) { return Tokenizer::Encoding{std::move(ids), {}}; }, name);
 }
 
 Result<EncoderInput> InputRunner::read(const Image& picture, const std::string& name) const {
@@ -85,9 +112,11 @@ Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, 
     figures_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     figures_.inputs += count;
     ++figures_.steps;
+    auto row = rows.begin();
     for (size_t i = 0; i < count; ++i) {
-      const auto row = rows.begin() + static_cast<ptrdiff_t>(i * columns());
-      PUMICE_CHECK(take(first + i, std::vector<float>(row, row + columns())));
+      const auto end = row + static_cast<ptrdiff_t>(inputs[first + i].output_count()) * columns();
+      PUMICE_CHECK(take(first + i, std::vector<float>(row, end)));
+      row = end;
     }
     first += count;
   }

@@ -17,6 +17,7 @@ struct RunOptions {
   uint32_t max_tokens = 0;   // of a text, which is cut; 0: as the model's settings say, at most 8,192
   uint32_t batch_tokens = 0; // most tokens of a step; 0: 2,048
   uint32_t inputs = 0;       // most of a step, if fewer than fit; 0: as many as fit
+  bool ids = false;          // inputs are token ids: no tokenizer is needed
 };
 
 // Runs an encoder on any number of texts or pictures, as many in a step as fit, and reads a row for each.
@@ -35,9 +36,11 @@ public:
   // `name` names the input in errors. A text that is too long is cut, and counted.
   Result<EncoderInput> read(const Encode& encode, const std::string& name);
   Result<EncoderInput> read(const std::string& text, const std::string& name);
+  // Tokens, with those around a text; too many are an error.
+  Result<EncoderInput> read(std::vector<uint32_t> ids, const std::string& name);
   Result<EncoderInput> read(const Image& picture, const std::string& name) const;
 
-  // Receives an input's index and its row.
+  // Receives an input's index and its row, or those of its outputs, one after the other.
   using Take = std::function<Status(size_t index, std::vector<float> row)>;
   // The rows come in order, after each step. `progress` is asked before each step.
   Status run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress = {});
@@ -53,14 +56,17 @@ public:
 
   struct Figures {
     uint64_t inputs = 0, tokens = 0, steps = 0;
-    uint64_t cut = 0;   // texts
-    double seconds = 0; // of the steps
+    uint64_t cut = 0;     // texts
+    uint64_t unknown = 0; // texts of which more tokens are unknown than known
+    double seconds = 0;   // of the steps
   };
   const Figures& figures() const { return figures_; }
 
 private:
   InputRunner(std::shared_ptr<const Model> model, TaskModel source)
       : model_(std::move(model)), source_(std::move(source)), shape_(source_.shape()) {}
+
+  bool mostly_unknown(std::span<const uint32_t> ids) const;
 
   const std::shared_ptr<const Model> model_;
   const TaskModel source_;

@@ -28,12 +28,12 @@ Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptio
   plan.raw = options.raw;
   plan.run = options.run;
   PUMICE_TRY(const EncoderGraph graph, plan.model.definition->encoder_graph(file));
-  if (!graph.readable.contains(plan.model.output)) {
+  const EncoderShape shape = plan.model.shape();
+  if (!graph.readable.contains(plan.model.output) || (shape.labels.empty() && !shape.causal)) {
     return wrong_kind(file.path(), plan.model.definition->shape(),
                       "it has no sequence-classification head that scores pairs (tensor "
                       "'classifier.weight'); use pumice embed");
   }
-  const EncoderShape shape = plan.model.shape();
   if (!shape.causal) {
     if (options.instruction.empty()) return plan;
     return Error{Code::invalid_argument,

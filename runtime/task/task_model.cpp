@@ -9,7 +9,8 @@
 
 namespace pumice {
 
-Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<const Tokenizer> loaded) {
+Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<const Tokenizer> loaded,
+                                      bool ids) {
   TaskModel model;
   model.path = file.path();
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
@@ -23,8 +24,12 @@ Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<con
   if (!file.has_weights()) return no_weights(file);
   model.tokenizer = std::move(loaded);
   if (!model.tokenizer) {
-    PUMICE_TRY(model.tokenizer, load_tokenizer(file));
+    Result<std::shared_ptr<const Tokenizer>> own = load_tokenizer(file);
+    if (!own.ok() && !ids) return own.error();
+    if (!own.ok()) return model;
+    model.tokenizer = *std::move(own);
   }
+  model.unknown = tokens_of(TokenRole::unknown, file, model.tokenizer.get());
   return model;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/model.h"
 #include "text/tokenizer.h"
@@ -14,12 +15,15 @@ struct TaskModel {
   std::string path; // of the model, for messages
   std::shared_ptr<const ModelDefinition> definition;
   Tower tower = Tower::main;
-  std::shared_ptr<const Tokenizer> tokenizer;  // of texts
+  std::shared_ptr<const Tokenizer> tokenizer;  // of texts; null: inputs are token ids
+  std::vector<uint32_t> unknown;               // tokens that stand for what the vocabulary lacks
   std::optional<ImagePreparation> preparation; // of pictures
   std::string output;                          // the encoder's tensor that is read: a row for each input
 
   // An encoder of text, or a decoder that reads whole texts. `loaded`: its tokenizer, if it is there already.
-  static Result<TaskModel> of_texts(const ModelFile& file, std::shared_ptr<const Tokenizer> loaded = nullptr);
+  // `ids`: it may have none.
+  static Result<TaskModel> of_texts(const ModelFile& file, std::shared_ptr<const Tokenizer> loaded = nullptr,
+                                    bool ids = false);
   // What of a model reads pictures: its tower of them, or all of it.
   static Result<TaskModel> of_pictures(const ModelFile& file);
 

@@ -8,6 +8,7 @@
 #include "pooling/mean_rows.params.h"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = MEAN_ROWS_LARGEST_ID) const uint LARGEST = 0;
 layout(push_constant) uniform Push { MeanRowsParams p; };
 READ_BUFFER(uvec4, step_block, MEAN_ROWS_STEP);
 READ_BUFFER(vec4, x, MEAN_ROWS_X);
@@ -19,9 +20,11 @@ vec4 load(uint from, uint row, uint count) {
   return row < count ? x[from + row * (p.x_stride >> 2)] : vec4(0.0);
 }
 
+vec4 combine(vec4 a, vec4 b) { return LARGEST != 0u ? max(a, b) : a + b; }
+
 vec4 four_rows(uint from, uint row, uint count) {
-  return (load(from, row, count) + load(from, row + 1u, count)) +
-         (load(from, row + 2u, count) + load(from, row + 3u, count));
+  return combine(combine(load(from, row, count), load(from, row + 1u, count)),
+                 combine(load(from, row + 2u, count), load(from, row + 3u, count)));
 }
 
 void main() {
@@ -34,10 +37,10 @@ void main() {
     const uint count = rows_from(first);
     const uint from = first * (p.x_stride >> 2) + quad;
     for (uint i = 0; i < count; i += 16u) {
-      sum += (four_rows(from, i, count) + four_rows(from, i + 4u, count)) +
-             (four_rows(from, i + 8u, count) + four_rows(from, i + 12u, count));
+      sum = combine(sum, combine(combine(four_rows(from, i, count), four_rows(from, i + 4u, count)),
+                                 combine(four_rows(from, i + 8u, count), four_rows(from, i + 12u, count))));
     }
-    sum /= float(max(count, 1u));
+    if (LARGEST == 0u) sum /= float(max(count, 1u));
   }
   result[row * (p.out_stride >> 2) + quad] = keep_columns(sum, quad, p.columns);
 }

@@ -1,4 +1,4 @@
-// The mean over an input's rows, or its last row, for each output of the step.
+// The mean over an input's rows, or of each column the largest number, for each output of the step.
 #ifndef PUMICE_MEAN_ROWS_PARAMS_H
 #define PUMICE_MEAN_ROWS_PARAMS_H
 #include "common/shared.h"
@@ -11,7 +11,7 @@ CONSTANT MEAN_ROWS_X = 1;      // [tokens, x_stride]
 CONSTANT MEAN_ROWS_RESULT = 2; // [outputs, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
-CONSTANT MEAN_ROWS_LAST_ID = 1; // 1: the last row, in place of the mean
+CONSTANT MEAN_ROWS_LARGEST_ID = 1; // 1: the largest number, at least 0, in place of the mean
 
 struct MeanRowsParams {
   UINT columns;

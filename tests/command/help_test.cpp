@@ -15,7 +15,7 @@
 namespace {
 
 const std::vector<std::string> commands = {
-    "run",      "generate",   "translate", "transcribe", "caption",    "embed", "rerank", "classify",
+    "run",      "generate",   "translate", "transcribe", "caption",    "embed", "rerank", "classify", "fill",
     "tokenize", "eval",       "inspect",   "devices",    "tune",       "bench", "help",   "perplexity",
     "convert",  "completion", "doctor",    "template",   "plan-split", "search"};
 

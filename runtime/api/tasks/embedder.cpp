@@ -31,6 +31,10 @@ Result<EmbedderOptions> embedder_options(const pumice_embedder_options& options)
   if (options.prompt && options.prefix) {
     return Error{Code::invalid_argument, "options has prompt and prefix: set one of them"};
   }
+  if (options.sparse > 1)
+    return Error{Code::invalid_argument,
+                 fmt::format("options.sparse is {}: expected 0 or 1", options.sparse)};
+  result.sparse = options.sparse;
   result.run = {options.max_tokens, options.batch_tokens};
   return result;
 }
@@ -48,6 +52,7 @@ Status make_embedders(const pumice_model& model, const EmbedderOptions& options,
   } else {
     PUMICE_CHECK(check_purpose(model, PUMICE_FOR_VECTORS));
     PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_texts(model.model->file(), options, model.tokenizer));
+    if (plan.sparse) PUMICE_CHECK(check_head(model));
     PUMICE_TRY(handle.texts, Embedder::create(current_model(model), std::move(plan)));
   }
   if (!pictures) return {};

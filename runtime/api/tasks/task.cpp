@@ -27,6 +27,14 @@ Status check_purpose(const pumice_model& model, pumice_purpose purpose) {
                            purpose == PUMICE_FOR_SCORES ? "PUMICE_FOR_SCORES" : "PUMICE_FOR_VECTORS")};
 }
 
+Status check_head(const pumice_model& model) {
+  if (!model.model->options().readable.empty()) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: the model was loaded without its head: set pumice_load_options.purpose to "
+                           "PUMICE_FOR_SCORES",
+                           model.model->file().path())};
+}
+
 Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
                  const ReadText& read, const InputRunner::Take& take) {
   PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));

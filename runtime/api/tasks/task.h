@@ -19,6 +19,9 @@ Result<std::string> read_pooling(const char* name);
 // An error if the model is a decoder that was not loaded for this. `purpose`: the value that it takes.
 Status check_purpose(const pumice_model& model, pumice_purpose purpose);
 
+// An error if the head of a masked language model was not loaded.
+Status check_head(const pumice_model& model);
+
 using ReadText = std::function<Result<EncoderInput>(const std::string& text, const std::string& name)>;
 // Runs the application's texts. `cut`, which may be null: how many of them were too long.
 Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,

@@ -13,7 +13,7 @@ Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "mean_rows";
-  dispatch.constants = {workgroup};
+  dispatch.constants = {workgroup, largest};
   MeanRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -81,6 +81,12 @@ Status UnitLength::lower(Lowering& lowering, const Node& node) const {
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x) {
   return graph.add(MeanRows{}, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId largest_rows(Graph& graph, std::string name, TensorId x) {
+  MeanRows operation;
+  operation.largest = true;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::outputs, graph.tensor(x).columns});
 }
 
 TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation) {

@@ -9,7 +9,9 @@ namespace pumice {
 // row. A number past the step's last row stands for an input without rows: the result is zeros.
 // inputs: x [tokens, columns]. output: [outputs, columns].
 struct MeanRows : Operation {
-  std::string_view name() const override { return "mean_rows"; }
+  bool largest = false; // of each column the largest number, at least 0, in place of the mean
+
+  std::string_view name() const override { return largest ? "largest_rows" : "mean_rows"; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -37,6 +39,8 @@ struct UnitLength : Operation {
 };
 
 TensorId mean_rows(Graph& graph, std::string name, TensorId x);
+// MeanRows with `largest`.
+TensorId largest_rows(Graph& graph, std::string name, TensorId x);
 TensorId pick_rows(Graph& graph, std::string name, TensorId x, const PickRows& operation);
 // PickRows with Rule::last.
 TensorId last_row(Graph& graph, std::string name, TensorId x);

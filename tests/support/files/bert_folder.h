@@ -17,6 +17,7 @@ struct BertFolder {
   uint32_t labels = 0; // of a sequence classification; 0: no head
   uint32_t context = 64;
   uint32_t vocabulary = 900;
+  bool masked = false; // with the head of a masked language model
 
   static constexpr uint32_t hidden = 32, feed_forward = 48, heads = 4, layers = 2;
 
@@ -62,6 +63,11 @@ private:
     }
     add_linear(shapes, "pooler.dense", hidden, hidden);
     if (labels) add_linear(shapes, "classifier", labels, hidden);
+    if (masked) {
+      add_linear(shapes, "cls.predictions.transform.dense", hidden, hidden);
+      add_norm(shapes, "cls.predictions.transform.LayerNorm");
+      shapes["cls.predictions.bias"] = {vocabulary};
+    }
     return shapes;
   }
   static void add_norm(Shapes& shapes, const std::string& name) {

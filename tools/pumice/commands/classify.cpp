@@ -21,6 +21,7 @@ namespace {
 struct ClassifyOptions {
   std::string model;
   TextOptions inputs;
+  std::vector<std::string> ids;
   std::string labels; // a file
   ClassifierOptions scores;
   uint32_t top = 5;
@@ -50,7 +51,8 @@ public:
       print_json(json);
       return;
     }
-    const std::string name = options_.inputs.texts.size() == 1 ? "" : input + "\t";
+    const size_t given = options_.ids.empty() ? options_.inputs.texts.size() : options_.ids.size();
+    const std::string name = given == 1 ? "" : input + "\t";
     std::string lines;
     for (size_t i : order) lines += fmt::format("{}{:.4f}\t{}\n", name, scores[i], labels[i]);
     print_result(lines);
@@ -63,15 +65,18 @@ private:
 
 Status classify_texts(Classifier& classifier, const ClassifyOptions& options, const OpenedDevice& device) {
   const LabelPrinter printer(options, classifier);
-  WaitingLines lines(options.inputs);
+  TextOptions texts = options.inputs;
+  if (!options.ids.empty()) texts.texts = options.ids;
+  WaitingLines lines(texts);
   TaskInputs inputs(device, classifier.runner());
-  PUMICE_CHECK(inputs.run(
-      lines,
-      [&](const std::string& text, const std::string& name) { return classifier.runner().read(text, name); },
-      [&](const Line& line, std::vector<float> row) -> Status {
-        printer.print("text", line.text, std::move(row));
-        return {};
-      }));
+  const TaskInputs::Read read_text = [&](const std::string& text, const std::string& name) {
+    return classifier.runner().read(text, name);
+  };
+  PUMICE_CHECK(inputs.run(lines, options.ids.empty() ? read_text : inputs.ids(),
+                          [&](const Line& line, std::vector<float> row) -> Status {
+                            printer.print(options.ids.empty() ? "text" : "ids", line.text, std::move(row));
+                            return {};
+                          }));
   return inputs.finish();
 }
 
@@ -90,6 +95,8 @@ Status classify_pictures(Classifier& classifier, const ClassifyOptions& options,
 }
 
 Status check_pictures(const ClassifyOptions& options, const TaskModel& model) {
+  if (!options.ids.empty())
+    return wrong_kind(options.model, model.definition->shape(), "--ids is for a model of texts");
   if (options.inputs.has_file()) {
     return wrong_kind(options.model, model.definition->shape(),
                       "--file is for lines of text: name the pictures as arguments");
@@ -123,11 +130,17 @@ Result<std::vector<float>> embed_labels(const ClassifyOptions& options, const Cl
 
 Status classify(const ClassifyOptions& options) {
   ClassifierOptions all = options.scores;
+  all.run.ids = !options.ids.empty();
   if (!options.labels.empty()) {
     PUMICE_TRY(all.labels, read_label_file(options.labels));
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(file, all));
+  if (plan.named) {
+    print_note(
+        fmt::format("{}: its head has {}, and config.json names {} ('id2label'): the head's rows count",
+                    options.model, counted(plan.labels.size(), "label"), *plan.named));
+  }
   const bool of_pictures = plan.model.reads_pictures();
   if (of_pictures) {
     PUMICE_CHECK(check_pictures(options, plan.model));
@@ -157,6 +170,8 @@ Subcommand add_classify(CLI::App& app) {
       "PNG or JPEG files for a model of pictures, texts for a model of texts. Without INPUT, each line of "
       "standard input is a text. Prints lines of a probability, a tab and a label. Unless exactly one INPUT "
       "is given, the input and a tab come first");
+  add_ids_option(*sub, options->ids);
+  sub->get_option("--ids")->excludes("INPUT")->excludes("--file");
   sub->add_option("--labels", options->labels,
                   "A file with a label on each line, for a model of texts and pictures in one space (CLIP, "
                   "SigLIP), which has none of its own")

@@ -84,8 +84,7 @@ Status convert(const ConvertOptions& options) {
 } // namespace
 
 Subcommand add_convert(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("convert", "Convert a Hugging Face model to one file: GGUF, or whisper.cpp's.");
+  CLI::App* sub = app.add_subcommand("convert", "Convert a model to one file, of GGUF or whisper.cpp.");
   auto options = std::make_shared<ConvertOptions>();
   sub->add_option("MODEL_DIR", options->model, "A Hugging Face folder: config.json, weights, tokenizer")
       ->required()

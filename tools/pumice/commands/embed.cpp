@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +19,7 @@ namespace {
 
 struct EmbedOptions {
   LineOptions lines;
+  std::vector<std::string> ids;
   TextOptions texts;
   std::vector<std::string> pictures;
   EmbedderOptions vectors;
@@ -29,6 +32,7 @@ struct EmbedOptions {
     if (!normalize.empty()) all.normalize = normalize == "yes";
     all.run = lines.run;
     all.run.inputs = static_cast<uint32_t>(pictures.size());
+    all.run.ids = !ids.empty();
     return all;
   }
 };
@@ -36,13 +40,18 @@ struct EmbedOptions {
 // Prints each vector, or writes it to the file.
 class VectorOutput {
 public:
-  VectorOutput(const EmbedOptions& options, uint32_t columns) : options_(options), columns_(columns) {}
+  VectorOutput(const EmbedOptions& options, const Embedder& embedder)
+      : options_(options), tokenizer_(embedder.plan().model.tokenizer.get()), columns_(embedder.columns()) {}
 
   Status open() {
     return options_.output.empty() ? Status() : file_.open(path_of(options_.output), columns_);
   }
   // `kind` is the name of the input's JSON field.
   Status take(const char* kind, const std::string& input, const std::vector<float>& values) {
+    if (options_.vectors.sparse) {
+      print_weights(kind, input, values);
+      return {};
+    }
     if (!options_.output.empty()) return file_.write(values);
     if (options_.json) {
       print_json({{kind, input}, {"embedding", values}});
@@ -61,7 +70,26 @@ public:
   }
 
 private:
+  // Of a sparse vector: what is not 0, the largest first.
+  void print_weights(const char* kind, const std::string& input, const std::vector<float>& values) const {
+    std::vector<uint32_t> tokens;
+    for (uint32_t id = 0; id < values.size(); ++id) {
+      if (values[id] > 0) tokens.push_back(id);
+    }
+    std::ranges::stable_sort(tokens, [&](uint32_t a, uint32_t b) { return values[a] > values[b]; });
+    Json json = {{kind, input}, {"weights", Json::array()}};
+    std::vector<std::string> pairs;
+    for (uint32_t id : tokens) {
+      const std::string_view word = tokenizer_ ? tokenizer_->piece(id) : "";
+      json["weights"].push_back({{"id", id}, {"token", word}, {"weight", values[id]}});
+      pairs.push_back(fmt::format("{}:{}", id, values[id]));
+    }
+    if (options_.json) return print_json(json);
+    print_result(fmt::format("{}\n", fmt::join(pairs, " ")));
+  }
+
   const EmbedOptions& options_;
+  const Tokenizer* tokenizer_ = nullptr; // of a sparse vector's tokens
   uint32_t columns_;
   VectorFile file_;
 };
@@ -78,7 +106,7 @@ Status embed_pictures(const EmbedOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
   PUMICE_TRY(const std::unique_ptr<Embedder> embedder, Embedder::create(std::move(model), std::move(plan)));
-  VectorOutput output(options, embedder->columns());
+  VectorOutput output(options, *embedder);
   PUMICE_CHECK(output.open());
   TaskInputs inputs(device, embedder->runner());
   PUMICE_CHECK(output.finish(
@@ -103,16 +131,22 @@ Status embed(const EmbedOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
   PUMICE_TRY(const std::unique_ptr<Embedder> embedder, Embedder::create(std::move(model), std::move(plan)));
-  VectorOutput output(options, embedder->columns());
+  VectorOutput output(options, *embedder);
   PUMICE_CHECK(output.open());
-  WaitingLines lines(options.texts);
+  TextOptions texts = options.texts;
+  if (!options.ids.empty()) texts.texts = options.ids;
+  WaitingLines lines(texts);
   TaskInputs inputs(device, embedder->runner());
-  PUMICE_CHECK(output.finish(inputs.run(
-      lines, [&](const std::string& text, const std::string& name) { return embedder->read(text, name); },
-      [&](const Line& line, std::vector<float> row) -> Status {
-        PUMICE_CHECK(output.take("text", line.text, embedder->vector(std::move(row))));
-        return end_line(line.number);
-      })));
+  const TaskInputs::Read read_text = [&](const std::string& text, const std::string& name) {
+    return embedder->read(text, name);
+  };
+  const char* kind = options.ids.empty() ? "text" : "ids";
+  PUMICE_CHECK(output.finish(inputs.run(lines, options.ids.empty() ? read_text : inputs.ids(),
+                                        [&](const Line& line, std::vector<float> row) -> Status {
+                                          PUMICE_CHECK(
+                                              output.take(kind, line.text, embedder->vector(std::move(row))));
+                                          return end_line(line.number);
+                                        })));
   return inputs.finish();
 }
 
@@ -159,6 +193,7 @@ Subcommand add_embed(CLI::App& app) {
   add_replica_option(*sub, options->lines.device);
   add_resume_option(*sub, options->texts.resume);
   add_text_options(*sub, options->texts, "TEXT", "The texts; without TEXT, the lines of standard input");
+  add_ids_option(*sub, options->ids);
   sub->add_option("--image", options->pictures,
                   "PNG or JPEG files to embed instead of texts. The model is one of pictures, or of texts "
                   "and pictures "
@@ -175,6 +210,17 @@ Subcommand add_embed(CLI::App& app) {
   sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
       ->group("Output")
       ->excludes(output);
+  sub->add_flag("--sparse", options->vectors.sparse,
+                "Of a masked language model trained for it (SPLADE): print the weights of tokens, ID:WEIGHT, "
+                "largest "
+                "first, without those that are 0. With --json 'weights' (a list of id, token, weight)")
+      ->group(more_of("Vectors"))
+      ->excludes("--pooling")
+      ->excludes("--normalize")
+      ->excludes("--dimensions")
+      ->excludes("--image")
+      ->excludes(output);
+  sub->get_option("--ids")->excludes("TEXT")->excludes("--file")->excludes("--image")->excludes("--prefix");
   sub->get_option("--resume")->excludes("--image")->excludes("--output");
   sub->footer(
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "

@@ -55,7 +55,9 @@ Result<std::vector<std::string>> output_names(const std::vector<std::string>& as
     PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
     names = {"last_hidden_state"};
     if (graph.readable.contains("pooler_output")) names.push_back("pooler_output");
-    if (graph.readable.contains("logits")) names.push_back("logits");
+    // Those of a masked language model are many, and written only where they are asked for.
+    if (graph.readable.contains("logits") && !graph.readable.contains("masked_logits"))
+      names.push_back("logits");
   }
   for (const std::string& name : asked) {
     if (std::ranges::count(names, name) == 0) names.push_back(name);
@@ -273,6 +275,10 @@ Status eval(const EvalOptions& options) {
   PUMICE_TRY(const SafetensorsFile inputs, SafetensorsFile::open(path_of(options.inputs)));
   if (opened.definition->shape().shared_space) return eval_shared_space(options, std::move(opened), inputs);
   LoadOptions load = options.size.load;
+  for (const char* of_head : {"logits", "masked_logits", "sparse_embedding"}) { // others do without
+    if (!opened.definition->shape().has_decoder() && std::ranges::count(options.names, of_head))
+      load.readable.push_back(of_head);
+  }
   set_picture_size(*opened.definition, inputs, load);
   const ModelShape shape = opened.definition->shape();
   PUMICE_TRY(EvalBatch batch, read_batch(inputs, options.inputs, shape));
@@ -323,7 +329,9 @@ Subcommand add_eval(CLI::App& app) {
          "--output", options->names,
          "Another output to write: hidden_states.N, attentions.N or cross_attentions.N. Can be given more "
          "than "
-         "once. An encoder also has sentence_embedding_mean and sentence_embedding_cls. The encoder of a "
+         "once. An encoder also has sentence_embedding_mean and sentence_embedding_cls, and a masked "
+         "language model "
+         "logits. The encoder of a "
          "model "
          "with a decoder has the same names after 'encoder_'. A model of sound has input_features, which it "
          "makes of 'audio_16khz'")

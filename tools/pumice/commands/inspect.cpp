@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "commands/inspection.h"
+#include "io/formats/ctranslate2.h"
 #include "io/no_weights.h"
 #include "kernel/probe/probe.h"
 #include "options/options.h"
@@ -65,10 +66,11 @@ Status inspect(const InspectOptions& options) {
   }
   Inspection inspection;
   inspection.model = file.path();
-  inspection.format = file.format() == ModelFile::Format::gguf ? "GGUF"
-                      : file.folder().in_gguf()                ? "GGUF of Pumice's own"
-                      : file.ranked_tokens()                   ? "ggml (whisper.cpp)"
-                                                               : "Hugging Face";
+  inspection.format = file.format() == ModelFile::Format::gguf        ? "GGUF"
+                      : file.folder().in_gguf()                       ? "GGUF of Pumice's own"
+                      : file.ranked_tokens()                          ? "ggml (whisper.cpp)"
+                      : is_ctranslate2_folder(path_of(options.model)) ? "CTranslate2"
+                                                                      : "Hugging Face";
   inspection.architecture = file.architecture();
   inspection.facts = read_model_facts(file, *definition);
   inspection.hyperparameters = definition->hyperparameters();

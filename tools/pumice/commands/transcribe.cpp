@@ -374,7 +374,8 @@ Subcommand add_transcribe(CLI::App& app) {
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
   sub->add_option("MODEL", options->model,
-                  "A speech model: a Hugging Face folder (Whisper, wav2vec 2.0), or a file of whisper.cpp "
+                  "A speech model: a folder of Hugging Face (Whisper, wav2vec 2.0) or CTranslate2, or a file "
+                  "of whisper.cpp "
                   "(ggml-*.bin)")
       ->required()
       ->type_name("");

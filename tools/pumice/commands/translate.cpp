@@ -253,7 +253,8 @@ Subcommand add_translate(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("translate", "Turn a text into another, such as its translation.");
   auto options = std::make_shared<TranslateOptions>();
   sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder or a GGUF file. The model has an encoder and a decoder, such as "
+                  "A folder of Hugging Face or CTranslate2, or a GGUF file. The model has an encoder and a "
+                  "decoder, such as "
                   "Marian, BART or T5")
       ->required()
       ->type_name("");

@@ -1,12 +1,14 @@
 #include "loading/task_inputs.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "media/preprocess.h"
 #include "options/option_text.h"
 #include "options/option_values.h"
+#include "options/prompt.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 
@@ -34,6 +36,25 @@ void add_line_options(CLI::App& app, LineOptions& options) {
   add_device_options(app, options.device);
 }
 
+void add_ids_option(CLI::App& app, std::vector<std::string>& ids) {
+  app.add_option(
+         "--ids", ids,
+         "Read these token ids, such as 101,7592,102, in the place of texts: with those around a text, "
+         "and without a tokenizer. Can be given more than once")
+      ->type_name("IDS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(more_of("Text"));
+}
+
+TaskInputs::Read TaskInputs::ids() const {
+  return [this](const std::string& text, const std::string& name) -> Result<EncoderInput> {
+    const std::string source = "--ids" + name.substr(std::min(name.find(' '), name.size()));
+    PUMICE_TRY(std::vector<uint32_t> ids, parse_ids(text, source));
+    return runner_.read(std::move(ids), source);
+  };
+}
+
 Status TaskInputs::watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work) {
   const double before = compiled_kernels().seconds;
   ProgressBar bar(doing);
@@ -56,6 +77,11 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
         status = source.reject(line, std::move(input).error());
         if (!status.ok()) break; // after the results of the lines before
         continue;
+      }
+      if (runner_.figures().unknown > 0 && !std::exchange(unknown_told_, true)) {
+        print_note(
+            fmt::format("{}: the model's vocabulary lacks most of it, so what comes out says little of it",
+                        source.name(line)));
       }
       lines.push_back(std::move(line));
       inputs.push_back(*std::move(input));

@@ -20,6 +20,9 @@ struct LineOptions {
 };
 void add_line_options(CLI::App& app, LineOptions& options);
 
+// Adds --ids: token ids that are read in the place of texts.
+void add_ids_option(CLI::App& app, std::vector<std::string>& ids);
+
 // Reads the lines and the pictures of a command for a task of the library, and counts what is computed.
 class TaskInputs {
 public:
@@ -28,6 +31,8 @@ public:
   using Read = std::function<Result<EncoderInput>(const std::string& text, const std::string& name)>;
   // Receives a line and its row of the task's tensor.
   using Take = std::function<Status(const Line& line, std::vector<float> row)>;
+  // What reads ids in the place of texts.
+  Read ids() const;
   // The results come in the order of the lines, after each step.
   Status run(WaitingLines& lines, const Read& read, const Take& take);
 
@@ -47,7 +52,8 @@ public:
 private:
   const OpenedDevice& device_;
   InputRunner& runner_;
-  double compiling_ = 0; // seconds of the steps
+  double compiling_ = 0;      // seconds of the steps
+  bool unknown_told_ = false; // that a text is mostly of unknown tokens
 };
 
 // An error if the first picture cannot be used, or where results are named none can, before the model is
