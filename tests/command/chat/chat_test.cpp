@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <ctime>
+#include <fstream>
 
 #include "model/vocabulary.h"
 #include "support/chat_families.h"
@@ -11,6 +12,7 @@
 #include "text/chat/chat.h"
 
 using namespace pumice;
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
@@ -45,6 +47,73 @@ TEST_CASE("chat answers one question with plain text") {
   CHECK(pumice_command({"chat", model.string(), "--temp", "0"}, "What does a cow say?\n").out ==
         "A cow says moo.\n");
   CHECK(chat({"What is 2 plus 3?", "-n", "2"}).out.size() < result.out.size());
+}
+
+TEST_CASE("chat puts a pipe behind its question, ends at strings, and answers in JSON") {
+  const std::vector<std::string> start = {"chat", model.string(), "--temp", "0", "--seed", "1"};
+  const auto asked = [&](std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.begin(), start.begin(), start.end());
+    const CommandResult result = pumice_command(arguments, input);
+    CAPTURE(result.err);
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  const std::string whole = asked({"What is 2 plus 3?"});
+  CHECK(asked({"-p", "What is", "--json"}, "2 plus 3?") == asked({"What is\n\n2 plus 3?", "--json"}));
+  CHECK(asked({"What is 2 plus 3?", "--stop", " is"}) == whole.substr(0, whole.find(" is")) + "\n");
+  const json answer = json::parse(asked({"What is 2 plus 3?", "--json"}));
+  CHECK(answer["content"].get<std::string>() + "\n" == whole);
+  CHECK(answer["finish_reason"] == "stop token");
+  CHECK(answer["tool_calls"] == json::array());
+  CHECK(json::parse(asked({"What is 2 plus 3?", "--json", "-n", "2"}))["finish_reason"] == "count");
+  CHECK(json::parse(asked({"What is 2 plus 3?", "--json", "--stop", "is"}))["finish_reason"] ==
+        "stop string");
+}
+
+TEST_CASE("chat --session keeps the messages, and a bare list of them is read too") {
+  const TemporaryFolder temporary;
+  const std::filesystem::path file = temporary.path() / "talk.json";
+  CHECK(chat({"What is 2 plus 3?", "--session", file.string()}).status == 0);
+  CHECK(chat({"What does a cow say?", "--session", file.string()}).status == 0);
+  std::ifstream stream(file);
+  const json saved = json::parse(stream);
+  REQUIRE(saved["messages"].size() == 4);
+  CHECK(saved["messages"][1]["content"] == "2 plus 3 is 5.");
+  const std::string list = temporary.write("list.json", std::string_view(saved["messages"].dump())).string();
+  CHECK(chat({"What is 1 plus 1?", "--session", list}).status == 0);
+  const CommandResult rendered = pumice_command(
+      {"template", model.string(), "--messages",
+       temporary.write("bare.json", std::string_view(R"([{"role": "user", "content": "Hi"}])")).string()});
+  CHECK(rendered.out == "<s><|user|>Hi<|end|><|assistant|>");
+}
+
+TEST_CASE("chat and generate --requests give variables to the template") {
+  const TemporaryFolder temporary;
+  const std::string own =
+      temporary
+          .write("own.jinja",
+                 std::string_view("{{ greeting }}{% for m in messages %}{{ m.content }}{% endfor %}"
+                                  "<|assistant|>"))
+          .string();
+  const auto with = [&](const char* variables) {
+    return chat({"x", "--template", own, "--json", "-n", "1", "--chat-template-kwargs", variables});
+  };
+  CHECK(json::parse(with(R"({"greeting": "a"})").out)["prompt_tokens"] <
+        json::parse(with(R"({"greeting": "a word and another word"})").out)["prompt_tokens"]);
+  CHECK(fails_saying(with("[1]"), {"--chat-template-kwargs", "object"}) == "");
+  CHECK(fails_saying(with("{"), {"--chat-template-kwargs"}) == "");
+
+  const auto generated = [&](const std::string& line) {
+    return pumice_command({"generate", model.string(), "--requests", "-", "-n", "40"}, line + "\n");
+  };
+  const CommandResult result = generated(
+      R"({"id": 1, "messages": [{"role": "user", "content": "What is 2 plus 3?"}], "temperature": 0})");
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  CHECK(json::parse(result.out)["text"] == " 2 plus 3 is 5.");
+  CHECK(fails_saying(generated(R"({"messages": [{"content": "x"}]})"), {"line 1", "role"}) == "");
+  CHECK(fails_saying(generated(R"({"prompt": "a", "messages": []})"), {"line 1", "both"}) == "");
+  CHECK(fails_saying(generated(R"({"prompt": "a", "chat_template_kwargs": {}})"), {"'messages'"}) == "");
 }
 
 TEST_CASE("chat says what is wrong with a model, a template or a question") {

@@ -15,6 +15,7 @@
 #include "io/output_file.h"
 #include "loading/fitting_size.h"
 #include "options/prompt.h"
+#include "output/json_output.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 #include "text/chat/message_pictures.h"
@@ -32,6 +33,7 @@ Result<ordered_json> read_conversation(const std::filesystem::path& path) {
   InputStream stream(name);
   PUMICE_TRY(const std::string text, read_all(stream));
   PUMICE_TRY(ordered_json file, parse_ordered_json(text, name));
+  if (file.is_array() && !file.empty()) file = {{"messages", std::move(file)}};
   if (const Status status = check_messages(file); !status.ok())
     return Error{Code::invalid_file, fmt::format("{}: {}", name, status.error().message)};
   return file;
@@ -193,6 +195,17 @@ Status Conversation::set_system(const std::string& text) {
   return reset();
 }
 
+Status Conversation::set_variables(const std::string& json) {
+  PUMICE_TRY(ordered_json variables, parse_ordered_json(json, "--chat-template-kwargs"));
+  if (!variables.is_object() || variables.contains("messages")) {
+    return Error{Code::invalid_argument,
+                 "--chat-template-kwargs: expected an object of the template's variables, such as "
+                 "{\"enable_thinking\": false}, without messages"};
+  }
+  chat().set_variables(std::move(variables));
+  return {};
+}
+
 Status Conversation::save(const std::filesystem::path& path) const {
   // A text that was cut within a character has a mark there.
   const std::string text = ordered_json{{"messages", talk_.messages()}}.dump(
@@ -283,6 +296,21 @@ Status Conversation::encode(const PictureParts& pictures) {
   return {};
 }
 
+void Conversation::print_answer(const ChatAnswer& answer, size_t prompt_tokens,
+                                const char* finish_reason) const {
+  const Answered& answered = answer.answered();
+  Json json = {{"content", answered.content}, {"thinking", answered.thinking}};
+  json["tool_calls"] = Json::array();
+  for (const ToolCall& call : answered.tool_calls)
+    json["tool_calls"].push_back({{"name", call.name}, {"arguments", call.arguments}});
+  json["finish_reason"] = finish_reason;
+  json["prompt_tokens"] = prompt_tokens;
+  json["reused_tokens"] = session_->reused();
+  json["tokens"] = answer.tokens();
+  json["seed"] = sampling_.seed;
+  print_json(json);
+}
+
 Status Conversation::answer(const AskToForget& forget) {
   PUMICE_TRY(const ModelChat::Prompt asked, prompt_with_room(forget));
   return answer_prompt(asked);
@@ -299,7 +327,11 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings)));
   const uint32_t reused = session_->reused(), context = session_->size().context;
   AnswerPrinter printer(settings_.thinking == "show");
-  ArrivingAnswer answer(chat(), prompt.text);
+  ArrivingAnswer answer(chat(), prompt.text, settings_.stops);
+  const auto print = [&](const std::vector<AnswerPart>& parts) {
+    if (!settings_.json) printer.print(parts);
+  };
+  const char* reason = "interrupted";
   size_t count = 0;
   double first = 0;
   std::optional<ComputeWatch> decoding;
@@ -307,6 +339,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   while (!interrupted()) {
     if (prompt.tokens + count >= context) cut = "the context is full";
     if (settings_.count != 0 && count >= settings_.count) cut = "it has as many tokens as 'count' allows";
+    if (cut) reason = prompt.tokens + count >= context ? "context" : "count";
     if (cut) break;
     const Result<uint32_t> token = session_->next();
     if (!token.ok() && token.error().code == Code::cancelled && interrupted()) break;
@@ -317,14 +350,25 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
       first = prefill.seconds();
       decoding.emplace();
     }
-    if (std::ranges::count(chat().ends(), *token)) break;
-    printer.print(answer.push(*token));
+    if (std::ranges::count(chat().ends(), *token)) {
+      reason = "stop token";
+      break;
+    }
+    print(answer.push(*token));
+    if (answer.stopped()) {
+      reason = "stop string";
+      break;
+    }
   }
   bar.erase();
   session_->end_at(prompt.tokens + count); // what was computed ahead is no part of the answer
   if (count == 0 && interrupted()) return interruption();
-  printer.print(answer.finish());
-  printer.finish();
+  print(answer.finish());
+  if (settings_.json) {
+    print_answer(answer.answer(), prompt.tokens, reason);
+  } else {
+    printer.finish();
+  }
   thinking_ = answer.answer().answered().thinking;
   answer.answer().add_to(chat());
   const size_t fresh = prompt.tokens - reused;

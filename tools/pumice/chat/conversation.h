@@ -19,8 +19,10 @@ namespace pumice::command {
 
 // How a conversation is answered; it may change between two questions.
 struct ChatSettings {
-  std::string thinking = "show"; // or hide, off
-  uint32_t count = 0;            // most tokens of an answer; 0: until it or the context ends
+  std::string thinking = "show";  // or hide, off
+  uint32_t count = 0;             // most tokens of an answer; 0: until it or the context ends
+  std::vector<std::string> stops; // strings that end an answer
+  bool json = false;              // answers are printed as JSON objects
   SamplingOptions sampling;
 };
 
@@ -51,6 +53,8 @@ public:
   // Begins anew, with what the system message says.
   Status reset();
   Status set_system(const std::string& text);
+  // Variables for the template, a JSON object. invalid_argument for anything else.
+  Status set_variables(const std::string& json);
 
   Status save(const std::filesystem::path& path) const;
   // Takes the place of what was said. Pictures are read again. Returns the number of messages.
@@ -76,6 +80,7 @@ private:
   Status encode(const PictureParts& pictures);
   Status answer(const AskToForget& forget);
   Status answer_prompt(const ModelChat::Prompt& prompt);
+  void print_answer(const ChatAnswer& answer, size_t prompt_tokens, const char* finish_reason) const;
 
   ChatSettings settings_;
   ModelChat talk_;

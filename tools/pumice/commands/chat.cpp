@@ -10,10 +10,12 @@
 #include "commands/mmproj.h"
 #include "input/input_stream.h"
 #include "model/vocabulary.h"
+#include "options/option_text.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "task/generated_text.h"
 #include "task/model_kind.h"
+#include "terminal/counted.h"
 #include "terminal/line_editor.h"
 #include "terminal/terminal.h"
 
@@ -30,6 +32,8 @@ struct ChatOptions {
   std::vector<std::string> pictures;
   std::string mmproj;
   std::string thinking_marks;
+  std::string variables; // of the template, as JSON
+  std::string session;   // a file of messages
   ChatSettings settings;
   DeviceOptions device;
   SizeOptions size;
@@ -145,6 +149,24 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
   return files;
 }
 
+// The question of the command line, and behind it what a pipe has; nothing where a person is to be asked.
+Result<std::optional<std::string>> read_question(const ChatOptions& options) {
+  const bool asked = options.question_option->count() > 0 && options.question != "-";
+  if (!asked && options.question != "-" && !input_is_given()) return std::optional<std::string>();
+  std::optional<std::string> question;
+  if (asked) question = options.question;
+  if (asked && !input_is_given()) return question;
+  PUMICE_TRY(const std::string text, read_text("-"));
+  if (!asked) return std::optional(text);
+  if (!text.empty()) *question += "\n\n" + text;
+  return question;
+}
+
+// Writes the file of --session.
+Status keep(const Conversation& conversation, const ChatOptions& options) {
+  return options.session.empty() ? Status() : conversation.save(path_of(options.session));
+}
+
 Status chat(const ChatOptions& options) {
   PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
@@ -161,13 +183,14 @@ Status chat(const ChatOptions& options) {
   }
   Conversation conversation(options.settings, std::move(talk), tower_path(opened.file));
   PUMICE_CHECK(conversation.set_system(options.system));
-  for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
-  std::optional<std::string> question;
-  if (options.question_option->count() > 0 && options.question != "-") {
-    question = options.question;
-  } else if (options.question == "-" || input_is_given()) {
-    PUMICE_TRY(question, read_text("-"));
+  if (!options.variables.empty()) PUMICE_CHECK(conversation.set_variables(options.variables));
+  std::error_code ignored;
+  if (!options.session.empty() && std::filesystem::exists(path_of(options.session), ignored)) {
+    PUMICE_TRY(const size_t loaded, conversation.load(path_of(options.session)));
+    print_detail(fmt::format("{}: {}", options.session, counted(loaded, "message")));
   }
+  for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
+  PUMICE_TRY(const std::optional<std::string> question, read_question(options));
   if (question) {
     PUMICE_CHECK(check_utf8(*question, "the question"));
     PUMICE_CHECK(conversation.check(*question, session_size(options.size, shape).context));
@@ -175,10 +198,13 @@ Status chat(const ChatOptions& options) {
   PUMICE_CHECK(conversation.open(std::move(opened), options.device, options.size));
   if (question) {
     PUMICE_CHECK(conversation.ask(*question, {}));
+    PUMICE_CHECK(keep(conversation, options));
     if (interrupted()) return interruption();
     if (stdout_is_terminal()) print_figures(conversation.figures() + "\n");
   } else {
-    PUMICE_CHECK(Talk(conversation, files_read_by(options)).run());
+    const Status talked = Talk(conversation, files_read_by(options)).run();
+    PUMICE_CHECK(keep(conversation, options));
+    PUMICE_CHECK(talked);
   }
   return conversation.device().save_pipelines();
 }
@@ -226,13 +252,32 @@ Subcommand add_chat(CLI::App& app) {
                   "<think>,</think>")
       ->type_name("BEGIN,END")
       ->group("Text");
+  sub->add_option("--stop", options->settings.stops,
+                  "End an answer before this string. Can be given more than once")
+      ->type_name("STRING")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(more_of("Text"));
+  sub->add_option("--session", options->session,
+                  "Keep the messages in this file, as JSON. It is loaded if it exists, and saved at the end")
+      ->type_name("FILE")
+      ->group(more_of("Text"));
+  sub->add_option("--chat-template-kwargs", options->variables,
+                  "Variables for the chat template, as a JSON object: {\"enable_thinking\": false}")
+      ->type_name("JSON")
+      ->group(more_of("Text"));
+  sub->add_flag(
+         "--json", options->settings.json,
+         "Print one JSON object for each answer. Its fields: content, thinking, tool_calls, finish_reason, "
+         "prompt_tokens, reused_tokens, tokens, seed")
+      ->group(more_of("Text"));
   options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);
   add_size_options(*sub, options->size, "f16");
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
-  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image", "--mmproj"}, {}}};
+  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image", "--mmproj"}, {"--session"}}};
 }
 
 } // namespace pumice::command

@@ -68,8 +68,9 @@ Subcommand add_generate(CLI::App& app) {
           ->excludes(prompt);
   CLI::Option* requests =
       sub->add_option("--requests", options->requests,
-                      "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt' or "
-                      "'ids', and if wanted 'id', which stands in the answer again, and values that override "
+                      "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt', "
+                      "'ids' or 'messages' (a chat, with 'chat_template_kwargs' if wanted), and if wanted "
+                      "'id', which stands in the answer again, and values that override "
                       "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. "
                       "The answers are JSON lines, too, each as soon as it and those before it are there")
           ->type_name("FILE")

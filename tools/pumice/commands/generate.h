@@ -17,6 +17,7 @@
 #include "output/json_output.h"
 #include "step/encoder.h"
 #include "step/given_embeddings.h"
+#include "text/chat/chat.h"
 #include "text/tokenizer.h"
 
 // The parts of `pumice generate` that decoders and encoder-decoders share.
@@ -117,6 +118,7 @@ private:
   Status add_request(const Line& line, std::vector<Text>& texts);
   Result<bool> place_request(Line& line);
   Status complete(SamplingParams& sampling);
+  Status read_chat(const nlohmann::ordered_json& chat, Text& text);
   Status read_prompts();
   Status read_tensors();
 
@@ -126,6 +128,7 @@ private:
   Check check_;
   uint64_t seed_; // of each prompt's first text
   std::optional<std::vector<uint32_t>> dry_breakers_;
+  std::optional<Chat> chat_; // of requests with messages, once there is one
   std::vector<Text> given_;
   std::optional<WaitingLines> requests_;
   std::optional<Error> failed_; // for the next call

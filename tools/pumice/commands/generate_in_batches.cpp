@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
@@ -204,7 +205,9 @@ private:
     for (; queue_.waiting(); queue_.begin(1)) {
       Text& text = queue_.waiting(0);
       text.sampling.log_probabilities = options_.log_probabilities;
-      text.sampling.stop_tokens = stop_ids_;
+      std::vector<uint32_t>& stops = text.sampling.stop_tokens; // a chat's own, and those of all texts
+      std::ranges::copy_if(stop_ids_, std::back_inserter(stops),
+                           [&](uint32_t id) { return std::ranges::count(stops, id) == 0; });
       if (text.count == 0) {
         text.finish_reason = "count";
         continue;

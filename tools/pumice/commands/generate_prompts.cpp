@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "chat/chosen_template.h"
 #include "commands/requests.h"
 #include "input/input_stream.h"
 #include "options/prompt.h"
@@ -133,12 +134,32 @@ Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
   return {};
 }
 
+// The prompt that the model's chat template makes of messages, and what ends its answer.
+Status TextSource::read_chat(const nlohmann::ordered_json& chat, Text& text) {
+  if (!tokenizer_.ok()) return tokenizer_.error();
+  if (!chat_) {
+    PUMICE_TRY(ChatTemplate chosen, choose_template(options_.model, "", false));
+    chat_.emplace(std::move(chosen), *tokenizer_, std::vector<uint32_t>(), local_time());
+  }
+  const auto variables = chat.find("chat_template_kwargs");
+  chat_->set_variables(variables == chat.end() ? nlohmann::ordered_json::object() : *variables);
+  PUMICE_CHECK(chat_->set_messages(chat["messages"]));
+  PUMICE_TRY(ChatPrompt prompt, chat_->prompt());
+  text.prompt = std::move(prompt.ids);
+  if (!options_.ignore_end) text.sampling.stop_tokens.assign(chat_->ends().begin(), chat_->ends().end());
+  return {};
+}
+
 Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   if (line.text.find_first_not_of(" \t") == std::string::npos) return {};
   PUMICE_TRY(Request request, read_request(line.text, requests_->name(line), options_.sampling.params));
   Text text = make_text(request.source);
   text.line = line.number;
-  if (request.prompt) {
+  text.sampling = std::move(request.sampling);
+  if (!request.chat.is_null()) {
+    if (const Status status = read_chat(request.chat, text); !status.ok())
+      return Error{status.error().code, fmt::format("{}: {}", request.source, status.error().message)};
+  } else if (request.prompt) {
     if (!tokenizer_.ok()) return tokenizer_.error();
     PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, *request.prompt, request.source));
   } else {
@@ -148,7 +169,6 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   text.samples = request.samples.value_or(text.samples);
   text.count = request.count.value_or(text.count);
   text.stops = request.stops.value_or(text.stops);
-  text.sampling = request.sampling;
   text.seed = request.seed;
   const size_t first = texts.size();
   PUMICE_CHECK(add_samples(std::move(text), texts, line.place));

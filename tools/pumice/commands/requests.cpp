@@ -8,6 +8,7 @@
 #include "io/fields.h"
 #include "io/json_text.h"
 #include "shaders/sampling/sampling.params.h"
+#include "text/chat/chat_template.h"
 
 namespace pumice::command {
 
@@ -15,7 +16,7 @@ namespace {
 
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> fields = {
-      "prompt", "ids", "id", "count", "samples", "seed", "stop",
+      "prompt", "ids", "messages", "chat_template_kwargs", "id", "count", "samples", "seed", "stop",
 #define OPTION(field, ...) #field,
 #include "kernel/sampling_options.def"
   };
@@ -44,9 +45,12 @@ Status check_names(const nlohmann::json& object, const Fields& fields) {
     if (std::ranges::count(known_fields(), name) == 0)
       return fields.error(name, fmt::format("it is not known: expected {}", request_fields()));
   }
-  if (fields.has("prompt") != fields.has("ids")) return {};
-  return fields.error("prompt", fields.has("prompt") ? "expected either 'prompt' or 'ids', found both"
-                                                     : "expected 'prompt' or 'ids', found neither");
+  const int given = fields.has("prompt") + fields.has("ids") + fields.has("messages");
+  if (given != 1)
+    return fields.error("prompt", given ? "expected one of 'prompt', 'ids' and 'messages', found both"
+                                        : "expected 'prompt', 'ids' or 'messages', found neither");
+  if (!fields.has("chat_template_kwargs") || fields.has("messages")) return {};
+  return fields.error("chat_template_kwargs", "it is for 'messages', and there are none");
 }
 
 } // namespace
@@ -56,7 +60,15 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   const Fields fields(object, source);
   PUMICE_CHECK(check_names(object, fields));
   Request request;
-  if (fields.has("prompt")) {
+  if (fields.has("chat_template_kwargs")) {
+    PUMICE_TRY(const Fields variables, fields.object("chat_template_kwargs"));
+    (void)variables;
+  }
+  if (fields.has("messages")) {
+    PUMICE_TRY(request.chat, parse_ordered_json(line, source)); // in their order
+    if (const Status status = check_messages(request.chat); !status.ok())
+      return Error{status.error().code, fmt::format("{}: {}", source, status.error().message)};
+  } else if (fields.has("prompt")) {
     PUMICE_TRY(request.prompt, fields.string("prompt"));
   } else {
     PUMICE_TRY(request.ids, fields.u32_array("ids"));

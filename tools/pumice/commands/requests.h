@@ -9,13 +9,14 @@
 
 namespace pumice::command {
 
-// A line of JSON that asks for texts: an object with "prompt" (a text) or "ids". What else it has overrides
-// the command's options.
+// A line of JSON that asks for texts: an object with "prompt" (a text), "ids", or "messages" (a chat), which
+// may have "chat_template_kwargs". What else it has overrides the command's options.
 struct Request {
   std::string source; // "FILE: line 3"
   std::optional<std::string> prompt;
   std::vector<uint32_t> ids;
-  Json id; // "id": any value, which stands in the answer again
+  nlohmann::ordered_json chat; // an object with "messages"; null: none
+  Json id;                     // "id": any value, which stands in the answer again
   std::optional<uint32_t> count;
   std::optional<uint32_t> samples;
   std::optional<uint64_t> seed;

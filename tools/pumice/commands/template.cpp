@@ -27,6 +27,8 @@ Result<nlohmann::ordered_json> read_variables(const std::string& path) {
   InputStream stream(path);
   PUMICE_TRY(const std::string text, read_all(stream));
   PUMICE_TRY(nlohmann::ordered_json variables, parse_ordered_json(text, stream.name()));
+  if (variables.is_array() && !variables.empty())
+    variables = {{"messages", std::move(variables)}, {"add_generation_prompt", true}};
   if (const Status status = check_messages(variables); !status.ok())
     return Error{status.error().code, fmt::format("{}: {}", stream.name(), status.error().message)};
   return variables;
