@@ -4,6 +4,7 @@
 
 #include "bench/report.h"
 #include "bench/statistics.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 
@@ -31,8 +32,42 @@ size_t width_of(const std::string& text) {
 
 using Row = std::vector<std::string>;
 
+// The columns of tables of at most `width` characters (0: any): those behind the first have the column `key`
+// in front. A column of the width 0 is in none.
+std::vector<std::vector<size_t>> divided(const std::vector<size_t>& widths, size_t key, size_t width) {
+  std::vector<std::vector<size_t>> tables(1);
+  size_t used = 1;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    if (widths[i] == 0 || (i == key && tables.size() > 1)) continue;
+    if (width > 0 && used + widths[i] + 3 > width && tables.back().size() > (tables.size() > 1)) {
+      tables.push_back({key});
+      used = widths[key] + 4;
+    }
+    tables.back().push_back(i);
+    used += widths[i] + 3;
+  }
+  return tables;
+}
+
+std::string table_of(const std::vector<Row>& rows, const std::vector<size_t>& widths,
+                     const std::vector<size_t>& columns, size_t left) {
+  std::string text;
+  for (const Row& row : rows) {
+    for (size_t i : columns) {
+      const std::string space(widths[i] - width_of(row[i]), ' ');
+      text += i < left ? "| " + row[i] + space + " " : "| " + space + row[i] + " ";
+    }
+    text += "|\n";
+    if (&row != rows.data()) continue;
+    for (size_t i : columns) text += "|" + std::string(widths[i] + 1, '-') + (i < left ? "-" : ":");
+    text += "|\n";
+  }
+  return text;
+}
+
 // A Markdown table. The first row is the head. The first `left` columns are aligned left, the others right.
-// Columns that are empty below the head are left out.
+// Columns that are empty below the head are left out. Where it is wider than the terminal, several tables
+// that each begin with the last left column.
 std::string table(std::vector<Row> rows, size_t left) {
   std::vector<size_t> widths(rows[0].size());
   for (size_t i = 0; i < widths.size(); ++i) {
@@ -41,18 +76,9 @@ std::string table(std::vector<Row> rows, size_t left) {
     for (const Row& row : rows) widths[i] = used ? std::max(widths[i], width_of(row[i])) : 0;
   }
   std::string text;
-  for (size_t line = 0; line < rows.size(); ++line) {
-    for (size_t i = 0; i < widths.size(); ++i) {
-      if (widths[i] == 0) continue;
-      const std::string space(widths[i] - width_of(rows[line][i]), ' ');
-      text += i < left ? "| " + rows[line][i] + space + " " : "| " + space + rows[line][i] + " ";
-    }
-    text += "|\n";
-    if (line > 0) continue;
-    for (size_t i = 0; i < widths.size(); ++i) {
-      if (widths[i] > 0) text += "|" + std::string(widths[i] + 1, '-') + (i < left ? "-" : ":");
-    }
-    text += "|\n";
+  for (const std::vector<size_t>& columns : divided(widths, left - 1, stdout_columns())) {
+    if (!text.empty()) text += "\n";
+    text += table_of(rows, widths, columns, left);
   }
   return text;
 }

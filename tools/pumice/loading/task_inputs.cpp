@@ -86,7 +86,9 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
       lines.push_back(std::move(line));
       inputs.push_back(*std::move(input));
     }
-    PUMICE_CHECK(watch("encoding", [&](ProgressBar& bar) {
+    const uint64_t done = runner_.figures().inputs; // of many lines that arrive a part at a time
+    const std::string doing = done ? fmt::format("encoding, {} done", counted(done, "line")) : "encoding";
+    PUMICE_CHECK(watch(doing.c_str(), [&](ProgressBar& bar) {
       const auto take_row = [&](size_t i, std::vector<float> row) {
         bar.erase();
         return take(lines[i], std::move(row));

@@ -51,6 +51,10 @@ int input_file() {
 }
 
 // Open MPI reads what its processes print through terminals of its own, also where it writes that to a file.
+unsigned stdout_columns() {
+  return stdout_is_terminal() ? columns_of(console.streams.out) : 0;
+}
+
 bool stdout_is_terminal() {
   return is_terminal(console.streams.out) && !started_with_others();
 }

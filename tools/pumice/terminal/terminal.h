@@ -22,6 +22,8 @@ int input_file();
 
 bool stdout_shows_styles();
 bool stdout_is_terminal();
+// The width of the terminal that standard output is; 0: it is none, or has none.
+unsigned stdout_columns();
 bool stderr_is_terminal();
 
 // How much is written to standard error.
