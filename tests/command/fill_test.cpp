@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command/agreement.h"
+#include "support/command/answers.h"
 #include "support/command/command.h"
 #include "support/files/bert_folder.h"
+#include "support/vulkan/gpu.h"
 
 using nlohmann::json;
 
@@ -89,6 +91,24 @@ TEST_CASE("fill refuses texts without gaps, and models without the head") {
                      {"no sequence-classification head"}) == "");
   CHECK(fails_saying(pumice_command({"embed", plain.path().string(), "--sparse", "fox"}),
                      {"sparse vectors"}) == "");
+}
+
+TEST_CASE("eval writes the logits of a masked language model where they are asked for") {
+  const std::filesystem::path model = fixtures().model("bert-masked");
+  const TemporaryFolder folder;
+  const std::string inputs = (model / "expected.safetensors").string(),
+                    out = (folder.path() / "out.safetensors").string();
+  const auto evaluate = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", model.string(), "--inputs", inputs, "--outputs", out});
+    const CommandResult result = pumice_command(more);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return Answers(out);
+  };
+  CHECK(!evaluate({}).floats.contains("logits"));
+  const Answers expected(inputs), found = evaluate({"--output", "logits"});
+  REQUIRE(found.shapes.at("logits") == expected.shapes.at("logits"));
+  CHECK(relative_rms(found.floats.at("logits"), expected.floats.at("logits")) <= 1e-4);
 }
 
 TEST_CASE("embed --sparse prints the weights of tokens, largest first") {
