@@ -21,6 +21,10 @@ public:
     return std::apply([&](const Settings&... s) { return std::make_unique<Stage>(next, s...); }, settings_);
   }
   double growth() const override { return growth_; }
+  std::optional<std::string> bytes(std::string_view token) const override {
+    if constexpr (requires { Stage::bytes(token); }) return Stage::bytes(token);
+    return std::nullopt;
+  }
 
 private:
   double growth_;
@@ -60,10 +64,13 @@ private:
 class ByteLevelStage final : public WholeTokens {
 public:
   using WholeTokens::WholeTokens;
+  static std::optional<std::string> bytes(std::string_view whole) {
+    std::optional<std::string> bytes = bytes_of_byte_level(whole);
+    return bytes ? std::move(bytes) : std::string(whole);
+  }
   void token(std::string whole) override {
     std::string text;
-    std::optional<std::string> bytes = bytes_of_byte_level(whole);
-    assembler_.push(bytes ? *bytes : whole, text);
+    assembler_.push(*bytes(whole), text);
     next_.write(text);
   }
   void end() override {
@@ -92,6 +99,10 @@ std::optional<char> byte_of(std::string_view token) {
 class ByteFallbackStage final : public WholeTokens {
 public:
   using WholeTokens::WholeTokens;
+  static std::optional<std::string> bytes(std::string_view whole) {
+    const std::optional<char> byte = byte_of(whole);
+    return byte ? std::optional(std::string(1, *byte)) : std::nullopt;
+  }
   void token(std::string whole) override {
     std::string text;
     if (std::optional<char> byte = byte_of(whole)) {

@@ -34,6 +34,9 @@ public:
 
   // An upper limit of how many times longer a token can become; see Normalizer::growth.
   virtual double growth() const { return 1; }
+
+  // The bytes of a token where this step makes bytes of it, be they whole characters or not.
+  virtual std::optional<std::string> bytes(std::string_view) const { return std::nullopt; }
 };
 
 using DecoderPtr = std::unique_ptr<const DecoderStep>;

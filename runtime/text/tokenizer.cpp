@@ -203,6 +203,33 @@ std::string Tokenizer::decode(std::span<const uint32_t> ids, bool keep_special) 
   return stream.take();
 }
 
+std::vector<std::string> Tokenizer::bytes_within() const {
+  std::vector<std::string> all(vocabulary_size());
+  // Each token is decoded between tokens whose text is known.
+  const std::string_view between = parts_->vocabulary.find("a") ? "a" : "e";
+  Detokenizer stream(parts_->decoders);
+  stream.push(between);
+  stream.push(between);
+  stream.take();
+  stream.push(between);
+  const std::string after = stream.take();
+  for (uint32_t id = 0; id < all.size(); ++id) {
+    if (!parts_->vocabulary.has(id)) continue;
+    std::optional<std::string> bytes;
+    for (const text::DecoderPtr& step : parts_->decoders) {
+      if (!bytes) bytes = step->bytes(piece(id));
+    }
+    if (!bytes) {
+      stream.push(piece(id));
+      stream.push(between);
+      bytes = stream.take();
+      bytes->resize(bytes->ends_with(after) ? bytes->size() - after.size() : 0);
+    }
+    all[id] = std::move(*bytes);
+  }
+  return all;
+}
+
 uint32_t Tokenizer::vocabulary_size() const {
   return parts_->vocabulary.size();
 }

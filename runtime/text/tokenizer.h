@@ -133,6 +133,10 @@ public:
   // The token as the vocabulary spells it ("Ġhello", "▁hello", "<0x0A>"); empty for an id it does not have.
   std::string_view piece(uint32_t id) const;
 
+  // Of each id, the bytes that the token adds to a text that has begun, be they whole characters or not;
+  // empty for an id that the vocabulary does not have.
+  std::vector<std::string> bytes_within() const;
+
   // The id of the token with this spelling, special or not.
   std::optional<uint32_t> find(std::string_view piece) const;
 

@@ -1,0 +1,96 @@
+#include "form/form_vocabulary.h"
+
+#include <algorithm>
+
+#include "text/tokenizer.h"
+#include "text/unicode/unicode.h"
+
+namespace pumice {
+
+namespace {
+
+// Most automata that are kept after the last form that uses them.
+constexpr size_t most_automata = 256;
+// Longer tokens are never a part of a form.
+constexpr size_t most_token_bytes = 1024;
+
+// Its characters, if it is plain as FormVocabulary::plain() has it, otherwise 0.
+uint32_t plain_characters(std::string_view bytes) {
+  if (!text::is_valid_utf8(bytes)) return 0;
+  uint32_t count = 0;
+  for (const char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte < 0x20 || byte == '"' || byte == '\\') return 0;
+    if ((byte & 0xC0) != 0x80) ++count;
+  }
+  return count;
+}
+
+void append_number(std::string& key, uint32_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+// The same for automata that are the same.
+std::string key_of(const form::Nfa& nfa) {
+  std::string key;
+  for (const form::Nfa::Term& term : nfa.terms) {
+    for (const uint32_t number : {term.start, term.end, uint32_t{term.negated}}) append_number(key, number);
+  }
+  for (const uint32_t number : nfa.first_edge) append_number(key, number);
+  for (const form::Nfa::Edge& edge : nfa.edges) {
+    key += {static_cast<char>(edge.kind), static_cast<char>(edge.first), static_cast<char>(edge.last)};
+    append_number(key, edge.to);
+  }
+  for (const uint32_t loop : nfa.loop) append_number(key, loop);
+  for (const form::Nfa::Loop& loop : nfa.loops) {
+    append_number(key, loop.least);
+    append_number(key, loop.most);
+  }
+  return key;
+}
+
+std::vector<std::string> bytes_of(const Tokenizer& tokenizer) {
+  std::vector<std::string> tokens = tokenizer.bytes_within();
+  for (uint32_t id = 0; id < tokens.size(); ++id) {
+    if (tokenizer.is_special(id)) tokens[id].clear();
+  }
+  return tokens;
+}
+
+} // namespace
+
+FormVocabulary::FormVocabulary(const Tokenizer& tokenizer) : FormVocabulary(bytes_of(tokenizer)) {}
+
+FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
+  std::vector<std::pair<std::string_view, uint32_t>> plain, others;
+  plain_.assign(longest_plain + 1, std::vector<uint32_t>((tokens_.size() + 31) / 32));
+  for (uint32_t id = 0; id < tokens_.size(); ++id) {
+    if (tokens_[id].size() > most_token_bytes) tokens_[id].clear();
+    if (tokens_[id].empty()) continue;
+    const uint32_t characters = plain_characters(tokens_[id]);
+    if (characters == 0 || characters > longest_plain) {
+      others.emplace_back(tokens_[id], id);
+    } else {
+      plain.emplace_back(tokens_[id], id);
+      plain_[characters][id / 32] |= 1U << id % 32;
+    }
+  }
+  for (uint32_t n = 1; n <= longest_plain; ++n) {
+    for (size_t i = 0; i < plain_[n].size(); ++i) plain_[n][i] |= plain_[n - 1][i];
+  }
+  plain_tree_ = form::TokenTree(std::move(plain));
+  others_ = form::TokenTree(std::move(others));
+}
+
+std::shared_ptr<form::Automaton> FormVocabulary::shared(form::Nfa nfa) {
+  if (automata_.size() >= most_automata)
+    std::erase_if(automata_, [](const auto& each) { return each.second.use_count() == 1; });
+  std::string key = key_of(nfa);
+  const auto known = automata_.find(key);
+  if (known != automata_.end() && !known->second->too_large()) return known->second;
+  auto automaton = std::make_shared<form::Automaton>(std::move(nfa));
+  if (automata_.size() < most_automata) automata_[std::move(key)] = automaton;
+  return automaton;
+}
+
+} // namespace pumice

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "form/automaton.h"
+
+namespace pumice {
+
+class Tokenizer;
+
+// The tokens of a tokenizer as forms see them: by their bytes. Forms of one vocabulary share the automata of
+// rules that they have in common, such as the content of a string in JSON. May be used by several threads.
+class FormVocabulary {
+public:
+  explicit FormVocabulary(const Tokenizer& tokenizer);
+  // The bytes of each token; none: it is never a part of a form, as special tokens are.
+  explicit FormVocabulary(std::vector<std::string> tokens);
+
+  uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
+  size_t longest() const { return std::max(plain_tree_.deepest, others_.deepest); } // bytes of a token
+  std::string_view bytes(uint32_t token) const {
+    return token < size() ? tokens_[token] : std::string_view();
+  }
+
+  // For Form, which holds the lock while it uses what follows.
+  std::mutex& lock() { return mutex_; }
+  // A string in JSON takes nearly every token of whole characters without quotes, backslashes and control
+  // characters: plain ones. Those of at most so many characters, as bits; their tree; and that of all others.
+  static constexpr uint32_t longest_plain = 32; // longer ones count as others
+  const std::vector<uint32_t>& plain(uint32_t most_characters) const { return plain_[most_characters]; }
+  const form::TokenTree& plain_tree() const { return plain_tree_; }
+  const form::TokenTree& others() const { return others_; }
+  // An automaton without calls: the one that is known already if there is one.
+  std::shared_ptr<form::Automaton> shared(form::Nfa nfa);
+
+private:
+  std::vector<std::string> tokens_;
+  form::TokenTree plain_tree_, others_;
+  std::vector<std::vector<uint32_t>> plain_; // by the most characters
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<form::Automaton>> automata_;
+};
+
+} // namespace pumice

@@ -1,0 +1,499 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "form/automaton.h"
+#include "form/json_values.h"
+#include "form/schema_merge.h"
+#include "io/json_text.h"
+#include "text/unicode/unicode.h"
+
+namespace pumice::form {
+
+namespace {
+
+// Most bytes of a schema, and most schemas that it consists of where those that are merged are counted again.
+constexpr size_t most_schema_bytes = 256 << 10;
+constexpr size_t most_schemas = 20'000;
+// Most schemas within each other, by references too.
+constexpr uint32_t most_depth = 1'000;
+constexpr size_t most_prefix_items = 500;
+
+const Json any_value(true);
+
+class Compiler {
+public:
+  explicit Compiler(const Json& document) : document_(document) {}
+
+  Result<Grammar> compile() {
+    PUMICE_TRY(const Part part, named("#", document_, "", 0));
+    grammar_.root = grammar_.add_rule("the JSON schema", part);
+    return std::move(grammar_);
+  }
+
+private:
+  // A rule for a schema that may be referred to.
+  Result<Part> named(const std::string& reference, const Json& schema, const std::string& place,
+                     uint32_t depth) {
+    const auto [known, added] =
+        references_.try_emplace(reference, static_cast<uint32_t>(grammar_.rules.size()));
+    const uint32_t rule = known->second;
+    if (added) {
+      grammar_.add_rule("the JSON schema, at \"" + place + "\",", std::vector<Grammar::Term>());
+      PUMICE_TRY(const Part part, value(schema, place, depth));
+      grammar_.rules[rule].terms = {{part, false}};
+    }
+    return grammar_.call(rule);
+  }
+
+  Result<Part> value(const Json& schema, const std::string& place, uint32_t depth) {
+    if (depth > most_depth || ++schemas_ > most_schemas) return unsupported(place, "the schema is too large");
+    if (schema == true || (schema.is_object() && schema.empty())) return any();
+    if (schema == false) return grammar_.never();
+    if (!schema.is_object()) return unsupported(place, "a schema that is no object and no boolean");
+    PUMICE_CHECK(check_keywords(schema, place));
+    Json rest = Json::object();
+    for (const auto& [key, each] : schema.items()) {
+      if (!is_annotation(key)) rest[key] = each;
+    }
+    if (rest.empty()) return any();
+    if (rest.contains("$ref")) return reference(std::move(rest), place, depth);
+    if (rest.contains("allOf")) {
+      const Json all = take(rest, "allOf");
+      if (!all.is_array() || all.empty())
+        return unsupported(place + "/allOf", "allOf needs a list of schemas");
+      Json merged = rest.empty() ? Json(true) : rest;
+      for (size_t i = 0; i < all.size(); ++i) {
+        PUMICE_TRY(merged, merge(document_, merged, all[i], fmt::format("{}/allOf/{}", place, i)));
+      }
+      return value(merged, place, depth + 1);
+    }
+    for (const char* key : {"anyOf", "oneOf"}) {
+      if (rest.contains(key)) return alternatives(key, std::move(rest), place, depth);
+    }
+    if (rest.contains("enum") || rest.contains("const")) return values(rest, place);
+    return typed(rest, place, depth);
+  }
+
+  static Json take(Json& schema, const char* key) {
+    Json value = schema[key];
+    schema.erase(key);
+    return value;
+  }
+
+  // Any keyword that is not known is refused: what it asks for would be missing.
+  static Status check_keywords(const Json& schema, const std::string& place) {
+    constexpr std::array<std::string_view, 26> known{"$ref",
+                                                     "allOf",
+                                                     "anyOf",
+                                                     "oneOf",
+                                                     "enum",
+                                                     "const",
+                                                     "type",
+                                                     "properties",
+                                                     "required",
+                                                     "additionalProperties",
+                                                     "patternProperties",
+                                                     "minProperties",
+                                                     "maxProperties",
+                                                     "items",
+                                                     "prefixItems",
+                                                     "minItems",
+                                                     "maxItems",
+                                                     "minLength",
+                                                     "maxLength",
+                                                     "pattern",
+                                                     "format",
+                                                     "minimum",
+                                                     "maximum",
+                                                     "exclusiveMinimum",
+                                                     "exclusiveMaximum",
+                                                     "uniqueItems"};
+    for (const auto& [key, value] : schema.items()) {
+      if (is_annotation(key)) continue;
+      if (std::ranges::find(known, key) == known.end() || (key == "uniqueItems" && value != false))
+        return unsupported(place + "/" + key, fmt::format("the keyword {} is not supported", key));
+    }
+    return {};
+  }
+
+  Result<Part> reference(Json rest, const std::string& place, uint32_t depth) {
+    const Json name = take(rest, "$ref");
+    PUMICE_TRY(const Json* target, resolve(document_, name, place + "/$ref"));
+    if (rest.empty())
+      return named(name.get<std::string>(), *target, name.get<std::string>().substr(1), depth + 1);
+    PUMICE_TRY(const Json merged, merge(document_, *target, rest, place));
+    return value(merged, place, depth + 1);
+  }
+
+  Result<Part> alternatives(const char* key, Json rest, const std::string& place, uint32_t depth) {
+    const Json all = take(rest, key);
+    const std::string inside = place + "/" + key;
+    if (!all.is_array() || all.empty())
+      return unsupported(inside, fmt::format("{} needs a list of schemas", key));
+    std::vector<Json> merged;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (rest.empty()) {
+        merged.push_back(all[i]);
+      } else {
+        PUMICE_TRY(Json each, merge(document_, rest, all[i], fmt::format("{}/{}", inside, i)));
+        merged.push_back(std::move(each));
+      }
+    }
+    if (key == std::string_view("oneOf")) {
+      for (size_t i = 0; i < merged.size(); ++i) {
+        for (size_t j = i + 1; j < merged.size(); ++j) {
+          if (disjoint(document_, merged[i], merged[j])) continue;
+          return unsupported(inside,
+                             fmt::format("oneOf is only supported where no two of its schemas can both be "
+                                         "valid, and {} and {} may be: use anyOf",
+                                         i, j));
+        }
+      }
+    }
+    std::vector<Part> parts;
+    for (size_t i = 0; i < merged.size(); ++i) {
+      PUMICE_TRY(const Part part, value(merged[i], fmt::format("{}/{}", inside, i), depth + 1));
+      parts.push_back(part);
+    }
+    return grammar_.choice(std::move(parts));
+  }
+
+  // An enum or a const, which a type may limit.
+  Result<Part> values(const Json& schema, const std::string& place) {
+    for (const auto& [key, each] : schema.items()) {
+      if (key != "enum" && key != "const" && key != "type")
+        return unsupported(place + "/" + key, fmt::format("{} beside enum or const is not supported", key));
+    }
+    Json all = schema.contains("enum") ? schema["enum"] : Json::array({schema["const"]});
+    if (!all.is_array()) return unsupported(place + "/enum", "enum needs a list of values");
+    std::vector<Part> parts;
+    for (const Json& each : all) {
+      if (schema.contains("const") && each != schema["const"]) continue;
+      if (schema.contains("type") && !has_type(each, types_of(schema))) continue;
+      parts.push_back(json_literal(grammar_, each));
+    }
+    return grammar_.choice(std::move(parts));
+  }
+
+  static bool has_type(const Json& value, const std::vector<std::string>& types) {
+    return std::ranges::any_of(types, [&](const std::string& type) {
+      if (type == "null") return value.is_null();
+      if (type == "boolean") return value.is_boolean();
+      if (type == "string") return value.is_string();
+      if (type == "array") return value.is_array();
+      if (type == "object") return value.is_object();
+      if (type == "integer")
+        return value.is_number_integer() ||
+               (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
+      return type == "number" && value.is_number();
+    });
+  }
+
+  Result<Part> typed(const Json& schema, const std::string& place, uint32_t depth) {
+    std::vector<Part> parts;
+    for (const std::string& type : types_of(schema)) {
+      Result<Part> part = grammar_.never();
+      if (type == "null") {
+        part = grammar_.text("null");
+      } else if (type == "boolean") {
+        part = grammar_.choice({grammar_.text("true"), grammar_.text("false")});
+      } else if (type == "string") {
+        part = string(schema, place);
+      } else if (type == "integer" || type == "number") {
+        part = number(schema, type == "integer");
+      } else if (type == "array") {
+        part = array(schema, place, depth);
+      } else if (type == "object") {
+        part = object(schema, place, depth);
+      } else {
+        return unsupported(place + "/type", fmt::format("the type {}", type));
+      }
+      if (!part.ok()) return part;
+      parts.push_back(*part);
+    }
+    return grammar_.choice(std::move(parts));
+  }
+
+  // Any value at all.
+  Result<Part> any() {
+    if (!any_) {
+      any_ = static_cast<uint32_t>(grammar_.rules.size());
+      grammar_.add_rule("any value", std::vector<Grammar::Term>());
+      PUMICE_TRY(const Part integer_or_decimal, json_numbers(grammar_, {}, {}));
+      const Part each = grammar_.call(*any_);
+      const auto several = [&](Part one) {
+        const Part more = grammar_.repeat(grammar_.sequence({json_comma(grammar_), one}), 0, unlimited);
+        return grammar_.optional(grammar_.sequence({one, more}));
+      };
+      const Part member = grammar_.sequence({plain_string(), json_colon(grammar_), each});
+      const Part part = grammar_.choice({grammar_.text("null"), grammar_.text("true"), grammar_.text("false"),
+                                         integer_or_decimal, plain_string(),
+                                         json_in_brackets(grammar_, '[', several(each), ']'),
+                                         json_in_brackets(grammar_, '{', several(member), '}')});
+      grammar_.rules[*any_].terms = {{part, false}};
+    }
+    return grammar_.call(*any_);
+  }
+
+  // In all ways to write it. A rule of its own, so that all schemas have the same.
+  Part plain_string() {
+    if (!string_) {
+      const Part content = grammar_.repeat(json_character(grammar_), 0, unlimited);
+      string_ = grammar_.add_rule("a string", json_in_brackets(grammar_, '"', content, '"'), true);
+    }
+    return grammar_.call(*string_);
+  }
+
+  static Result<std::optional<uint32_t>> count(const Json& schema, const char* key,
+                                               const std::string& place) {
+    if (!schema.contains(key)) return std::optional<uint32_t>();
+    const Json& value = schema[key];
+    const double number = value.is_number() ? value.get<double>() : -1;
+    if (number < 0 || number != std::floor(number))
+      return unsupported(place + "/" + key, "a number from 0 on is expected");
+    return std::optional(static_cast<uint32_t>(std::min(number, 4e9)));
+  }
+
+  // The regular expression within quotes.
+  Result<Part> quoted_regex(std::string_view regex, const std::string& place, Match match) {
+    PUMICE_TRY(
+        const Part content,
+        add_regex(grammar_, regex, fmt::format("the JSON schema, at \"{}\"", place), match, json_spelling));
+    return json_in_brackets(grammar_, '"', content, '"');
+  }
+
+  Result<Part> string(const Json& schema, const std::string& place) {
+    PUMICE_TRY(const std::optional<uint32_t> least, count(schema, "minLength", place));
+    PUMICE_TRY(const std::optional<uint32_t> most, count(schema, "maxLength", place));
+    std::vector<Grammar::Term> terms;
+    if (schema.contains("pattern")) {
+      if (!schema["pattern"].is_string()) return unsupported(place + "/pattern", "a text is expected");
+      PUMICE_TRY(const Part part,
+                 quoted_regex(schema["pattern"].get<std::string>(), place + "/pattern", Match::anywhere));
+      terms.push_back({part, false});
+    }
+    if (schema.contains("format")) {
+      const std::string name = schema["format"].is_string() ? schema["format"].get<std::string>() : "";
+      const std::optional<std::string_view> regex = json_format(name);
+      if (!regex)
+        return unsupported(place + "/format",
+                           fmt::format("the format {} is not supported", schema["format"].dump()));
+      PUMICE_TRY(const Part part, quoted_regex(*regex, place + "/format", Match::whole));
+      terms.push_back({part, false});
+    }
+    if (terms.empty() && !least && !most) return plain_string();
+    if (least || most) {
+      if (least.value_or(0) > most.value_or(unlimited)) return grammar_.never();
+      const Part content =
+          grammar_.repeat(json_character(grammar_), least.value_or(0), most.value_or(unlimited));
+      terms.push_back({json_in_brackets(grammar_, '"', content, '"'), false});
+    }
+    const uint32_t rule =
+        grammar_.add_rule(fmt::format("the JSON schema, at \"{}\",", place), std::move(terms), true);
+    return grammar_.call(rule);
+  }
+
+  Result<Part> number(const Json& schema, bool integer) {
+    const auto limit = [&](const char* inclusive, const char* exclusive, bool low) {
+      std::optional<NumberLimit> found;
+      if (schema.contains(inclusive) && schema[inclusive].is_number()) found = {schema[inclusive], false};
+      if (schema.contains(exclusive) && schema[exclusive].is_number()) {
+        const bool tighter =
+            !found || (low ? schema[exclusive] >= found->value : schema[exclusive] <= found->value);
+        if (tighter) found = {schema[exclusive], true};
+      } else if (schema.contains(exclusive) && schema[exclusive] == true && found) {
+        found->exclusive = true; // as draft 4 has it
+      }
+      return found;
+    };
+    const auto low = limit("minimum", "exclusiveMinimum", true),
+               high = limit("maximum", "exclusiveMaximum", false);
+    return integer ? json_integers(grammar_, low, high) : json_numbers(grammar_, low, high);
+  }
+
+  Result<Part> array(const Json& schema, const std::string& place, uint32_t depth) {
+    PUMICE_TRY(const std::optional<uint32_t> at_least, count(schema, "minItems", place));
+    PUMICE_TRY(const std::optional<uint32_t> at_most, count(schema, "maxItems", place));
+    const Json prefix = schema.contains("prefixItems") ? schema["prefixItems"] : Json::array();
+    if (!prefix.is_array()) return unsupported(place + "/prefixItems", "a list of schemas is expected");
+    if (prefix.size() > most_prefix_items)
+      return unsupported(place + "/prefixItems",
+                         fmt::format("there are more than {} schemas", most_prefix_items));
+    const uint32_t least = at_least.value_or(0), most = at_most.value_or(unlimited);
+    if (least > most) return grammar_.never();
+    const auto first = static_cast<uint32_t>(std::min<size_t>(prefix.size(), most));
+    // From the end: what may follow so many items.
+    Part tail = grammar_.text("");
+    if (most > first) {
+      PUMICE_TRY(const Part item,
+                 value(schema.contains("items") ? schema["items"] : any_value, place + "/items", depth + 1));
+      const bool never = grammar_.parts[item].kind == Grammar::Kind::never;
+      const uint32_t needed = least > first ? least - first : 0;
+      if (never && needed > 0) return grammar_.never();
+      if (!never) {
+        const uint32_t room = most == unlimited ? unlimited : most - first;
+        const auto more = [&](uint32_t low, uint32_t high) {
+          return grammar_.repeat(grammar_.sequence({json_comma(grammar_), item}), low, high);
+        };
+        if (first > 0) {
+          tail = more(needed, room);
+        } else {
+          const Part all = grammar_.sequence(
+              {item, more(needed ? needed - 1 : 0, room == unlimited ? unlimited : room - 1)});
+          tail = needed ? all : grammar_.optional(all);
+        }
+      }
+    } else if (least > first) {
+      return grammar_.never();
+    }
+    for (uint32_t i = first; i-- > 0;) {
+      PUMICE_TRY(const Part item, value(prefix[i], fmt::format("{}/prefixItems/{}", place, i), depth + 1));
+      const Part here =
+          i > 0 ? grammar_.sequence({json_comma(grammar_), item, tail}) : grammar_.sequence({item, tail});
+      tail = i < least ? here : grammar_.optional(here);
+    }
+    return json_in_brackets(grammar_, '[', tail, ']');
+  }
+
+  // Properties whose names are not given: a pattern of names, or what is left.
+  struct Others {
+    std::optional<std::string> pattern;
+    Json schema;
+    std::string place;
+  };
+
+  Result<Part> object(const Json& schema, const std::string& place, uint32_t depth) {
+    Json properties = schema.contains("properties") ? schema["properties"] : Json::object();
+    const Json patterns = schema.contains("patternProperties") ? schema["patternProperties"] : Json::object();
+    const Json required = schema.contains("required") ? schema["required"] : Json::array();
+    if (!properties.is_object()) return unsupported(place + "/properties", "an object is expected");
+    if (!patterns.is_object()) return unsupported(place + "/patternProperties", "an object is expected");
+    if (!required.is_array()) return unsupported(place + "/required", "a list of names is expected");
+    const Json rest = schema.contains("additionalProperties") ? schema["additionalProperties"] : any_value;
+    std::vector<Others> others;
+    for (const auto& [pattern, each] : patterns.items())
+      others.push_back({pattern, each, place + "/patternProperties/" + pattern});
+    std::map<std::string, bool> is_required;
+    for (const Json& name : required) {
+      if (!name.is_string()) return unsupported(place + "/required", "a list of names is expected");
+      const auto key = name.get<std::string>();
+      is_required[key] = true;
+      if (!properties.contains(key)) properties[key] = patterns_match(others, key) ? any_value : rest;
+    }
+    std::vector<Part> fields;
+    for (const auto& [name, each] : properties.items()) {
+      Json whole = each;
+      for (const Others& other : others) {
+        if (!matches(*other.pattern, name)) continue;
+        PUMICE_TRY(whole, merge(document_, whole, other.schema, place));
+      }
+      PUMICE_TRY(const Part content, value(whole, place + "/properties/" + name, depth + 1));
+      const Part key = grammar_.sequence({grammar_.text(Json(name).dump()), json_colon(grammar_)});
+      const Part field = grammar_.sequence({key, content});
+      const bool never = grammar_.parts[field].kind == Grammar::Kind::never;
+      if (never && is_required[name]) return grammar_.never();
+      if (!never) fields.push_back(is_required[name] ? field : grammar_.optional(field));
+    }
+    others.push_back({std::nullopt, rest, place + "/additionalProperties"});
+    PUMICE_TRY(const std::optional<Part> more, other_fields(others, properties, depth));
+    return counted_fields(schema, place, std::move(fields), more, is_required.size());
+  }
+
+  bool patterns_match(const std::vector<Others>& others, const std::string& name) {
+    return std::ranges::any_of(others, [&](const Others& each) { return matches(*each.pattern, name); });
+  }
+
+  // Whether a name matches a pattern. What is wrong with the pattern is said where it is used.
+  static bool matches(const std::string& pattern, const std::string& name) {
+    Grammar grammar;
+    const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
+    const Result<Part> part = add_regex(grammar, pattern, "", Match::anywhere, itself);
+    if (!part.ok()) return false;
+    grammar.root = grammar.add_rule("", *part);
+    const Result<RuleFacts> facts = rule_facts(grammar, {false});
+    if (!facts.ok()) return false;
+    Result<Nfa> nfa = make_nfa(grammar, *facts, grammar.root);
+    if (!nfa.ok()) return false;
+    Automaton automaton(*std::move(nfa));
+    const State* at = automaton.start();
+    for (const char c : name) {
+      if (at) at = automaton.next(at, static_cast<uint8_t>(c));
+    }
+    return at && at->ends;
+  }
+
+  // A property that is not named: its name fits one pattern, and no other one, or none.
+  Result<std::optional<Part>> other_fields(const std::vector<Others>& others, const Json& properties,
+                                           uint32_t depth) {
+    std::vector<Part> parts;
+    for (const Others& other : others) {
+      PUMICE_TRY(const Part content, value(other.schema, other.place, depth + 1));
+      if (grammar_.parts[content].kind == Grammar::Kind::never) continue;
+      Part name = plain_string();
+      if (!properties.empty() || others.size() > 1) {
+        // Each name is written in one way only, so that none is a given one in disguise.
+        const Part characters = grammar_.repeat(json_spelling(grammar_, any_character()), 0, unlimited);
+        std::vector<Grammar::Term> terms{{json_in_brackets(grammar_, '"', characters, '"'), false}};
+        std::vector<Part> given;
+        for (const auto& [key, each] : properties.items()) given.push_back(grammar_.text(Json(key).dump()));
+        if (!given.empty()) terms.push_back({grammar_.choice(std::move(given)), true});
+        for (const Others& each : others) {
+          if (!each.pattern) continue;
+          PUMICE_TRY(const Part pattern, quoted_regex(*each.pattern, each.place, Match::anywhere));
+          terms.push_back({pattern, &each != &other});
+        }
+        name = grammar_.call(grammar_.add_rule(other.place, std::move(terms), true));
+      }
+      parts.push_back(grammar_.sequence({name, json_colon(grammar_), content}));
+    }
+    return parts.empty() ? std::optional<Part>() : std::optional(grammar_.choice(std::move(parts)));
+  }
+
+  Result<Part> counted_fields(const Json& schema, const std::string& place, std::vector<Part> fields,
+                              std::optional<Part> more, size_t required) {
+    PUMICE_TRY(const std::optional<uint32_t> least, count(schema, "minProperties", place));
+    PUMICE_TRY(const std::optional<uint32_t> most, count(schema, "maxProperties", place));
+    const bool too_few = least && *least > required, too_many = most && (more || fields.size() > *most);
+    if (fields.empty() && more && (too_few || too_many)) {
+      const uint32_t low = least.value_or(0), high = most.value_or(unlimited);
+      if (high == 0) return grammar_.text("{}");
+      if (low > high) return grammar_.never();
+      const Part further = grammar_.repeat(grammar_.sequence({json_comma(grammar_), *more}),
+                                           low ? low - 1 : 0, high == unlimited ? unlimited : high - 1);
+      const Part all = grammar_.sequence({*more, further});
+      return json_in_brackets(grammar_, '{', low ? all : grammar_.optional(all), '}');
+    }
+    if (too_few)
+      return unsupported(place + "/minProperties",
+                         "minProperties is only supported without properties that may be left out");
+    if (too_many)
+      return unsupported(place + "/maxProperties",
+                         "maxProperties is only supported without named properties");
+    if (more) fields.push_back(grammar_.repeat(*more, 0, unlimited));
+    return json_in_brackets(grammar_, '{', grammar_.list(json_comma(grammar_), std::move(fields)), '}');
+  }
+
+  const Json& document_;
+  Grammar grammar_;
+  std::map<std::string, uint32_t> references_;
+  std::optional<uint32_t> any_, string_;
+  size_t schemas_ = 0;
+};
+
+} // namespace
+
+Result<Grammar> parse_json_schema(std::string_view schema) {
+  if (schema.size() > most_schema_bytes)
+    return Error{Code::unsupported,
+                 fmt::format("the JSON schema has more than {} KiB", most_schema_bytes >> 10)};
+  if (!text::is_valid_utf8(schema))
+    return Error{Code::invalid_argument, "the JSON schema is not valid UTF-8"};
+  PUMICE_TRY(const Json document, parse_ordered_json(schema, "the JSON schema"));
+  return Compiler(document).compile();
+}
+
+} // namespace pumice::form

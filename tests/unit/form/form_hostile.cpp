@@ -1,0 +1,94 @@
+// Sources that would take much time or memory end with a sentence, or cost little.
+#include <chrono>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "support/form.h"
+
+using namespace pumice;
+
+namespace {
+
+std::string repeated(std::string_view text, size_t times) {
+  std::string result;
+  for (size_t i = 0; i < times; ++i) result += text;
+  return result;
+}
+
+// Makes the form, and some masks. Whether it was refused.
+bool is_refused(std::string FormSource::*kind, std::string text) {
+  FormSource source;
+  source.*kind = std::move(text);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto vocabulary = byte_vocabulary();
+  const auto form = Form::create(source, vocabulary);
+  bool refused = !form.ok();
+  if (form.ok()) {
+    FormPlace place = (*form)->start();
+    std::vector<uint32_t> bits(8);
+    for (int count = 0; count < 50 && !refused; ++count) {
+      refused = !(*form)->mask(place, {}, bits).ok();
+      uint32_t token = 0;
+      while (token < 256 && (bits[token / 32] >> token % 32 & 1) == 0) ++token;
+      if (token == 256) break;
+      CHECK(require((*form)->accept(place, token)));
+    }
+  }
+  // A second on any machine that tests run on, with room for sanitizers.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  return refused;
+}
+
+} // namespace
+
+TEST_CASE("hostile regular expressions") {
+  const auto kind = &FormSource::regex;
+  CHECK(is_refused(kind, repeated("(", 60'000) + "a" + repeated(")", 60'000)));
+  CHECK(is_refused(kind, repeated("a", 2'000'000)));
+  CHECK(is_refused(kind, "(a{0,1000000000}){2,3}"));
+  CHECK(is_refused(kind, "(((a{1,100}){1,100}){1,100}){1,100}"));
+  CHECK(!is_refused(kind, "a{0,1000000000}"));
+  CHECK(!is_refused(kind, "(a*)*"));
+  CHECK(!is_refused(kind, "(a*){1000000000}"));
+  CHECK(!is_refused(kind, "(x+x+)+y"));
+  CHECK(!is_refused(kind, "(a|a)*b"));
+  CHECK(!is_refused(kind, "(a|b)*a(a|b){200}"));
+  CHECK(!is_refused(kind, "(a|aa|aaa){50000,100000}b"));
+}
+
+TEST_CASE("hostile grammars") {
+  const auto kind = &FormSource::grammar;
+  CHECK(is_refused(kind, "root ::= " + repeated("(", 60'000) + "\"a\"" + repeated(")", 60'000)));
+  CHECK(is_refused(kind, "root ::= \"a\" " + repeated("*", 60'000)));
+  CHECK(!is_refused(kind, "root ::= \"a\"" + repeated(" | \"a\"", 50'000)));
+  std::string chain = "root ::= r0\n";
+  for (int i = 0; i < 3000; ++i)
+    chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " \"x\"\n";
+  CHECK(!is_refused(kind, chain + "r3000 ::= \"y\"\n"));
+  CHECK(is_refused(kind, chain + "r3000 ::= r0\n"));
+  CHECK(!is_refused(kind, "root ::= \"[\" root \"]\" | \"x\""));
+}
+
+TEST_CASE("hostile schemas") {
+  const auto kind = &FormSource::json_schema;
+  CHECK(is_refused(kind, repeated("[", 60'000) + repeated("]", 60'000)));
+  CHECK(is_refused(kind, R"({"type": "string", "title": ")" + repeated("a", 10'000'000) + "\"}"));
+  CHECK(is_refused(kind, R"({"$ref": "#"})"));
+  CHECK(is_refused(kind, R"({"allOf": [{"$ref": "#"}]})"));
+  CHECK(is_refused(kind, R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})"));
+  CHECK(is_refused(kind, R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})"));
+  CHECK(is_refused(kind, R"({"properties": {"a": {"allOf": [{"$ref": "#"}, {"required": ["b"]}]}}})"));
+  CHECK(is_refused(kind, R"({"type": "array", "prefixItems": [{})" + repeated(", {}", 60'000) + "]}"));
+  CHECK(is_refused(kind, R"({"type": "string", "minLength": 100000000, "pattern": "^a*$"})"));
+  CHECK(is_refused(kind, R"({"type": "string", "pattern": "^a{30,}$", "maxLength": 20})"));
+  CHECK(is_refused(kind, R"({"$ref": "http://127.0.0.1/schema"})"));
+  CHECK(!is_refused(kind, R"({"type": "string", "maxLength": 1000000000})"));
+  CHECK(!is_refused(kind, R"({"type": "array", "minItems": 1000000000, "items": {"type": "integer"}})"));
+  std::string defs = R"({"$ref": "#/$defs/d0", "$defs": {"d60": {"type": "string"})";
+  for (int i = 0; i < 60; ++i) {
+    const std::string next = R"({"$ref": "#/$defs/d)" + std::to_string(i + 1) + "\"";
+    defs += ", \"d" + std::to_string(i) + "\": {\"anyOf\": [" + next + "}, " + next + ", \"minLength\": 1}]}";
+  }
+  CHECK(is_refused(kind, defs + "}}"));
+}
