@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -18,6 +19,17 @@ struct FormSource {
   std::string regex = {};       // all of the text matches it; the dialect is ECMAScript's with limits
   std::string json_schema = {}; // draft 2020-12; README.md says which keywords
   std::string grammar = {};     // GBNF, as llama.cpp has it
+  bool operator==(const FormSource&) const = default;
+};
+
+class Form;
+
+// A text's form, and where it begins.
+struct TextForm {
+  std::shared_ptr<Form> form = {}; // none: any text
+  // The tokens that end what is before it, such as thinking; none: it begins at once.
+  std::vector<uint32_t> begins_after = {};
+  std::optional<uint32_t> before_it = {}; // only where this is the first token, there is something before it
 };
 
 // How far a text has come in its form. Cheap to copy.

@@ -14,9 +14,9 @@ constexpr size_t most_rules = 5'000;
 constexpr std::string_view name_characters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-";
 
-class Parser {
+class GbnfParser {
 public:
-  explicit Parser(std::string_view source) : in_(source, "the grammar") {}
+  explicit GbnfParser(std::string_view source) : in_(source, "the grammar") {}
 
   Result<Grammar> parse() {
     space(true);
@@ -204,7 +204,7 @@ private:
 Result<Grammar> parse_gbnf(std::string_view source) {
   if (source.size() > most_source_bytes) return Error{Code::unsupported, "the grammar has more than a MiB"};
   if (!text::is_valid_utf8(source)) return Error{Code::invalid_argument, "the grammar is not valid UTF-8"};
-  return Parser(source).parse();
+  return GbnfParser(source).parse();
 }
 
 } // namespace pumice::form

@@ -24,9 +24,9 @@ constexpr size_t most_prefix_items = 500;
 
 const Json any_value(true);
 
-class Compiler {
+class SchemaCompiler {
 public:
-  explicit Compiler(const Json& document) : document_(document) {}
+  explicit SchemaCompiler(const Json& document) : document_(document) {}
 
   Result<Grammar> compile() {
     PUMICE_TRY(const Part part, named("#", document_, "", 0));
@@ -493,7 +493,7 @@ Result<Grammar> parse_json_schema(std::string_view schema) {
   if (!text::is_valid_utf8(schema))
     return Error{Code::invalid_argument, "the JSON schema is not valid UTF-8"};
   PUMICE_TRY(const Json document, parse_ordered_json(schema, "the JSON schema"));
-  return Compiler(document).compile();
+  return SchemaCompiler(document).compile();
 }
 
 } // namespace pumice::form

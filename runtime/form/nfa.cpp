@@ -12,9 +12,9 @@ namespace {
 
 using Kind = Grammar::Kind;
 
-class Builder {
+class NfaBuilder {
 public:
-  Builder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
+  NfaBuilder(const Grammar& grammar, const RuleFacts& facts) : grammar_(grammar), facts_(facts) {}
 
   Result<Nfa> build(uint32_t rule) {
     for (const Grammar::Term& term : grammar_.rules[rule].terms) {
@@ -233,7 +233,7 @@ private:
 } // namespace
 
 Result<Nfa> make_nfa(const Grammar& grammar, const RuleFacts& facts, uint32_t rule) {
-  return Builder(grammar, facts).build(rule);
+  return NfaBuilder(grammar, facts).build(rule);
 }
 
 } // namespace pumice::form

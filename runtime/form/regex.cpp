@@ -44,9 +44,10 @@ Characters category(std::string_view name) {
   return united(std::move(ranges));
 }
 
-class Parser {
+class RegexParser {
 public:
-  Parser(Grammar& grammar, std::string_view regex, std::string what, Match match, const Spelling& spelling)
+  RegexParser(Grammar& grammar, std::string_view regex, std::string what, Match match,
+              const Spelling& spelling)
       : grammar_(grammar), in_(regex, std::move(what)), match_(match), spelling_(spelling) {}
 
   Result<Part> parse() {
@@ -277,7 +278,7 @@ Result<Part> add_regex(Grammar& grammar, std::string_view regex, std::string wha
                        const Spelling& spelling) {
   if (regex.size() > most_source_bytes) return Error{Code::unsupported, what + " has more than a MiB"};
   if (!text::is_valid_utf8(regex)) return Error{Code::invalid_argument, what + " is not valid UTF-8"};
-  return Parser(grammar, regex, std::move(what), match, spelling).parse();
+  return RegexParser(grammar, regex, std::move(what), match, spelling).parse();
 }
 
 Result<Grammar> parse_regex(std::string_view regex) {

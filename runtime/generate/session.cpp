@@ -42,8 +42,10 @@ Status Session::begin(GenerationRequest request) {
   SharedEmbeddings embeddings =
       request.new_conversation ? request.embeddings : joined(embeddings_, request.embeddings);
   // If the batch refuses it, the text so far goes on.
-  PUMICE_TRY(const uint32_t added,
-             object_->add({{}, request.sampling, request.max_tokens, {}, embeddings, tokens}));
+  PUMICE_TRY(
+      const uint32_t added,
+      object_->add(
+          {{}, request.sampling, request.max_tokens, {}, embeddings, tokens, request.form, tokens->size()}));
   if (Status stopped = checked(stop()); !stopped.ok()) {
     object_->stop_without_waiting(added);
     return stopped;
@@ -52,6 +54,8 @@ Status Session::begin(GenerationRequest request) {
   received_.clear();
   reused_.reset();
   sequence_ = added;
+  form_ = std::move(request.form);
+  form_begin_ = tokens->size();
   limit_ = tokens->size() + std::min<size_t>(request.max_tokens, std::numeric_limits<size_t>::max() / 2);
   tokens_ = std::move(tokens);
   sampling_ = std::move(request.sampling);
@@ -64,7 +68,7 @@ Status Session::begin(GenerationRequest request) {
 Status Session::go_on() {
   if (sequence_) return {};
   const auto left = static_cast<uint32_t>(std::min<size_t>(limit_ - tokens_->size(), UINT32_MAX));
-  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, embeddings_, tokens_}));
+  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, embeddings_, tokens_, form_, form_begin_}));
   return {};
 }
 
@@ -131,14 +135,15 @@ Status Session::step() {
 }
 
 Status Session::prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                        const Progress& progress) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, false, UINT32_MAX, sampling, {}}));
+                        const Progress& progress, TextForm form) {
+  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, false, UINT32_MAX, sampling, {}, std::move(form)}));
   return read_prompt(progress);
 }
 
 Status Session::set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                           const Progress& progress, SharedEmbeddings embeddings) {
-  PUMICE_CHECK(begin({{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(embeddings)}));
+                           const Progress& progress, SharedEmbeddings embeddings, TextForm form) {
+  PUMICE_CHECK(begin(
+      {{tokens.begin(), tokens.end()}, true, UINT32_MAX, sampling, std::move(embeddings), std::move(form)}));
   return read_prompt(progress);
 }
 

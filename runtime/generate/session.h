@@ -16,6 +16,7 @@ struct GenerationRequest {
   SamplingParams sampling;
   // Of those tokens that are rows of pictures, as SequenceRequest has them.
   SharedEmbeddings embeddings = {};
+  TextForm form = {}; // of what is generated
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
@@ -46,9 +47,9 @@ public:
   // adds the tokens to the conversation; set_prompt() replaces the conversation by them. With a callback,
   // they wait for the device; the text ends if the callback returns false.
   Status prefill(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                 const Progress& progress = {});
+                 const Progress& progress = {}, TextForm form = {});
   Status set_prompt(std::span<const uint32_t> tokens, const SamplingParams& sampling,
-                    const Progress& progress = {}, SharedEmbeddings embeddings = {});
+                    const Progress& progress = {}, SharedEmbeddings embeddings = {}, TextForm form = {});
   // Returns the next token. If the text has ended, begins another one.
   Result<uint32_t> next();
 
@@ -111,6 +112,8 @@ private:
   std::shared_ptr<std::vector<uint32_t>> tokens_ = std::make_shared<std::vector<uint32_t>>();
   SamplingParams sampling_;
   SharedEmbeddings embeddings_; // the rows of its pictures
+  TextForm form_;               // of the text
+  size_t form_begin_ = 0;       // tokens of the conversation before it
   size_t limit_ = 0;            // tokens of the conversation at which the text ends
   bool active_ = false;
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is

@@ -166,6 +166,12 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
   sequence.embeddings = std::move(request.embeddings);
+  if (request.form.form) {
+    const std::span<const uint32_t> tokens(sequence.tokens());
+    PUMICE_TRY(sequence.form,
+               SequenceForm::create(runner_->model(), request.form, sequence.sampling.stop_tokens, tokens,
+                                    request.form_begin));
+  }
   if (has_places(runner_->model()) && sequence.embeddings)
     sequence.places = RotaryPlaces(sequence.tokens(), sequence.embeddings->grids);
   sequences_.push_back(std::move(sequence));
@@ -367,10 +373,21 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
   sequence.computed = std::max(sequence.computed, n); // the new token itself has not been computed yet
   if (sampling_state_.finished_at(slot) == n) {
     result.finish_reason = FinishReason::stop;
-  } else if (sequence.tokens().size() == sequence.limit) {
+    return result;
+  }
+  if (sequence.form) PUMICE_CHECK(sequence.form->follow(sequence.tokens()));
+  if (sequence.tokens().size() == sequence.limit) {
     result.finish_reason = sequence.limit < size().context ? FinishReason::length : FinishReason::context;
   }
   return result;
+}
+
+// Writes which tokens the next step may draw.
+Status Batch::write_masks() {
+  for (Sequence* row : rows_) {
+    if (row->form) PUMICE_CHECK(row->form->write_mask(sampling_state_, static_cast<uint32_t>(row->slot)));
+  }
+  return {};
 }
 
 // Steps in flight may still write to the slot, but only after the positions that count as cached. No other
@@ -415,10 +432,12 @@ Status Batch::submit(size_t most) {
 // Prepares the next step for submission. Returns nothing if it depends on tokens that have not been read.
 Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
   if (const uint32_t steps = std::min(most_steps, repeatable_steps())) {
+    PUMICE_CHECK(write_masks());
     return std::optional(NextStep{static_cast<uint32_t>(rows_.size()), steps});
   }
   if (!can_compose()) return std::optional<NextStep>();
   PUMICE_TRY(NextStep step, compose());
+  PUMICE_CHECK(write_masks());
   return std::optional(std::move(step));
 }
 
@@ -427,6 +446,11 @@ uint32_t Batch::repeatable_steps() const {
   if (changed_ || rows_.empty()) return 0;
   if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
   uint32_t steps = options_.steps_per_submit;
+  // What the next token may be follows from the last one.
+  if (std::ranges::any_of(rows_, [](const Sequence* row) { return row && row->form; })) {
+    if (!in_flight_.empty()) return 0;
+    steps = 1;
+  }
   // The token at a sequence's limit is its last, so no step starts from it.
   for (const Sequence* row : rows_)
     steps = std::min(steps, row->limit - 1 - std::min(row->next, row->limit - 1));

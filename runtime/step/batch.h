@@ -13,6 +13,7 @@
 #include "step/given_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
+#include "step/sequence_form.h"
 
 namespace pumice {
 
@@ -52,6 +53,10 @@ struct SequenceRequest {
   SharedEmbeddings embeddings = {};
   // If set, the prompt is there, and each token that is sampled is added to it.
   std::shared_ptr<std::vector<uint32_t>> tokens = {};
+  // The form of what follows the first `form_begin` tokens. Its text ends with a stop token, and each step
+  // waits for the token before it.
+  TextForm form = {};
+  size_t form_begin = 0;
 };
 
 enum class FinishReason { none, stop, length, context };
@@ -166,6 +171,7 @@ private:
     std::vector<uint32_t>& tokens() const { return *text; }
     SamplingParams sampling;
     std::optional<InputRange> input;
+    std::optional<SequenceForm> form;
     SharedEmbeddings embeddings;
     RotaryPlaces places; // of a decoder whose pictures have any size
     uint32_t limit = 0;  // length in tokens, prompt included, at which it ends
@@ -225,6 +231,7 @@ private:
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
   Status write_given(uint32_t rows);
+  Status write_masks();
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();
   Result<BatchToken> read_token(Sequence& sequence);

@@ -1,5 +1,5 @@
 #version 460
-// The logits' first pass: an invocation takes whole blocks of 32, adds biases and penalties to them and leaves the
+// The logits' first pass: an invocation takes whole blocks of 32, adds biases, penalties and the mask to them and leaves the
 // block's largest key, so that the second pass reads only blocks in which there is something to find.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
@@ -136,6 +136,12 @@ float penalised(float logit, uint token, bool counted, bool repetitions) {
   return logit - slots[slot].dry_multiplier * exp2(min(exponent, 100.0));
 }
 
+// The bits of a block's tokens that may be drawn; set also for columns after the last token.
+uint allowed_in(uint block, uint used) {
+  if (slots[slot].masked == 0u || block >= SAMPLING_MASK) return 0xffffffffu;
+  return slots[slot].mask[block] | (used < 32u ? 0xffffffffu << used : 0u);
+}
+
 void main() {
   const uint output_row = gl_WorkGroupID.y;
   if (output_row >= step_block[0].y) return;
@@ -164,6 +170,7 @@ void main() {
     if (block >= p.blocks) break;
     const uint quad = first_quad(block), used = columns_of(block);
     const uint marks = penalise ? repeated[i] : 0u;
+    const uint allowed = allowed_in(block, used);
     uint largest = 0u;
     // Unrolled, it takes the driver more than twice as long to compile and no less to run.
     [[dont_unroll]] for (uint c = 0u; c < SAMPLING_BLOCK; c += 4u) {
@@ -171,6 +178,12 @@ void main() {
       if (((marks >> c) & 15u) != 0u) {
         [[dont_unroll]] for (uint e = 0; e < 4; ++e) {
           if (((marks >> (c + e)) & 1u) != 0u) v[e] = penalised(v[e], block * SAMPLING_BLOCK + c + e, counted, repetitions);
+        }
+        logits[quad + (c >> 2)] = v;
+      }
+      if (((allowed >> c) & 15u) != 15u) {
+        [[dont_unroll]] for (uint e = 0; e < 4; ++e) {
+          if (((allowed >> (c + e)) & 1u) == 0u) v[e] = uintBitsToFloat(MINUS_INFINITY);
         }
         logits[quad + (c >> 2)] = v;
       }

@@ -24,6 +24,7 @@ CONSTANT SAMPLING_MATCH = 256;    // a longer repetition counts as one of so man
 CONSTANT SAMPLING_BREAKERS = 262144; // tokens below this can be breakers
 CONSTANT SAMPLING_TOP = 64;       // most tokens whose log-probabilities are reported beside the chosen one's
 CONSTANT SAMPLING_REPORTS = 64;   // latest tokens whose reports are kept, a power of two
+CONSTANT SAMPLING_MASK = 16384;   // words of a mask of tokens: most tokens of a vocabulary with one, by 32
 CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
 
 // The log-probabilities that came with one token.
@@ -67,7 +68,8 @@ struct SamplingSlot {
   UINT dry_allowed_length;
   UINT dry_window;
   UINT dry_first; // n of the token after the latest breaker; pick writes it
-  UINT reserved[16];
+  UINT masked; // not 0: only tokens of the mask may be drawn
+  UINT reserved[15];
   UINT stops[SAMPLING_STOPS];
   UINT bias_tokens[SAMPLING_BIASES]; // each once
   float biases[SAMPLING_BIASES];
@@ -76,6 +78,7 @@ struct SamplingSlot {
   UINT tokens[SAMPLING_RING]; // token n is tokens[n % SAMPLING_RING]
   SamplingReport reports[SAMPLING_REPORTS]; // that of token n is reports[n % SAMPLING_REPORTS]
   UINT dry_breakers[SAMPLING_BREAKERS / 32]; // a bit for each token
+  UINT mask[SAMPLING_MASK]; // a bit for each token
 };
 
 // The scratch of an output row, in uints: its row of the step block; each block's largest key and its sum of
@@ -108,7 +111,7 @@ PUMICE_PARAMS_END
 static_assert(sizeof(pumice::SamplingReport) == 4 * (2 + 2 * pumice::SAMPLING_TOP));
 static_assert(sizeof(pumice::SamplingSlot) ==
               4 * (48 + pumice::SAMPLING_STOPS + 2 * pumice::SAMPLING_BIASES + pumice::SAMPLING_RING +
-                   pumice::SAMPLING_BREAKERS / 32) +
+                   pumice::SAMPLING_BREAKERS / 32 + pumice::SAMPLING_MASK) +
                   pumice::SAMPLING_REPORTS * sizeof(pumice::SamplingReport));
 #endif
 #endif

@@ -96,6 +96,7 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   slot.seed_low = static_cast<uint32_t>(params.seed);
   slot.seed_high = static_cast<uint32_t>(params.seed >> 32);
   slot.log_probabilities = std::min(params.log_probabilities, SAMPLING_TOP);
+  slot.masked = 0;
 
   const std::map<uint32_t, float> biases = merge(params.logit_biases);
   slot.bias_count = 0;
@@ -111,6 +112,11 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   for (uint32_t token : params.dry_breakers) {
     if (token < SAMPLING_BREAKERS) slot.dry_breakers[token / 32] |= 1u << token % 32;
   }
+}
+
+std::span<uint32_t> SamplingState::set_mask(uint32_t sequence) {
+  slots_[sequence].masked = 1;
+  return slots_[sequence].mask;
 }
 
 void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> tokens) {

@@ -66,6 +66,10 @@ public:
   uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
   // Values out of range are brought into it; lists that check_sampling refuses are cut.
   void set_params(uint32_t sequence, const SamplingParams& params);
+  // The words of the mask of tokens that may be drawn next, a bit each, to be written before the step that
+  // draws; set_params() lifts it.
+  std::span<uint32_t> set_mask(uint32_t sequence);
+  void lift_mask(uint32_t sequence) { slots_[sequence].masked = 0; }
   // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
   // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);

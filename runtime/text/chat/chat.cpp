@@ -1,4 +1,5 @@
 #include "text/chat/chat.h"
+#include "text/unicode/unicode.h"
 
 #include <algorithm>
 #include <utility>
@@ -151,6 +152,21 @@ Status Chat::check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tok
       Code::context_full,
       fmt::format("the context is full: {} of its {} tokens are taken, which leaves too few for an answer",
                   prompt_tokens, context)};
+}
+
+Result<AnswerMarks::Pair> Chat::thinking_before_answer(std::string_view prompt) const {
+  if (marks_.channels)
+    return Error{Code::unsupported, "this model answers in channels: its answers cannot have a form"};
+  const auto trimmed = [](std::string_view text) {
+    while (!text.empty() && text::ascii_white_space.find(text.back()) != std::string_view::npos)
+      text.remove_suffix(1);
+    return text;
+  };
+  if (marks_.thinking.empty() || !may_think_) return AnswerMarks::Pair();
+  const std::string begin(trimmed(marks_.thinking.front().begin)), end(trimmed(marks_.thinking.front().end));
+  prompt = trimmed(prompt);
+  if (prompt.ends_with(end)) return AnswerMarks::Pair();
+  return AnswerMarks::Pair{prompt.ends_with(begin) ? "" : begin, end};
 }
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)

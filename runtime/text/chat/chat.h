@@ -51,6 +51,9 @@ public:
   // as far as the template writes the same text again. Errors as ChatTemplate::render() has them.
   // `pictures`: of the messages, in their order.
   Result<ChatPrompt> prompt(const PicturePlaces& pictures = {}) const;
+  // The marks around what the model thinks before its answer to a prompt. `begin` is empty where the prompt
+  // ends with it; both are where the answer comes at once. unsupported: the model writes in channels.
+  Result<AnswerMarks::Pair> thinking_before_answer(std::string_view prompt) const;
   // Whether a prompt leaves enough of a context for an answer: some, or what is left if there is nothing to
   // forget. context_full, with the numbers. `max_tokens`: of the answer; 0: no limit.
   Status check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tokens) const;

@@ -136,6 +136,8 @@ Status Conversation::check(const std::string& question, uint32_t context) {
 }
 
 Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted) {
+  PUMICE_TRY(const FormSource form, read_form(settings_.form));
+  PUMICE_TRY(form_, FormMaker(chat().tokenizer()).make(form));
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
   if (wanted.fit && talk_.has_vision()) PUMICE_CHECK(load_tower()); // before the session takes its memory
@@ -311,6 +313,19 @@ void Conversation::print_answer(const ChatAnswer& answer, size_t prompt_tokens,
   print_json(json);
 }
 
+// The form begins after the thinking.
+Result<TextForm> Conversation::answer_form(const std::string& prompt) const {
+  if (!form_) return TextForm();
+  PUMICE_TRY(const AnswerMarks::Pair thinking, talk_.chat().thinking_before_answer(prompt));
+  TextForm form{form_};
+  if (thinking.end.empty()) return form;
+  const Tokenizer& tokenizer = *talk_.chat().tokenizer();
+  if (!thinking.begin.empty()) form.before_it = tokenizer.find(thinking.begin);
+  // Thinking that does not begin with a token of its own cannot be told from the answer.
+  if (form.before_it || thinking.begin.empty()) form.begins_after = tokenizer.encode(thinking.end, false);
+  return form;
+}
+
 Status Conversation::answer(const AskToForget& forget) {
   PUMICE_TRY(const ModelChat::Prompt asked, prompt_with_room(forget));
   return answer_prompt(asked);
@@ -322,9 +337,12 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   PUMICE_TRY(sampling_, settings_.sampling.resolved(*chat().tokenizer()));
+  PUMICE_TRY(TextForm form, answer_form(prompt.text.text));
+  if (form_) sampling_.stop_tokens.assign(chat().ends().begin(), chat().ends().end());
   PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
-  PUMICE_CHECK(session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings)));
+  PUMICE_CHECK(
+      session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings), std::move(form)));
   const uint32_t reused = session_->reused(), context = session_->size().context;
   AnswerPrinter printer(settings_.thinking == "show");
   ArrivingAnswer answer(chat(), prompt.text, settings_.stops);

@@ -12,6 +12,7 @@
 #include "generate/session.h"
 #include "input/picture_rows.h"
 #include "loading/open_device.h"
+#include "options/form_options.h"
 #include "options/options.h"
 #include "task/chat.h"
 
@@ -24,6 +25,7 @@ struct ChatSettings {
   std::vector<std::string> stops; // strings that end an answer
   bool json = false;              // answers are printed as JSON objects
   SamplingOptions sampling;
+  FormSource form; // of answers
 };
 
 // What was said, and the model's session that has read it.
@@ -76,6 +78,7 @@ private:
   nlohmann::ordered_json question_message(const std::string& text) const;
   void set_thinking();
   Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
+  Result<TextForm> answer_form(const std::string& prompt) const;
   Status load_tower();
   Status encode(const PictureParts& pictures);
   Status answer(const AskToForget& forget);
@@ -89,6 +92,7 @@ private:
   nlohmann::ordered_json shown_ = nlohmann::ordered_json::array(); // parts of the next question
   std::string system_;
   LoadOptions load_;
+  std::shared_ptr<Form> form_; // of answers; none: any text
   std::optional<OpenedDevice> device_;
   std::unique_ptr<Session> session_;
   SamplingParams sampling_; // of the last answer

@@ -271,6 +271,7 @@ Subcommand add_chat(CLI::App& app) {
          "Print one JSON object for each answer. Its fields: content, thinking, tool_calls, finish_reason, "
          "prompt_tokens, reused_tokens, tokens, seed")
       ->group(more_of("Text"));
+  add_form_options(*sub, options->settings.form);
   options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);
   add_size_options(*sub, options->size, "f16");

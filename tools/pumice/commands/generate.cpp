@@ -14,7 +14,9 @@ namespace pumice::command {
 
 namespace {
 
-Status generate(const GenerateOptions& options) {
+Status generate(const GenerateOptions& given) {
+  GenerateOptions options = given;
+  PUMICE_TRY(options.form, read_form(given.form));
   if (options.log_probabilities && !options.json && !options.json_lines && options.requests.empty()) {
     return Error{Code::invalid_argument, "--logprobs has an effect only with --json or --json-lines"};
   }
@@ -35,6 +37,8 @@ Status generate(const GenerateOptions& options) {
   PUMICE_CHECK(check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id"));
   const MaybeTokenizer tokenizer = load_tokenizer(opened.file);
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
+  if (shape.encoder && has_form(options.form))
+    return wrong_kind(options.model, shape, "a form of the answer is only for models without an encoder");
   return shape.encoder ? generate_from_inputs(options, std::move(opened), tokenizer)
                        : generate_in_batches(options, std::move(opened), tokenizer);
 }
@@ -71,7 +75,8 @@ Subcommand add_generate(CLI::App& app) {
                       "A file of JSON lines; '-' is standard input. Each line is an object with 'prompt', "
                       "'ids' or 'messages' (a chat, with 'chat_template_kwargs' if wanted), and if wanted "
                       "'id', which stands in the answer again, and values that override "
-                      "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on. "
+                      "the options: 'count', 'samples', 'seed', 'stop', 'temperature', 'top_p' and so on, or "
+                      "one of 'choices', 'regex', 'json_schema' and 'grammar'. "
                       "The answers are JSON lines, too, each as soon as it and those before it are there")
           ->type_name("FILE")
           ->group("Prompt")
@@ -152,6 +157,7 @@ Subcommand add_generate(CLI::App& app) {
       ->group(more_of("Text"));
   add_session_option(*sub, options->session);
   add_beam_options(*sub, options->beams);
+  add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_device_options(*sub, options->device);

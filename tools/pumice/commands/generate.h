@@ -13,6 +13,7 @@
 #include "kernel/sampling/sampling.h"
 #include "loading/open_device.h"
 #include "options/beam_options.h"
+#include "options/form_options.h"
 #include "options/options.h"
 #include "output/json_output.h"
 #include "step/encoder.h"
@@ -52,6 +53,7 @@ struct GenerateOptions {
   DeviceOptions device;
   SizeOptions size;
   SamplingOptions sampling;
+  FormSource form;
   BeamOptions beams;
 };
 
@@ -79,9 +81,11 @@ struct Text {
   uint32_t count = 0;               // most new tokens
   std::vector<std::string> stops;
   SamplingParams sampling = {};
-  std::optional<uint64_t> seed = {}; // of its first sample, if the request has one
-  std::optional<KeptText> kept = {}; // of an earlier run, until it is begun
-  uint64_t made_with = 0;            // see KeptText; once it is begun
+  FormSource form = {};
+  std::shared_ptr<Form> made_form = {}; // of `form`
+  std::optional<uint64_t> seed = {};    // of its first sample, if the request has one
+  std::optional<KeptText> kept = {};    // of an earlier run, until it is begun
+  uint64_t made_with = 0;               // see KeptText; once it is begun
 
   std::vector<uint32_t> ids = {};
   std::string text = {}; // of `ids`, up to a stop string; only with a tokenizer
@@ -131,8 +135,9 @@ private:
   std::optional<Chat> chat_; // of requests with messages, once there is one
   std::vector<Text> given_;
   std::optional<WaitingLines> requests_;
-  std::optional<Error> failed_; // for the next call
-  size_t index_ = 0;            // of the next prompt
+  std::optional<FormMaker> forms_; // made with the first form
+  std::optional<Error> failed_;    // for the next call
+  size_t index_ = 0;               // of the next prompt
   // Texts of each prompt so far, however it was given. The k-th one gets the k-th seed after the first. The
   // key is a hash: there may be many long prompts.
   std::map<size_t, uint64_t> texts_of_prompt_;

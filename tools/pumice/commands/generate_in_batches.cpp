@@ -97,6 +97,10 @@ void add_text(Checksum& sum, const Text& text, bool seed_given) {
     add_ids({each.token, std::bit_cast<uint32_t>(each.bias)});
   add_ids(sampling.stop_tokens);
   sum.add(uint64_t{sampling.log_probabilities});
+  for (const std::string& choice : text.form.choices) sum.add("choice " + choice);
+  for (const std::string* source : {&text.form.regex, &text.form.json_schema, &text.form.grammar}) {
+    if (!source->empty()) sum.add(*source);
+  }
   sum.add(uint64_t{seed_given});
   if (seed_given) sum.add(sampling.seed);
 }
@@ -225,8 +229,14 @@ private:
       const auto written = static_cast<uint32_t>(text.ids.size());
       std::vector<uint32_t> tokens = text.prompt;
       tokens.insert(tokens.end(), text.ids.begin(), text.ids.end());
-      PUMICE_TRY(const uint32_t id,
-                 batch_->add({std::move(tokens), text.sampling, text.count - written, {}, text.embeddings}));
+      PUMICE_TRY(const uint32_t id, batch_->add({std::move(tokens),
+                                                 text.sampling,
+                                                 text.count - written,
+                                                 {},
+                                                 text.embeddings,
+                                                 {},
+                                                 {text.made_form},
+                                                 text.prompt.size()}));
       writings_.emplace(id, std::move(writing));
       total_ += positions_of(text);
     }

@@ -84,6 +84,7 @@ Text TextSource::make_text(std::string source) const {
   text.count = count_;
   text.stops = options_.stops;
   text.sampling = options_.sampling.params;
+  text.form = options_.form;
   return text;
 }
 
@@ -113,6 +114,14 @@ Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
   if (!prompt.stops.empty() && !tokenizer_.ok()) return tokenizer_.error();
   PUMICE_CHECK(check_(prompt));
   PUMICE_CHECK(complete(prompt.sampling));
+  if (has_form(prompt.form)) {
+    PUMICE_CHECK(check_form(prompt.form, options_.ignore_end));
+    if (!tokenizer_.ok()) return tokenizer_.error();
+    if (!forms_) forms_.emplace(*tokenizer_);
+    Result<std::shared_ptr<Form>> form = forms_->make(prompt.form);
+    if (!form.ok()) return Error{form.error().code, prompt.source + ": " + form.error().message};
+    prompt.made_form = *std::move(form);
+  }
   const auto bytes = std::as_bytes(std::span(prompt.prompt));
   const size_t hash =
       std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -170,6 +179,7 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   text.count = request.count.value_or(text.count);
   text.stops = request.stops.value_or(text.stops);
   text.seed = request.seed;
+  if (request.form) text.form = std::move(*request.form);
   const size_t first = texts.size();
   PUMICE_CHECK(add_samples(std::move(text), texts, line.place));
   for (KeptText& each : read_kept_line(line.kept)) {

@@ -17,6 +17,7 @@ namespace {
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> fields = {
       "prompt", "ids", "messages", "chat_template_kwargs", "id", "count", "samples", "seed", "stop",
+      "choices", "regex", "json_schema", "grammar",
 #define OPTION(field, ...) #field,
 #include "kernel/sampling_options.def"
   };
@@ -51,6 +52,29 @@ Status check_names(const nlohmann::json& object, const Fields& fields) {
                                         : "expected 'prompt', 'ids' or 'messages', found neither");
   if (!fields.has("chat_template_kwargs") || fields.has("messages")) return {};
   return fields.error("chat_template_kwargs", "it is for 'messages', and there are none");
+}
+
+// A schema is a text, or JSON as it stands in the line, with its properties in their order.
+Result<std::optional<FormSource>> read_form(const Fields& fields, const std::string& line,
+                                            const std::string& source) {
+  FormSource form;
+  if (fields.has("choices")) {
+    PUMICE_TRY(form.choices, fields.string_array("choices"));
+  }
+  const auto text = [&](const char* name, std::string& value) -> Status {
+    if (!fields.has(name)) return {};
+    PUMICE_TRY(value, fields.string(name));
+    return {};
+  };
+  PUMICE_CHECK(text("regex", form.regex));
+  PUMICE_CHECK(text("grammar", form.grammar));
+  if (const nlohmann::json* schema = fields.find("json_schema"); schema && !schema->is_string()) {
+    PUMICE_TRY(const nlohmann::ordered_json ordered, parse_ordered_json(line, source));
+    form.json_schema = ordered["json_schema"].dump();
+  } else {
+    PUMICE_CHECK(text("json_schema", form.json_schema));
+  }
+  return form == FormSource() ? std::optional<FormSource>() : std::optional(std::move(form));
 }
 
 } // namespace
@@ -89,6 +113,7 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   if (fields.has("stop")) {
     PUMICE_TRY(request.stops, fields.string_array("stop"));
   }
+  PUMICE_TRY(request.form, read_form(fields, line, source));
   request.sampling = sampling;
   PUMICE_CHECK(read_sampling(fields, request.sampling));
   request.source = std::move(source);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "form/form.h"
 #include "kernel/sampling/sampling.h"
 #include "output/json_output.h"
 
@@ -21,7 +22,8 @@ struct Request {
   std::optional<uint32_t> samples;
   std::optional<uint64_t> seed;
   std::optional<std::vector<std::string>> stops;
-  SamplingParams sampling; // the command's, with the fields of SamplingParams that the line has
+  std::optional<FormSource> form; // the fields choices, regex, json_schema and grammar
+  SamplingParams sampling;        // the command's, with the fields of SamplingParams that the line has
 };
 
 // The fields that a request can have, for the help.

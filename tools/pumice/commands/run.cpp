@@ -10,6 +10,7 @@
 #include "loading/model_facts.h"
 #include "loading/open_device.h"
 #include "model/vocabulary.h"
+#include "options/form_options.h"
 #include "options/options.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
@@ -39,6 +40,7 @@ struct RunOptions {
   DeviceOptions device;
   SizeOptions size;
   SamplingOptions sampling;
+  FormSource form;
 };
 
 struct Prompt {
@@ -135,12 +137,13 @@ Status stream(Session& session, const RunOptions& options, std::span<const uint3
 }
 
 // Reads the part of the prompt that the session does not hold already. The bar stays until the first token.
-Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling, ProgressBar& bar) {
+Status read_prompt(Session& session, const Prompt& prompt, const SamplingParams& sampling, TextForm form,
+                   ProgressBar& bar) {
   bar.update(0, prompt.ids.size());
   // The callback makes reading wait, and a prompt of one step has nothing to tell before its end.
   const Progress progress = prompt.ids.size() > session.size().chunk ? bar.callback() : Progress();
-  return prompt.ids.empty() ? session.prefill({}, sampling, progress)
-                            : session.set_prompt(prompt.ids, sampling, progress);
+  return prompt.ids.empty() ? session.prefill({}, sampling, progress, std::move(form))
+                            : session.set_prompt(prompt.ids, sampling, progress, {}, std::move(form));
 }
 
 // The seed, where the text depends on it.
@@ -193,6 +196,9 @@ Status run(const RunOptions& options) {
   PUMICE_CHECK(check_continues_text(options.model, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
+  PUMICE_CHECK(check_form(options.form, options.ignore_end));
+  PUMICE_TRY(const FormSource form_source, read_form(options.form));
+  PUMICE_TRY(std::shared_ptr<Form> form, FormMaker(tokenizer).make(form_source));
   PUMICE_TRY(Prompt prompt, read_prompt(options, *tokenizer));
   if (has_chat_template(opened.file))
     print_note("this model answers in chats: 'pumice chat' asks it, 'pumice run' continues a text");
@@ -214,13 +220,14 @@ Status run(const RunOptions& options) {
   print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
                            session->size().chunk, to_string(session->size().cache)));
   if (options.session.exists()) PUMICE_CHECK(session->restore(path_of(options.session.path)));
-  PUMICE_TRY(const SamplingParams sampling, options.sampling.resolved(*tokenizer));
+  PUMICE_TRY(SamplingParams sampling, options.sampling.resolved(*tokenizer));
+  const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
+  if (form) sampling.stop_tokens = ends;
 
   const ComputeWatch prefill;
   ProgressBar bar("reading the prompt");
-  PUMICE_CHECK(read_prompt(*session, prompt, sampling, bar));
+  PUMICE_CHECK(read_prompt(*session, prompt, sampling, {std::move(form)}, bar));
   const std::vector<uint32_t> said(session->tokens().begin(), session->tokens().end());
-  const std::vector<uint32_t> ends = end_tokens(model->file(), tokenizer.get());
   Generated generated;
   std::optional<SavedWork> saved; // the text until Ctrl-C is saved, too
   if (options.session.given()) saved.emplace();
@@ -279,6 +286,7 @@ Subcommand add_run(CLI::App& app) {
                 "Print one JSON object at the end. Its fields: prompt, text and ids (what was generated), "
                 "finish_reason, seed, times")
       ->group("Output");
+  add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, usual_sampling());
   add_size_options(*sub, options->size, "f16");
   add_fit_option(*sub, options->size);
