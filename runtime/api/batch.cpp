@@ -23,6 +23,7 @@ struct pumice_batch : pumice_work {
 
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<LazyFormVocabulary> forms;
   std::vector<uint32_t> ends; // tokens that end a text of the model
   std::unique_ptr<ResumableBatch> batch;
   std::list<Text> texts; // until their last event has been polled
@@ -43,11 +44,15 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
   Text text;
   text.id = next_id;
   text.events.begin(tokenizer, request.generation.tokens, request.stops, request.open(), text.id);
+  const size_t form_begin = request.generation.tokens.size();
   SequenceRequest sequence{std::move(request.generation.tokens),
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
                            {},
-                           std::move(request.generation.embeddings)};
+                           std::move(request.generation.embeddings),
+                           {},
+                           std::move(request.generation.form),
+                           form_begin};
   PUMICE_TRY(text.sequence, batch->add(std::move(sequence)));
   texts.push_back(std::move(text));
   return next_id++;
@@ -118,6 +123,7 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     auto handle = std::make_unique<pumice_batch>();
     handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
+    handle->forms = model->forms;
     handle->ends = model->ends;
     PUMICE_TRY(const SessionOptions session_options, batch_options(options, model->model->shape()));
     PUMICE_TRY(handle->batch, ResumableBatch::create(handle->model, session_options,
@@ -138,7 +144,8 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* caller
     PUMICE_REQUIRE(batch);
     PUMICE_REQUIRE(text);
     PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
-    const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->ends, batch->context};
+    const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->forms.get(), batch->ends,
+                               batch->context};
     PUMICE_TRY(TextRequest text_request, read_request(request, reader, 0));
     if (!text_request.encoded()) {
       return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "

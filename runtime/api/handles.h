@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/pumice.h"
+#include "form/form_vocabulary.h"
 #include "kernel/device_context.h"
 #include "model/model.h"
 #include "step/batch.h"
@@ -36,6 +37,7 @@ struct pumice_device {
 struct pumice_model {
   std::shared_ptr<const pumice::Model> model;
   std::shared_ptr<const pumice::Tokenizer> tokenizer; // null where there is none
+  std::shared_ptr<pumice::LazyFormVocabulary> forms;  // of the tokenizer
   std::string architecture;
   std::shared_ptr<const pumice::api::Log> log;
   std::vector<uint32_t> ends; // tokens that end a text

@@ -106,6 +106,7 @@ Result<std::unique_ptr<pumice_model>> pumice::api::load_model(const pumice_devic
   const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(handle->model->file());
   if (tokenizer.ok()) {
     handle->tokenizer = *tokenizer;
+    handle->forms = std::make_shared<LazyFormVocabulary>(*tokenizer);
   } else if (tokenizer.error().code != Code::not_found) {
     return tokenizer.error();
   }

@@ -487,6 +487,19 @@ typedef struct pumice_sampling {
  * temperature 0.8, top_k 40, top_p 0.95, min_p 0.05. All other fields are zero. */
 PUMICE_API pumice_status pumice_sampling_usual(pumice_sampling* sampling, pumice_error* error);
 
+/* The form that a text must have: exactly one of these is set. Only tokens that fit it are drawn, and the
+ * text ends with its form; one that is cut off by max_tokens or the context does not fit yet.
+ * runtime/form/README.md says what is supported; anything else is an error with a sentence. Each token waits
+ * for the one before it. */
+typedef struct pumice_form {
+  size_t struct_size;
+  const char* const* choices; /* one of these texts */
+  size_t choice_count;
+  const char* regex;       /* the whole text matches it; in the dialect of ECMAScript */
+  const char* json_schema; /* JSON that is valid for it; a schema is JSON itself */
+  const char* grammar;     /* GBNF, as llama.cpp has it */
+} pumice_form;
+
 typedef struct pumice_chat pumice_chat;
 
 typedef struct pumice_request {
@@ -520,6 +533,10 @@ typedef struct pumice_request {
    * pumice_session_tokens are numbers from 2^31 on. A conversation with pictures cannot be saved. A batch
    * answers a chat with pictures if a session has looked at all of them, in the same chat. */
   pumice_chat* chat;
+  /* Of the text that is generated; NULL: any. With a chat, it begins after the model's thinking. It needs a
+   * token that ends the text, and does not go with `ignore_end`. The first form of a model takes about a
+   * tenth of a second. */
+  const pumice_form* form;
 } pumice_request;
 
 /* Starts a request without computing anything yet. A text that was being generated ends where it is, without

@@ -40,6 +40,7 @@ using ModelInfo = pumice_model_info;
 using MemoryEstimate = pumice_memory_estimate;
 using Buffer = pumice_buffer;
 using SessionOptions = pumice_session_options;
+using Form = pumice_form;
 using Sampling = pumice_sampling;
 using Request = pumice_request;
 using Event = pumice_event;
@@ -199,17 +200,23 @@ std::vector<Structure> all_sized(std::vector<Structure> structures) {
   return structures;
 }
 
-// A request and the structure that it points to, with their sizes.
+// A request and the structures that it points to, with their sizes.
 struct SizedRequest {
   explicit SizedRequest(const Request& from) : request(sized(from)) {
-    if (!from.sampling) return;
-    sampling = sized(*from.sampling);
-    request.sampling = &sampling;
+    if (from.sampling) {
+      sampling = sized(*from.sampling);
+      request.sampling = &sampling;
+    }
+    if (from.form) {
+      form = sized(*from.form);
+      request.form = &form;
+    }
   }
   SizedRequest(const SizedRequest&) = delete;
 
   Request request;
   Sampling sampling{};
+  Form form{};
 };
 
 // Texts as C functions take them.

@@ -110,6 +110,25 @@ Result<std::vector<std::string>> read_stops(const pumice_request& request, const
   return stops;
 }
 
+Result<std::shared_ptr<Form>> read_form(const pumice_request& request, const RequestReader& reader) {
+  if (!request.form) return std::shared_ptr<Form>();
+  PUMICE_TRY(const pumice_form form, read(request.form, "request.form"));
+  PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
+  PUMICE_CHECK(check_array(form.choices, form.choice_count, sizeof(char*), "request.form->choices"));
+  FormSource source;
+  for (size_t i = 0; i < form.choice_count; ++i) {
+    if (!form.choices[i])
+      return Error{Code::invalid_argument, fmt::format("request.form->choices[{}] is NULL", i)};
+    source.choices.emplace_back(form.choices[i]);
+  }
+  if (form.regex) source.regex = form.regex;
+  if (form.json_schema) source.json_schema = form.json_schema;
+  if (form.grammar) source.grammar = form.grammar;
+  Result<std::shared_ptr<Form>> made = Form::create(source, reader.forms->get());
+  if (!made.ok()) return Error{made.error().code, "request.form: " + made.error().message};
+  return made;
+}
+
 // The tokens that a request adds.
 Result<std::vector<uint32_t>> read_tokens(const pumice_request& request, const Tokenizer* tokenizer,
                                           const Model& model, size_t conversation, uint32_t context) {
@@ -235,7 +254,11 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
   PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, reader.tokenizer,
                                                 std::move(ends), "request.sampling"));
   PUMICE_TRY(result.stops, read_stops(request, reader.tokenizer, reader.model));
-  if (result.chat) PUMICE_CHECK(read_chat(request, reader, result)); // last: it may forget turns
+  PUMICE_TRY(generation.form.form, read_form(request, reader));
+  if (result.chat) {
+    PUMICE_CHECK(read_chat(request, reader, result)); // last: it may forget turns
+    PUMICE_TRY(generation.form, result.chat->talk.form_of_answer(generation.form.form, result.prompt));
+  }
   return result;
 }
 

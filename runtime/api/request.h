@@ -6,6 +6,7 @@
 
 #include "api/chat.h"
 #include "api/pumice.h"
+#include "form/form_vocabulary.h"
 #include "generate/session.h"
 #include "text/tokenizer.h"
 
@@ -33,6 +34,7 @@ struct TextRequest {
 struct RequestReader {
   const Model& model;
   const Tokenizer* tokenizer = nullptr; // may be null
+  LazyFormVocabulary* forms = nullptr;  // of the tokenizer
   const std::vector<uint32_t>& ends;    // the model's own
   uint32_t context = 0;
 };

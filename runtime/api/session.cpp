@@ -27,6 +27,7 @@ struct pumice_session : pumice_work {
 
   std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<LazyFormVocabulary> forms;
   Events events;
   pumice_session_options options = {};
   std::vector<uint32_t> ends; // tokens that end a text of the model
@@ -176,6 +177,7 @@ make_session(const pumice_model& model, const pumice_session_options& options, c
   PUMICE_TRY(session_options.size, fitted_size(options, *current, session_options.size, slices));
   PUMICE_TRY(handle->session, Session::create(current, session_options, progress));
   handle->tokenizer = model.tokenizer;
+  handle->forms = model.forms;
   handle->ends = model.ends;
   handle->options = options;
   handle->context = handle->session->size().context;
@@ -324,6 +326,7 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
     }
     const pumice_model model{session->session->model(),
                              session->tokenizer,
+                             session->forms,
                              session->session->model()->file().architecture(),
                              nullptr,
                              session->ends,
@@ -350,8 +353,8 @@ pumice_status pumice_session_generate(pumice_session* session, const pumice_requ
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
     Session& conversation = *session->session;
-    const RequestReader reader{*conversation.model(), session->tokenizer.get(), session->ends,
-                               session->context};
+    const RequestReader reader{*conversation.model(), session->tokenizer.get(), session->forms.get(),
+                               session->ends, session->context};
     PUMICE_TRY(TextRequest text_request, read_request(request, reader, conversation.tokens().size()));
     return session->begin(std::move(text_request));
   });

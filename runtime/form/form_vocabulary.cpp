@@ -82,6 +82,11 @@ FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::m
   others_ = form::TokenTree(std::move(others));
 }
 
+std::shared_ptr<FormVocabulary> LazyFormVocabulary::get() {
+  std::call_once(once_, [this] { made_ = std::make_shared<FormVocabulary>(*tokenizer_); });
+  return made_;
+}
+
 std::shared_ptr<form::Automaton> FormVocabulary::shared(form::Nfa nfa) {
   if (automata_.size() >= most_automata)
     std::erase_if(automata_, [](const auto& each) { return each.second.use_count() == 1; });

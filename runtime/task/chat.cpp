@@ -43,6 +43,18 @@ Result<ModelChat::Prompt> ModelChat::prompt() const {
   return made;
 }
 
+Result<TextForm> ModelChat::form_of_answer(std::shared_ptr<Form> form, const Prompt& prompt) const {
+  TextForm result{std::move(form)};
+  if (!result.form) return result;
+  PUMICE_TRY(const AnswerMarks::Pair thinking, chat_.thinking_before_answer(prompt.text.text));
+  if (thinking.end.empty()) return result;
+  const Tokenizer& tokenizer = *chat_.tokenizer();
+  if (!thinking.begin.empty()) result.before_it = tokenizer.find(thinking.begin);
+  // Thinking that does not begin with a token of its own cannot be told from the answer: there is none.
+  if (result.before_it || thinking.begin.empty()) result.begins_after = tokenizer.encode(thinking.end, false);
+  return result;
+}
+
 Result<PicturePrompt> ModelChat::with_rows(const Prompt& prompt) const {
   if (prompt.pictures.empty()) return PicturePrompt{prompt.text.ids, {}};
   std::vector<std::vector<float>> rows;

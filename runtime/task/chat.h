@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "form/form.h"
 #include "generate/picture_prompt.h"
 #include "task/chat_pictures.h"
 #include "text/chat/chat.h"
@@ -48,6 +49,10 @@ public:
   Result<Prompt> prompt() const;
   // The tokens of a prompt whose pictures are all seen, with their rows.
   Result<PicturePrompt> with_rows(const Prompt& prompt) const;
+
+  // The form of the answer to a prompt, which begins after the model's thinking. unsupported: the model
+  // answers in channels.
+  Result<TextForm> form_of_answer(std::shared_ptr<Form> form, const Prompt& prompt) const;
 
   // The prompt of a chat that is to leave room for an answer in a context.
   struct Room {

@@ -20,6 +20,7 @@ struct Batch {
   std::vector<std::vector<uint32_t>> histories; // for each sequence
   std::vector<Quad> rows;                       // token, position, sequence, first
   std::vector<uint32_t> output_rows;
+  std::vector<std::vector<uint32_t>> masks; // for each of the first sequences; empty: none
   uint32_t capacity = 0;
   uint32_t produced = 0;
 
@@ -54,6 +55,8 @@ struct Sampler {
     for (uint32_t s = 0; s < sequences; ++s) {
       view.set_params(s, batch.params[s]);
       view.set_tokens(s, batch.histories[s]);
+      if (s < batch.masks.size() && !batch.masks[s].empty())
+        std::ranges::copy(batch.masks[s], view.set_mask(s).begin());
     }
     std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
     block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),

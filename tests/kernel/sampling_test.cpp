@@ -522,3 +522,42 @@ TEST_CASE("sampling is a node of the graph and two launches of a plan") {
   CHECK(params.sequences == 3);
   CHECK(params.capacity == 4);
 }
+
+TEST_CASE("a mask leaves the tokens whose bits are set, whatever the other options are") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t vocabulary : {33u, 1000u, 32001u}) {
+      CAPTURE(vocabulary);
+      Batch batch;
+      std::mt19937 random(5);
+      for (uint32_t seed = 0; seed < 12; ++seed) {
+        SamplingParams params;
+        params.temperature = seed % 3 ? 1.0f : 0.0f;
+        params.top_k = seed % 4 == 1 ? 5 : 0;
+        params.top_p = seed % 4 == 2 ? 0.8f : 1.0f;
+        params.repeat_penalty = seed % 2 ? 1.5f : 1.0f;
+        params.seed = seed;
+        batch.add(random_logits(vocabulary, seed), params, {1, 2, 3});
+        std::vector<uint32_t> mask((vocabulary + 31) / 32);
+        for (uint32_t count = 0; count < 3; ++count) {
+          const uint32_t token = random() % vocabulary;
+          mask[token / 32] |= 1u << token % 32;
+        }
+        if (seed % 5 == 4) mask.clear(); // one without a mask beside the others
+        batch.masks.push_back(mask);
+      }
+      const std::vector<uint32_t> tokens = sample_once(profile, batch);
+      Batch biased = batch; // the same by biases, where there are few enough tokens
+      biased.masks.clear();
+      for (size_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        if (batch.masks[j].empty()) continue;
+        CHECK((batch.masks[j][tokens[j] / 32] >> tokens[j] % 32 & 1) == 1);
+        for (uint32_t token = 0; token < vocabulary; ++token) {
+          if ((batch.masks[j][token / 32] >> token % 32 & 1) == 0)
+            biased.params[j].logit_biases.push_back({token, -std::numeric_limits<float>::infinity()});
+        }
+      }
+      if (vocabulary <= SAMPLING_BIASES) CHECK(sample_once(profile, biased) == tokens);
+    }
+  }
+}

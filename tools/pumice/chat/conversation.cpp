@@ -313,19 +313,6 @@ void Conversation::print_answer(const ChatAnswer& answer, size_t prompt_tokens,
   print_json(json);
 }
 
-// The form begins after the thinking.
-Result<TextForm> Conversation::answer_form(const std::string& prompt) const {
-  if (!form_) return TextForm();
-  PUMICE_TRY(const AnswerMarks::Pair thinking, talk_.chat().thinking_before_answer(prompt));
-  TextForm form{form_};
-  if (thinking.end.empty()) return form;
-  const Tokenizer& tokenizer = *talk_.chat().tokenizer();
-  if (!thinking.begin.empty()) form.before_it = tokenizer.find(thinking.begin);
-  // Thinking that does not begin with a token of its own cannot be told from the answer.
-  if (form.before_it || thinking.begin.empty()) form.begins_after = tokenizer.encode(thinking.end, false);
-  return form;
-}
-
 Status Conversation::answer(const AskToForget& forget) {
   PUMICE_TRY(const ModelChat::Prompt asked, prompt_with_room(forget));
   return answer_prompt(asked);
@@ -337,7 +324,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   PUMICE_TRY(sampling_, settings_.sampling.resolved(*chat().tokenizer()));
-  PUMICE_TRY(TextForm form, answer_form(prompt.text.text));
+  PUMICE_TRY(TextForm form, talk_.form_of_answer(form_, prompt));
   if (form_) sampling_.stop_tokens.assign(chat().ends().begin(), chat().ends().end());
   PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));

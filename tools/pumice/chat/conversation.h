@@ -78,7 +78,6 @@ private:
   nlohmann::ordered_json question_message(const std::string& text) const;
   void set_thinking();
   Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
-  Result<TextForm> answer_form(const std::string& prompt) const;
   Status load_tower();
   Status encode(const PictureParts& pictures);
   Status answer(const AskToForget& forget);

@@ -52,8 +52,7 @@ Result<FormSource> read_form(const FormSource& options) {
 Result<std::shared_ptr<Form>> FormMaker::make(const FormSource& source) {
   if (!has_form(source)) return std::shared_ptr<Form>();
   if (form_ && source == last_) return form_;
-  if (!vocabulary_) vocabulary_ = std::make_shared<FormVocabulary>(*tokenizer_);
-  PUMICE_TRY(form_, Form::create(source, vocabulary_));
+  PUMICE_TRY(form_, Form::create(source, vocabulary_.get()));
   last_ = source;
   return form_;
 }

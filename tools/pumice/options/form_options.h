@@ -21,13 +21,12 @@ inline bool has_form(const FormSource& source) {
 // Makes forms for a model's answers. Those that follow each other and are the same are made once.
 class FormMaker {
 public:
-  explicit FormMaker(std::shared_ptr<const Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  explicit FormMaker(std::shared_ptr<const Tokenizer> tokenizer) : vocabulary_(std::move(tokenizer)) {}
   // Nothing without a source.
   Result<std::shared_ptr<Form>> make(const FormSource& source);
 
 private:
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<FormVocabulary> vocabulary_; // made with the first form
+  LazyFormVocabulary vocabulary_;
   FormSource last_;
   std::shared_ptr<Form> form_; // of last_
 };
