@@ -269,14 +269,11 @@ const LocalMask& Form::local_mask(const State* at) {
     }
   }
   mask.leaving = TokenTree(std::move(leaving));
-  size_t count = 0;
-  for (const uint32_t word : mask.bits) count += static_cast<size_t>(std::popcount(word));
-  if (count <= few_tokens) {
-    for (uint32_t token = 0; token < vocabulary_->size(); ++token) {
-      if (has(mask.bits, token)) mask.few.push_back(token);
-    }
-    mask.bits = {};
+  for (uint32_t i = 0; i < mask.bits.size() && mask.few.size() <= few_tokens; ++i) {
+    for (uint32_t left = mask.bits[i]; left; left &= left - 1)
+      mask.few.push_back(32 * i + static_cast<uint32_t>(std::countr_zero(left)));
   }
+  (mask.few.size() <= few_tokens ? mask.bits : mask.few) = {};
   return *at->owner->keep_mask(at, vocabulary_->longest(), std::move(mask));
 }
 

@@ -88,13 +88,20 @@ std::shared_ptr<FormVocabulary> LazyFormVocabulary::get() {
 }
 
 std::shared_ptr<form::Automaton> FormVocabulary::shared(form::Nfa nfa) {
-  if (automata_.size() >= most_automata)
-    std::erase_if(automata_, [](const auto& each) { return each.second.use_count() == 1; });
+  ++uses_;
+  if (automata_.size() >= most_automata) { // those that were used last stay
+    std::erase_if(automata_, [this](const auto& each) {
+      return each.second.automaton.use_count() == 1 && each.second.used + most_automata / 2 < uses_;
+    });
+  }
   std::string key = key_of(nfa);
   const auto known = automata_.find(key);
-  if (known != automata_.end() && !known->second->too_large()) return known->second;
+  if (known != automata_.end() && !known->second.automaton->too_large()) {
+    known->second.used = uses_;
+    return known->second.automaton;
+  }
   auto automaton = std::make_shared<form::Automaton>(std::move(nfa));
-  if (automata_.size() < most_automata) automata_[std::move(key)] = automaton;
+  if (automata_.size() < most_automata) automata_[std::move(key)] = {automaton, uses_};
   return automaton;
 }
 

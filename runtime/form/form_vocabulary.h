@@ -43,7 +43,12 @@ private:
   form::TokenTree plain_tree_, others_;
   std::vector<std::vector<uint32_t>> plain_; // by the most characters
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<form::Automaton>> automata_;
+  struct Shared {
+    std::shared_ptr<form::Automaton> automaton;
+    uint64_t used = 0; // when it was asked for last, in calls of shared()
+  };
+  std::map<std::string, Shared> automata_;
+  uint64_t uses_ = 0;
 };
 
 // The vocabulary of a tokenizer for forms, made when it is first asked for: that takes a tenth of a second

@@ -55,8 +55,8 @@ Status check_names(const nlohmann::json& object, const Fields& fields) {
 }
 
 // A schema is a text, or JSON as it stands in the line, with its properties in their order.
-Result<std::optional<FormSource>> read_form(const Fields& fields, const std::string& line,
-                                            const std::string& source) {
+Result<std::optional<FormSource>> read_request_form(const Fields& fields, const std::string& line,
+                                                    const std::string& source) {
   FormSource form;
   if (fields.has("choices")) {
     PUMICE_TRY(form.choices, fields.string_array("choices"));
@@ -113,7 +113,7 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   if (fields.has("stop")) {
     PUMICE_TRY(request.stops, fields.string_array("stop"));
   }
-  PUMICE_TRY(request.form, read_form(fields, line, source));
+  PUMICE_TRY(request.form, read_request_form(fields, line, source));
   request.sampling = sampling;
   PUMICE_CHECK(read_sampling(fields, request.sampling));
   request.source = std::move(source);
