@@ -162,11 +162,12 @@ Result<AnswerMarks::Pair> Chat::thinking_before_answer(std::string_view prompt) 
       text.remove_suffix(1);
     return text;
   };
-  if (marks_.thinking.empty() || !may_think_) return AnswerMarks::Pair();
+  if (marks_.thinking.empty()) return AnswerMarks::Pair();
   const std::string begin(trimmed(marks_.thinking.front().begin)), end(trimmed(marks_.thinking.front().end));
   prompt = trimmed(prompt);
-  if (prompt.ends_with(end)) return AnswerMarks::Pair();
-  return AnswerMarks::Pair{prompt.ends_with(begin) ? "" : begin, end};
+  if (prompt.ends_with(begin)) return AnswerMarks::Pair{"", end};
+  if (prompt.ends_with(end) || !may_think_) return AnswerMarks::Pair();
+  return AnswerMarks::Pair{begin, end};
 }
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
