@@ -108,6 +108,8 @@ Status describe_lfm2_moe(const Settings& settings, Decoder& d) {
   PUMICE_TRY(const bool biased, settings.boolean_or({"use_expert_bias", ""}, true));
   PUMICE_TRY(MixtureConfig mixture,
              read_mixture(settings, d.config, {.score = ExpertScore::sigmoid, .biased = biased}));
+  if (mixture.routing.scale != 1)
+    d.refuse_gguf(settings, "routed_scaling_factor", "have experts of the scale 1");
   d.set_mixture(settings, std::move(mixture), {.normalise = true, .dense_layers = true});
   return {};
 }

@@ -174,6 +174,7 @@ Status describe_ernie4_5_moe(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(d.read_shown_biases(settings, {.attention = "use_bias", .feed_forward = "use_bias"}));
   PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {.biased = true}));
   PUMICE_TRY(mixture.shared_feed_forward, read_shared_experts(settings, mixture.feed_forward));
+  d.gguf_metadata["interleave_moe_layer_step"] = 1u;
   d.set_mixture(settings, std::move(mixture), {.normalise = true, .dense_layers = true});
   return {};
 }
@@ -207,6 +208,8 @@ Status describe_olmoe(const Settings& settings, Decoder& d) {
   if (settings.has({"clip_qkv", "attention.clamp_kqv"}))
     return settings.error({"clip_qkv", "attention.clamp_kqv"}, "clamped queries and keys are not supported");
   d.whole_norms = true;
+  if (d.config.kv_heads != d.config.heads)
+    d.refuse_gguf(settings, "num_key_value_heads", "have as many of them as of queries");
   PUMICE_CHECK(d.read_bias(settings, "attention_bias"));
   PUMICE_TRY(MixtureConfig mixture,
              read_mixture(settings, d.config, {.normalise = false, .gguf_normalise = false}));
