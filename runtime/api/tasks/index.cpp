@@ -3,7 +3,7 @@
 #include "api/tasks/task.h"
 #include "api/tune.h"
 #include "base/path.h"
-#include "task/text_index.h"
+#include "task/search/text_index.h"
 
 using namespace pumice;
 using namespace pumice::api;

@@ -5,7 +5,7 @@
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
-#include "task/text_index.h"
+#include "task/search/text_index.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "task/embedder.h"
-#include "task/index_files.h"
+#include "task/search/index_files.h"
 
 namespace pumice {
 

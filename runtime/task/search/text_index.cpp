@@ -1,4 +1,4 @@
-#include "task/text_index.h"
+#include "task/search/text_index.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "task/index_files.h"
+#include "task/search/index_files.h"
 
 #include <algorithm>
 #include <span>
