@@ -16,7 +16,7 @@ if [ "${1:-}" = --prepare ]; then exit; fi
 
 # 1. What was built here runs there.
 ./tools/setup.sh --tests
-./tools/build.sh build all -DPUMICE_TESTS=ON
+./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_WIDTHS=ON
 mapfile -t programs < <(find build -maxdepth 1 -type f -perm -u+x)
 take_libraries "${programs[@]}"
 

@@ -70,6 +70,7 @@ find_thread_sanitizer() {
 }
 
 options=(-DPUMICE_TESTS=ON)
+if [ -n "$rest" ] || [ $# -gt 0 ]; then options+=(-DPUMICE_TEST_WIDTHS=ON); fi
 if [ -n "$rest" ]; then
   find_sanitizers
   options+=("-DPUMICE_FUZZ_BUILD=$sanitized" "-DPUMICE_TSAN_BUILD=$watched")
