@@ -10,6 +10,7 @@
 #include "io/nearest_files.h"
 #include "io/nearest_names.h"
 #include "io/no_weights.h"
+#include "io/weight_files.h"
 
 #include <algorithm>
 #include <mutex>
@@ -26,33 +27,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* single_name = "model.safetensors";
 constexpr uint64_t first_header_bytes = uint64_t{1} << 20;
 constexpr uint64_t small_tensor_bytes = 4096;
-constexpr const char* index_name = "model.safetensors.index.json";
-constexpr const char* torch_name = "pytorch_model.bin";
-constexpr const char* torch_index_name = "pytorch_model.bin.index.json";
 
 // What can be opened, for messages.
 constexpr const char* kinds = "a model is a .gguf file, a folder with config.json and model.safetensors or "
                               "pytorch_model.bin, a file of "
                               "whisper.cpp (ggml-*.bin), or a config.json alone";
-
-bool file_exists(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-// Whether this is the name of a file in the model's own folder. The index is untrusted and must not lead to
-// files elsewhere.
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string_view("/\\:\0", 4)) == std::string_view::npos;
-}
-
-fs::path join(const fs::path& folder, std::string_view utf8_name) {
-  return folder / fs::path(std::u8string(utf8_name.begin(), utf8_name.end()));
-}
 
 // How a text model's names begin where it is a part of another model, and how they begin by themselves.
 constexpr std::pair<std::string_view, std::string_view> text_roots[] = {
@@ -108,61 +89,12 @@ Status read_small_tensors(MappedFile& file, const ReadBytes& source, std::span<c
   return {};
 }
 
-// Maps each tensor's name to the name of the shard that holds it.
-Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
-  PUMICE_TRY(const MappedFile file, MappedFile::open(path));
-  PUMICE_TRY(const nlohmann::json index, parse_json_object(file.bytes(), file.path(), DuplicateKeys::refuse));
-  const Fields fields(index, file.path());
-  PUMICE_TRY(const Fields weight_map, fields.object("weight_map"));
-  std::map<std::string, std::string> shards;
-  for (const auto& [tensor, value] : fields.find("weight_map")->items()) {
-    PUMICE_TRY(std::string shard, weight_map.string(tensor));
-    if (!is_plain_name(shard))
-      return weight_map.error(
-          tensor, fmt::format("expected the name of a file beside this one, found {}", in_quotes(shard)));
-    shards.emplace(tensor, std::move(shard));
-  }
-  return shards;
-}
-
 // Converters write -1 for a special token that a model does not have.
 void forget_missing_tokens(nlohmann::json& metadata) {
   for (auto at = metadata.begin(); at != metadata.end();) {
     const bool id = at.key().starts_with("tokenizer.ggml.") && at.key().ends_with("_token_id");
     at = id && (*at == -1 || *at == UINT32_MAX) ? metadata.erase(at) : std::next(at);
   }
-}
-
-// What a folder's weights are read from, the first of these that it has; null: it has none. A single file is
-// preferred over shards, as in the reference library.
-const char* weights_name(const fs::path& folder) {
-  for (const char* name : {single_name, index_name, torch_name, torch_index_name})
-    if (file_exists(folder / name)) return name;
-  return nullptr;
-}
-
-bool is_index(std::string_view name) {
-  return name.ends_with(".json");
-}
-
-// The parts of a GGUF file that was split, NAME-00001-of-00003.gguf, in order; of another file itself.
-std::vector<fs::path> parts_of_gguf(const fs::path& path) {
-  const std::u8string utf8 = path.filename().u8string();
-  const std::string name(utf8.begin(), utf8.end());
-  constexpr std::string_view like = "-00000-of-00000.gguf";
-  std::vector<fs::path> parts;
-  if (name.size() <= like.size()) return {path};
-  const std::string_view stem = std::string_view(name).substr(0, name.size() - like.size());
-  const std::string_view end = std::string_view(name).substr(stem.size());
-  uint32_t count = 0;
-  for (size_t i = 0; i < like.size(); ++i) {
-    const bool digit = end[i] >= '0' && end[i] <= '9';
-    if (like[i] == '0' ? !digit : end[i] != like[i]) return {path};
-    if (i >= like.find("-of-") + 4 && digit) count = count * 10 + static_cast<uint32_t>(end[i] - '0');
-  }
-  for (uint32_t part = 1; part <= count; ++part)
-    parts.push_back(join(path.parent_path(), fmt::format("{}-{:05}-of-{:05}.gguf", stem, part, count)));
-  return parts.empty() ? std::vector{path} : parts;
 }
 
 } // namespace
@@ -219,16 +151,16 @@ Result<ModelFile> ModelFile::from_bytes(MappedFile file) {
 
 std::vector<fs::path> ModelFile::weight_files(const fs::path& path) {
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return parts_of_gguf(path);
+  if (!fs::is_directory(path, ignored)) return weight_files::parts_of_gguf(path);
   if (is_ctranslate2_folder(path)) return {path / "model.bin"};
-  const char* name = weights_name(path);
+  const char* name = weight_files::name_in(path);
   if (!name) return {};
-  if (!is_index(name)) return {path / name};
+  if (!weight_files::is_index(name)) return {path / name};
   std::vector<fs::path> files;
-  const auto index = read_index(path / name);
+  const auto index = weight_files::read_index(path / name);
   if (!index.ok()) return files;
   for (const auto& [tensor, shard] : *index) {
-    if (fs::path file = join(path, shard); std::ranges::count(files, file) == 0)
+    if (fs::path file = weight_files::join(path, shard); std::ranges::count(files, file) == 0)
       files.push_back(std::move(file));
   }
   return files;
@@ -238,7 +170,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   if (path.empty()) return Error{Code::not_found, "the name of the model is empty: give a file or a folder"};
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
-    if (!file_exists(path / "config.json")) return no_model(path);
+    if (!weight_files::file_exists(path / "config.json")) return no_model(path);
     PUMICE_TRY(const MappedFile config, MappedFile::open(path / "config.json"));
     PUMICE_TRY(ModelFile model, from_config(config));
     model.path_ = path_text(path);
@@ -260,7 +192,8 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
   const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
   if (!gguf && path.extension() != ".json")
     return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
-  PUMICE_TRY(ModelFile model, gguf ? from_gguf(std::move(file), parts_of_gguf(path)) : from_config(file));
+  PUMICE_TRY(ModelFile model,
+             gguf ? from_gguf(std::move(file), weight_files::parts_of_gguf(path)) : from_config(file));
   if (!model.folder_.in_gguf()) model.find_tokenizer(path.parent_path());
   return model;
 }
@@ -281,7 +214,8 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file, const std::vector<fs::pa
   }
   std::string missing;
   for (const fs::path& part : parts)
-    if (!file_exists(part)) missing += (missing.empty() ? "" : ", ") + path_text(part.filename());
+    if (!weight_files::file_exists(part))
+      missing += (missing.empty() ? "" : ", ") + path_text(part.filename());
   if (!missing.empty()) {
     return Error{Code::not_found,
                  fmt::format("{}: the model is in {} files, and beside this one there is no {}", file.path(),
@@ -361,14 +295,14 @@ Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
 }
 
 Status ModelFile::add_shards(const fs::path& folder) {
-  const char* name = weights_name(folder);
+  const char* name = weight_files::name_in(folder);
   if (!name) return {};
-  if (!is_index(name)) return add_shard(folder, name, nullptr);
-  PUMICE_TRY(const auto listed, read_index(folder / name));
+  if (!weight_files::is_index(name)) return add_shard(folder, name, nullptr);
+  PUMICE_TRY(const auto listed, weight_files::read_index(folder / name));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : listed) shards.insert(shard);
   for (const std::string& shard : shards) {
-    if (!file_exists(join(folder, shard)))
+    if (!weight_files::file_exists(weight_files::join(folder, shard)))
       return Error{Code::not_found, fmt::format("{}: shard {} is listed here but is not in the folder",
                                                 path_text(folder / name), in_quotes(shard))};
     PUMICE_CHECK(add_shard(folder, shard, &listed));
@@ -390,7 +324,7 @@ Result<std::vector<SafetensorsFile::Entry>> ModelFile::read_entries(const Mapped
 // file must contain all of them.
 Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
                             const std::map<std::string, std::string>* listed) {
-  PUMICE_TRY(MappedFile file, MappedFile::open(join(folder, shard)));
+  PUMICE_TRY(MappedFile file, MappedFile::open(weight_files::join(folder, shard)));
   PUMICE_TRY(std::vector<SafetensorsFile::Entry> entries, read_entries(file));
   std::set<std::string_view> found;
   for (SafetensorsFile::Entry& entry : entries) {
@@ -409,7 +343,7 @@ Status ModelFile::add_shard(const fs::path& folder, const std::string& shard,
       if (place == shard && !found.contains(tensor))
         return Error{Code::invalid_file,
                      fmt::format("{}: expected tensor {}, which {} lists, found none of that name",
-                                 file.path(), in_quotes(tensor), weights_name(folder))};
+                                 file.path(), in_quotes(tensor), weight_files::name_in(folder))};
   files_.push_back(std::move(file));
   return {};
 }
@@ -470,7 +404,7 @@ std::string ModelFile::text_architecture() const {
 }
 
 void ModelFile::find_tokenizer(const fs::path& folder) {
-  if (fs::path tokenizer = folder / "tokenizer.json"; file_exists(tokenizer))
+  if (fs::path tokenizer = folder / "tokenizer.json"; weight_files::file_exists(tokenizer))
     tokenizer_path_ = std::move(tokenizer);
 }
 
@@ -554,7 +488,7 @@ Error no_weights(const ModelFile& file) {
   return error(fmt::format(
       "there are no weights: they are read from {}, {}, or their shards with an index, in a folder with a "
       "config.json",
-      single_name, torch_name));
+      weight_files::safetensors, weight_files::torch));
 }
 
 struct ModelFile::Derived {

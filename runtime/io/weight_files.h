@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pumice::weight_files {
+
+// The files that a model's weights lie in, by their names.
+
+inline constexpr const char* safetensors = "model.safetensors";
+inline constexpr const char* torch = "pytorch_model.bin";
+
+bool file_exists(const std::filesystem::path& path);
+std::filesystem::path join(const std::filesystem::path& folder, std::string_view utf8_name);
+
+// What a folder's weights are read from, the first of these that it has: a file, or an index of shards. Null:
+// it has none. A single file is preferred over shards, as in the reference library.
+const char* name_in(const std::filesystem::path& folder);
+bool is_index(std::string_view name);
+// Maps each tensor's name to the name of the shard that holds it.
+Result<std::map<std::string, std::string>> read_index(const std::filesystem::path& path);
+
+// The parts of a GGUF file that was split, NAME-00001-of-00003.gguf, in order; of another file itself.
+std::vector<std::filesystem::path> parts_of_gguf(const std::filesystem::path& path);
+
+} // namespace pumice::weight_files
