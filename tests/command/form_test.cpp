@@ -37,7 +37,7 @@ bool is_person(const std::string& text) {
   return value.is_object() && value.contains("name") && value["name"].is_string() && value.contains("way") &&
          (value["way"] == "north" || value["way"] == "south") &&
          (!value.contains("age") || (value["age"].is_number_integer() && value["age"] < 100)) &&
-         value.size() == 2 + value.contains("age");
+         value.size() == (value.contains("age") ? 3U : 2U);
 }
 
 } // namespace
