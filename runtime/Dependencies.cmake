@@ -55,10 +55,14 @@ foreach(header png.h jpeglib.h FLAC/stream_decoder.h vorbis/vorbisfile.h)
   find_path(folder ${header} REQUIRED NO_CACHE)
   list(APPEND codec_headers "${folder}")
 endforeach()
-# Build time only: the font of pictures' labels is rasterised into a table.
+# The font of pictures' labels is rasterised into a table while building. What it lacks is looked for in the machine's fonts.
 find_package(Freetype REQUIRED)
 
 add_library(pumice_media_dependencies INTERFACE)
+if(NOT (PUMICE_STATIC OR WIN32))
+  target_link_libraries(pumice_media_dependencies INTERFACE Freetype::Freetype)
+  target_compile_definitions(pumice_media_dependencies INTERFACE PUMICE_SYSTEM_FONTS)
+endif()
 # Opus in Ogg files; without it, they are refused with a sentence.
 if(PUMICE_STATIC)
   find_library(OPUSFILE_LIBRARY libopusfile.a NO_CACHE)

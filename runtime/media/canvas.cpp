@@ -1,5 +1,7 @@
 #include "media/canvas.h"
 
+#include "media/system_fonts.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -37,8 +39,20 @@ bool is_invisible(char32_t code) {
          category == UTF8PROC_CATEGORY_CF;
 }
 
+struct Drawing {
+  const Glyph* glyph = nullptr; // none: a box
+  const uint8_t* coverage = nullptr;
+};
+
+Drawing drawing_of(char32_t code, const Font& font) {
+  if (const Glyph* glyph = font.find(code)) return {glyph, font.coverage.data()};
+  if (const SystemGlyph* found = system_glyph(code, font.size))
+    return {&found->glyph, found->coverage.data()};
+  return {};
+}
+
 uint32_t advance(char32_t code, const Font& font) {
-  if (const Glyph* glyph = font.find(code)) return glyph->advance;
+  if (const Glyph* glyph = drawing_of(code, font).glyph) return glyph->advance;
   return is_invisible(code) ? 0 : box_width(code) + 1;
 }
 
@@ -140,11 +154,12 @@ void Canvas::text(int64_t x, int64_t y, std::u32string_view text, const Font& fo
                                   : blend(x + down, y - right, colour, coverage);
   };
   for (const char32_t code : text) {
-    if (const Glyph* glyph = font.find(code)) {
+    const auto [glyph, coverage] = drawing_of(code, font);
+    if (glyph) {
       for (uint32_t pixel = 0; pixel < uint32_t{glyph->width} * glyph->height; ++pixel) {
         const uint32_t at = glyph->offset + pixel;
         dot(glyph->left + pixel % glyph->width, int64_t{pixel / glyph->width} - glyph->top,
-            font.coverage[at / 2] >> (at % 2 * 4) & 15);
+            coverage[at / 2] >> (at % 2 * 4) & 15);
       }
     } else if (!is_invisible(code)) {
       draw_box(code, dot);

@@ -28,7 +28,8 @@ public:
   Canvas(uint32_t width, uint32_t height);
 
   void fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour);
-  // Draws text from (x, y) on the base line. A character that the font lacks is drawn as a box with its code.
+  // Draws text from (x, y) on the base line. A character that neither the font nor the
+  // machine's fonts have is drawn as a box with its code.
   void text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,
             Direction direction = Direction::right);
 

@@ -1,5 +1,6 @@
 #include "media/heat_map.h"
 
+#include "media/axis_marks.h"
 #include "media/canvas.h"
 
 #include <algorithm>
@@ -100,7 +101,7 @@ struct Side {
     for (size_t token = 0; token < labels.size(); ++token) {
       if (labels[token].empty()) continue;
       const int64_t half = text_width(labels[token], *font) / 2;
-      if (centre(token) - half < end + gap) return false;
+      if (centre(token) - half < end + gap / 2) return false;
       end = centre(token) + half;
     }
     return true;
@@ -204,10 +205,10 @@ void draw_legend(Canvas& canvas, const Layout& layout) {
   canvas.fill(x + legend_width, layout.top, 1, last + 1, lines);
   canvas.fill(x - 1, layout.top - 1, legend_width + 2, 1, lines);
   canvas.fill(x - 1, layout.top + last + 1, legend_width + 2, 1, lines);
-  for (uint32_t quarter = 0; quarter <= 4; ++quarter) {
-    const int64_t y = layout.top + last - last * quarter / 4;
+  for (const double mark : axis_marks(0, layout.darkest, 5)) {
+    const int64_t y = layout.top + std::llround(last * (1 - mark / layout.darkest));
     canvas.fill(x + legend_width + 1, y, tick, 1, faint);
-    const std::u32string number = drawable(fmt::format("{:.3g}", layout.darkest * quarter / 4));
+    const std::u32string number = drawable(fmt::format("{:.6g}", mark));
     canvas.text(x + legend_width + gap, y + small().size * 3 / 8, number, small(), faint);
   }
 }

@@ -21,8 +21,9 @@ inline constexpr size_t max_heat_map_tokens = 3600;
 // Draws a heat map. Source tokens run along the top, output tokens down the left side. Colours go from almost
 // white to dark; equal differences of weight look equally large, and a legend shows the scale. Large cells
 // also show the weight as a number. Labels that would overlap are left out. A character that the fonts lack
-// (media/font.h) is drawn as a small box with its Unicode number. Errors: invalid_argument for too many or no
-// rows or columns, weights of another number, or weights that are not finite.
+// (media/font.h, media/system_fonts.h) is drawn as a small box with its Unicode number. Errors:
+// invalid_argument for too many or no rows or columns, weights of another number, or weights that are not
+// finite.
 Result<Image> draw_heat_map(const HeatMap& map);
 
 } // namespace pumice

@@ -262,6 +262,7 @@ Status CtcTranscriber::finish_window() {
                          : ctc_greedy(scores, columns, vocabulary_.blank);
   const size_t samples = sound_.window.values.size();
   TranscriptWindow window;
+  window.seconds = static_cast<double>(samples) / vocabulary_.sample_rate;
   window.segments = segments(heard, sound_.at, samples, shape_.frames(static_cast<uint32_t>(samples)));
   for (const HeardLetter& letter : heard) window.tokens.push_back(letter.token);
   std::vector<TranscriptSegment>& all = sound_.transcript.segments;

@@ -351,6 +351,7 @@ Status Transcriber::finish_window(Window& window) {
   uint32_t next = 0; // steps; 0: behind the window
   if (!is_silent(*window.written, window.text)) {
     TranscriptWindow result;
+    result.seconds = static_cast<double>(window.count) / features_->shape().sample_rate;
     result.segments = segments(window, next);
     PUMICE_CHECK(add_words(window, result.segments));
     result.features = std::move(window.features);

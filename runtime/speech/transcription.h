@@ -55,6 +55,7 @@ struct TranscriptSegment {
 
 // The result of one window.
 struct TranscriptWindow {
+  double seconds = 0;           // of its sound, without what fills the window up
   std::vector<float> features;  // that the encoder read
   std::vector<uint32_t> prompt; // of the decoder
   std::vector<uint32_t> tokens; // that were written after it, without the end token

@@ -133,6 +133,22 @@ TEST_CASE("medians, quantiles and deviations") {
   CHECK(median(std::array{7.0}) == 7);
 }
 
+// The places are those of tables of the sign test at 5 %, two-sided.
+TEST_CASE("the interval of a median is that of the sign test") {
+  const auto places = [](size_t count) {
+    std::vector<double> values(count);
+    for (size_t i = 0; i < count; ++i) values[count - 1 - i] = static_cast<double>(i + 1);
+    const auto interval = pumice::command::median_interval(values);
+    return interval ? std::pair(interval->low, interval->high) : std::pair(0.0, 0.0);
+  };
+  CHECK(places(5) == std::pair(0.0, 0.0));
+  CHECK(places(6) == std::pair(1.0, 6.0));
+  CHECK(places(9) == std::pair(2.0, 8.0));
+  CHECK(places(20) == std::pair(6.0, 15.0));
+  CHECK(places(100) == std::pair(40.0, 61.0));
+  CHECK(places(2000).first > 950);
+}
+
 TEST_CASE("a warm-up ends when its times are stable, whatever the first one was") {
   CHECK(!is_stable(std::array{9.0, 1.0}));
   CHECK(is_stable(std::array{9.0, 1.0, 1.0}));

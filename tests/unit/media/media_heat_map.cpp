@@ -1,5 +1,6 @@
 #include "media/heat_map.h"
 
+#include "media/axis_marks.h"
 #include "media/canvas.h"
 #include "support/command/messages.h"
 
@@ -141,6 +142,12 @@ TEST_CASE("canvas: the font has the documented scripts, and other characters are
     pictures.insert(std::move(canvas).take().pixels);
   }
   CHECK(pictures.size() == 4);
+}
+
+TEST_CASE("heat map: the legend's numbers are round") {
+  CHECK(axis_marks(0, 0.131, 5) == std::vector<double>{0, 0.05, 0.1});
+  CHECK(axis_marks(0, 1, 5) == std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1});
+  CHECK(axis_marks(0, 0, 5) == std::vector<double>{0});
 }
 
 TEST_CASE("canvas: text that runs upwards is text rotated by 90 degrees") {

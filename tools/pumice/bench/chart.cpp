@@ -1,5 +1,7 @@
 #include "bench/chart.h"
 
+#include "media/axis_marks.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,22 +33,6 @@ std::string escaped(const std::string& text) {
     }
   }
   return result;
-}
-
-std::vector<double> axis_marks(double low, double high, int about) {
-  const double rough = (high - low) / about;
-  if (!(rough > 0) || !std::isfinite(rough)) return {low};
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (double factor : {5.0, 2.0, 1.0}) {
-    if (factor * power >= rough) step = factor * power;
-  }
-  std::vector<double> marks;
-  const double slack = step * 1e-6;
-  for (auto i = static_cast<int64_t>(std::ceil((low - slack) / step)); i * step <= high + slack; ++i) {
-    marks.push_back(i * step);
-  }
-  return marks;
 }
 
 namespace {
@@ -130,6 +116,10 @@ std::string draw_axes(const Chart& chart, const Axis& x, const Axis& y) {
   return svg;
 }
 
+std::string fill(const ChartSeries& series, const char* colour) {
+  return series.hollow ? "class=\"hollow\"" : fmt::format("fill=\"{}\"", colour);
+}
+
 std::string draw_series(const ChartSeries& series, const char* colour, const Axis& x, const Axis& y) {
   std::string svg, path;
   for (size_t i = 0; i < series.points.size(); ++i) {
@@ -137,14 +127,42 @@ std::string draw_series(const ChartSeries& series, const char* colour, const Axi
     if ((x.log && px <= 0) || (y.log && py <= 0)) continue;
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.at(px), y.at(py));
     if (!series.marks) continue;
-    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\" stroke=\"{}\">", x.at(px),
-                       y.at(py), series.hollow ? "#fff" : colour, colour);
+    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" {} stroke=\"{}\">", x.at(px), y.at(py),
+                       fill(series, colour), colour);
     if (i < series.notes.size()) svg += "<title>" + escaped(series.notes[i]) + "</title>";
     svg += "</circle>\n";
   }
   if (series.line && !path.empty()) {
     svg = fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", path, colour) +
           svg;
+  }
+  return svg;
+}
+
+// The points' labels, each above its point, but for those that would lie on another one.
+std::string draw_labels(const Chart& chart, const Axis& x, const Axis& y) {
+  struct Place {
+    double left, right, base;
+  };
+  constexpr double letter = 5.5, line = 11; // about the size of letters of 10 pixels
+  std::vector<Place> taken;
+  std::string svg;
+  for (const ChartSeries& series : chart.series) {
+    for (size_t i = 0; i < std::min(series.labels.size(), series.points.size()); ++i) {
+      const auto [px, py] = series.points[i];
+      if ((x.log && px <= 0) || (y.log && py <= 0)) continue;
+      const double half = letter * static_cast<double>(series.labels[i].size()) / 2;
+      const double middle = std::clamp(x.at(px), x.begin + half, std::max(x.begin + half, x.end - half));
+      const Place place = {middle - half, middle + half, y.at(py) - 6};
+      if (std::ranges::any_of(taken, [&](const Place& other) {
+            return place.left < other.right && other.left < place.right &&
+                   std::abs(place.base - other.base) < line;
+          }))
+        continue;
+      taken.push_back(place);
+      svg += fmt::format("<text class=\"point\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                         middle, place.base, escaped(series.labels[i]));
+    }
   }
   return svg;
 }
@@ -171,14 +189,13 @@ std::string draw(const Chart& chart) {
     const char* colour = colours[i % colours.size()];
     svg += draw_series(series, colour, x, y);
     if (series.name.empty()) continue;
-    svg +=
-        fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\" stroke=\"{}\"/>"
-                    "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                    x.end + 14, legend - 9, series.hollow ? "#fff" : colour, colour, x.end + 30, legend,
-                    escaped(series.name));
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" {} stroke=\"{}\"/>"
+                       "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                       x.end + 14, legend - 9, fill(series, colour), colour, x.end + 30, legend,
+                       escaped(series.name));
     legend += 17;
   }
-  return svg + "</svg>\n";
+  return svg + draw_labels(chart, x, y) + "</svg>\n";
 }
 
 } // namespace pumice::command

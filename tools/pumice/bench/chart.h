@@ -9,7 +9,8 @@ namespace pumice::command {
 struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  std::vector<std::string> notes; // tooltips, one for each point; may be empty
+  std::vector<std::string> notes;  // tooltips, one for each point; may be empty
+  std::vector<std::string> labels; // beside the points, where there is room; may be empty
   bool line = true;
   bool marks = true;
   bool hollow = false;
@@ -27,8 +28,5 @@ std::string draw(const Chart& chart);
 
 // The text with the characters that SVG and HTML reserve escaped, and control characters as spaces.
 std::string escaped(const std::string& text);
-
-// The marks of a linear axis from `low` to `high`: about `about` multiples of 1, 2 or 5 times a power of ten.
-std::vector<double> axis_marks(double low, double high, int about);
 
 } // namespace pumice::command

@@ -12,16 +12,20 @@ namespace pumice::command {
 namespace {
 
 constexpr const char* style =
-    R"(body { font: 15px/1.45 sans-serif; color: #222; max-width: 60em; margin: 2em auto; padding: 0 1em }
-h1 { font-size: 1.5em } h2 { font-size: 1.15em; margin-top: 2em }
+    R"(:root { color-scheme: light dark; --ink: #222; --page: #fff; --faint: #ddd; --grid: #e4e4e4; --axis: #555 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --page: #16181c; --faint: #3a3d42; --grid: #2b2e33; --axis: #999 } }
+body { font: 15px/1.45 sans-serif; color: var(--ink); background: var(--page); max-width: 60em; margin: 2em auto; padding: 0 1em }
+h1 { font-size: 1.5em; overflow-wrap: anywhere } h2 { font-size: 1.15em; margin-top: 2em }
+.wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: 0.2em 0.7em; border-bottom: 1px solid #ddd; text-align: right }
-th { vertical-align: bottom } th:first-child, td:first-child { text-align: left; white-space: nowrap }
+th, td { padding: 0.2em 0.7em; border-bottom: 1px solid var(--faint); text-align: right; white-space: nowrap }
+th { vertical-align: bottom; white-space: normal } th:first-child, td:first-child { text-align: left; padding-left: 0 }
 dl { display: grid; grid-template-columns: max-content auto; gap: 0.1em 1.2em } dd { margin: 0; overflow-wrap: anywhere }
+@media (max-width: 36em) { dl { display: block } dt { font-weight: bold; margin-top: 0.4em } }
 svg { max-width: 100%; height: auto; display: block; margin: 1em 0 }
-svg text { font: 12px sans-serif; fill: #333 } svg .title { font-size: 14px; font-weight: bold }
-.grid { stroke: #e4e4e4 } .axis { stroke: #555; fill: none }
-.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(26em, 1fr)); gap: 0 1em }
+svg text { font: 12px sans-serif; fill: var(--ink) } svg .title { font-size: 14px; font-weight: bold } svg .point { font-size: 10px }
+.grid { stroke: var(--grid) } .axis { stroke: var(--axis); fill: none } .hollow { fill: var(--page) }
+.samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26em, 100%), 1fr)); gap: 0 1em }
 .samples svg { margin: 0.3em 0 } .samples svg .title { font-size: 12px }
 )";
 
@@ -46,6 +50,7 @@ std::string roofline(const BenchReport& report) {
     series.name = group_of(result);
     series.line = false;
     series.points.push_back({intensity, rate / 1e9});
+    series.labels.push_back(result.test);
     series.notes.push_back(fmt::format("{}: {:.2f} GFLOP/s, {:.1f} % of the roof", result.test, rate / 1e9,
                                        100 * result.share_of_roof(ceilings)));
     low = std::min(low, intensity);
@@ -61,7 +66,7 @@ std::string roofline(const BenchReport& report) {
   const auto roof = [&](double x) {
     return std::pair(x, std::min(ceilings.flops_per_second, x * ceilings.copy_bytes_per_second) / 1e9);
   };
-  chart.series.push_back({"measured ceilings", {roof(low), roof(ridge), roof(high)}, {}, true, false});
+  chart.series.push_back({"measured ceilings", {roof(low), roof(ridge), roof(high)}, {}, {}, true, false});
   for (auto& [name, series] : groups) chart.series.push_back(std::move(series));
   return draw(chart);
 }
@@ -116,7 +121,7 @@ std::string samples_over_time(const Measurement& result) {
 
 // With a heading row. Empty columns are left out.
 std::string table_of(const std::vector<std::vector<std::string>>& rows) {
-  std::string text = "<table>\n";
+  std::string text = "<div class=\"wide\"><table>\n";
   for (size_t line = 0; line < rows.size(); ++line) {
     text += "<tr>";
     for (size_t i = 0; i < rows[line].size(); ++i) {
@@ -126,21 +131,29 @@ std::string table_of(const std::vector<std::vector<std::string>>& rows) {
     }
     text += "</tr>\n";
   }
-  return text + "</table>\n";
+  return text + "</table></div>\n";
 }
 
 std::string results_table(const BenchReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "ms", "GFLOP/s", "GB/s", "of the roof",
-                                                 "first token ms", "token ms p50", "p90", "p99",
-                                                 "other programs"}};
+  std::vector<std::vector<std::string>> rows = {{"test", "tokens/s", "95 % interval", "ms", "95 % interval",
+                                                 "GFLOP/s", "GB/s", "of the roof", "first token ms",
+                                                 "token ms p50", "p90", "p99", "other programs"}};
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     const std::vector<double> first = result.first_tokens(), between = result.token_seconds();
     const auto milliseconds = [&](double share) {
       return between.empty() ? "" : fmt::format("{:.2f}", quantile(between, share) * 1e3);
     };
+    std::string speeds, times;
+    if (const auto interval = median_interval(result.seconds())) {
+      if (result.tokens > 0)
+        speeds =
+            fmt::format("{:.2f} to {:.2f}", result.tokens / interval->high, result.tokens / interval->low);
+      times = fmt::format("{:.4g} to {:.4g}", interval->low * 1e3, interval->high * 1e3);
+    }
     rows.push_back({result.test, result.tokens > 0 ? fmt::format("{:.2f}", result.tokens / seconds) : "",
-                    fmt::format("{:.4g}", seconds * 1e3), fmt::format("{:.2f}", result.flops / seconds / 1e9),
+                    speeds, fmt::format("{:.4g}", seconds * 1e3), times,
+                    fmt::format("{:.2f}", result.flops / seconds / 1e9),
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9),
                     fmt::format("{:.1f} %", 100 * result.share_of_roof(report.ceilings)),
                     first.empty() ? "" : fmt::format("{:.1f}", median(first) * 1e3), milliseconds(0.5),

@@ -50,6 +50,8 @@ Json to_json(const Measurement& result, const Ceilings& ceilings) {
     json["median_tokens_per_second"] = median(result.tokens_per_second());
   }
   json["median_seconds"] = result.median_seconds();
+  if (const auto interval = median_interval(result.seconds()))
+    json["median_seconds_interval"] = {interval->low, interval->high};
   if (const auto first = result.first_tokens(); !first.empty()) {
     json["median_first_token_seconds"] = median(first);
   }

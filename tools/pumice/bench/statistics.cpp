@@ -32,6 +32,24 @@ double quantile(std::span<const double> values, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+std::optional<Interval> median_interval(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
+  // The median is outside of the k-th values from both ends with the probability of fewer than k heads, or
+  // tails, among so many coins.
+  const auto count = static_cast<double>(sorted.size());
+  double outside = 0;
+  size_t k = 0;
+  for (; k < sorted.size(); ++k) {
+    const auto heads = static_cast<double>(k);
+    outside += 2 * std::exp(std::lgamma(count + 1) - std::lgamma(heads + 1) - std::lgamma(count - heads + 1) -
+                            count * std::numbers::ln2);
+    if (outside > 0.05) break;
+  }
+  if (k == 0) return std::nullopt;
+  return Interval{sorted[k - 1], sorted[sorted.size() - k]};
+}
+
 bool is_stable(std::span<const double> seconds) {
   constexpr size_t window = 3;
   if (seconds.size() < 3) return false;

@@ -32,6 +32,14 @@ inline constexpr double stable_spread = 0.15, stable_drift = 0.05;
 // Why the samples are not stable, in words; empty if they are.
 std::string why_unstable(std::span<const double> seconds);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// Where the median of what was measured lies with 95 % confidence, by the sign test: between two of the
+// values, whatever their distribution. None for fewer than six values.
+std::optional<Interval> median_interval(std::span<const double> values);
+
 enum class SpeedVerdict {
   faster,  // B is faster than A: the whole interval is above 1
   slower,  // it is below 1
@@ -39,10 +47,6 @@ enum class SpeedVerdict {
   unknown, // none of these
 };
 const char* to_string(SpeedVerdict verdict);
-
-struct Interval {
-  double low = 0, high = 0;
-};
 
 // The speed of B divided by the speed of A.
 struct Comparison {

@@ -63,14 +63,16 @@ struct TranscribeOptions {
   bool as_they_come() const { return folder.empty() && !json && !subtitles(); }
 };
 
-// Writes the decoder's attention to the first window with speech.
+// Writes the decoder's attention to the first window with speech, of `seconds` whatever its sound fills.
 Status show_attention(const std::shared_ptr<const Model>& model, const TranscribeOptions& options,
                       TranscriptWindow window, double seconds, const Tokenizer* tokenizer) {
   AttendedText text;
   text.input.values = std::move(window.features);
   text.prompt = std::move(window.prompt);
   text.input_axis = "seconds";
+  const double heard = window.seconds;
   const uint32_t positions = model->shape().encoder->context;
+  text.shown = std::min<size_t>(positions, static_cast<size_t>(std::ceil(heard / seconds * positions)));
   uint32_t labelled = 0; // whole seconds that have a label
   for (uint32_t i = 0; i < positions; ++i) {
     const bool whole = i * seconds >= double{1} * labelled * positions;

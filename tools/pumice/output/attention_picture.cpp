@@ -15,7 +15,7 @@ namespace pumice::command {
 namespace {
 
 constexpr std::string_view space_mark = "\u2581"; // SentencePiece's mark for a space
-constexpr std::string_view middle_dot = "\u00b7";
+constexpr std::string_view open_box = "\u2423";   // how a space is written that is to be seen
 
 bool is_picture(const AttentionOptions& options) {
   return options.path.ends_with(".png");
@@ -45,7 +45,13 @@ Status write_weights(const AttentionOptions& options, uint32_t layer, const Atte
 
 Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
             const AttentionWeights& weights) {
-  const std::vector<float> shown = weights.of(options.head);
+  const std::vector<float> every = weights.of(options.head);
+  const size_t columns = text.shown > 0 ? std::min(text.shown, weights.keys) : weights.keys;
+  std::vector<float> shown;
+  for (size_t row = 0; row < weights.queries; ++row) {
+    const float* first = every.data() + row * weights.keys;
+    shown.insert(shown.end(), first, first + columns);
+  }
   HeatMap map;
   map.title = options.head ? fmt::format("cross-attention of decoder layer {}, head {}", layer, *options.head)
                            : fmt::format("cross-attention of decoder layer {}, mean of {} heads", layer,
@@ -53,6 +59,7 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
   map.column_axis = text.input_axis;
   map.rows = text.output_labels;
   map.columns = text.input_labels;
+  map.columns.resize(columns);
   map.weights = shown;
   // The weights of a row sum to 1. In a text a few positions share that, in a picture or a sound hundreds,
   // which would all look pale.
@@ -139,10 +146,10 @@ std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<cons
     if (tokenizer.is_special(id) || fragment) text = piece;
     std::string label;
     // SentencePiece adds a space at the beginning of a text, and decoding removes it.
-    if (piece.starts_with(space_mark) && !text.starts_with(' ')) label = middle_dot;
+    if (piece.starts_with(space_mark) && !text.starts_with(' ')) label = open_box;
     for (const char c : text) {
       if (c == ' ') {
-        label += middle_dot;
+        label += open_box;
       } else if (static_cast<unsigned char>(c) < ' ') {
         label += fmt::format("<0x{:02X}>", c);
       } else {

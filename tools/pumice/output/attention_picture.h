@@ -37,6 +37,7 @@ struct AttendedText {
   std::vector<std::string> input_labels;  // one for each position of the input; may be empty
   std::vector<std::string> output_labels; // one for each token of the output
   std::string input_axis = "source";      // title of the input's axis
+  size_t shown = 0; // positions of the input that a picture shows, from the first; 0: all
 };
 
 // Runs the model over the text once more and writes the file. A picture has a row for each token of the
@@ -46,7 +47,7 @@ struct AttendedText {
 Status write_attention(const std::shared_ptr<const Model>& model, const AttentionOptions& options,
                        const AttendedText& text);
 
-// Labels for tokens: spaces are shown as middle dots, special tokens by their names.
+// Labels for tokens: spaces are shown as open boxes, special tokens by their names.
 std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<const uint32_t> ids);
 // Labels for the patches of a picture: the first patch of each row has one, and the class token if there is
 // one.
