@@ -153,7 +153,8 @@ private:
     const bool patterns = a.contains("patternProperties") || b.contains("patternProperties");
     Json properties = Json::object();
     for (const Json* each : {&first, &second}) {
-      for (const auto& [name, ignored] : each->items()) {
+      for (const auto& property : each->items()) {
+        const std::string& name = property.key();
         if (properties.contains(name)) continue;
         const auto schema = [&](const Json& whole, const Json& from) {
           if (from.contains(name)) return Json(from[name]);

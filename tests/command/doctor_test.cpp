@@ -185,7 +185,7 @@ TEST_CASE("doctor names kernels of recurrences that add in 16 bits") {
 TEST_CASE("doctor finds a fault in what only products of experts use") {
   const Patient patient;
   const auto wrong = spirv_faults::with_half_sums(code_of("expert_combine"));
-  const json report = patient.examine_with("expert_combine", wrong, "Q8_0, 3 rows, 2 of 3 experts");
+  const json report = patient.examine_with("expert_combine", wrong, "Q8_0, 49 rows, 2 of 3 experts");
   CAPTURE(report.dump(2));
   const json bad = verdict(report, "matmul portable");
   CHECK(bad["state"] == "BAD");

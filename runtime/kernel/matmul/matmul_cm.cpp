@@ -73,7 +73,8 @@ std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& 
   if (!profile.cm2) return {};
   const uint32_t rows = matmul_extent(args).rows;
   if (profile.cm2_workgroup == 0) {
-    Shape shape = subgroups_in_square(profile, args, std::min(8u, rows / 4)); // matrices 16 high at least
+    // Matrices 16 high at least. Plain rows are taken 32 at a time, a routed block has a power of two.
+    Shape shape = subgroups_in_square(profile, args, args.routing ? std::min(8u, rows / 4) : 8);
     shape.matrix = {std::min(32u, shape.rows) / shape.groups_down, shape.group_columns(), 16};
     return shape;
   }

@@ -137,7 +137,7 @@ Subcommand add_generate(CLI::App& app) {
                   "includes the "
                   "token that ended each text, and is padded with the model's padding token")
       ->type_name("FILE")
-      ->group("Text");
+      ->group(more_of("Text"));
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object. Its fields: ids (only the new ones), text, finish_reason, seed, device, "
@@ -157,6 +157,7 @@ Subcommand add_generate(CLI::App& app) {
       ->group(more_of("Text"));
   add_session_option(*sub, options->session);
   add_beam_options(*sub, options->beams);
+  for (const char* name : {"--beams", "--n-best"}) sub->get_option(name)->group(more_of("Beam search"));
   add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");

@@ -1,6 +1,7 @@
 #include "options/form_options.h"
 
 #include "input/input_stream.h"
+#include "options/option_text.h"
 #include "text/tokenizer.h"
 
 namespace pumice::command {
@@ -19,12 +20,12 @@ void add_form_options(CLI::App& app, FormSource& source) {
                                       "Answer with a text that this regular expression matches as a whole")
                            ->type_name("REGEX")
                            ->excludes(choices)
-                           ->group(group);
+                           ->group(more_of(group));
   CLI::Option* schema =
       app.add_option(
              "--json-schema", source.json_schema,
-             "Answer with JSON that is valid for the schema in this file; '-' is standard input, and what "
-             "begins with { is the schema itself")
+             "Answer with JSON of the schema in this file. '-' is standard input; what begins with { is the "
+             "schema itself")
           ->type_name("FILE")
           ->excludes(choices)
           ->excludes(regex)
@@ -35,7 +36,7 @@ void add_form_options(CLI::App& app, FormSource& source) {
       ->excludes(choices)
       ->excludes(regex)
       ->excludes(schema)
-      ->group(group);
+      ->group(more_of(group));
 }
 
 Result<FormSource> read_form(const FormSource& options) {

@@ -251,8 +251,9 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,
-         "Choose what fits the memory that is free on the device: shorter chunks, keys and values of fewer "
-         "bits, then a shorter context. What is asked for with --chunk, --kv or --context stays")
+         "Choose chunks, types of keys and values, and a context that fit the memory that is free. Shorter "
+         "chunks come first, then keys and values of fewer bits, then a shorter context. What is asked for "
+         "with --chunk, --kv or --context stays")
       ->group(device_group);
 }
 
