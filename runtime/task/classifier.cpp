@@ -1,5 +1,7 @@
 #include "task/classifier.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
