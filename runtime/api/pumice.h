@@ -290,6 +290,12 @@ typedef struct pumice_load_options {
   const pumice_source* mmproj;
   pumice_purpose purpose;
   uint32_t reserved; /* 0 */
+  /* What the model's settings are to say in place of its file, each "KEY=TYPE:VALUE" as llama.cpp's
+   * --override-kv has it: "llama.rope.freq_base=float:500000". TYPE is int, float, bool or str. In a
+   * config.json, dots lead into objects: "rope_scaling.factor=float:4". They must stay valid as long as the
+   * source. */
+  const char* const* settings;
+  size_t setting_count;
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */

@@ -93,6 +93,14 @@ Result<LoadOptions> read_load_options(const pumice_load_options& options) {
     return Error{Code::invalid_argument, fmt::format("options.experts is {}: expected one of pumice_experts",
                                                      number_in(options.experts))};
   }
+  PUMICE_CHECK(check_array(options.settings, options.setting_count, sizeof(char*), "options.settings"));
+  for (size_t i = 0; i < options.setting_count; ++i) {
+    const std::string name = fmt::format("options.settings[{}]", i);
+    if (!options.settings[i]) return null_argument(name.c_str());
+    if (const Result<ChangedSetting> change = parse_change(options.settings[i]); !change.ok())
+      return Error{change.error().code, fmt::format("{}: {}", name, change.error().message)};
+    result.settings.values.emplace_back(options.settings[i]);
+  }
   if (!options.quantize) return result;
   const TensorTypeInfo* type = find_type_named(options.quantize);
   if (!type) {

@@ -414,6 +414,14 @@ std::string ModelFile::architecture() const {
   return found != config_->end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+Status ModelFile::change_settings(const SettingChanges& changes) {
+  if (changes.empty()) return {};
+  nlohmann::json config = *config_;
+  PUMICE_CHECK(pumice::change_settings(config, format_ == Format::gguf, changes, config_path_));
+  config_ = std::make_shared<const nlohmann::json>(std::move(config));
+  return {};
+}
+
 bool ModelFile::is_mmproj() const {
   return format_ == Format::gguf && architecture() == "clip";
 }

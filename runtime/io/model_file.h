@@ -7,6 +7,7 @@
 #include "io/formats/safetensors.h"
 #include "io/mapped_file.h"
 #include "io/model_folder.h"
+#include "io/setting_changes.h"
 #include "io/tensor_view.h"
 
 #include <cstdint>
@@ -67,6 +68,9 @@ public:
   Status attach_mmproj(ModelFile mmproj);
   const ModelFile* mmproj() const { return mmproj_.get(); } // null if there is none
   bool is_mmproj() const;                                   // whether this is such a file itself
+
+  // Makes the settings say something else than the file. Errors: invalid_argument.
+  Status change_settings(const SettingChanges& changes);
 
   Format format() const { return format_; }
   const std::string& path() const { return path_; } // the path that was opened, in UTF-8

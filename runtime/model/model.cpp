@@ -144,15 +144,16 @@ Result<Graph> build_encoder_graph(const ModelDefinition& definition, const Model
   return std::move(encoder.graph);
 }
 
-Result<OpenedModel> OpenedModel::open(ModelFile file) {
+Result<OpenedModel> OpenedModel::open(ModelFile file, const SettingChanges& changes) {
+  PUMICE_CHECK(file.change_settings(changes));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if (!file.has_weights()) return no_weights(file);
   return OpenedModel(std::move(file), std::move(definition));
 }
 
-Result<OpenedModel> OpenedModel::open(const std::filesystem::path& path) {
+Result<OpenedModel> OpenedModel::open(const std::filesystem::path& path, const SettingChanges& changes) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path));
-  return open(std::move(file));
+  return open(std::move(file), changes);
 }
 
 Result<std::shared_ptr<const Model>> Model::load(const std::filesystem::path& path, DeviceContext context,
@@ -176,6 +177,8 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
   }
   std::shared_ptr<Model> model(
       new Model(std::make_shared<Parts>(std::move(opened.file)), std::move(context), options));
+  if (!opened.definition && options.tower == Tower::main)
+    PUMICE_CHECK(model->parts_->file.change_settings(options.settings));
   if (options.text_reader) {
     PUMICE_TRY(model->parts_->definition, open_text_reader(model->parts_->file));
   } else if (opened.definition && options.tower == Tower::main) {

@@ -30,6 +30,7 @@ struct LoadOptions {
   // can_quantize().
   std::optional<TensorType> weights;
   ExpertPlacement experts = ExpertPlacement::automatic;
+  SettingChanges settings; // made before they are read, see OpenedModel
   Stage stage; // which layers are loaded
   // The stages before this one, if it is the last of several: its runners have a part there each.
   std::shared_ptr<Upstream> upstream;
@@ -50,8 +51,9 @@ struct OpenedModel {
   OpenedModel(ModelFile opened) : file(std::move(opened)) {}
   OpenedModel(ModelFile opened, std::unique_ptr<ModelDefinition> read)
       : file(std::move(opened)), definition(std::move(read)) {}
-  static Result<OpenedModel> open(ModelFile file);
-  static Result<OpenedModel> open(const std::filesystem::path& path);
+  // With these changes of its settings, which a model whose definition was not read gets while it is loaded.
+  static Result<OpenedModel> open(ModelFile file, const SettingChanges& changes = {});
+  static Result<OpenedModel> open(const std::filesystem::path& path, const SettingChanges& changes = {});
 };
 
 // What a graph is to contain.

@@ -112,7 +112,7 @@ Result<std::shared_ptr<const Model>> load_in_stages(const OpenModelFile& open,
                                                     const LoadOptions& options, const Progress& progress,
                                                     const LocalStagesOptions& local) {
   PUMICE_TRY(ModelFile file, open());
-  PUMICE_TRY(OpenedModel whole, OpenedModel::open(std::move(file)));
+  PUMICE_TRY(OpenedModel whole, OpenedModel::open(std::move(file), options.settings));
   PUMICE_TRY(const std::vector<Stage> stages,
              stages_of(whole.file.path(), whole.definition->shape(), layers));
   if (stages.empty() || stages.size() != contexts.size()) {

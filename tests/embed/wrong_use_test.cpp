@@ -24,7 +24,7 @@ ENDS_WITH(pumice_vulkan, unlock_queue);
 ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
-ENDS_WITH(pumice_load_options, reserved);
+ENDS_WITH(pumice_load_options, setting_count);
 ENDS_WITH(pumice_session_options, fit);
 ENDS_WITH(pumice_sampling, dry_sequence_breaker_count);
 ENDS_WITH(pumice_form, grammar);

@@ -191,7 +191,7 @@ void print_run_json(const OpenedDevice& device, const Session& session, const Pr
 
 Status run(const RunOptions& options) {
   const Stopwatch program;
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_continues_text(options.model, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
@@ -289,6 +289,7 @@ Subcommand add_run(CLI::App& app) {
   add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, usual_sampling());
   add_size_options(*sub, options->size, "f16");
+  add_settings_options(*sub, options->size.load);
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);

@@ -318,7 +318,7 @@ void say_checked(const ShortCheck& check) {
 Result<std::shared_ptr<const Model>> load_stages(OpenedModel opened, const OpenedDevice& device,
                                                  const LoadOptions& options) {
   if (!opened.definition) {
-    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file)));
+    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file), options.settings));
   }
   const ModelFile& file = opened.file;
   const uint32_t count = static_cast<uint32_t>(device.before.size()) + 1;

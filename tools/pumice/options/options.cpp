@@ -248,12 +248,58 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
   add_weights_option(app, options.load);
 }
 
+void add_settings_options(CLI::App& app, LoadOptions& options) {
+  const std::string group = more_of("Settings of the model");
+  app.add_option_function<std::vector<std::string>>(
+         "--override-kv",
+         [&options](const std::vector<std::string>& values) {
+           for (const std::string& each : values) {
+             const Result<ChangedSetting> change = parse_change(each);
+             if (!change.ok()) throw CLI::ValidationError("--override-kv", change.error().message);
+             options.settings.values.push_back(each);
+           }
+         },
+         "Take this setting in place of the one in the model's file. TYPE is int, float, bool or str; in a "
+         "config.json, dots lead into objects, as in rope_scaling.factor. Can be given more than once")
+      ->type_name("KEY=TYPE:VALUE")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
+  RotaryChange& rotary = options.settings.rotary;
+  const auto number = [&](const char* name, std::optional<float>& value, float low, float high,
+                          const char* help) {
+    return app.add_option(name, value, help)->type_name("X")->check(within(low, high))->group(group);
+  };
+  number("--rope-freq-base", rotary.base, 1, 1e12f, "Base of the frequencies of rotary positions");
+  app.add_option("--rope-scaling", rotary.scaling, "How they are scaled: none, linear or yarn")
+      ->type_name("HOW")
+      ->transform(one_of({"none", "linear", "yarn"}))
+      ->group(group);
+  CLI::Option* scale = number("--rope-scale", rotary.factor, 1e-3f, 1e6f,
+                              "Factor by which the context becomes longer. Without --rope-scaling it is "
+                              "linear, unless the model's is another");
+  app.add_option_function<float>(
+         "--rope-freq-scale", [&rotary](float scaled) { rotary.factor = 1 / scaled; },
+         "The same as --rope-scale, of the frequencies: 0.25 is --rope-scale 4")
+      ->type_name("X")
+      ->check(within(1e-6f, 1e3f))
+      ->excludes(scale)
+      ->group(group);
+  app.add_option("--yarn-orig-ctx", rotary.original_context,
+                 "Context that the model was trained for (default: the model's)")
+      ->type_name("N")
+      ->check(within(1u, 1u << 24))
+      ->group(group);
+  number("--yarn-beta-fast", rotary.beta_fast, 1e-3f, 1e6f, "Turns above which yarn leaves a frequency alone");
+  number("--yarn-beta-slow", rotary.beta_slow, 1e-3f, 1e6f, "Turns below which yarn scales it as a whole");
+  number("--yarn-attn-factor", rotary.attention_factor, 1e-3f, 1e6f, "Yarn's factor of the attention's scores");
+}
+
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,
-         "Choose chunks, types of keys and values, and a context that fit the memory that is free. Shorter "
-         "chunks come first, then keys and values of fewer bits, then a shorter context. What is asked for "
-         "with --chunk, --kv or --context stays")
+         "Choose what fits the device's free memory. First shorter chunks, then keys and values of fewer "
+         "bits, then a shorter context. What is asked for with --chunk, --kv or --context stays")
       ->group(device_group);
 }
 

@@ -52,6 +52,8 @@ struct SizeOptions {
   LoadOptions load;
 };
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
+// Adds --override-kv and the options of rotary positions: changes of a decoder's settings.
+void add_settings_options(CLI::App& app, LoadOptions& options);
 // Adds --fit.
 void add_fit_option(CLI::App& app, SizeOptions& options);
 // The size that the options ask for. The default context comes from the model.

@@ -44,6 +44,35 @@ std::string line_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json to_json(const RotaryChange& change) {
+  Json json = {{"scaling", change.scaling}};
+  const auto put = [&](const char* name, const auto& value) {
+    if (value) json[name] = *value;
+  };
+  put("base", change.base);
+  put("factor", change.factor);
+  put("original_context", change.original_context);
+  put("beta_fast", change.beta_fast);
+  put("beta_slow", change.beta_slow);
+  put("attention_factor", change.attention_factor);
+  return json;
+}
+
+RotaryChange rotary_change(const Json& json) {
+  RotaryChange change;
+  const auto take = [&](const char* name, auto& value) {
+    if (json.contains(name)) json[name].get_to(value.emplace());
+  };
+  change.scaling = json["scaling"];
+  take("base", change.base);
+  take("factor", change.factor);
+  take("original_context", change.original_context);
+  take("beta_fast", change.beta_fast);
+  take("beta_slow", change.beta_slow);
+  take("attention_factor", change.attention_factor);
+  return change;
+}
+
 // `results`: all that the child is to know of the device.
 Json to_request(const OpenedDevice& device, const MeasuringTask& what, const TuningResults& results) {
   Json request;
@@ -54,6 +83,8 @@ Json to_request(const OpenedDevice& device, const MeasuringTask& what, const Tun
   request["model"] = what.model;
   if (what.load.weights) request["weights"] = static_cast<int>(*what.load.weights);
   request["experts"] = static_cast<int>(what.load.experts);
+  request["settings"] = what.load.settings.values;
+  request["rotary"] = to_json(what.load.settings.rotary);
   const TuneOptions& how = what.how;
   request["everything"] = how.everything;
   request["seconds"] = how.seconds;
@@ -103,6 +134,8 @@ Status measure_as_asked(const ParentProcess& parent) {
   LoadOptions load;
   if (request.contains("weights")) load.weights = static_cast<TensorType>(request["weights"].get<int>());
   load.experts = static_cast<ExpertPlacement>(request["experts"].get<int>());
+  load.settings.values = request["settings"].get<std::vector<std::string>>();
+  load.settings.rotary = rotary_change(request["rotary"]);
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              Model::load(path_of(request["model"].get<std::string>()), context, {}, load));
   TuneOptions how = tune_options(request);

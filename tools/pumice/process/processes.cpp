@@ -184,7 +184,7 @@ Result<DeviceOptions> own_options(const DeviceOptions& options) {
 Result<std::shared_ptr<const Model>> load_last_stage(OpenedModel opened, const OpenedDevice& device,
                                                      const LoadOptions& options) {
   if (!opened.definition) {
-    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file)));
+    PUMICE_TRY(opened, OpenedModel::open(std::move(opened.file), options.settings));
   }
   PUMICE_TRY(const Cuts cuts, cuts_of(opened, device.options));
   std::vector<std::string> names;
@@ -217,7 +217,7 @@ Status serve_stage(const std::string& path, const DeviceOptions& options, const 
   Cuts cuts;
   std::optional<OpenedDevice> device;
   const auto loaded = [&]() -> Result<std::shared_ptr<const Model>> {
-    PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path)));
+    PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path), load.settings));
     PUMICE_TRY(cuts, cuts_of(opened, options));
     PUMICE_TRY(device, open_device(options));
     LoadOptions stage_options = load;
