@@ -571,6 +571,31 @@ PUMICE_API const pumice_event* pumice_session_poll(pumice_session* session);
 PUMICE_API pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens,
                                                size_t capacity, size_t* count, pumice_error* error);
 
+/* What might follow a conversation: exactly one of text and tokens is set. */
+typedef struct pumice_continuation {
+  const char* text; /* as pumice_request.text: it has no special tokens */
+  const uint32_t* tokens;
+  size_t token_count;
+} pumice_continuation;
+
+typedef struct pumice_continuation_score {
+  float log_probability; /* of all its tokens: their sum. Divided by `tokens`, long ones compare with short ones
+                          */
+  uint32_t tokens;
+} pumice_continuation_score;
+
+/* Tells how probable each of `count` continuations of the conversation is: for a choice among answers, or to
+ * rank them. The conversation stays as it is, and a text that is being generated goes on with the next call.
+ * The conversation is computed once, and up to eight continuations together. Each has at least one token, and
+ * fits the context with the conversation, which is not empty and shows no pictures.
+ *
+ * The first call takes memory beside what pumice_session_estimate_memory counts, for keys and values of the
+ * conversation with each of those continuations; pumice_session_suspend frees it. PUMICE_CANCELLED after
+ * pumice_work_cancel. */
+PUMICE_API pumice_status pumice_session_score(pumice_session* session,
+                                              const pumice_continuation* continuations, size_t count,
+                                              pumice_continuation_score* scores, pumice_error* error);
+
 /* ---- chats: messages, which a model's template makes a prompt of ---- */
 
 /* A model that was trained for chats expects a conversation in a form of its own, with marks around each

@@ -58,6 +58,7 @@ using FillerOptions = pumice_filler_options;
 using IndexOptions = pumice_index_options;
 using Input = pumice_input;
 using LogitBias = pumice_logit_bias;
+using ContinuationScore = pumice_continuation_score;
 using TokenProbability = pumice_token_probability;
 using WritingOptions = pumice_writing_options;
 using TranslatorOptions = pumice_translator_options;
@@ -618,6 +619,16 @@ public:
   // The conversation so far.
   Result<std::vector<uint32_t>> tokens() const {
     return detail::listed<std::vector<uint32_t>>(512, 0, pumice_session_tokens, get());
+  }
+
+  // How probable each of these texts is as what follows the conversation, which stays as it is.
+  Result<std::vector<ContinuationScore>> score(const std::vector<std::string>& continuations) {
+    std::vector<pumice_continuation> all(continuations.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = {continuations[i].c_str(), nullptr, 0};
+    std::vector<ContinuationScore> scores(all.size());
+    Status status = detail::call(pumice_session_score, get(), all.data(), all.size(), scores.data());
+    if (!status.ok()) return status.error();
+    return Result<std::vector<ContinuationScore>>(std::move(scores));
   }
 
   Status save(const std::string& path) { return detail::call(pumice_session_save, get(), path.c_str()); }

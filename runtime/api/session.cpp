@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include <fmt/format.h>
 
 #include "api/background.h"
@@ -242,6 +244,32 @@ pumice_cache_type pumice::api::to_cache_type(CacheType type) {
                                   : PUMICE_CACHE_Q8_0;
 }
 
+namespace {
+
+Result<std::vector<uint32_t>> read_continuation(const pumice_continuation& continuation,
+                                                const pumice_session& session, const std::string& name) {
+  if (!continuation.text == !continuation.tokens) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected either text or tokens, found {}", name,
+                             continuation.text ? "both" : "neither")};
+  }
+  std::vector<uint32_t> tokens;
+  if (continuation.text) {
+    PUMICE_CHECK(require_tokenizer(session.tokenizer.get(), *session.session->model()));
+    const Tokenizer::Part part = {continuation.text, Tokenizer::SpecialTokens::as_text};
+    tokens = session.tokenizer->encode(std::span(&part, 1), false);
+  } else {
+    PUMICE_CHECK(check_array(continuation.tokens, continuation.token_count, sizeof *continuation.tokens,
+                             name + ".tokens"));
+    tokens.assign(continuation.tokens, continuation.tokens + continuation.token_count);
+  }
+  if (tokens.empty())
+    return Error{Code::invalid_argument, fmt::format("{} is empty: expected at least one token", name)};
+  return tokens;
+}
+
+} // namespace
+
 struct pumice_session_creation {
   pumice_model model; // shares what the caller's has
   pumice_session_options options = {};
@@ -379,6 +407,29 @@ pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tok
     PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
     const std::span<const uint32_t> all = session->session->tokens();
     hand_out(all.data(), all.size(), tokens, capacity, count);
+    return {};
+  });
+}
+
+pumice_status pumice_session_score(pumice_session* session, const pumice_continuation* continuations,
+                                   size_t count, pumice_continuation_score* scores, pumice_error* error) {
+  return call_exclusive(session, error, [&]() -> Status {
+    PUMICE_CHECK(check_array(continuations, count, sizeof *continuations, "continuations"));
+    PUMICE_CHECK(check_array(scores, count, sizeof *scores, "scores"));
+    std::vector<std::vector<uint32_t>> texts;
+    for (size_t i = 0; i < count; ++i) {
+      PUMICE_TRY(std::vector<uint32_t> tokens,
+                 read_continuation(continuations[i], *session, fmt::format("continuations[{}]", i)));
+      texts.push_back(std::move(tokens));
+    }
+    constexpr uint32_t together = 8;
+    Result<ContinuationScores> found = session->session->score(texts, together);
+    PUMICE_CHECK(session->after(found.ok() ? Status() : Status(found.error())));
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<float>& each = (*found)[i];
+      const double sum = std::accumulate(each.begin(), each.end(), 0.0);
+      scores[i] = {static_cast<float>(sum), static_cast<uint32_t>(each.size())};
+    }
     return {};
   });
 }

@@ -26,6 +26,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
 
 Status Session::make_object(const Progress& progress) {
   sequence_.reset();
+  scorer_.reset();
   return BatchWork::make_object(progress);
 }
 
@@ -264,8 +265,62 @@ Status Session::copy(Session& other) {
   return {};
 }
 
+// A scorer for continuations of so many tokens, with the tokens before them. Where there is no room for
+// several sequences, one has to do.
+Status Session::make_scorer(size_t longest, uint32_t sequences) {
+  if (scorer_ && scorer_->size().context >= longest && scorer_->size().sequences >= sequences) return {};
+  scorer_.reset(); // its memory is free for the next one
+  constexpr uint32_t step = 256;
+  SessionSize wanted = size();
+  wanted.context =
+      static_cast<uint32_t>(std::min<size_t>(wanted.context, (longest + step - 1) / step * step));
+  wanted.sequences = sequences;
+  Result<std::unique_ptr<ContinuationScorer>> made = ContinuationScorer::create(model_, wanted);
+  if (!made.ok() && sequences > 1 && made.error().code == Code::out_of_memory) {
+    wanted.sequences = 1;
+    made = ContinuationScorer::create(model_, wanted);
+  }
+  PUMICE_TRY(scorer_, std::move(made));
+  if (options_.interruptible) scorer_->runner().set_interrupt(interrupt());
+  return {};
+}
+
+Result<ContinuationScores> Session::score(std::span<const std::vector<uint32_t>> continuations,
+                                          uint32_t together) {
+  PUMICE_CHECK(ready());
+  if (tokens().empty())
+    return Error{Code::invalid_argument, "the conversation is empty: there is nothing to continue"};
+  if (given_rows(tokens()) > 0) {
+    return Error{Code::unsupported,
+                 "the conversation shows pictures, and continuations are scored after text alone"};
+  }
+  if (continuations.empty()) return ContinuationScores();
+  size_t longest = 0;
+  for (const std::vector<uint32_t>& each : continuations) longest = std::max(longest, each.size());
+  longest += tokens().size(); // one more than is computed
+  if (longest > size().context + size_t{1}) {
+    return Error{Code::context_full,
+                 fmt::format("the conversation of {} tokens and a continuation of {} do not fit the context "
+                             "of {}",
+                             tokens().size(), longest - tokens().size(), size().context)};
+  }
+  PUMICE_CHECK(checked(check_cancelled()));
+  PUMICE_CHECK(stop_text());
+  const auto sequences = static_cast<uint32_t>(std::min<size_t>(together, continuations.size()));
+  PUMICE_CHECK(make_scorer(longest, std::max(sequences, 1u)));
+  const std::span<const uint32_t> all = tokens();
+  PUMICE_CHECK(object_->lend(0, all.first(all.size() - 1), *scorer_));
+  Result<ContinuationScores> scores = scorer_->score(all, continuations);
+  if (!scores.ok() && scores.error().code == Code::cancelled) {
+    forget_cancel();
+    return Error{Code::cancelled, "scoring was cancelled"};
+  }
+  return checked(std::move(scores));
+}
+
 Status Session::suspend() {
   PUMICE_TRY(saved_, saved_bytes());
+  scorer_.reset();
   free();
   suspended_ = true;
   return {};

@@ -69,6 +69,11 @@ public:
   // have the same model, on the same device, and the same cache type. The text of this session ends; the
   // other one goes on.
   Status copy(Session& other);
+  // How probable each of these is as what follows the conversation, which stays as it is; a text that is
+  // being generated goes on. At most `together` of them are computed in the same steps. Takes memory beside
+  // the session's own, which stays until suspend(): the keys and values of so many continuations after the
+  // conversation, and what a step needs. Not for conversations that show pictures.
+  Result<ContinuationScores> score(std::span<const std::vector<uint32_t>> continuations, uint32_t together);
   // Moves keys and values to the host's memory and frees all device memory. Until resume(), other calls
   // return `not_ready`.
   Status suspend();
@@ -105,7 +110,9 @@ private:
   Conversation conversation() const { return {*tokens_, sampling_}; }
   Status restore(Conversation conversation);
   Result<std::vector<std::byte>> saved_bytes();
+  Status make_scorer(size_t longest, uint32_t sequences);
 
+  std::unique_ptr<ContinuationScorer> scorer_; // null until score()
   bool suspended_ = false;
   std::vector<std::byte> saved_; // while it is suspended
   // The conversation. The batch adds the tokens that it samples.

@@ -683,4 +683,11 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
   return {};
 }
 
+Status Batch::lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  const uint32_t cached = kept(slots_[slot], tokens);
+  return scorer.adopt({*runner_, slot}, tokens.first(cached), slots_[slot].written_end);
+}
+
 } // namespace pumice

@@ -10,6 +10,7 @@
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
 #include "step/cache/state_file.h"
+#include "step/continuation_scorer.h"
 #include "step/given_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
@@ -152,6 +153,8 @@ public:
   // on the same device and has the same model and cache type. They are copied on the device, or computed
   // again where their places differ (see copy_caches()).
   Status copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation);
+  // Gives a scorer of the same model what a free slot holds of these tokens, in the same way.
+  Status lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const;
   // Forgets a slot's keys and values.
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
 

@@ -179,3 +179,46 @@ TEST_CASE("a fork copies keys and values on the device, in one submission") {
   CHECK(conversation.second == nothing.second);
   CHECK(nothing.second > 0);
 }
+
+TEST_CASE("continuations are scored beside a conversation, which goes on as if nothing was asked") {
+  const ModelHandle model = load(shared_device().get());
+  pumice_session_options options = options_of(128, 32, PUMICE_CACHE_F32);
+  const SessionHandle asked = make_session(model.get(), options), left = make_session(model.get(), options);
+  pumice_error error;
+  const char* cat = "play with her dog.";
+  pumice_continuation continuations[3] = {};
+  continuations[0].text = cat;
+  continuations[1].text = "sky because because eat";
+  uint32_t tokens[64];
+  size_t count = 0;
+  require_ok(pumice_model_tokenize(model.get(), cat, 0, tokens, 64, &count, &error), error);
+  continuations[2].tokens = tokens;
+  continuations[2].token_count = count;
+  pumice_continuation_score scores[3] = {};
+  CHECK(pumice_session_score(asked.get(), continuations, 3, scores, &error) == PUMICE_INVALID_ARGUMENT);
+  begin(asked.get(), prompt, 40);
+  begin(left.get(), prompt, 40);
+  Story story, other;
+  pumice_slice slice = {sizeof slice};
+  for (int i = 0; i < 20; ++i) {
+    require_ok(pumice_work_advance(pumice_session_work(asked.get()), 2000, nullptr, &slice, &error), error);
+    require_ok(pumice_session_score(asked.get(), continuations, 3, scores, &error), error);
+    CHECK(scores[0].log_probability < 0);
+    CHECK(scores[0].log_probability > scores[1].log_probability);
+    CHECK(scores[0].log_probability == doctest::Approx(scores[2].log_probability).epsilon(1e-4));
+    CHECK(scores[0].tokens == count);
+  }
+  require_ok(pumice_session_run(asked.get(), &error), error);
+  require_ok(pumice_session_run(left.get(), &error), error);
+  take_events(asked.get(), story);
+  take_events(left.get(), other);
+  CHECK(story == other);
+  CHECK(tokens_of(asked.get()) == tokens_of(left.get()));
+
+  continuations[1].tokens = tokens;
+  CHECK(pumice_session_score(asked.get(), continuations, 3, scores, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("continuations[1]") != std::string::npos);
+  continuations[1] = {};
+  CHECK(pumice_session_score(asked.get(), continuations, 2, scores, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_session_score(asked.get(), nullptr, 2, scores, &error) == PUMICE_INVALID_ARGUMENT);
+}
