@@ -1,18 +1,18 @@
+#include "commands/perplexity.h"
+
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "input/input_stream.h"
-#include "loading/open_device.h"
 #include "model/vocabulary.h"
-#include "options/options.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
-#include "output/json_output.h"
+#include "output/output_files.h"
 #include "process/processes.h"
-#include "step/runner.h"
+#include "step/check_tokens.h"
 #include "task/model_kind.h"
+#include "task/quality/divergence.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 
@@ -20,101 +20,29 @@ namespace pumice::command {
 
 namespace {
 
-struct PerplexityOptions {
-  std::string model;
-  std::string text;
-  uint32_t windows = 0; // 0: all windows of the text
-  bool json = false;
-  DeviceOptions device;
-  SizeOptions size;
-};
-
-constexpr uint32_t default_window = 512; // tokens
-
-// A text that is split into windows of `context` tokens (llama.cpp calls them chunks). If the tokenizer
-// begins a text with a token of its own, that token replaces the first one of each window.
-struct TextWindows {
-  uint32_t context = 0;
-  uint32_t count = 0;
-  std::vector<uint32_t> tokens;
-
-  uint32_t first_scored() const { return context / 2; } // the first token whose successor is scored
-  std::span<const uint32_t> window(uint32_t n) const {
-    return std::span(tokens).subspan(size_t{n} * context, context);
-  }
-};
-
-Result<TextWindows> split(const PerplexityOptions& options, const Tokenizer& tokenizer, uint32_t context) {
-  PUMICE_TRY(std::string text, read_text(options.text));
-  TextWindows windows{context, 0, tokenizer.encode(text, true)};
-  if (windows.tokens.size() < 2 * size_t{context}) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("{}: the text is too short: it has {}, and two windows of {} (--context) are needed",
-                    input_name(options.text), counted(windows.tokens.size(), "token"), context)};
-  }
-  windows.count = static_cast<uint32_t>(windows.tokens.size() / context);
-  if (options.windows) windows.count = std::min(windows.count, options.windows);
-  const std::vector<uint32_t> empty = tokenizer.encode("", true);
-  if (!empty.empty() && empty[0] == tokenizer.bos()) {
-    for (uint32_t n = 0; n < windows.count; ++n) windows.tokens[size_t{n} * context] = empty[0];
-  }
+Result<TextWindows> windows_of(const PerplexityOptions& options, const MeasuredFile& file) {
+  PUMICE_TRY(const std::string text, read_text(options.text));
+  PUMICE_TRY(TextWindows windows,
+             TextWindows::cut(file.tokenizer->encode(text, true), file.size.context, options.stride,
+                              options.windows, input_name(options.text)));
+  PUMICE_CHECK(check_ids(windows.tokens, file.shape.vocabulary, input_name(options.text)));
+  if (!options.stride) windows.begin = file.begin(); // llama.cpp has it only then
   return windows;
 }
 
-// Sums for the mean and its standard error.
-struct Score {
-  uint64_t count = 0;
-  double sum = 0, squares = 0; // of the negative log-likelihoods
-
-  void add(float log_likelihood) {
-    ++count;
-    sum -= log_likelihood;
-    squares += double{log_likelihood} * log_likelihood;
-  }
-  double mean() const { return sum / static_cast<double>(count); }
-  double perplexity() const { return std::exp(mean()); }
-  // The standard error of the perplexity, to first order; 0 for fewer than two tokens.
-  double error() const {
-    if (count < 2) return 0;
-    const double variance = squares / static_cast<double>(count) - mean() * mean();
-    return std::sqrt(std::max(variance, 0.0) / static_cast<double>(count - 1)) * perplexity();
-  }
-};
-
-Status score_window(Runner& runner, const TextWindows& windows, uint32_t n, Score& score) {
-  const std::span<const uint32_t> tokens = windows.window(n);
-  for (uint32_t first = 0; first + 1 < tokens.size(); first += runner.size().chunk) {
-    const uint32_t count = std::min<uint32_t>(runner.size().chunk, windows.context - 1 - first);
-    std::vector<StepToken> step(count);
-    uint32_t outputs = 0;
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint32_t at = first + i;
-      const bool scored = at >= windows.first_scored();
-      step[i] = {tokens[at], at, 0, 0, scored, tokens[at + 1]};
-      outputs += scored;
-    }
-    PUMICE_CHECK(runner.write_step(step));
-    PUMICE_TRY(const Completion done, runner.submit(count));
-    PUMICE_CHECK(done.wait());
-    PUMICE_TRY(std::vector<float> log_likelihoods, runner.read("log_likelihoods", outputs));
-    for (float each : log_likelihoods) score.add(each);
-  }
-  return {};
-}
-
 // `done`: windows that were scored; fewer than there are after Ctrl-C.
-std::string result_text(const PerplexityOptions& options, const OpenedDevice& device, uint32_t windows,
-                        uint32_t context, uint32_t done, const Score& score) {
-  const bool partial = done < windows;
+std::string result_text(const PerplexityOptions& options, const OpenedDevice& device,
+                        const TextWindows& windows, uint32_t done, const LikelihoodSum& score) {
+  const bool partial = done < windows.count;
   if (!options.json) {
     const std::string scored = counted(score.count, "token");
-    return partial
-               ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of {} "
-                             "tokens)\n",
-                             score.perplexity(), score.error(), scored, done, windows, context)
-               : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
-                             score.perplexity(), score.error(), scored, counted(windows, "window"), context);
+    return partial ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of {} "
+                                 "tokens)\n",
+                                 score.perplexity(), score.error(), scored, done, windows.count,
+                                 windows.length)
+                   : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
+                                 score.perplexity(), score.error(), scored,
+                                 counted(windows.count, "window"), windows.length);
   }
   Json json;
   json["perplexity"] = score.perplexity();
@@ -122,47 +50,133 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
   json["mean_negative_log_likelihood"] = score.mean();
   json["tokens_scored"] = score.count;
   json["chunks"] = done;
-  json["context"] = context;
+  json["context"] = windows.length;
+  if (options.stride) json["stride"] = options.stride;
   json["partial"] = partial;
   add_device(json, device);
   return json_text(json);
 }
 
-Status perplexity(const PerplexityOptions& options) {
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
-  const ModelShape shape = opened.definition->shape();
-  PUMICE_CHECK(check_continues_text(options.model, shape));
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
-  RunnerOptions runner_options;
-  runner_options.size = session_size(options.size, shape);
-  if (!options.size.context) runner_options.size.context = std::min(default_window, shape.context);
-  runner_options.sampling = false;
-  runner_options.all_outputs = true;
-  runner_options.readable = {"log_likelihoods"};
-  PUMICE_TRY(TextWindows windows, split(options, *tokenizer, runner_options.size.context));
-  PUMICE_CHECK(check_ids(windows.tokens, shape.vocabulary, input_name(options.text)));
-
+Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
+  PUMICE_TRY(const TextWindows windows, windows_of(options, file));
+  file.size.context = windows.length;
+  const bool saves = !options.base.empty();
+  if (saves) {
+    PUMICE_CHECK(check_files({{"MODEL", path_of(options.model)}, {"FILE", path_of(options.text)}},
+                             {{"--kl-divergence-base", path_of(options.base)}}));
+  }
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
-             load_model(std::move(opened), device, options.size.load, &options.size));
-  PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(model, runner_options));
-  Score score;
+             load_model(std::move(file.opened), device, options.size.load, &options.size));
+  PUMICE_TRY(const std::unique_ptr<WindowReader> reader, WindowReader::create(model, file.size, saves));
+  std::unique_ptr<BaseWriter> base;
+  if (saves) {
+    PUMICE_TRY(base, BaseWriter::create(path_of(options.base), windows, file.shape.vocabulary));
+  }
+  LikelihoodSum score;
+  const WindowReader::Take take = [&](uint32_t token, std::span<const float> values) {
+    score.add(saves ? pumice::log_probability(values, token) : values[0]);
+    if (saves) base->add(values);
+  };
   ProgressBar bar("scoring");
   for (uint32_t n = 0; n < windows.count; ++n) {
     if (!bar.update(n, windows.count)) return interruption();
-    PUMICE_CHECK(score_window(*runner, windows, n, score));
-    set_last_words(
-        [text = result_text(options, device, windows.count, windows.context, n + 1, score)] { return text; });
+    PUMICE_CHECK(reader->read(windows.window(n), windows.first_scored, take));
+    set_last_words([text = result_text(options, device, windows, n + 1, score)] { return text; });
   }
+  if (base) PUMICE_CHECK(base->finish());
   set_last_words({});
   bar.erase();
-  print_result(result_text(options, device, windows.count, windows.context, windows.count, score));
+  print_result(result_text(options, device, windows, windows.count, score));
   if (!options.json)
     print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();
 }
 
+void add_measures(CLI::App& sub, PerplexityOptions& options) {
+  constexpr const char* group = "Other measures";
+  sub.add_option("--kl-divergence-base,--save-all-logits", options.base,
+                 "Write the predictions of each scored token to this file, about two bytes for each token of "
+                 "the vocabulary. It is llama.cpp's, which can read it and write it, too")
+      ->type_name("FILE")
+      ->group(group);
+  CLI::Option* divergence =
+      sub.add_flag("--kl-divergence", options.divergence,
+                   "Read that file, and tell how far this model's predictions are from those: what "
+                   "quantising costs. The text is in the file")
+          ->group(group);
+  const auto tasks = [&](const char* name, bool& value, const char* help) {
+    return sub.add_flag(name, value, help)
+        ->group(group)
+        ->excludes(divergence)
+        ->excludes("--kl-divergence-base")
+        ->excludes("--stride")
+        ->excludes("--chunks");
+  };
+  CLI::Option* hellaswag =
+      tasks("--hellaswag", options.hellaswag,
+            "Count the tasks of FILE whose right ending the model finds most probable. Each has six lines: "
+            "the scene, the number of the right ending from 0, and four endings");
+  CLI::Option* winogrande =
+      tasks("--winogrande", options.winogrande,
+            "The same of sentences with two names. Each line of FILE has, with commas between them, a "
+            "number, a sentence with _, two names and which one is meant, 1 or 2")
+          ->excludes(hellaswag);
+  tasks("--multiple-choice", options.multiple_choice,
+        "The same of questions with any number of answers, in a binary file of llama.cpp's")
+      ->excludes(hellaswag)
+      ->excludes(winogrande);
+  sub.add_option("--tasks", options.tasks,
+                 "Number of tasks, chosen at random, always the same ones; 0 is all (default: 400 of "
+                 "--hellaswag, else all)")
+      ->type_name("N")
+      ->check(within(0u, 1u << 30))
+      ->group(group);
+}
+
+Status check_options(const PerplexityOptions& options) {
+  const auto wrong = [](const char* what) { return Error{Code::invalid_argument, what}; };
+  if (options.divergence && options.base.empty())
+    return wrong("--kl-divergence needs --kl-divergence-base: a file with the predictions of the base model, "
+                 "which a run without --kl-divergence writes");
+  if (options.divergence && !options.text.empty())
+    print_note("FILE has no effect: the text is the one in the file of --kl-divergence-base");
+  if (!options.divergence && options.text.empty())
+    return wrong("FILE is missing: give a text, or --kl-divergence with a file of --kl-divergence-base");
+  if (options.divergence && options.size.context)
+    return wrong("--context has no effect with --kl-divergence: windows are those of the file");
+  if (options.stride && !options.base.empty())
+    return wrong("--stride and --kl-divergence-base do not go together: such files have windows side by side");
+  if (options.tasks && !options.choices())
+    return wrong("--tasks has an effect only with --hellaswag, --winogrande or --multiple-choice");
+  return {};
+}
+
+Status perplexity(const PerplexityOptions& options) {
+  PUMICE_CHECK(check_options(options));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
+  MeasuredFile file{std::move(opened), nullptr, {}, {}};
+  file.shape = file.opened.definition->shape();
+  PUMICE_CHECK(check_continues_text(options.model, file.shape));
+  PUMICE_TRY(file.tokenizer, load_tokenizer(file.opened.file));
+  file.size = session_size(options.size, file.shape);
+  const uint32_t longest = file.shape.context - std::min(options.stride / 2, file.shape.context - 1);
+  if (!options.size.context) file.size.context = std::min(default_window, longest);
+  if (options.stride > file.size.context) {
+    return Error{Code::invalid_argument, fmt::format("--stride {} is longer than a window (--context {})",
+                                                     options.stride, file.size.context)};
+  }
+  if (options.choices()) return measure_choices(options, std::move(file));
+  return options.divergence ? measure_divergence(options, std::move(file))
+                            : measure_text(options, std::move(file));
+}
+
 } // namespace
+
+std::optional<uint32_t> MeasuredFile::begin() const {
+  const std::vector<uint32_t> empty = tokenizer->encode("", true);
+  return !empty.empty() && empty[0] == tokenizer->bos() ? std::optional(empty[0]) : std::nullopt;
+}
 
 Subcommand add_perplexity(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("perplexity", "Measure how well a model predicts a text.");
@@ -171,19 +185,26 @@ Subcommand add_perplexity(CLI::App& app) {
   sub->add_option("FILE", options->text,
                   "A text file in UTF-8; '-' is standard input. As in llama.cpp, it is split into windows of "
                   "--context tokens, and "
-                  "the second half of each window is scored")
-      ->required()
+                  "the second half of each window is scored. With --hellaswag and so on, a file of tasks")
       ->type_name("");
   sub->add_option("--chunks", options->windows, "Maximum number of windows to score (default: all)")
       ->type_name("N")
       ->check(within(1u, 1u << 30))
       ->group("Text");
-  sub->add_flag(
-         "--json", options->json,
-         "Print one JSON object. Its fields: perplexity, error, mean_negative_log_likelihood, tokens_scored, "
-         "chunks, context, device, driver")
+  sub->add_option("--stride", options->stride,
+                  "Begin a window every N tokens, and score the last N of each: more text comes before each "
+                  "token. A window has N / 2 tokens more")
+      ->type_name("N")
+      ->check(within(1u, 1u << 20))
+      ->group("Text");
+  add_measures(*sub, *options);
+  sub->add_flag("--json", options->json,
+                "Print one JSON object. Its fields: perplexity, error, mean_negative_log_likelihood, "
+                "tokens_scored, chunks, context, device, driver; with --kl-divergence those of its table; "
+                "with tasks accuracy, low, high, tasks, right")
       ->group("Text");
   add_size_options(*sub, options->size, "f32");
+  add_settings_options(*sub, options->size.load);
   sub->get_option("--context")
       ->description(
           fmt::format("Number of tokens of a window (default: {}, or the model's context if that is "
@@ -192,7 +213,7 @@ Subcommand add_perplexity(CLI::App& app) {
       ->check(within(3u, 1u << 24));
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
-  sub->footer("Lower is better.\n\n" +
+  sub->footer("A lower perplexity is better.\n\n" +
               example("pumice perplexity models/pretrained/stories-2m.gguf stories.txt --context 256"));
   return {sub,
           [options] { return perplexity(*options); },
