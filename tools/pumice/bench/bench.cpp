@@ -42,7 +42,7 @@ MeasuredModel describe(const Model& model, const BenchOptions& options) {
   result.bytes = model.file().file_bytes();
   result.parameters = count_parameters(model.definition());
   if (options.size.load.weights) result.weights = info(*options.size.load.weights).name;
-  result.kv = options.size.kv;
+  result.kv = options.kvs.empty() ? options.size.kv : fmt::format("{}", fmt::join(options.kvs, ","));
   return result;
 }
 
@@ -61,7 +61,7 @@ Status check_tests(const BenchOptions& options, const ModelShape& shape) {
     return std::ranges::all_of(sizes, [](uint32_t size) { return size == 0; });
   };
   const bool reads = !none(options.prompts), writes = !none(options.counts);
-  const bool tests = !shape.encoder        ? reads || writes || options.profile
+  const bool tests = !shape.encoder        ? reads || writes || !options.pairs.empty() || options.profile
                      : shape.has_decoder() ? writes && (reads || shape.encoder->kind != InputKind::tokens)
                                            : reads || shape.encoder->kind != InputKind::tokens;
   if (tests) return {};
@@ -107,6 +107,27 @@ Sampler::Keep keep_report(const BenchOptions& options, const OpenedDevice& devic
   };
 }
 
+// The options with each chunk and each type of keys and values by itself, with names where there are several.
+std::vector<BenchOptions> each_size(const BenchOptions& options) {
+  std::vector<BenchOptions> all = {options};
+  const auto multiply = [&all](const auto& values, const auto& set) {
+    std::vector<BenchOptions> more;
+    for (const BenchOptions& each : all) {
+      for (const auto& value : values) set(more.emplace_back(each), value, values.size() > 1);
+    }
+    if (!values.empty()) all = std::move(more);
+  };
+  multiply(options.chunks, [](BenchOptions& one, uint32_t chunk, bool several) {
+    one.size.chunk = chunk;
+    if (several) one.variant += fmt::format(" chunk {}", chunk);
+  });
+  multiply(options.kvs, [](BenchOptions& one, const std::string& kv, bool several) {
+    one.size.kv = kv;
+    if (several) one.variant += fmt::format(" kv {}", kv);
+  });
+  return all;
+}
+
 Status measure_model(const BenchOptions& options, const OpenedDevice& device, OpenedModel opened,
                      BenchReport& report) {
   report.cold_start.emplace();
@@ -114,11 +135,13 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Op
   PUMICE_TRY(const std::shared_ptr<const Model> model,
              load_model(std::move(opened), device, options.size.load, &options.size));
   report.cold_start->loaded = process_age();
-  Sampler sampler(options, report, device.capabilities().is_cpu(), keep_report(options, device, model));
   const ModelShape& shape = model->shape();
-  PUMICE_CHECK(!shape.encoder        ? measure_decoder(options, model, sampler)
-               : shape.has_decoder() ? measure_encoder_decoder(options, model, sampler)
-                                     : measure_encoder(options, model, sampler));
+  for (const BenchOptions& one : each_size(options)) {
+    Sampler sampler(one, report, device.capabilities().is_cpu(), keep_report(options, device, model));
+    PUMICE_CHECK(!shape.encoder        ? measure_decoder(one, model, sampler)
+                 : shape.has_decoder() ? measure_encoder_decoder(one, model, sampler)
+                                       : measure_encoder(one, model, sampler));
+  }
   report.model = describe(*model, options);
   if (options.profile) {
     PUMICE_TRY(report.profiles, profile(options, model));
@@ -127,9 +150,10 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Op
 }
 
 Status bench(const BenchOptions& options) {
-  if (options.profile && options.format == "csv")
+  if (options.profile && (options.format == "csv" || options.format == "jsonl"))
     return Error{Code::invalid_argument,
-                 "--profile is no test, and -o csv has tests alone: use md, json or html"};
+                 fmt::format("--profile is no test, and -o {} has tests alone: use md, json or html",
+                             options.format)};
   if (options.operations == !options.model.empty()) {
     return Error{Code::invalid_argument, options.operations
                                              ? "--ops measures the device: leave MODEL out"
@@ -147,12 +171,57 @@ Status bench(const BenchOptions& options) {
     PUMICE_CHECK(print_measured(options, device, report));
     return device.save_pipelines();
   }
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
   PUMICE_CHECK(check_tests(options, opened.definition->shape()));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   report.environment = read_environment(device);
   PUMICE_CHECK(measure_model(options, device, std::move(opened), report));
   return device.save_pipelines();
+}
+
+void add_pair_option(CLI::App& sub, std::vector<std::pair<uint32_t, uint32_t>>& pairs) {
+  const auto read = [&pairs](const std::vector<std::string>& words) {
+    pairs.clear();
+    for (const std::string& word : words) {
+      const size_t comma = word.find(',');
+      const std::vector<uint32_t> prompt = sizes_in(word.substr(0, comma), 1, 1u << 20);
+      const std::vector<uint32_t> count =
+          comma == std::string::npos ? prompt : sizes_in(word.substr(comma + 1), 1, 1u << 20);
+      if (comma == std::string::npos || prompt.size() != 1 || count.size() != 1) {
+        throw CLI::ValidationError("--pg",
+                                   fmt::format("'{}' is not two whole numbers, such as 512,128", word));
+      }
+      if (std::ranges::count(pairs, std::pair(prompt[0], count[0])) == 0)
+        pairs.emplace_back(prompt[0], count[0]);
+    }
+  };
+  sub.add_option_function<std::vector<std::string>>(
+         "--pg", read,
+         "Read P tokens and then generate G, as one test. It is for decoders. Can be given more than once")
+      ->type_name("P,G")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Measurement");
+}
+
+// --chunk and --kv take several values, each of which is measured.
+void add_size_lists(CLI::App& sub, BenchOptions& options) {
+  const auto list = [](CLI::Option* option) {
+    return option->delimiter(',')->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  };
+  sub.remove_option(sub.get_option("--chunk"));
+  sub.remove_option(sub.get_option("--kv"));
+  list(sub.add_option("--chunk", options.chunks,
+                      "Maximum numbers of prompt tokens that are read in one step"))
+      ->type_name("N,...")
+      ->check(within(1u, 65536u))
+      ->default_str(std::to_string(options.size.chunk))
+      ->group(more_of(device_group));
+  list(sub.add_option("--kv", options.kvs, "Types of keys and values: f32, f16, q8_0"))
+      ->type_name("TYPE,...")
+      ->transform(one_of({"f32", "f16", "q8_0"}))
+      ->default_str(options.size.kv)
+      ->group(device_group);
 }
 
 void add_measurement_options(CLI::App& sub, BenchOptions& options) {
@@ -182,6 +251,7 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
   list("-p,--prompt", options.prompts,
        "Numbers of tokens to read. They are a decoder's prompt or an encoder's input. 0 skips this test", 0);
   list("-n,--count", options.counts, "Numbers of tokens to generate. 0 skips this test", 0);
+  add_pair_option(sub, options.pairs);
   list("-d,--depth", options.depths, "Tokens in the context before each test. It is for decoders", 0);
   list("--batch", options.batches,
        "Sequences that are generated, or inputs that an encoder reads, at the same time", 1);
@@ -203,9 +273,10 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
       ->needs(operations)
       ->group(more_of("Measurement"));
   sub.add_option("-o,--output", options.format,
-                 "Format: md, csv, json or html. md is a table, json has every sample, html has charts")
+                 "Format: md, csv, json, jsonl or html. md is a table, json has every sample, jsonl has a "
+                 "line for each test, html has charts")
       ->type_name("FORMAT")
-      ->transform(one_of({"md", "csv", "json", "html"}))
+      ->transform(one_of({"md", "csv", "json", "jsonl", "html"}))
       ->capture_default_str()
       ->group("Measurement");
   sub.add_flag_callback(
@@ -291,7 +362,7 @@ CLI::App* add_ab(CLI::App& bench_app, const std::shared_ptr<AbOptions>& options)
 // A size that is given twice is measured once.
 void remove_repeated(BenchOptions& options) {
   for (std::vector<uint32_t>* sizes :
-       {&options.prompts, &options.counts, &options.depths, &options.batches}) {
+       {&options.prompts, &options.counts, &options.depths, &options.batches, &options.chunks}) {
     std::vector<uint32_t> once;
     for (const uint32_t size : *sizes) {
       if (std::ranges::count(once, size) == 0) once.push_back(size);
@@ -309,6 +380,8 @@ Subcommand add_bench(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder")->type_name("");
   add_measurement_options(*sub, *options);
   add_size_options(*sub, options->size, "f16");
+  add_size_lists(*sub, *options);
+  add_settings_options(*sub, options->size.load);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   auto ab_options = std::make_shared<AbOptions>();

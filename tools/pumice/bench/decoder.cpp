@@ -94,6 +94,21 @@ public:
     return run;
   }
 
+  // Reads a prompt, and goes on behind it: the time of both.
+  Result<BenchRun> read_and_decode(std::span<const uint32_t> tokens, uint32_t count) {
+    PUMICE_CHECK(restore());
+    BenchRun run;
+    const Stopwatch watch;
+    PUMICE_CHECK(session_.prefill(tokens, {}, [](uint64_t, uint64_t) { return !interrupted(); }));
+    for (uint32_t i = 0; i < count; ++i) {
+      PUMICE_CHECK(write_token(session_));
+      if (i == 0) run.first_token = watch.seconds();
+    }
+    run.seconds = watch.seconds();
+    run.after_first = run.seconds - *run.first_token;
+    return run;
+  }
+
 private:
   Session& session_;
   std::vector<uint32_t> tokens_;
@@ -120,6 +135,16 @@ Status measure_depth(const BenchOptions& options, Session& session, uint32_t tok
     result.flops = plan->flops() * count;
     result.bytes = plan->bytes() * count;
     PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.decode(count); }));
+  }
+  for (const std::pair<uint32_t, uint32_t>& pair : options.pairs) {
+    const uint32_t read = pair.first, written = pair.second;
+    Measurement result = depth.name(fmt::format("pp{}+tg{}", read, written), "text", read + written);
+    PUMICE_CHECK(add_prompt_work(session, read, result));
+    PUMICE_TRY(const Plan* plan, session.runner().plan(1));
+    result.flops += plan->flops() * written;
+    result.bytes += plan->bytes() * written;
+    const std::vector<uint32_t> prompt = random_tokens(read, session.runner().model().shape().vocabulary);
+    PUMICE_CHECK(sampler.add(std::move(result), [&] { return depth.read_and_decode(prompt, written); }));
   }
   return {};
 }
@@ -153,13 +178,21 @@ Status measure_alone(const BenchOptions& options, const std::shared_ptr<const Mo
   session_options.size = session_size(options.size, model->shape());
   const uint64_t reading = prompt_context(depth, prompt);
   const uint64_t generating = count_context(depth, count, session_options.steps_ahead);
-  if (reading == 0 && generating == 0) return {};
+  uint64_t both = 0;
+  for (const auto& [read, written] : options.pairs)
+    both = std::max(both, count_context(depth + read, written, session_options.steps_ahead));
+  if (reading == 0 && generating == 0 && both == 0) return {};
   uint32_t& context = session_options.size.context;
   if (!options.size.context)
     context =
-        static_cast<uint32_t>(std::min<uint64_t>(std::max(reading, generating), model->shape().context));
+        static_cast<uint32_t>(std::min<uint64_t>(std::max({reading, generating, both}), model->shape().context));
   if (reading > context) return too_long("-p", prompt, depth, context, prompt - (reading - context));
   if (generating > context) return too_long("-n", count, depth, context, count - (generating - context));
+  if (both > context) {
+    return Error{Code::invalid_argument,
+                 fmt::format("--pg needs a context of {} tokens{}, and there are {}", both,
+                             depth ? fmt::format(" after -d {}", depth) : "", context)};
+  }
   PUMICE_TRY(const std::unique_ptr<Session> session, Session::create(model, session_options));
   return measure_depth(options, *session, depth, sampler);
 }

@@ -55,6 +55,7 @@ Result<BenchRun> Sampler::once(const Measurement& measurement, const Run& run) {
 }
 
 Status Sampler::add(Measurement measurement, const Run& run) {
+  measurement.test += options_.variant;
   keep(nullptr);
   {
     ProgressBar bar(measurement.test + ": warming up");

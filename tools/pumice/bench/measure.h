@@ -16,6 +16,10 @@ struct BenchOptions {
   std::vector<uint32_t> counts = {32};
   std::vector<uint32_t> depths = {0};
   std::vector<uint32_t> batches = {1};
+  std::vector<std::pair<uint32_t, uint32_t>> pairs; // tokens to read, then to generate, in one run
+  std::vector<uint32_t> chunks;                     // each in place of size.chunk; empty: that one
+  std::vector<std::string> kvs;                     // each in place of size.kv
+  std::string variant;                              // of the tests, as their names have it: " ub64"
   uint32_t repetitions = 5;
   uint32_t warm_up = 12; // maximum number of runs
   std::string format = "md";

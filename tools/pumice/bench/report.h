@@ -110,7 +110,7 @@ std::string blocked_lines(const BenchReport& report);
 // In ISO 8601, UTC; empty for 0.
 std::string date_text(int64_t seconds_since_1970);
 
-// `format` is "md", "csv", "json" or "html".
+// `format` is "md", "csv", "json", "jsonl" or "html".
 std::string report_text(const BenchReport& report, const std::string& format);
 // Prints it to standard output.
 void print_report(const BenchReport& report, const std::string& format);
@@ -118,6 +118,7 @@ void print_report(const BenchReport& report, const std::string& format);
 std::string report_markdown(const BenchReport& report);
 std::string report_csv(const BenchReport& report);
 std::string report_json(const BenchReport& report);
+std::string report_json_lines(const BenchReport& report); // an object for each test
 std::string report_html(const BenchReport& report);
 
 } // namespace pumice::command

@@ -105,9 +105,8 @@ Json to_json(const StepProfile& profile) {
   return json;
 }
 
-} // namespace
-
-std::string report_json(const BenchReport& report) {
+// All but the tests.
+Json head_of(const BenchReport& report) {
   const Environment& environment = report.environment;
   Json json;
   json["version"] = environment.version;
@@ -136,6 +135,13 @@ std::string report_json(const BenchReport& report) {
   for (const auto& [variant, blocked] : report.blocked) json["blocked"][variant] = blocked.reason;
   json["blocked_file"] = report.blocked.empty() ? Json(nullptr) : Json(report.blocked_file);
   json["partial"] = report.partial;
+  return json;
+}
+
+} // namespace
+
+std::string report_json(const BenchReport& report) {
+  Json json = head_of(report);
   json["results"] = Json::array();
   for (const Measurement& result : report.results) {
     json["results"].push_back(to_json(result, report.ceilings));
@@ -143,6 +149,17 @@ std::string report_json(const BenchReport& report) {
   json["profiles"] = Json::array();
   for (const StepProfile& each : report.profiles) json["profiles"].push_back(to_json(each));
   return json_text(json, 2);
+}
+
+std::string report_json_lines(const BenchReport& report) {
+  const Json head = head_of(report);
+  std::string lines;
+  for (const Measurement& result : report.results) {
+    Json json = head;
+    json.update(to_json(result, report.ceilings));
+    lines += json_text(json);
+  }
+  return lines;
 }
 
 } // namespace pumice::command
