@@ -61,8 +61,7 @@ TEST_CASE("a misspelt option is named with the one that was probably meant") {
 
 TEST_CASE("arguments that are too many are listed in their order") {
   CHECK(fails({"run", "m.gguf", "Once", "upon", "a", "time"}, {"'upon' 'a' 'time'", "quotes"}) == "");
-  CHECK(fails({"generate", "m.gguf", "Once upon"}, {"'Once upon'", "--prompt takes a text"}) == "");
-  CHECK(fails({"tokenize", "m.gguf", "Once upon"}, {"'Once upon'", "standard input, or from --file"}) == "");
+  CHECK(fails({"perplexity", "m.gguf", "f", "Once upon"}, {"'Once upon'"}) == "");
   CHECK(fails({"devices", "first", "second"}, {"'first' 'second'"}) == "");
 }
 

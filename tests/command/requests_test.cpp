@@ -234,3 +234,23 @@ TEST_CASE("generate reads prompts from files") {
   CHECK(generate(with({"-f", file}, few)).out == generate(with({"--prompt", "Once upon a time"}, few)).out);
   CHECK(generate(with({"-f", "-"}, few), "Once upon a time\n").out == generate(with({"-f", file}, few)).out);
 }
+
+TEST_CASE("a bad request in the middle leaves what came before it, also for --json and --outputs") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "out.safetensors").string();
+  const std::string requests = R"({"ids": [1, 2]}
+{"ids": [1, 3], "count": 3}
+{"ids": [99999]}
+{"ids": [1, 4]}
+)";
+  const CommandResult result = generate(
+      {"--requests", "-", "-n", "4", "--ignore-eos", "--json", "--outputs", out, "--sequences", "1"}, requests);
+  CHECK(result.status == 1);
+  CHECK(result.err.find("99999") != std::string::npos);
+  CHECK(result.err.find("out.partial.safetensors has the texts") != std::string::npos);
+  CHECK(!std::filesystem::exists(out));
+  CHECK(std::filesystem::exists(folder.path() / "out.partial.safetensors"));
+  const CommandResult listed = generate({"--requests", "-", "-n", "4", "--ignore-eos"}, requests);
+  CHECK(listed.status == 1);
+  CHECK(std::ranges::count(listed.out, '\n') == 2);
+}

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/path.h"
+#include "io/json_text.h"
 
 namespace pumice::command {
 
@@ -27,6 +28,14 @@ Result<ChatTemplate> choose_template(const std::string& model, const std::string
   if (named.ok() || chosen.empty() || named.error().code != Code::not_found) return named;
   return Error{Code::not_found,
                fmt::format("--template: there is no file '{}'; {}", chosen, named.error().message)};
+}
+
+Result<nlohmann::ordered_json> parse_variables(const std::string& json) {
+  PUMICE_TRY(nlohmann::ordered_json variables, parse_ordered_json(json, "--chat-template-kwargs"));
+  if (variables.is_object() && !variables.contains("messages")) return variables;
+  return Error{Code::invalid_argument,
+               "--chat-template-kwargs: expected an object of the template's variables, such as "
+               "{\"enable_thinking\": false}, without messages"};
 }
 
 } // namespace pumice::command

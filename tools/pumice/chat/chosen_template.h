@@ -13,4 +13,7 @@ Result<ChatTemplate> choose_template(const std::string& model, const std::string
 
 std::tm local_time();
 
+// The variables that --chat-template-kwargs gives to a template.
+Result<nlohmann::ordered_json> parse_variables(const std::string& json);
+
 } // namespace pumice::command

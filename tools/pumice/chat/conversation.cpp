@@ -198,12 +198,7 @@ Status Conversation::set_system(const std::string& text) {
 }
 
 Status Conversation::set_variables(const std::string& json) {
-  PUMICE_TRY(ordered_json variables, parse_ordered_json(json, "--chat-template-kwargs"));
-  if (!variables.is_object() || variables.contains("messages")) {
-    return Error{Code::invalid_argument,
-                 "--chat-template-kwargs: expected an object of the template's variables, such as "
-                 "{\"enable_thinking\": false}, without messages"};
-  }
+  PUMICE_TRY(ordered_json variables, parse_variables(json));
   chat().set_variables(std::move(variables));
   return {};
 }

@@ -170,7 +170,7 @@ Status keep(const Conversation& conversation, const ChatOptions& options) {
 Status chat(const ChatOptions& options) {
   PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_continues_text(options.model, shape));
   PUMICE_CHECK(check_biases(options.settings.sampling, shape.vocabulary));
@@ -275,6 +275,7 @@ Subcommand add_chat(CLI::App& app) {
   options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);
   add_size_options(*sub, options->size, "f16");
+  add_settings_options(*sub, options->size.load);
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));

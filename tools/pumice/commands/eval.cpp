@@ -9,6 +9,7 @@
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
+#include "output/output_files.h"
 #include "process/processes.h"
 #include "terminal/terminal.h"
 
@@ -86,7 +87,8 @@ Result<ForcedPassOptions> pass_options(const EvalOptions& options, const ModelSh
   return pass;
 }
 
-Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutput>& outputs) {
+// `done`: how many rows of the batch have their outputs, from the first on, also after an error.
+Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutput>& outputs, size_t& done) {
   std::vector<ForcedInput> inputs;
   std::vector<size_t> rows; // of the batch
   for (size_t row = 0; row < batch.rows(); ++row) {
@@ -107,7 +109,9 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
       }
     }
     first += count;
+    done = rows[first - 1] + 1;
   }
+  done = batch.rows();
   return {};
 }
 
@@ -115,6 +119,18 @@ struct Evaluated {
   EvalBatch batch; // which the outputs refer to
   std::vector<EvalOutput> outputs;
 };
+
+// After an error, writes the outputs of the rows that have them to a file beside the one that was asked for.
+Status keep_outputs(const EvalOptions& options, const Evaluated& evaluated, size_t rows) {
+  if (rows == 0) return {};
+  std::vector<SafetensorsFile::Entry> entries;
+  for (const EvalOutput& output : evaluated.outputs) entries.push_back(output.entry(rows));
+  const std::filesystem::path path = partial_path(path_of(options.outputs));
+  PUMICE_CHECK(write_safetensors(path, entries));
+  print_note(fmt::format("{} has the first {} of {} rows, which were there by then", path_text(path), rows,
+                         evaluated.batch.rows()));
+  return {};
+}
 
 // Evaluates a model, or a tower of it.
 Result<std::unique_ptr<Evaluated>> evaluate(const EvalOptions& options, const OpenedDevice& device,
@@ -128,8 +144,11 @@ Result<std::unique_ptr<Evaluated>> evaluate(const EvalOptions& options, const Op
   if (result->batch.encoder) PUMICE_CHECK(replace_sound(*model, *result->batch.encoder));
   PUMICE_TRY(std::unique_ptr<ForcedPass> pass, ForcedPass::create(std::move(model), std::move(size)));
   for (const std::string& name : names) result->outputs.emplace_back(*pass, result->batch, name);
-  PUMICE_CHECK(run_batch(*pass, result->batch, result->outputs));
-  return result;
+  size_t done = 0;
+  const Status status = run_batch(*pass, result->batch, result->outputs, done);
+  if (status.ok()) return result;
+  if (const Status kept = keep_outputs(options, *result, done); !kept.ok()) print_error(kept.error().text());
+  return status.error();
 }
 
 Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
@@ -271,7 +290,7 @@ Status eval_shared_space(const EvalOptions& options, OpenedModel opened, const S
 }
 
 Status eval(const EvalOptions& options) {
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
   PUMICE_TRY(const SafetensorsFile inputs, SafetensorsFile::open(path_of(options.inputs)));
   if (opened.definition->shape().shared_space) return eval_shared_space(options, std::move(opened), inputs);
   LoadOptions load = options.size.load;
@@ -343,6 +362,7 @@ Subcommand add_eval(CLI::App& app) {
                 "Print one JSON object: path, tensors (name, type, shape), device, driver")
       ->group("Tensors");
   add_size_options(*sub, options->size, "f32");
+  add_settings_options(*sub, options->size.load);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   sub->footer(example("pumice eval model.gguf --inputs in.safetensors --outputs out.safetensors"));

@@ -85,8 +85,12 @@ InputFeatures::InputFeatures(const EncoderBatch& batch, const EncoderShape& shap
   }
 }
 
-SafetensorsFile::Entry EvalOutput::entry() const {
-  return {name_, "F32", shape_, std::as_bytes(std::span(values_))};
+SafetensorsFile::Entry EvalOutput::entry(uint64_t rows) const {
+  if (rows >= shape_[0]) return {name_, "F32", shape_, std::as_bytes(std::span(values_))};
+  std::vector<uint64_t> shape = shape_;
+  shape[0] = rows;
+  return {name_, "F32", std::move(shape),
+          std::as_bytes(std::span(values_).first(values_.size() / shape_[0] * rows))};
 }
 
 } // namespace pumice::command

@@ -31,7 +31,8 @@ public:
   const std::string& name() const { return name_; }
   // Stores the values that the pass returned for row `row` of the batch.
   void place(size_t row, std::span<const float> values);
-  SafetensorsFile::Entry entry() const;
+  // `rows`: only the first so many of the batch.
+  SafetensorsFile::Entry entry(uint64_t rows = UINT64_MAX) const;
   std::span<const float> values() const { return values_; }
 
 private:

@@ -30,7 +30,7 @@ Status generate(const GenerateOptions& given) {
   const bool may_see = !options.inputs.empty() || !options.mmproj.empty();
   PUMICE_TRY(ModelFile file, may_see ? open_with_mmproj(options.model, options.mmproj)
                                      : ModelFile::open(path_of(options.model)));
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_makes_text(options.model, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
@@ -52,22 +52,28 @@ Subcommand add_generate(CLI::App& app) {
   const auto repeated = [](CLI::Option* option) {
     return option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
+  CLI::Option* texts = sub->add_option("PROMPT", options->texts,
+                                       "Texts to continue, each by itself, in one batch")
+                           ->type_name("");
   CLI::Option* ids =
       repeated(sub->add_option("--ids", options->ids,
                                "A prompt as token ids, separated by commas. Can be given more than once: the "
                                "prompts are then continued in one batch"))
           ->type_name("ID,...")
-          ->group("Prompt");
+          ->group("Prompt")
+          ->excludes(texts);
   CLI::Option* prompt =
       repeated(sub->add_option("--prompt", options->prompts, "A prompt as text. Can be given more than once"))
           ->type_name("TEXT")
-          ->group("Prompt")
+          ->group(more_of("Prompt"))
+          ->excludes(texts)
           ->excludes(ids);
   CLI::Option* files =
       repeated(sub->add_option("-f,--file", options->files,
                                "A prompt from this file; '-' is standard input. Can be given more than once"))
           ->type_name("FILE")
           ->group("Prompt")
+          ->excludes(texts)
           ->excludes(ids)
           ->excludes(prompt);
   CLI::Option* requests =
@@ -80,9 +86,16 @@ Subcommand add_generate(CLI::App& app) {
                       "The answers are JSON lines, too, each as soon as it and those before it are there")
           ->type_name("FILE")
           ->group("Prompt")
+          ->excludes(texts)
           ->excludes(ids)
           ->excludes(prompt)
           ->excludes(files);
+  sub->add_option("--chat-template-kwargs", options->variables,
+                  "Variables of the chat template as a JSON object, such as {\"enable_thinking\": false}, for "
+                  "requests with 'messages' that have none of their own")
+      ->type_name("JSON")
+      ->group(more_of("Prompt"))
+      ->needs(requests);
   sub->add_flag("--skip-bad-lines", options->skip_bad,
                 "Leave out requests that are wrong, with a note for each, instead of ending at the first one")
       ->group(more_of("Prompt"))
@@ -95,6 +108,7 @@ Subcommand add_generate(CLI::App& app) {
          "'input_features', or 'audio_16khz'")
       ->type_name("FILE")
       ->group(more_of("Prompt"))
+      ->excludes(texts)
       ->excludes(ids)
       ->excludes(prompt)
       ->excludes(files)
@@ -161,12 +175,13 @@ Subcommand add_generate(CLI::App& app) {
   add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
+  add_settings_options(*sub, options->size.load);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   add_replica_option(*sub, options->device);
   add_resume_option(*sub, options->resume);
   sub->get_option("--resume")->needs(requests);
-  sub->footer(example("pumice generate model.gguf --ids 1,403,407 -n 12 --ignore-eos --json"));
+  sub->footer(example("pumice generate model.gguf \"Once upon a time\" \"The end of\" -n 12 --json"));
   return {sub,
           [options] { return generate(*options); },
           {{"MODEL", "--inputs", "--file", "--requests"}, {"--outputs", "--session", "--resume"}},

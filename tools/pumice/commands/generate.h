@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -29,11 +30,12 @@ inline constexpr uint32_t no_token_limit = UINT32_MAX;
 
 struct GenerateOptions {
   std::string model;
-  std::vector<std::string> ids; // only one of ids, prompts, files, requests and inputs is given
-  std::vector<std::string> prompts;
+  std::vector<std::string> ids; // only one of ids, texts, prompts, files, requests and inputs is given
+  std::vector<std::string> texts, prompts;
   std::vector<std::string> files;
   std::string requests;
   bool skip_bad = false; // requests
+  std::string variables; // of the template for requests with messages, as JSON
   std::string resume;
   std::string inputs;
   std::string mmproj;
@@ -133,6 +135,7 @@ private:
   uint64_t seed_; // of each prompt's first text
   std::optional<std::vector<uint32_t>> dry_breakers_;
   std::optional<Chat> chat_; // of requests with messages, once there is one
+  nlohmann::ordered_json variables_ = nlohmann::ordered_json::object(); // where such a request has none
   std::vector<Text> given_;
   std::optional<WaitingLines> requests_;
   std::optional<FormMaker> forms_; // made with the first form
@@ -192,8 +195,12 @@ public:
   bool can_print() const;
   // Prints the texts that have ended and all before them.
   void print();
-  // The end of the work; after Ctrl-C, texts that have begun are printed as far as they came, unless they are
-  // kept for a later run.
+  // Whether there is something of a text.
+  bool has_results() const {
+    return std::ranges::any_of(texts_, [](const Text& text) { return text.finish_reason || !text.ids.empty(); });
+  }
+  // The end of the work; after Ctrl-C or an error, texts that have begun are printed as far as they came,
+  // unless they are kept for a later run.
   void finish(bool complete);
   // Keeps what the texts have come to that were not printed, if there is --resume: now, or if it is time for
   // that again.
@@ -214,8 +221,10 @@ private:
 };
 
 // Writes `generated_ids` [texts, tokens], including the token that ended each text, and padded with the
-// model's padding token, if --outputs is given.
-Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model);
+// model's padding token, if --outputs is given. `complete`: all texts have ended; else those that have are
+// written to a file beside it, and a note says so.
+Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model,
+                       bool complete);
 
 // `pumice generate` for models without an encoder, and for those with one.
 Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,

@@ -249,7 +249,8 @@ Status generate_from_inputs(const GenerateOptions& options, OpenedModel opened,
     PUMICE_CHECK(source.open());
     if (!source.has_texts()) {
       return Error{Code::invalid_argument,
-                   "there is no input: give one with --prompt, --file, --ids, --inputs or --requests"};
+                   "there is no input: give one as an argument, or with --prompt, --file, --ids, --inputs or "
+                   "--requests"};
     }
   } else {
     PUMICE_TRY(SafetensorsFile tensors, SafetensorsFile::open(path_of(options.inputs)));
@@ -264,9 +265,13 @@ Status generate_from_inputs(const GenerateOptions& options, OpenedModel opened,
   TextPrinter printer(options, device, tokenizer, source.given() > options.samples);
   TextQueue queue(options, source, printer);
   const Status status = InputAnswerer(options, tokenizer, queue, model, std::move(config)).run();
-  if (status.ok() || interrupted()) queue.finish(status.ok());
+  if (status.ok() || queue.has_results()) queue.finish(status.ok());
+  if (!status.ok()) {
+    if (const Status written = write_generated(options, queue.texts(), model->file(), false); !written.ok())
+      print_error(written.error().text());
+  }
   PUMICE_CHECK(status);
-  PUMICE_CHECK(write_generated(options, queue.texts(), model->file()));
+  PUMICE_CHECK(write_generated(options, queue.texts(), model->file(), true));
   return device.save_pipelines();
 }
 

@@ -345,7 +345,8 @@ Result<bool> has_picture_prompts(const GenerateOptions& options, const ModelShap
 Status check_prompts(const GenerateOptions& options, const TextSource& source) {
   if (!source.has_texts() && !options.session.exists()) {
     return Error{Code::invalid_argument,
-                 "there is no prompt: give one with --prompt, --file, --ids, --inputs or --requests"};
+                 "there is no prompt: give one as an argument, or with --prompt, --file, --ids, --inputs or "
+                 "--requests"};
   }
   if (!options.session.given()) return {};
   if (!options.requests.empty()) {
@@ -398,12 +399,16 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   BatchGenerator generator(options, device, tokenizer, queue, model);
   const Status status = generator.run();
   if (!status.ok()) generator.stop();
-  if (status.ok() || interrupted()) queue.finish(status.ok());
+  if (status.ok() || queue.has_results()) queue.finish(status.ok());
+  if (!status.ok()) {
+    if (const Status written = write_generated(options, queue.texts(), model->file(), false); !written.ok())
+      print_error(written.error().text());
+  }
   const Status kept = queue.keep();
   if (!status.ok() && !kept.ok()) print_error(kept.error().text());
   PUMICE_CHECK(status);
   PUMICE_CHECK(kept);
-  PUMICE_CHECK(write_generated(options, queue.texts(), model->file()));
+  PUMICE_CHECK(write_generated(options, queue.texts(), model->file(), true));
   return device.save_pipelines();
 }
 

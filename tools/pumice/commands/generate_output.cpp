@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "io/formats/safetensors.h"
+#include "output/output_files.h"
 #include "process/replicas.h"
 #include "terminal/terminal.h"
 
@@ -105,7 +106,7 @@ uint32_t padding_token(const ModelFile& model) {
   return 0;
 }
 
-// The ids of all texts, with what ended them.
+// The ids of all texts that have ended, with what ended them.
 std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
   std::vector<std::vector<uint32_t>> rows;
   const auto add = [&rows](const auto& each) {
@@ -113,6 +114,7 @@ std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
     if (each.end) rows.back().push_back(*each.end);
   };
   for (const Text& text : texts) {
+    if (!text.finish_reason) break; // rows are told apart by their numbers
     if (text.hypotheses.empty()) add(text);
     for (const Answer& each : text.hypotheses) add(each);
   }
@@ -122,9 +124,10 @@ std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
 } // namespace
 
 Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts,
-                       const ModelFile& model) {
+                       const ModelFile& model, bool complete) {
   if (options.outputs.empty()) return {};
   std::vector<std::vector<uint32_t>> rows = rows_of(texts);
+  if (!complete && rows.empty()) return {};
   size_t columns = 0;
   for (const std::vector<uint32_t>& row : rows) columns = std::max(columns, row.size());
   const uint32_t padding = padding_token(model);
@@ -135,7 +138,11 @@ Status write_generated(const GenerateOptions& options, const std::deque<Text>& t
   }
   const SafetensorsFile::Entry entry{
       "generated_ids", "I64", {rows.size(), columns}, std::as_bytes(std::span(ids))};
-  return write_safetensors(path_of(options.outputs), std::span(&entry, 1));
+  const std::filesystem::path path =
+      complete ? path_of(options.outputs) : partial_path(path_of(options.outputs));
+  PUMICE_CHECK(write_safetensors(path, std::span(&entry, 1)));
+  if (!complete) print_note(fmt::format("{} has the texts that had ended by then", path_text(path)));
+  return {};
 }
 
 } // namespace pumice::command

@@ -69,6 +69,9 @@ Status TextSource::open() {
     lines.file = options_.requests;
     lines.skip_bad = options_.skip_bad;
     lines.resume = options_.resume;
+    if (!options_.variables.empty()) {
+      PUMICE_TRY(variables_, parse_variables(options_.variables));
+    }
     requests_.emplace(lines);
     requests_->prepare_with([this](Line& line) { return place_request(line); });
     return {};
@@ -151,7 +154,7 @@ Status TextSource::read_chat(const nlohmann::ordered_json& chat, Text& text) {
     chat_.emplace(std::move(chosen), *tokenizer_, std::vector<uint32_t>(), local_time());
   }
   const auto variables = chat.find("chat_template_kwargs");
-  chat_->set_variables(variables == chat.end() ? nlohmann::ordered_json::object() : *variables);
+  chat_->set_variables(variables == chat.end() ? variables_ : *variables);
   PUMICE_CHECK(chat_->set_messages(chat["messages"]));
   PUMICE_TRY(ChatPrompt prompt, chat_->prompt());
   text.prompt = std::move(prompt.ids);
@@ -248,12 +251,15 @@ Status TextSource::read_prompts() {
     PUMICE_TRY(text.prompt, parse_ids(ids, text.source));
     PUMICE_CHECK(add(text));
   }
-  const bool reads_text = !options_.prompts.empty() || !options_.files.empty();
+  const bool reads_text = !options_.texts.empty() || !options_.prompts.empty() || !options_.files.empty();
   if (reads_text && !tokenizer_.ok()) return tokenizer_.error();
-  for (const std::string& prompt : options_.prompts) {
-    text.source = numbered("--prompt", given_.size() / options_.samples, options_.prompts.size());
-    PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
-    PUMICE_CHECK(add(text));
+  for (const auto& [name, prompts] :
+       {std::pair("PROMPT", &options_.texts), std::pair("--prompt", &options_.prompts)}) {
+    for (const std::string& prompt : *prompts) {
+      text.source = numbered(name, given_.size() / options_.samples, prompts->size());
+      PUMICE_TRY(text.prompt, encode_prompt(**tokenizer_, prompt, text.source));
+      PUMICE_CHECK(add(text));
+    }
   }
   for (const std::string& file : options_.files) {
     text.source = input_name(file);

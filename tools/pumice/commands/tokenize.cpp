@@ -17,6 +17,7 @@ namespace {
 struct TokenizeOptions {
   std::string source;
   CLI::Option* ids = nullptr;
+  std::vector<std::string> texts; // or else a file
   std::string file = "-";
   bool no_special = false;
   bool json = false;
@@ -51,19 +52,31 @@ Status decode(const Tokenizer& tokenizer, const TokenizeOptions& options) {
   return {};
 }
 
-Status tokenize(const TokenizeOptions& options) {
-  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(path_of(options.source)));
-  if (options.ids->count()) return decode(*tokenizer, options);
-  InputStream stream(options.file);
-  PUMICE_TRY(const std::string text, read_all(stream)); // every byte counts
-  PUMICE_CHECK(check_utf8(text, stream.name()));
-  const std::vector<uint32_t> ids = tokenizer->encode(text, !options.no_special);
+Status encode(const Tokenizer& tokenizer, const TokenizeOptions& options, const std::string& text,
+              const std::string& name) {
+  PUMICE_CHECK(check_utf8(text, name));
+  const std::vector<uint32_t> ids = tokenizer.encode(text, !options.no_special);
   if (!options.json) {
     print_result(fmt::format("{}\n", fmt::join(ids, ",")));
     return {};
   }
   // "decoded" leaves out the special tokens, so that it can be compared with the text.
-  print_json({{"ids", ids}, {"decoded", tokenizer->decode(tokenizer->encode(text, false), true)}});
+  print_json({{"ids", ids}, {"decoded", tokenizer.decode(tokenizer.encode(text, false), true)}});
+  return {};
+}
+
+Status tokenize(const TokenizeOptions& options) {
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, open_tokenizer(path_of(options.source)));
+  if (options.ids->count()) return decode(*tokenizer, options);
+  if (options.texts.empty()) {
+    InputStream stream(options.file);
+    PUMICE_TRY(const std::string text, read_all(stream)); // every byte counts
+    return encode(*tokenizer, options, text, stream.name());
+  }
+  for (size_t i = 0; i < options.texts.size(); ++i) {
+    const std::string name = options.texts.size() > 1 ? fmt::format("TEXT {}", i + 1) : "TEXT";
+    PUMICE_CHECK(encode(*tokenizer, options, options.texts[i], name));
+  }
   return {};
 }
 
@@ -77,12 +90,18 @@ Subcommand add_tokenize(CLI::App& app) {
                   "vocab.txt, vocab.json with merges.txt, or SentencePiece files are read")
       ->required()
       ->type_name("");
+  CLI::Option* texts = sub->add_option("TEXT", options->texts,
+                                       "The texts, each with a line of its own in the output; without TEXT, "
+                                       "standard input as one text")
+                           ->type_name("");
   options->ids = sub->add_option("--ids", "Turn these token ids into text, and do not read standard input")
                      ->type_name("ID,...")
-                     ->group("Tokens");
+                     ->group("Tokens")
+                     ->excludes(texts);
   sub->add_option("-f,--file", options->file, "Read the text from this file")
       ->type_name("FILE")
       ->group("Tokens")
+      ->excludes(texts)
       ->excludes(options->ids);
   sub->add_flag("--no-special", options->no_special,
                 "Do not add special tokens to the ids. With --ids, leave them out of the text")
@@ -91,9 +110,10 @@ Subcommand add_tokenize(CLI::App& app) {
                 "Print one JSON object. Its fields: ids, and decoded (the text that the ids stand for)")
       ->group("Tokens");
   sub->footer(
-      "Every byte of the text counts, the final newline too, so that the ids can be compared. 'run' and "
-      "'generate' leave it out.\n\n" +
-      example("printf 'Once upon a time' | pumice tokenize model.gguf --json"));
+      "Every byte of the text counts, the final newline of a file too, so that the ids can be compared. "
+      "'run' and 'generate' leave it out.\n\n" +
+      example("pumice tokenize model.gguf \"Once upon a time\" --json\n"
+              "  printf 'Once upon a time' | pumice tokenize model.gguf --json"));
   return {sub, [options] { return tokenize(*options); }};
 }
 

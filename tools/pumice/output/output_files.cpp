@@ -72,6 +72,13 @@ Status check_not_read(const NamedFile& output, const std::vector<NamedFile>& inp
 
 } // namespace
 
+std::filesystem::path partial_path(const std::filesystem::path& path) {
+  std::filesystem::path partial = path;
+  partial.replace_filename(path.stem()) += ".partial";
+  partial += path.extension();
+  return partial;
+}
+
 Status check_files(const CLI::App& app, const FileOptions& options) {
   return check_files(files_of(app, options.reads), files_of(app, options.writes));
 }

@@ -20,4 +20,7 @@ struct NamedFile {
 };
 Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
 
+// Where what there is of a file is written if the work ends before all of it is there: "out.partial.npy".
+std::filesystem::path partial_path(const std::filesystem::path& path);
+
 } // namespace pumice::command
