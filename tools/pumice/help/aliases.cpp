@@ -20,7 +20,7 @@ constexpr std::string_view list_devices = "--list-devices";
 bool has_target(const CLI::App& app, const OtherOption& other) {
   if (!other.only.empty() && std::ranges::count(other.only, app.get_name()) == 0) return false;
   const std::string target(other.target);
-  if (target.empty()) return app.get_option_no_throw("--device") != nullptr;
+  if (target.empty()) return !other.only.empty() || app.get_option_no_throw("--device") != nullptr;
   if (target.starts_with('-')) return app.get_option_no_throw(target) != nullptr;
   for (const CLI::Option* each : app.get_options()) {
     if (each->get_positional() && each->get_name(true) == target) return true;
@@ -159,7 +159,7 @@ private:
   // Two names of one option, such as -ctk and -ctv, may be given together if they agree.
   Status replace_option(const std::string& target, const std::string& name, const std::string& value) {
     if (app_.get_name() == "bench" && value.find(',') != std::string::npos &&
-        app_.get_option_no_throw(target)->get_items_expected_max() == 1) {
+        app_.get_option_no_throw(target)->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll) {
       return Error{Code::invalid_argument,
                    fmt::format("{} takes one value: 'pumice bench ab \"{} A\" \"{} B\" MODEL' compares two",
                                name, target, target)};
@@ -170,8 +170,10 @@ private:
       keep(target);
       keep(value);
     } else if (CLI::detail::to_lower(first_value) != CLI::detail::to_lower(value)) {
-      return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}",
-                                                       first_name, first_value, name, value, target)};
+      return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}{}",
+                                                       first_name, first_value, name, value, target,
+                                                       target == "--kv" ? ", one type for keys and values"
+                                                                        : "")};
     }
     return {};
   }

@@ -24,14 +24,15 @@ void add_form_options(CLI::App& app, FormSource& source) {
   CLI::Option* schema =
       app.add_option(
              "--json-schema", source.json_schema,
-             "Answer with JSON of the schema in this file. '-' is standard input; what begins with { is the "
-             "schema itself")
+             "Answer with JSON that is valid for this schema. '-' is standard input, and what begins with { is "
+             "the schema itself")
           ->type_name("FILE")
           ->excludes(choices)
           ->excludes(regex)
           ->group(group);
   app.add_option("--grammar", source.grammar,
-                 "Answer with a text of the grammar in this file, in the format GBNF")
+                 "Answer with a text of the grammar in this file, in the format GBNF; what has ::= in it is the "
+                 "grammar itself")
       ->type_name("FILE")
       ->excludes(choices)
       ->excludes(regex)
@@ -43,6 +44,7 @@ Result<FormSource> read_form(const FormSource& options) {
   FormSource source = options;
   for (std::string* text : {&source.json_schema, &source.grammar}) {
     if (text->empty() || (text == &source.json_schema && text->starts_with('{'))) continue;
+    if (text == &source.grammar && text->find("::=") != std::string::npos) continue;
     const std::string path = *text;
     PUMICE_TRY(*text, read_text(path));
     if (text->empty()) return Error{Code::invalid_argument, path + ": the file is empty"};
