@@ -322,6 +322,13 @@ pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capa
   });
 }
 
+pumice_status pumice_chat_check_calls(const pumice_chat* chat, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE(chat);
+    return chat->shared->talk.check_calls();
+  });
+}
+
 pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE(chat);

@@ -543,6 +543,14 @@ typedef struct pumice_request {
    * token that ends the text, and does not go with `ignore_end`. The first form of a model takes about a
    * tenth of a second. */
   const pumice_form* form;
+  /* Of an answer to a chat that has tools: "auto" (NULL: the same), "none" (no call), "required" (at least
+   * one call), or the name of the only tool to call. Names and arguments of calls follow the tools' schemas;
+   * with "auto", only where pumice_chat_check_calls says so. It needs a token that ends the text. Each token
+   * waits for the one before it. With `form`, no tool is called. */
+  const char* tool_choice;
+  /* What the answer to a chat begins with; it goes on from there, and this is a part of it. Special tokens
+   * that it spells are special tokens. NULL: nothing. PUMICE_INVALID_ARGUMENT if it does not fit the form. */
+  const char* prefill;
 } pumice_request;
 
 /* Starts a request without computing anything yet. A text that was being generated ends where it is, without
@@ -638,6 +646,11 @@ PUMICE_API pumice_status pumice_chat_create(pumice_model* model, const pumice_ch
                                             pumice_chat** chat, pumice_error* error);
 /* An answer that is being generated goes on. */
 PUMICE_API void pumice_chat_destroy(pumice_chat* chat);
+
+/* Whether the calls of answers can only be what the chat's tools allow. PUMICE_UNSUPPORTED, with sentences
+ * that name what cannot be held: how this model writes calls, or the schema of a tool, whose arguments are
+ * then free. PUMICE_NOT_FOUND without tools. */
+PUMICE_API pumice_status pumice_chat_check_calls(const pumice_chat* chat, pumice_error* error);
 
 /* A picture that a message shows. Set pixels with width and height, or file. */
 typedef struct pumice_picture {

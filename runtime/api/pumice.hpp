@@ -455,6 +455,8 @@ public:
   Result<std::string> prompt() const {
     return detail::listed<std::string>(4096, 1, pumice_chat_prompt, get());
   }
+  // Whether the calls of answers can only be what the tools allow; else sentences that say what is not held.
+  Status check_calls() const { return detail::call(pumice_chat_check_calls, get()); }
 };
 
 // A load that runs on its own thread, which calls `progress` and the reader.

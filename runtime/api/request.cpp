@@ -9,7 +9,9 @@
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "form/form.h"
 #include "task/generated_text.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::api {
 
@@ -110,12 +112,12 @@ Result<std::vector<std::string>> read_stops(const pumice_request& request, const
   return stops;
 }
 
-Result<std::shared_ptr<Form>> read_form(const pumice_request& request, const RequestReader& reader) {
-  if (!request.form) return std::shared_ptr<Form>();
+Result<FormSource> read_form(const pumice_request& request, const RequestReader& reader) {
+  FormSource source;
+  if (!request.form) return source;
   PUMICE_TRY(const pumice_form form, read(request.form, "request.form"));
   PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
   PUMICE_CHECK(check_array(form.choices, form.choice_count, sizeof(char*), "request.form->choices"));
-  FormSource source;
   for (size_t i = 0; i < form.choice_count; ++i) {
     if (!form.choices[i])
       return Error{Code::invalid_argument, fmt::format("request.form->choices[{}] is NULL", i)};
@@ -124,9 +126,29 @@ Result<std::shared_ptr<Form>> read_form(const pumice_request& request, const Req
   if (form.regex) source.regex = form.regex;
   if (form.json_schema) source.json_schema = form.json_schema;
   if (form.grammar) source.grammar = form.grammar;
+  if (const Result<form::Grammar> parsed = parse_form(source); !parsed.ok())
+    return Error{parsed.error().code, "request.form: " + parsed.error().message};
+  return source;
+}
+
+Result<TextForm> make_form(const FormSource& source, const RequestReader& reader) {
+  if (!has_form(source)) return TextForm();
   Result<std::shared_ptr<Form>> made = Form::create(source, reader.forms->get());
   if (!made.ok()) return Error{made.error().code, "request.form: " + made.error().message};
-  return made;
+  return TextForm{*std::move(made)};
+}
+
+Status check_chat_fields(const pumice_request& request) {
+  for (const auto& [value, name] :
+       {std::pair(request.tool_choice, "tool_choice"), {request.prefill, "prefill"}}) {
+    if (!value) continue;
+    if (!request.chat)
+      return Error{Code::invalid_argument,
+                   fmt::format("request.{} is for a chat, and request.chat is NULL", name)};
+    if (!text::is_valid_utf8(value))
+      return Error{Code::invalid_argument, fmt::format("request.{} is not UTF-8", name)};
+  }
+  return {};
 }
 
 // The tokens that a request adds.
@@ -165,7 +187,8 @@ Result<std::vector<uint32_t>> read_tokens(const pumice_request& request, const T
 // The prompt of a chat, which has to have room for an answer.
 Result<ModelChat::Prompt> chat_prompt(const pumice_request& request, const RequestReader& reader,
                                       ModelChat& talk) {
-  Result<ModelChat::Prompt> made = talk.prompt();
+  const std::string prefill = request.prefill ? request.prefill : "";
+  Result<ModelChat::Prompt> made = talk.prompt(prefill);
   if (!made.ok() && made.error().code == Code::not_found)
     return Error{Code::not_found, made.error().message + ": give it with pumice_chat_add_picture"};
   PUMICE_TRY(ModelChat::Prompt prompt, std::move(made));
@@ -176,7 +199,7 @@ Result<ModelChat::Prompt> chat_prompt(const pumice_request& request, const Reque
   Status room = talk.chat().check_room(prompt.tokens, reader.context, request.max_tokens);
   if (!room.ok() && request.forget) {
     const nlohmann::ordered_json before = talk.messages();
-    PUMICE_TRY(ModelChat::Room left, talk.make_room(reader.context, request.max_tokens));
+    PUMICE_TRY(ModelChat::Room left, talk.make_room(reader.context, request.max_tokens, prefill));
     talk.forget_pictures(before);
     prompt = std::move(left.prompt);
     room = std::move(left.now);
@@ -254,10 +277,16 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
   PUMICE_TRY(generation.sampling, read_sampling(sampling, reader.model.shape().vocabulary, reader.tokenizer,
                                                 std::move(ends), "request.sampling"));
   PUMICE_TRY(result.stops, read_stops(request, reader.tokenizer, reader.model));
-  PUMICE_TRY(generation.form.form, read_form(request, reader));
+  PUMICE_CHECK(check_chat_fields(request));
+  PUMICE_TRY(FormSource form, read_form(request, reader));
   if (result.chat) {
     PUMICE_CHECK(read_chat(request, reader, result)); // last: it may forget turns
-    PUMICE_TRY(generation.form, result.chat->talk.form_of_answer(generation.form.form, result.prompt));
+    const AnswerOptions answer{std::move(form), request.tool_choice ? request.tool_choice : "auto"};
+    Result<TextForm> made = result.chat->talk.form_of_answer(answer, result.prompt, *reader.forms);
+    if (!made.ok()) return Error{made.error().code, "request: " + made.error().message};
+    generation.form = *std::move(made);
+  } else {
+    PUMICE_TRY(generation.form, make_form(form, reader));
   }
   return result;
 }

@@ -130,7 +130,9 @@ bool Automaton::is_dead(const Positions& positions) const {
     const uint32_t begin = nfa_.terms[i].first_state;
     const size_t end = i + 1 < nfa_.terms.size() ? nfa_.terms[i + 1].first_state : nfa_.loop.size();
     const auto inside = [&](uint64_t at) { return state_of(at) >= begin && state_of(at) < end; };
-    if (!nfa_.terms[i].negated && std::ranges::none_of(positions, inside)) return true;
+    const Nfa::Term& term = nfa_.terms[i];
+    if (!term.negated && std::ranges::none_of(positions, inside)) return true;
+    if (term.begins && std::ranges::binary_search(positions, uint64_t{term.end})) return true;
   }
   return false;
 }

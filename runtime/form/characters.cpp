@@ -49,6 +49,15 @@ void add(CharacterRange range, std::vector<ByteSequence>& sequences) {
 
 } // namespace
 
+std::string special_bytes(uint32_t token) {
+  return token > last_special - first_special ? "" : utf8(first_special + token);
+}
+
+bool is_special(std::string_view bytes) {
+  return bytes.size() == 4 && static_cast<uint8_t>(bytes[0]) >= 0xF4 &&
+         (static_cast<uint8_t>(bytes[0]) > 0xF4 || static_cast<uint8_t>(bytes[1]) >= 0x90);
+}
+
 Characters any_character() {
   return united({{0, last_character}});
 }

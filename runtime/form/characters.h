@@ -18,6 +18,16 @@ using Characters = std::vector<CharacterRange>;
 
 inline constexpr char32_t last_character = 0x10FFFF;
 
+// Special tokens are characters beyond Unicode's, so that no text spells one.
+inline constexpr char32_t first_special = last_character + 1, last_special = 0x1FFFFF;
+inline Characters special_character(uint32_t token) {
+  if (token > last_special - first_special) return {};
+  return {{first_special + token, first_special + token}};
+}
+// Its bytes; empty for a token that is none of them.
+std::string special_bytes(uint32_t token);
+bool is_special(std::string_view bytes);
+
 Characters any_character();
 Characters united(std::vector<CharacterRange> ranges); // in any order
 Characters all_but(const Characters& left_out);

@@ -25,6 +25,9 @@ constexpr size_t few_tokens = 512;
 void set(std::span<uint32_t> bits, uint32_t token) {
   if (token / 32 < bits.size()) bits[token / 32] |= 1U << token % 32;
 }
+void clear(std::span<uint32_t> bits, uint32_t token) {
+  if (token / 32 < bits.size()) bits[token / 32] &= ~(1U << token % 32);
+}
 bool has(std::span<const uint32_t> bits, uint32_t token) {
   return (bits[token / 32] >> token % 32 & 1) != 0;
 }
@@ -54,21 +57,33 @@ Continuation continuation_of(uint32_t lead) {
 
 } // namespace
 
-Result<std::shared_ptr<Form>> Form::create(const FormSource& source,
-                                           std::shared_ptr<FormVocabulary> vocabulary) {
+bool has_form(const FormSource& source) {
+  return source != FormSource();
+}
+
+Result<form::Grammar> parse_form(const FormSource& source) {
   const size_t given = !source.choices.empty() + !source.regex.empty() + !source.json_schema.empty() +
                        size_t{!source.grammar.empty()};
   if (given != 1) {
     return Error{Code::invalid_argument,
                  "a form is choices, a regular expression, a JSON schema or a grammar: give exactly one"};
   }
-  Result<form::Grammar> grammar = !source.choices.empty()       ? form::parse_choices(source.choices)
-                                  : !source.regex.empty()       ? form::parse_regex(source.regex)
-                                  : !source.json_schema.empty() ? form::parse_json_schema(source.json_schema)
-                                                                : form::parse_gbnf(source.grammar);
-  if (!grammar.ok()) return std::move(grammar).error();
+  if (!source.choices.empty()) return form::parse_choices(source.choices);
+  if (!source.regex.empty()) return form::parse_regex(source.regex);
+  return source.json_schema.empty() ? form::parse_gbnf(source.grammar)
+                                    : form::parse_json_schema(source.json_schema);
+}
+
+Result<std::shared_ptr<Form>> Form::create(const FormSource& source,
+                                           std::shared_ptr<FormVocabulary> vocabulary) {
+  PUMICE_TRY(const form::Grammar grammar, parse_form(source));
+  return create(grammar, std::move(vocabulary));
+}
+
+Result<std::shared_ptr<Form>> Form::create(const form::Grammar& grammar,
+                                           std::shared_ptr<FormVocabulary> vocabulary) {
   std::shared_ptr<Form> form(new Form(std::move(vocabulary)));
-  PUMICE_CHECK(form->make(*grammar));
+  PUMICE_CHECK(form->make(grammar));
   return form;
 }
 
@@ -291,8 +306,9 @@ Status Form::mask(const FormPlace& place, std::span<const uint32_t> end_tokens, 
     close(after);
     walk(local.leaving, after, bits, nullptr);
   }
-  if (place.may_end) {
-    for (const uint32_t token : end_tokens) set(bits, token);
+  for (const uint32_t token : end_tokens) {
+    if (place.may_end) set(bits, token);
+    if (!place.may_end && form::is_special(vocabulary_->bytes(token))) clear(bits, token);
   }
   return checked();
 }

@@ -21,15 +21,17 @@ struct FormSource {
   std::string grammar = {};     // GBNF, as llama.cpp has it
   bool operator==(const FormSource&) const = default;
 };
+bool has_form(const FormSource& source);
+// Of one that has a form. Errors name what is wrong in the source, and where.
+Result<form::Grammar> parse_form(const FormSource& source);
 
 class Form;
 
-// A text's form, and where it begins.
+// A text's form.
 struct TextForm {
   std::shared_ptr<Form> form = {}; // none: any text
-  // The tokens that end what is before it, such as thinking; none: it begins at once.
-  std::vector<uint32_t> begins_after = {};
-  std::optional<uint32_t> before_it = {}; // only where this is the first token, there is something before it
+  std::string begun = {};          // what the prompt has of the text, as spelled_bytes() has it
+  bool lenient = false;            // where it cannot be kept to, any text may follow
 };
 
 // How far a text has come in its form. Cheap to copy.
@@ -49,11 +51,14 @@ public:
   // Errors name what is wrong in the source, and where.
   static Result<std::shared_ptr<Form>> create(const FormSource& source,
                                               std::shared_ptr<FormVocabulary> vocabulary);
+  static Result<std::shared_ptr<Form>> create(const form::Grammar& grammar,
+                                              std::shared_ptr<FormVocabulary> vocabulary);
 
   const FormPlace& start() const { return start_; }
   // Sets the bit of each token that may follow, and clears all others; those of `end_tokens` may if the text
-  // may end. Bits beyond the vocabulary's are cleared. Fails if the form is too large; at least one bit is
-  // set otherwise, unless the vocabulary lacks what must follow: the caller must look.
+  // may end, and the special ones among them only then. Bits beyond the vocabulary's are cleared. Fails if
+  // the form is too large; at least one bit is set otherwise, unless the vocabulary lacks what must follow:
+  // the caller must look.
   Status mask(const FormPlace& place, std::span<const uint32_t> end_tokens, std::span<uint32_t> bits);
   // Goes on by a token, or by bytes. False: they may not follow, and the place is of no use any more.
   Result<bool> accept(FormPlace& place, uint32_t token);

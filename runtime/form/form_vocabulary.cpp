@@ -34,7 +34,8 @@ void append_number(std::string& key, uint32_t number) {
 std::string key_of(const form::Nfa& nfa) {
   std::string key;
   for (const form::Nfa::Term& term : nfa.terms) {
-    for (const uint32_t number : {term.start, term.end, uint32_t{term.negated}}) append_number(key, number);
+    for (const uint32_t number : {term.start, term.end, uint32_t{term.negated}, uint32_t{term.begins}})
+      append_number(key, number);
   }
   for (const uint32_t number : nfa.first_edge) append_number(key, number);
   for (const form::Nfa::Edge& edge : nfa.edges) {
@@ -52,7 +53,7 @@ std::string key_of(const form::Nfa& nfa) {
 std::vector<std::string> bytes_of(const Tokenizer& tokenizer) {
   std::vector<std::string> tokens = tokenizer.bytes_within();
   for (uint32_t id = 0; id < tokens.size(); ++id) {
-    if (tokenizer.is_special(id)) tokens[id].clear();
+    if (tokenizer.is_special(id)) tokens[id] = form::special_bytes(id);
   }
   return tokens;
 }

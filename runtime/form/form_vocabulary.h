@@ -18,7 +18,8 @@ class Tokenizer;
 class FormVocabulary {
 public:
   explicit FormVocabulary(const Tokenizer& tokenizer);
-  // The bytes of each token; none: it is never a part of a form, as special tokens are.
+  // The bytes of each token; none: it is never a part of a form. Special tokens have bytes of their own,
+  // which are no text.
   explicit FormVocabulary(std::vector<std::string> tokens);
 
   uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }

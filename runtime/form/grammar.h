@@ -46,6 +46,7 @@ struct Grammar {
   struct Term {
     Part part = 0;
     bool negated = false;
+    bool begins = false; // negated: what begins with such a text does not fit either
   };
   struct Rule {
     std::string name; // for errors

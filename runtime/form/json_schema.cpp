@@ -2,10 +2,13 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "form/automaton.h"
+#include "form/json_schema.h"
 #include "form/json_values.h"
 #include "form/schema_merge.h"
 #include "io/json_text.h"
@@ -26,15 +29,68 @@ const Json any_value(true);
 
 class SchemaCompiler {
 public:
-  explicit SchemaCompiler(const Json& document) : document_(document) {}
+  SchemaCompiler(Grammar& grammar, const Json& document, ValueStyle style, std::optional<Part> raw_end = {})
+      : document_(document), grammar_(grammar), style_(style), raw_(style == ValueStyle::raw),
+        raw_end_(raw_end) {}
 
-  Result<Grammar> compile() {
-    PUMICE_TRY(const Part part, named("#", document_, "", 0));
-    grammar_.root = grammar_.add_rule("the JSON schema", part);
-    return std::move(grammar_);
+  Result<Part> whole() { return named("#", document_, "", 0); }
+
+  Result<JsonMembers> members() {
+    PUMICE_TRY(const Json schema, merge(document_, document_, Json{{"type", "object"}}, ""));
+    JsonMembers result;
+    if (schema == false) return unsupported("", "no object is valid");
+    PUMICE_CHECK(check_keywords(schema, ""));
+    for (const auto& [key, each] : schema.items()) {
+      constexpr std::array<std::string_view, 4> known{"type", "properties", "required",
+                                                      "additionalProperties"};
+      if (!is_annotation(key) && std::ranges::find(known, key) == known.end())
+        return unsupported("/" + key,
+                           fmt::format("{} is not supported for arguments that are written one by one", key));
+    }
+    const Json rest = schema.value("additionalProperties", any_value);
+    PUMICE_TRY(const Properties properties, properties_of(schema, ""));
+    for (const auto& [name, each] : properties.all.items()) {
+      PUMICE_TRY(const Part part, value(each, "/properties/" + name, 1));
+      result.named.push_back({name, properties.required.contains(name), part});
+    }
+    if (rest == false) return result;
+    PUMICE_TRY(result.others, value(rest, "/additionalProperties", 1));
+    return result;
   }
 
 private:
+  // Within what is written raw, all is JSON.
+  class Nested {
+  public:
+    explicit Nested(bool& raw) : raw_(raw), before_(std::exchange(raw, false)) {}
+    ~Nested() { raw_ = before_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+
+  private:
+    bool& raw_;
+    const bool before_;
+  };
+
+  struct Properties {
+    Json all;
+    std::set<std::string> required;
+  };
+  // Those that are required and not described are what others are.
+  static Result<Properties> properties_of(const Json& schema, const std::string& place) {
+    Properties result{schema.value("properties", Json::object()), {}};
+    const Json required = schema.value("required", Json::array());
+    if (!result.all.is_object()) return unsupported(place + "/properties", "an object is expected");
+    if (!required.is_array()) return unsupported(place + "/required", "a list of names is expected");
+    for (const Json& name : required) {
+      if (!name.is_string()) return unsupported(place + "/required", "a list of names is expected");
+      result.required.insert(name.get<std::string>());
+      if (!result.all.contains(name.get<std::string>()))
+        result.all[name.get<std::string>()] = schema.value("additionalProperties", any_value);
+    }
+    return result;
+  }
+
   // A rule for a schema that may be referred to.
   Result<Part> named(const std::string& reference, const Json& schema, const std::string& place,
                      uint32_t depth) {
@@ -123,6 +179,7 @@ private:
   Result<Part> reference(Json rest, const std::string& place, uint32_t depth) {
     const Json name = take(rest, "$ref");
     PUMICE_TRY(const Json* target, resolve(document_, name, place + "/$ref"));
+    if (rest.empty() && raw_) return value(*target, name.get<std::string>().substr(1), depth + 1);
     if (rest.empty())
       return named(name.get<std::string>(), *target, name.get<std::string>().substr(1), depth + 1);
     PUMICE_TRY(const Json merged, merge(document_, *target, rest, place));
@@ -174,10 +231,28 @@ private:
     for (const Json& each : all) {
       if (schema.contains("const") && each != schema["const"]) continue;
       if (schema.contains("type") && !has_type(each, types_of(schema))) continue;
-      parts.push_back(json_literal(grammar_, each));
+      parts.push_back(literal(each));
     }
     return grammar_.choice(std::move(parts));
   }
+
+  Part literal(const Json& value) {
+    if (!value.is_string()) return json_literal(grammar_, value);
+    const auto text = value.get<std::string>();
+    if (raw_) return grammar_.text(text);
+    const Part quoted = json_literal(grammar_, value);
+    if (style_ != ValueStyle::python || text.find_first_of("'\\\n\r\t") != std::string::npos) return quoted;
+    return grammar_.choice({quoted, grammar_.text("'" + text + "'")});
+  }
+
+  Part one_of(std::vector<const char*> words) {
+    if (style_ != ValueStyle::python && style_ != ValueStyle::raw) words.resize(words.size() / 2);
+    std::vector<Part> parts;
+    for (const char* each : words) parts.push_back(grammar_.text(each));
+    return grammar_.choice(std::move(parts));
+  }
+  Part null() { return one_of({"null", "None"}); }
+  Part boolean() { return one_of({"true", "false", "True", "False"}); }
 
   static bool has_type(const Json& value, const std::vector<std::string>& types) {
     return std::ranges::any_of(types, [&](const std::string& type) {
@@ -198,9 +273,9 @@ private:
     for (const std::string& type : types_of(schema)) {
       Result<Part> part = grammar_.never();
       if (type == "null") {
-        part = grammar_.text("null");
+        part = null();
       } else if (type == "boolean") {
-        part = grammar_.choice({grammar_.text("true"), grammar_.text("false")});
+        part = boolean();
       } else if (type == "string") {
         part = string(schema, place);
       } else if (type == "integer" || type == "number") {
@@ -220,6 +295,7 @@ private:
 
   // Any value at all.
   Result<Part> any() {
+    if (raw_) return raw_text({});
     if (!any_) {
       any_ = static_cast<uint32_t>(grammar_.rules.size());
       grammar_.add_rule("any value", std::vector<Grammar::Term>());
@@ -230,8 +306,7 @@ private:
         return grammar_.optional(grammar_.sequence({one, more}));
       };
       const Part member = grammar_.sequence({plain_string(), json_colon(grammar_), each});
-      const Part part = grammar_.choice({grammar_.text("null"), grammar_.text("true"), grammar_.text("false"),
-                                         integer_or_decimal, plain_string(),
+      const Part part = grammar_.choice({null(), boolean(), integer_or_decimal, plain_string(),
                                          json_in_brackets(grammar_, '[', several(each), ']'),
                                          json_in_brackets(grammar_, '{', several(member), '}')});
       grammar_.rules[*any_].terms = {{part, false}};
@@ -242,10 +317,35 @@ private:
   // In all ways to write it. A rule of its own, so that all schemas have the same.
   Part plain_string() {
     if (!string_) {
-      const Part content = grammar_.repeat(json_character(grammar_), 0, unlimited);
-      string_ = grammar_.add_rule("a string", json_in_brackets(grammar_, '"', content, '"'), true);
+      string_ = grammar_.add_rule("a string", whole_string(), true);
     }
     return grammar_.call(*string_);
+  }
+
+  Part whole_string() {
+    const auto quoted = [&](Part character, char quote) {
+      return json_in_brackets(grammar_, quote, grammar_.repeat(character, 0, unlimited), quote);
+    };
+    const auto one = [&](std::vector<CharacterRange> left_out) {
+      return grammar_.one_of(all_but(united(std::move(left_out))));
+    };
+    if (style_ == ValueStyle::json) return quoted(json_character(grammar_), '"');
+    const Part escape = grammar_.sequence({grammar_.text("\\"), one({{'u', 'u'}})});
+    const Part text = quoted(grammar_.choice({json_character(grammar_), grammar_.text("\n"),
+                                              grammar_.text("\r"), grammar_.text("\t"), escape}),
+                             '"');
+    if (style_ != ValueStyle::python) return text;
+    return grammar_.choice({text, quoted(grammar_.choice({one({{'\'', '\''}, {'\\', '\\'}}),
+                                                          grammar_.sequence({grammar_.text("\\"), one({})})}),
+                                         '\'')});
+  }
+
+  // `terms`: that it fits, too.
+  Part raw_text(std::vector<Grammar::Term> terms) {
+    const auto any_text = [&] { return grammar_.repeat(grammar_.one_of(any_character()), 0, unlimited); };
+    terms.push_back({any_text()});
+    if (raw_end_) terms.push_back({grammar_.sequence({any_text(), *raw_end_}), true, true});
+    return grammar_.call(grammar_.add_rule("a text", std::move(terms), true));
   }
 
   static Result<std::optional<uint32_t>> count(const Json& schema, const char* key,
@@ -260,10 +360,11 @@ private:
 
   // The regular expression within quotes.
   Result<Part> quoted_regex(std::string_view regex, const std::string& place, Match match) {
-    PUMICE_TRY(
-        const Part content,
-        add_regex(grammar_, regex, fmt::format("the JSON schema, at \"{}\"", place), match, json_spelling));
-    return json_in_brackets(grammar_, '"', content, '"');
+    const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
+    PUMICE_TRY(const Part content,
+               add_regex(grammar_, regex, fmt::format("the JSON schema, at \"{}\"", place), match,
+                         raw_ ? itself : json_spelling));
+    return raw_ ? content : json_in_brackets(grammar_, '"', content, '"');
   }
 
   Result<Part> string(const Json& schema, const std::string& place) {
@@ -285,13 +386,14 @@ private:
       PUMICE_TRY(const Part part, quoted_regex(*regex, place + "/format", Match::whole));
       terms.push_back({part, false});
     }
-    if (terms.empty() && !least && !most) return plain_string();
+    if (terms.empty() && !least && !most) return raw_ ? raw_text({}) : plain_string();
     if (least || most) {
       if (least.value_or(0) > most.value_or(unlimited)) return grammar_.never();
-      const Part content =
-          grammar_.repeat(json_character(grammar_), least.value_or(0), most.value_or(unlimited));
-      terms.push_back({json_in_brackets(grammar_, '"', content, '"'), false});
+      const Part character = raw_ ? grammar_.one_of(any_character()) : json_character(grammar_);
+      const Part content = grammar_.repeat(character, least.value_or(0), most.value_or(unlimited));
+      terms.push_back({raw_ ? content : json_in_brackets(grammar_, '"', content, '"'), false});
     }
+    if (raw_) return raw_text(std::move(terms));
     const uint32_t rule =
         grammar_.add_rule(fmt::format("the JSON schema, at \"{}\",", place), std::move(terms), true);
     return grammar_.call(rule);
@@ -316,6 +418,7 @@ private:
   }
 
   Result<Part> array(const Json& schema, const std::string& place, uint32_t depth) {
+    const Nested nested(raw_);
     PUMICE_TRY(const std::optional<uint32_t> at_least, count(schema, "minItems", place));
     PUMICE_TRY(const std::optional<uint32_t> at_most, count(schema, "maxItems", place));
     const Json prefix = schema.contains("prefixItems") ? schema["prefixItems"] : Json::array();
@@ -367,6 +470,7 @@ private:
   };
 
   Result<Part> object(const Json& schema, const std::string& place, uint32_t depth) {
+    const Nested nested(raw_);
     Json properties = schema.contains("properties") ? schema["properties"] : Json::object();
     const Json patterns = schema.contains("patternProperties") ? schema["patternProperties"] : Json::object();
     const Json required = schema.contains("required") ? schema["required"] : Json::array();
@@ -478,13 +582,25 @@ private:
   }
 
   const Json& document_;
-  Grammar grammar_;
+  Grammar& grammar_;
+  const ValueStyle style_;
+  bool raw_; // a string is written without quotes here
+  const std::optional<Part> raw_end_;
   std::map<std::string, uint32_t> references_;
   std::optional<uint32_t> any_, string_;
   size_t schemas_ = 0;
 };
 
 } // namespace
+
+Result<Part> add_json_schema(Grammar& grammar, const Json& schema, ValueStyle style) {
+  return SchemaCompiler(grammar, schema, style).whole();
+}
+
+Result<JsonMembers> add_json_members(Grammar& grammar, const Json& schema, ValueStyle style,
+                                     std::optional<Part> raw_end) {
+  return SchemaCompiler(grammar, schema, style, raw_end).members();
+}
 
 Result<Grammar> parse_json_schema(std::string_view schema) {
   if (schema.size() > most_schema_bytes)
@@ -493,7 +609,10 @@ Result<Grammar> parse_json_schema(std::string_view schema) {
   if (!text::is_valid_utf8(schema))
     return Error{Code::invalid_argument, "the JSON schema is not valid UTF-8"};
   PUMICE_TRY(const Json document, parse_ordered_json(schema, "the JSON schema"));
-  return SchemaCompiler(document).compile();
+  Grammar grammar;
+  PUMICE_TRY(const Part part, add_json_schema(grammar, document, ValueStyle::json));
+  grammar.root = grammar.add_rule("the JSON schema", part);
+  return grammar;
 }
 
 } // namespace pumice::form

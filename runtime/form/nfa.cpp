@@ -19,7 +19,7 @@ public:
   Result<Nfa> build(uint32_t rule) {
     for (const Grammar::Term& term : grammar_.rules[rule].terms) {
       const uint32_t start = state();
-      nfa_.terms.push_back({start, start, 0, term.negated});
+      nfa_.terms.push_back({start, start, 0, term.negated, term.begins});
       nfa_.terms.back().end = add(term.part, start);
     }
     if (full()) {

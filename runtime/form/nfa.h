@@ -34,7 +34,7 @@ struct Nfa {
   // Of Grammar::Rule::terms. Its states are those from `first_state` to the next term's.
   struct Term {
     uint32_t first_state = 0, start = 0, end = 0;
-    bool negated = false;
+    bool negated = false, begins = false;
   };
 
   std::vector<uint32_t> first_edge; // of each state, and one more

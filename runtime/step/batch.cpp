@@ -168,9 +168,10 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.embeddings = std::move(request.embeddings);
   if (request.form.form) {
     const std::span<const uint32_t> tokens(sequence.tokens());
-    PUMICE_TRY(sequence.form,
+    PUMICE_TRY(SequenceForm form,
                SequenceForm::create(runner_->model(), request.form, sequence.sampling.stop_tokens, tokens,
                                     request.form_begin));
+    if (form.holds()) sequence.form = std::move(form);
   }
   if (has_places(runner_->model()) && sequence.embeddings)
     sequence.places = RotaryPlaces(sequence.tokens(), sequence.embeddings->grids);

@@ -10,48 +10,55 @@ namespace pumice {
 Result<SequenceForm> SequenceForm::create(const Model& model, TextForm form,
                                           std::vector<uint32_t> stop_tokens, std::span<const uint32_t> tokens,
                                           size_t begin) {
-  constexpr uint32_t most = SAMPLING_MASK * 32;
-  if (model.shape().vocabulary > most) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: the answer can only have a form with a vocabulary of at most {} "
-                             "tokens, and the model has {}",
-                             model.file().path(), most, model.shape().vocabulary)};
-  }
-  if (stop_tokens.empty())
-    return Error{Code::invalid_argument,
-                 "an answer that has a form ends with a stop token: give at least one"};
   SequenceForm sequence(model, std::move(form), std::move(stop_tokens));
-  if (sequence.form_.begins_after.empty() || sequence.form_.before_it)
-    sequence.place_ = sequence.form_.form->start();
+  PUMICE_CHECK(sequence.or_lift(sequence.begin()));
   while (begin < tokens.size()) PUMICE_CHECK(sequence.follow(tokens.first(++begin)));
   return sequence;
 }
 
-Status SequenceForm::follow(std::span<const uint32_t> tokens) {
-  if (std::exchange(first_, false) && form_.before_it == tokens.back()) {
-    place_.reset();
-    return {};
+Status SequenceForm::begin() {
+  constexpr uint32_t most = SAMPLING_MASK * 32;
+  if (model_->shape().vocabulary > most) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: the answer can only have a form with a vocabulary of at most {} "
+                             "tokens, and the model has {}",
+                             model_->file().path(), most, model_->shape().vocabulary)};
   }
-  if (!place_) {
-    const std::vector<uint32_t>& before = form_.begins_after;
-    if (tokens.size() >= before.size() && std::ranges::equal(tokens.last(before.size()), before))
-      place_ = form_.form->start();
-    return {};
-  }
-  PUMICE_TRY(const bool fits, form_.form->accept(*place_, tokens.back()));
+  if (stop_tokens_.empty())
+    return Error{Code::invalid_argument,
+                 "an answer that has a form ends with a stop token: give at least one"};
+  place_ = form_.form->start();
+  PUMICE_TRY(const bool fits, form_.form->accept(*place_, form_.begun));
   if (fits) return {};
-  return Error{Code::invalid_argument,
-               fmt::format("the token {} does not fit the form of the answer", tokens.back())};
+  return Error{Code::invalid_argument, "what the answer begins with does not fit its form"};
 }
 
-Status SequenceForm::write_mask(SamplingState& state, uint32_t slot) const {
-  if (!place_) {
-    state.lift_mask(slot);
-    return {};
-  }
+Status SequenceForm::or_lift(Status status) {
+  if (status.ok() || !form_.lenient) return status;
+  place_.reset();
+  return {};
+}
+
+Status SequenceForm::follow(std::span<const uint32_t> tokens) {
+  return place_ ? or_lift(go_on(tokens.back())) : Status();
+}
+
+Status SequenceForm::go_on(uint32_t token) {
+  PUMICE_TRY(const bool fits, form_.form->accept(*place_, token));
+  if (fits) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("the token {} does not fit the form of the answer", token)};
+}
+
+Status SequenceForm::write_mask(SamplingState& state, uint32_t slot) {
+  if (place_) PUMICE_CHECK(or_lift(set_mask(state, slot)));
+  if (!place_) state.lift_mask(slot);
+  return {};
+}
+
+Status SequenceForm::set_mask(SamplingState& state, uint32_t slot) const {
   const std::span<uint32_t> words = state.set_mask(slot).first((model_->shape().vocabulary + 31) / 32);
   PUMICE_CHECK(form_.form->mask(*place_, stop_tokens_, words));
-  if (first_ && form_.before_it) words[*form_.before_it / 32] |= 1U << *form_.before_it % 32;
   if (std::ranges::any_of(words, [](uint32_t word) { return word != 0; })) return {};
   return Error{
       Code::unsupported,

@@ -21,6 +21,13 @@ struct ModelChatOptions {
   std::string other_template;
 };
 
+// What an answer is to be.
+struct AnswerOptions {
+  FormSource form = {}; // of what comes after the thoughts
+  // Calls of tools: "auto", "none", "required" (at least one), or the name of the only tool to call.
+  std::string tool_choice = "auto";
+};
+
 // A model's chat: what was said, the pictures that it shows, and the prompts that they make.
 class ModelChat {
 public:
@@ -45,14 +52,19 @@ public:
 
     bool encoded() const; // all pictures have rows
   };
-  // The prompt for the next answer. invalid_argument where the template has no place for the pictures.
-  Result<Prompt> prompt() const;
+  // The prompt for the next answer, which begins with `begun`. invalid_argument where the template has no
+  // place for the pictures.
+  Result<Prompt> prompt(std::string begun = {}) const;
   // The tokens of a prompt whose pictures are all seen, with their rows.
   Result<PicturePrompt> with_rows(const Prompt& prompt) const;
 
-  // The form of the answer to a prompt, which begins after the model's thinking. unsupported: the model
-  // answers in channels.
-  Result<TextForm> form_of_answer(std::shared_ptr<Form> form, const Prompt& prompt) const;
+  // The form of the answer to a prompt. Where calls are neither forbidden nor demanded and the model's way to
+  // write them cannot be held, there is none. invalid_argument, with `options.` before what is wrong.
+  Result<TextForm> form_of_answer(const AnswerOptions& options, const Prompt& prompt,
+                                  LazyFormVocabulary& forms);
+  // Whether the calls of answers are held to the tools' schemas. unsupported, with sentences that say why
+  // not.
+  Status check_calls() const;
 
   // The prompt of a chat that is to leave room for an answer in a context.
   struct Room {
@@ -62,7 +74,7 @@ public:
   };
   // Forgets as many of the oldest turns as it takes, also where an error follows. `max_tokens`: of the
   // answer; 0: no limit.
-  Result<Room> make_room(uint32_t context, uint32_t max_tokens);
+  Result<Room> make_room(uint32_t context, uint32_t max_tokens, const std::string& begun = {});
 
 private:
   ModelChat(Chat chat, ChatPictures pictures, std::optional<PictureTokens> shape, std::string model,
@@ -74,14 +86,18 @@ private:
   ChatPictures pictures_;
   std::optional<PictureTokens> shape_; // of a model that has pictures in its prompts
   std::string model_, other_template_; // for messages
+  struct KnownForm {
+    std::string key;
+    std::shared_ptr<Form> form;
+  };
+  std::optional<KnownForm> form_; // of the last answer
 };
 
 // An answer to a chat that arrives in tokens, divided into parts.
 class ArrivingAnswer {
 public:
   // `stops`: strings that end the text.
-  ArrivingAnswer(const Chat& chat, const ChatPrompt& prompt, std::vector<std::string> stops = {})
-      : answer_(chat, prompt), text_(chat.tokenizer(), true), stops_(std::move(stops)) {}
+  ArrivingAnswer(const Chat& chat, const ChatPrompt& prompt, std::vector<std::string> stops = {});
 
   std::vector<AnswerPart> push(uint32_t token);
   // What is left, at the end of the answer.

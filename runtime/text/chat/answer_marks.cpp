@@ -5,8 +5,9 @@
 #include <cctype>
 #include <optional>
 
-#include "text/chat/chat_prompt.h"
 #include "text/chat/loose_values.h"
+#include "text/chat/mark_spans.h"
+#include "text/chat/template_probe.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
@@ -15,56 +16,10 @@ namespace {
 
 using nlohmann::ordered_json;
 using Pair = AnswerMarks::Pair;
-
-// What is looked for in the texts that a template makes.
-namespace probe {
-constexpr std::string_view answer = "answer-to-be-found", thought = "thought-to-be-found",
-                           value = "value-to-be-found", name = "tool_to_be_found";
-constexpr const char* argument = "argument_to_be_found";
-// An id as Mistral wants it, one as OpenAI's interface has it, and one as Kimi's models write it, whose
-// templates write it in place of a name.
-constexpr const char *letters = "a1b2c3d4e", *called = "call_a1b2c3d4e5f6a7b8c9d0e1f2",
-                     *named = "functions.tool_to_be_found:0";
-} // namespace probe
-
-struct MarkSpan {
-  size_t begin = 0, end = 0;
-};
-
-std::vector<MarkSpan> marks_in(std::string_view text) {
-  std::vector<MarkSpan> marks;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = mark_length(text.substr(at));
-    if (length > 0) marks.push_back({at, at + length});
-    at += std::max<size_t>(1, length);
-  }
-  return marks;
-}
-
-// The length of what two texts begin with alike, without parts of marks.
-size_t common_beginning(std::string_view a, std::string_view b) {
-  const auto [end, other] = std::ranges::mismatch(a, b);
-  size_t length = static_cast<size_t>(end - a.begin());
-  for (const std::string_view text : {a, b}) {
-    for (const MarkSpan& mark : marks_in(text)) {
-      if (mark.begin < length && length < mark.end) length = mark.begin;
-    }
-  }
-  return length;
-}
-
-size_t common_end(std::string_view a, std::string_view b) {
-  size_t length = 0;
-  while (length < std::min(a.size(), b.size()) && a[a.size() - 1 - length] == b[b.size() - 1 - length])
-    ++length;
-  for (const std::string_view text : {a, b}) {
-    for (const MarkSpan& mark : marks_in(text)) {
-      const size_t at = text.size() - length;
-      if (mark.begin < at && at < mark.end) length = text.size() - mark.end;
-    }
-  }
-  return length;
-}
+using text::common_beginning;
+using text::common_end;
+using text::marks_in;
+using text::MarkSpan;
 
 // The name within a mark: its letters in lower case, with _ between words.
 std::string mark_name(std::string_view mark) {
@@ -110,75 +65,12 @@ void add_mark(std::vector<std::string>& marks, std::string mark) {
   if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.push_back(std::move(mark));
 }
 
-// Renders small conversations with a template.
-class TemplateProbe {
-public:
-  TemplateProbe(const ChatTemplate& chat_template, const std::tm& now)
-      : template_(chat_template), now_(now), parts_(reads_parts_alone(chat_template, now)) {}
-
-  static ordered_json said(std::string_view text) { return {{"role", "assistant"}, {"content", text}}; }
-
-  static ordered_json with_thought(ordered_json message) {
-    for (const char* member : {"reasoning_content", "thinking", "reasoning"})
-      message[member] = probe::thought;
-    return message;
-  }
-
-  // `id`: null for none. `as_text`: the arguments as JSON in a string.
-  static ordered_json with_call(ordered_json message, const char* id, bool as_text) {
-    const ordered_json arguments = {{probe::argument, probe::value}};
-    ordered_json call = {{"type", "function"},
-                         {"function", {{"name", probe::name}, {"arguments", arguments}}}};
-    if (as_text) call["function"]["arguments"] = arguments.dump();
-    if (id) call["id"] = id;
-    message["tool_calls"] = ordered_json::array({std::move(call)});
-    return message;
-  }
-
-  // The text with these messages after a question; nothing if the template refuses them.
-  std::optional<std::string> operator()(const std::vector<ordered_json>& messages,
-                                        bool prompt = false) const {
-    ordered_json all = ordered_json::array({{{"role", "user"}, {"content", "question"}}});
-    for (const ordered_json& each : messages) all.push_back(each);
-    if (parts_) contents_to_parts(all);
-    const ordered_json tool = {
-        {"name", probe::name},
-        {"description", "tool"},
-        {"parameters",
-         {{"type", "object"},
-          {"properties", {{probe::argument, {{"type", "string"}, {"description", "text"}}}}}}}};
-    Result<std::string> text =
-        template_.render({{"messages", all},
-                          {"tools", ordered_json::array({{{"type", "function"}, {"function", tool}}})},
-                          {"add_generation_prompt", prompt}},
-                         now_);
-    if (!text.ok()) return std::nullopt;
-    return *std::move(text);
-  }
-
-private:
-  const ChatTemplate& template_;
-  const std::tm& now_;
-  bool parts_;
-};
-
 class MarkFinder {
 public:
   MarkFinder(const ChatTemplate& chat_template, const std::tm& now)
       : text_(chat_template.text()), render_(chat_template, now) {
     renders_ = render_({}).has_value();
-    if (!renders_) return; // nor will it render more
-    for (const char* id : {probe::letters, probe::called, probe::named}) {
-      for (const bool as_text : {false, true}) {
-        for (const bool thinks : {false, true}) {
-          if (id_) break;
-          as_text_ = as_text;
-          thinks_ = thinks;
-          const std::optional<std::string> text = render_({call("", id)});
-          if (text && text->find(probe::name, text->find("question")) != std::string::npos) id_ = id;
-        }
-      }
-    }
+    if (renders_) style_ = CallStyle::of(render_); // else it will not render more
   }
 
   AnswerMarks marks() {
@@ -201,8 +93,9 @@ public:
 
 private:
   ordered_json call(std::string_view content, const char* id) const {
-    const ordered_json message = TemplateProbe::with_call(TemplateProbe::said(content), id, as_text_);
-    return thinks_ ? TemplateProbe::with_thought(message) : message;
+    CallStyle style = style_;
+    style.id = id;
+    return TemplateProbe::with_calls(content, {TemplateProbe::usual_call()}, style);
   }
 
   void add_thinking(std::string begin, std::string end) {
@@ -214,7 +107,7 @@ private:
   void find_thinking() {
     const std::optional<std::string> plain = render_({TemplateProbe::said(probe::answer)});
     for (const std::string_view next : {probe::answer, probe::name}) {
-      const ordered_json message = next == probe::name ? call("", id_) : TemplateProbe::said(next);
+      const ordered_json message = next == probe::name ? call("", style_.id) : TemplateProbe::said(next);
       const std::optional<std::string> text = render_({TemplateProbe::with_thought(message)});
       const size_t at = text ? text->rfind(probe::thought) : std::string::npos;
       if (at == std::string::npos) continue;
@@ -261,7 +154,7 @@ private:
   void find_calls() {
     for (const std::string_view content : {std::string_view(), probe::answer}) {
       const std::optional<std::string> plain = render_({TemplateProbe::said(content)});
-      const std::string called = id_ ? render_({call(content, id_)}).value_or("") : "";
+      const std::string called = style_.id ? render_({call(content, style_.id)}).value_or("") : "";
       const size_t at = called.rfind(probe::name);
       if (!plain || at == std::string::npos) continue;
       const size_t begin = std::min(at, common_beginning(called, *plain));
@@ -341,48 +234,21 @@ private:
       if (id) result["tool_call_id"] = id;
       return render_({call("", id), result});
     };
-    const std::optional<std::string> given = id_ ? shown(id_) : std::nullopt;
-    if (!given || (shown(nullptr) && given->find(id_) == std::string::npos)) return;
-    made_.ids = id_ == probe::named    ? AnswerMarks::Ids::name_and_number
-                : id_ == probe::called ? AnswerMarks::Ids::call_and_letters
-                                       : AnswerMarks::Ids::letters;
+    const std::optional<std::string> given = style_.id ? shown(style_.id) : std::nullopt;
+    if (!given || (shown(nullptr) && given->find(style_.id) == std::string::npos)) return;
+    made_.ids = style_.id == probe::named    ? AnswerMarks::Ids::name_and_number
+                : style_.id == probe::called ? AnswerMarks::Ids::call_and_letters
+                                             : AnswerMarks::Ids::letters;
   }
 
   std::string_view text_;
   TemplateProbe render_;
   bool renders_ = false;
-  const char* id_ = nullptr; // with which the template takes a call; null: it takes none
-  bool as_text_ = false;     // arguments, as it takes them
-  bool thinks_ = false;      // it takes calls with a thought alone
+  CallStyle style_;
   AnswerMarks made_;
 };
 
 } // namespace
-
-size_t mark_length(std::string_view text) {
-  constexpr size_t longest = 80;
-  if (text.starts_with("```")) {
-    size_t end = 3;
-    while (end < text.size() && (std::isalpha(static_cast<unsigned char>(text[end])) || text[end] == '_'))
-      ++end;
-    return end;
-  }
-  if (text.starts_with('[')) {
-    const size_t begin = text.substr(1).starts_with('/') ? 2 : 1;
-    const size_t end = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_ ", begin);
-    return end != std::string_view::npos && end > begin + 2 && text[end] == ']' ? end + 1 : 0;
-  }
-  if (text.size() < 3 || text[0] != '<') return 0;
-  const auto first = static_cast<unsigned char>(text[1]);
-  if (!std::isalpha(first) && first != '/' && first != '|' && first < 0x80) return 0;
-  const size_t end = text.substr(0, longest).find_first_of("<>\n'{", 1);
-  if (end == std::string_view::npos || text[end] != '>') return 0;
-  // White space and quotes are for attributes: <invoke name="f">.
-  const std::string_view inner = text.substr(1, end - 1);
-  if (inner.find_first_of(" \"") != std::string_view::npos && inner.find("=\"") == std::string_view::npos)
-    return 0;
-  return end + 1;
-}
 
 AnswerMarks AnswerMarks::of(const ChatTemplate& chat_template, const std::tm& now) {
   return MarkFinder(chat_template, now).marks();

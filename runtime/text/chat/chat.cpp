@@ -1,5 +1,4 @@
 #include "text/chat/chat.h"
-#include "text/unicode/unicode.h"
 
 #include <algorithm>
 #include <utility>
@@ -135,12 +134,12 @@ ordered_json Chat::all_variables() const {
   return variables;
 }
 
-Result<ChatPrompt> Chat::prompt(const PicturePlaces& pictures) const {
+Result<ChatPrompt> Chat::prompt(const PicturePlaces& pictures, std::string begun) const {
   const ordered_json variables = all_variables();
-  Result<ChatPrompt> made = encode_chat(template_, *tokenizer_, variables, now_, read_, pictures);
+  Result<ChatPrompt> made = encode_chat(template_, *tokenizer_, variables, now_, read_, pictures, begun);
   if (made.ok() || !has_calls(messages_)) return made;
   Result<ChatPrompt> other =
-      encode_chat(template_, *tokenizer_, with_arguments_as_text(variables), now_, read_, pictures);
+      encode_chat(template_, *tokenizer_, with_arguments_as_text(variables), now_, read_, pictures, begun);
   return other.ok() ? std::move(other) : std::move(made);
 }
 
@@ -154,37 +153,35 @@ Status Chat::check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tok
                   prompt_tokens, context)};
 }
 
-Result<AnswerMarks::Pair> Chat::thinking_before_answer(std::string_view prompt) const {
-  if (marks_.channels)
-    return Error{Code::unsupported, "this model answers in channels: its answers cannot have a form"};
-  const auto trimmed = [](std::string_view text) {
-    while (!text.empty() && text::ascii_white_space.find(text.back()) != std::string_view::npos)
-      text.remove_suffix(1);
-    return text;
-  };
-  if (marks_.thinking.empty()) return AnswerMarks::Pair();
-  const std::string begin(trimmed(marks_.thinking.front().begin)), end(trimmed(marks_.thinking.front().end));
-  prompt = trimmed(prompt);
-  if (prompt.ends_with(begin)) return AnswerMarks::Pair{"", end};
-  if (prompt.ends_with(end) || !may_think_) return AnswerMarks::Pair();
-  return AnswerMarks::Pair{begin, end};
+const Result<WrittenCall>& Chat::written_call() const {
+  if (!written_call_) written_call_ = WrittenCall::of(template_, marks_, now_);
+  return *written_call_;
 }
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
-    : parser_(chat.marks_, prompt.text, chat.variables_.value("tools", ordered_json()), chat.may_think_),
-      ids_(chat.marks_.ids, chat.messages_), read_(prompt), prompt_tokens_(prompt.ids.size()) {}
+    : parser_(chat.marks_, prompt.rendered(), chat.tools(), chat.may_think_),
+      ids_(chat.marks_.ids, chat.messages_), read_(prompt), prompt_tokens_(prompt.ids.size()) {
+  begun_ = added(parser_.push(read_.begun));
+  read_.begun.clear(); // from now on it is text that was read
+}
 
 std::vector<AnswerPart> ChatAnswer::push(uint32_t token, std::string_view text) {
   read_.ids.push_back(token);
   read_.text += text;
-  return added(parser_.push(text));
+  return with_begun(added(parser_.push(text)));
+}
+
+std::vector<AnswerPart> ChatAnswer::with_begun(std::vector<AnswerPart> parts) {
+  std::vector<AnswerPart> all = std::exchange(begun_, {});
+  for (AnswerPart& part : parts) all.push_back(std::move(part));
+  return all;
 }
 
 std::vector<AnswerPart> ChatAnswer::finish(std::string_view text) {
   read_.text += text;
   std::vector<AnswerPart> parts = added(parser_.push(text));
   for (AnswerPart& part : added(parser_.finish())) parts.push_back(std::move(part));
-  return parts;
+  return with_begun(std::move(parts));
 }
 
 std::vector<AnswerPart> ChatAnswer::added(std::vector<AnswerPart> parts) {

@@ -13,6 +13,7 @@
 #include "text/chat/call_ids.h"
 #include "text/chat/chat_answer.h"
 #include "text/chat/chat_prompt.h"
+#include "text/chat/written_call.h"
 
 namespace pumice {
 
@@ -49,11 +50,13 @@ public:
 
   // The prompt for the next answer. It begins with the tokens of the last answer's, and those of that answer,
   // as far as the template writes the same text again. Errors as ChatTemplate::render() has them.
-  // `pictures`: of the messages, in their order.
-  Result<ChatPrompt> prompt(const PicturePlaces& pictures = {}) const;
-  // The marks around what the model thinks before its answer to a prompt. `begin` is empty where the prompt
-  // ends with it; both are where the answer comes at once. unsupported: the model writes in channels.
-  Result<AnswerMarks::Pair> thinking_before_answer(std::string_view prompt) const;
+  // `pictures`: of the messages, in their order. `begun`: what the answer begins with; it goes on from there.
+  Result<ChatPrompt> prompt(const PicturePlaces& pictures = {}, std::string begun = {}) const;
+  const AnswerMarks& marks() const { return marks_; }
+  bool may_think() const { return may_think_; } // answers without thinking were not asked for
+  // How the model writes calls; found when it is first asked for.
+  const Result<WrittenCall>& written_call() const;
+  nlohmann::ordered_json tools() const { return variables_.value("tools", nlohmann::ordered_json()); }
   // Whether a prompt leaves enough of a context for an answer: some, or what is left if there is nothing to
   // forget. context_full, with the numbers. `max_tokens`: of the answer; 0: no limit.
   Status check_room(size_t prompt_tokens, uint32_t context, uint32_t max_tokens) const;
@@ -71,8 +74,9 @@ private:
   std::tm now_;
   const char* thinking_member_;
   AnswerMarks marks_;
-  bool may_think_ = true; // answers without thinking were not asked for
-  bool parts_;            // the template reads contents as lists of parts
+  mutable std::optional<Result<WrittenCall>> written_call_;
+  bool may_think_ = true;
+  bool parts_; // the template reads contents as lists of parts
   std::vector<uint32_t> ends_;
   nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
   nlohmann::ordered_json variables_ = nlohmann::ordered_json::object(), thinking_ = variables_;
@@ -85,7 +89,7 @@ public:
   ChatAnswer(const Chat& chat, const ChatPrompt& prompt);
 
   // Adds a token, and the text that is known with it: special tokens are spelled in it, and a character that
-  // is not complete comes with a later token.
+  // is not complete comes with a later token. What the prompt has begun comes with the first one.
   std::vector<AnswerPart> push(uint32_t token, std::string_view text);
   // The rest of the text, at the end of the answer.
   std::vector<AnswerPart> finish(std::string_view text = {});
@@ -99,11 +103,13 @@ public:
 
 private:
   std::vector<AnswerPart> added(std::vector<AnswerPart> parts);
+  std::vector<AnswerPart> with_begun(std::vector<AnswerPart> parts);
 
   AnswerParser parser_;
   text::CallIds ids_;
   Answered answered_;
-  ChatPrompt read_; // the prompt, and the answer so far
+  std::vector<AnswerPart> begun_; // by the prompt, and not handed out
+  ChatPrompt read_;               // the prompt, and the answer so far
   size_t prompt_tokens_ = 0;
   bool cut_ = false;
 };

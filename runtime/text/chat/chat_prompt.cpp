@@ -217,7 +217,7 @@ void contents_to_parts(ordered_json& messages) {
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                const ordered_json& variables, const std::tm& now, const ChatPrompt& read,
-                               const PicturePlaces& pictures) {
+                               const PicturePlaces& pictures, std::string begun) {
   PUMICE_CHECK(check_messages(variables));
   PUMICE_TRY(std::string text, chat_template.render(variables, now));
   const Marks marks =
@@ -247,9 +247,13 @@ Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenize
     }
   }
   PUMICE_CHECK(show_pictures(cut, pictures));
+  if (!begun.empty()) {
+    cut.parts.push_back({cut.text.size(), cut.text.size() + begun.size(), false});
+    cut.text += begun;
+  }
   std::optional<std::vector<uint32_t>> ids = go_on(cut, read, tokenizer);
   if (!ids) ids = encode(cut, 0, tokenizer);
-  return ChatPrompt{std::move(cut.text), *std::move(ids)};
+  return ChatPrompt{std::move(cut.text), *std::move(ids), std::move(begun)};
 }
 
 std::vector<uint32_t> ends_of_answers(const ChatTemplate& chat_template, const Tokenizer& tokenizer,

@@ -2,6 +2,7 @@
 
 #include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -16,16 +17,22 @@ namespace pumice {
 struct ChatPrompt {
   std::string text; // as the template rendered it
   std::vector<uint32_t> ids;
+  std::string begun = {}; // what the answer begins with; `text` and `ids` end with it
+
+  // What the template rendered.
+  std::string_view rendered() const { return std::string_view(text).substr(0, text.size() - begun.size()); }
 };
 
 // Renders a conversation and cuts it into tokens. Special tokens that the template writes are special tokens;
 // those that a message, a call of a tool or the description of one spells stay text. `variables` as
 // ChatTemplate::render() takes them. `read` is what a session has read, and what it has generated: a prompt
 // that goes on with its text goes on with its tokens too, which need not be those that the text would be cut
-// into. `pictures`: what stands where the template shows pictures.
+// into. `pictures`: what stands where the template shows pictures. `begun`: what the answer begins with;
+// special tokens that it spells are special tokens.
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                const nlohmann::ordered_json& variables, const std::tm& now,
-                               const ChatPrompt& read = {}, const PicturePlaces& pictures = {});
+                               const ChatPrompt& read = {}, const PicturePlaces& pictures = {},
+                               std::string begun = {});
 
 // Whether a template shows the contents of messages only where they are lists of parts, as those of models
 // that see may.

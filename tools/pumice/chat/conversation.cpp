@@ -75,7 +75,8 @@ std::optional<Question> question_of(const ordered_json& content) {
 } // namespace
 
 Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string tower)
-    : settings_(std::move(settings)), talk_(std::move(chat)), tower_path_(std::move(tower)) {
+    : settings_(std::move(settings)), talk_(std::move(chat)), tower_path_(std::move(tower)),
+      forms_(talk_.chat().tokenizer()) {
   if (!settings_.sampling.seed) settings_.sampling.seed = settings_.sampling.resolved().seed;
 }
 
@@ -129,15 +130,16 @@ ordered_json Conversation::question_message(const std::string& text) const {
 Status Conversation::check(const std::string& question, uint32_t context) {
   PUMICE_CHECK(chat().add(question_message(question)));
   set_thinking();
-  const Result<ModelChat::Prompt> asked = talk_.prompt();
+  const Result<ModelChat::Prompt> asked = talk_.prompt(settings_.prefill);
   chat().remove(talk_.messages().size() - 1, 1);
   if (!asked.ok()) return asked.error();
+  PUMICE_CHECK(prepare());
+  PUMICE_TRY(const TextForm form, talk_.form_of_answer(wanted(), *asked, forms_));
   return check_fits(asked->tokens, context, "the question with its template");
 }
 
 Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted) {
-  PUMICE_TRY(const FormSource form, read_form(settings_.form));
-  PUMICE_TRY(form_, FormMaker(chat().tokenizer()).make(form));
+  PUMICE_CHECK(prepare());
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
   if (wanted.fit && talk_.has_vision()) PUMICE_CHECK(load_tower()); // before the session takes its memory
@@ -148,6 +150,19 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   Result<std::unique_ptr<Session>> created = Session::create(model, session);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   session_ = std::move(*created);
+  return {};
+}
+
+// Reads the form of answers, once, and says what of the tools' schemas is not held.
+Status Conversation::prepare() {
+  if (std::exchange(prepared_, true)) return {};
+  PUMICE_TRY(form_, read_form(settings_.form));
+  if (has_form(form_)) {
+    const Result<form::Grammar> parsed = parse_form(form_);
+    return parsed.ok() ? Status() : Status(parsed.error());
+  }
+  const Status held = talk_.check_calls();
+  if (!held.ok() && held.error().code == Code::unsupported) print_note(held.error().message);
   return {};
 }
 
@@ -263,7 +278,7 @@ void Conversation::set_thinking() {
 Result<ModelChat::Prompt> Conversation::prompt_with_room(const AskToForget& forget) {
   const uint32_t context = session_->size().context;
   set_thinking();
-  PUMICE_TRY(ModelChat::Room room, talk_.make_room(context, settings_.count));
+  PUMICE_TRY(ModelChat::Room room, talk_.make_room(context, settings_.count, settings_.prefill));
   PUMICE_CHECK(check_fits(room.prompt.tokens, context, "the question with its template"));
   if (room.forgotten == 0) return std::move(room.prompt);
   if (!forget) return room.before.error();
@@ -319,8 +334,8 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   bar.update(0, prompt.tokens);
   const Progress progress = prompt.tokens > session_->size().chunk ? bar.callback() : Progress();
   PUMICE_TRY(sampling_, settings_.sampling.resolved(*chat().tokenizer()));
-  PUMICE_TRY(TextForm form, talk_.form_of_answer(form_, prompt));
-  if (form_) sampling_.stop_tokens.assign(chat().ends().begin(), chat().ends().end());
+  PUMICE_TRY(TextForm form, talk_.form_of_answer(wanted(), prompt, forms_));
+  if (form.form) sampling_.stop_tokens.assign(chat().ends().begin(), chat().ends().end());
   PUMICE_CHECK(encode(prompt.pictures));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
   PUMICE_CHECK(

@@ -26,6 +26,8 @@ struct ChatSettings {
   bool json = false;              // answers are printed as JSON objects
   SamplingOptions sampling;
   FormSource form; // of answers
+  std::string tool_choice = "auto";
+  std::string prefill; // what answers begin with
 };
 
 // What was said, and the model's session that has read it.
@@ -77,6 +79,7 @@ private:
   Status read_pictures(nlohmann::ordered_json& messages);
   nlohmann::ordered_json question_message(const std::string& text) const;
   void set_thinking();
+  Status prepare();
   Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
   Status load_tower();
   Status encode(const PictureParts& pictures);
@@ -91,7 +94,10 @@ private:
   nlohmann::ordered_json shown_ = nlohmann::ordered_json::array(); // parts of the next question
   std::string system_;
   LoadOptions load_;
-  std::shared_ptr<Form> form_; // of answers; none: any text
+  LazyFormVocabulary forms_;
+  AnswerOptions wanted() const { return {form_, settings_.tool_choice}; }
+  FormSource form_; // of answers, read from its file
+  bool prepared_ = false;
   std::optional<OpenedDevice> device_;
   std::unique_ptr<Session> session_;
   SamplingParams sampling_; // of the last answer

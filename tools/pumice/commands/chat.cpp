@@ -252,6 +252,16 @@ Subcommand add_chat(CLI::App& app) {
                   "<think>,</think>")
       ->type_name("BEGIN,END")
       ->group("Text");
+  sub->add_option(
+         "--tool-choice", options->settings.tool_choice,
+         "Calls of the tools in the template's variables: auto, none, required (at least one), or the name "
+         "of the only tool to call")
+      ->type_name("CHOICE")
+      ->capture_default_str()
+      ->group(more_of("Text"));
+  sub->add_option("--prefill", options->settings.prefill, "What an answer begins with; it goes on from there")
+      ->type_name("TEXT")
+      ->group(more_of("Text"));
   sub->add_option("--stop", options->settings.stops,
                   "End an answer before this string. Can be given more than once")
       ->type_name("STRING")

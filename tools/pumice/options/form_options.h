@@ -14,10 +14,6 @@ void add_form_options(CLI::App& app, FormSource& source);
 // Reads the files that the options name: the schema and the grammar are then their texts.
 Result<FormSource> read_form(const FormSource& options);
 
-inline bool has_form(const FormSource& source) {
-  return source != FormSource();
-}
-
 // Makes forms for a model's answers. Those that follow each other and are the same are made once.
 class FormMaker {
 public:

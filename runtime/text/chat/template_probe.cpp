@@ -1,0 +1,92 @@
+#include "text/chat/template_probe.h"
+
+#include <utility>
+
+#include "text/chat/chat_prompt.h"
+
+namespace pumice {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+// Each call has its own.
+std::string id_of_call(const char* id, std::string_view name, size_t index) {
+  if (id == probe::named) return "functions." + std::string(name) + ":" + std::to_string(index);
+  std::string own = id;
+  own.back() = static_cast<char>(own.back() + static_cast<char>(index));
+  return own;
+}
+
+ordered_json probed_tool(std::string_view name) {
+  const ordered_json text = {{"type", "string"}, {"description", "text"}};
+  return {
+      {"type", "function"},
+      {"function",
+       {{"name", name},
+        {"description", "tool"},
+        {"parameters",
+         {{"type", "object"}, {"properties", {{probe::argument, text}, {probe::other_argument, text}}}}}}}};
+}
+
+} // namespace
+
+CallStyle CallStyle::of(const TemplateProbe& render) {
+  for (const char* id : {probe::letters, probe::called, probe::named}) {
+    for (const bool as_text : {false, true}) {
+      for (const bool thinks : {false, true}) {
+        const CallStyle style{id, as_text, thinks};
+        const std::optional<std::string> text =
+            render({TemplateProbe::with_calls("", {TemplateProbe::usual_call()}, style)});
+        if (text && text->find(probe::name, text->find("question")) != std::string::npos) return style;
+      }
+    }
+  }
+  return {};
+}
+
+TemplateProbe::TemplateProbe(const ChatTemplate& chat_template, const std::tm& now)
+    : template_(chat_template), now_(now), parts_(reads_parts_alone(chat_template, now)) {}
+
+ordered_json TemplateProbe::said(std::string_view text) {
+  return {{"role", "assistant"}, {"content", text}};
+}
+
+ordered_json TemplateProbe::with_thought(ordered_json message) {
+  for (const char* member : {"reasoning_content", "thinking", "reasoning"}) message[member] = probe::thought;
+  return message;
+}
+
+TemplateProbe::Call TemplateProbe::usual_call() {
+  return {probe::name, {{probe::argument, probe::value}}};
+}
+
+ordered_json TemplateProbe::with_calls(std::string_view content, const std::vector<Call>& calls,
+                                       const CallStyle& style) {
+  ordered_json message = said(content);
+  message["tool_calls"] = ordered_json::array();
+  for (size_t i = 0; i < calls.size(); ++i) {
+    ordered_json call = {{"type", "function"},
+                         {"function", {{"name", calls[i].name}, {"arguments", calls[i].arguments}}}};
+    if (style.as_text) call["function"]["arguments"] = calls[i].arguments.dump();
+    if (style.id) call["id"] = id_of_call(style.id, calls[i].name, i);
+    message["tool_calls"].push_back(std::move(call));
+  }
+  return style.thinks ? with_thought(std::move(message)) : message;
+}
+
+std::optional<std::string> TemplateProbe::operator()(const std::vector<ordered_json>& messages,
+                                                     bool prompt) const {
+  ordered_json all = ordered_json::array({{{"role", "user"}, {"content", "question"}}});
+  for (const ordered_json& each : messages) all.push_back(each);
+  if (parts_) contents_to_parts(all);
+  Result<std::string> text = template_.render(
+      {{"messages", all},
+       {"tools", ordered_json::array({probed_tool(probe::name), probed_tool(probe::other_name)})},
+       {"add_generation_prompt", prompt}},
+      now_);
+  if (!text.ok()) return std::nullopt;
+  return *std::move(text);
+}
+
+} // namespace pumice
