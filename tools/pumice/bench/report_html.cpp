@@ -86,7 +86,8 @@ std::string speed_by_depth(const BenchReport& report, const std::string& kind, c
     series.points.push_back({result.depth, speed});
     series.notes.push_back(fmt::format("{}: {:.2f} tokens/s", result.test, speed));
   }
-  if (tests.empty()) return "";
+  if (std::ranges::all_of(tests, [](const auto& test) { return test.second.points.size() < 2; }))
+    return ""; // one depth makes no line
   for (auto& [name, series] : tests) {
     std::ranges::sort(series.points);
     chart.series.push_back(std::move(series));
