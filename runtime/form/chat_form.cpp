@@ -65,9 +65,10 @@ public:
       form_ = grammar_.call(grammar_.root);
     }
     PUMICE_CHECK(choose_tools());
-    Result<Part> whole = source_.marks.channels ? in_channels()
-                         : form_                ? Result<Part>(with_form())
-                                                : with_calls();
+    Result<Part> whole = source_.marks.channels     ? in_channels()
+                         : form_                    ? Result<Part>(with_form())
+                         : source_.marks.recipients ? to_recipients()
+                                                    : with_calls();
     if (!whole.ok()) return whole.error();
     grammar_.root = grammar_.add_rule("the answer", *whole);
     return std::move(grammar_);
@@ -469,7 +470,32 @@ private:
     for (const AnswerMarks::Pair& each : source_.marks.content)
       all.push_back(grammar_.sequence({mark(text::trimmed(each.begin)), space(most_space), *form_,
                                        space(most_space), mark(text::trimmed(each.end))}));
-    return grammar_.sequence({thoughts(true), grammar_.choice(std::move(all))});
+    std::vector<Part> parts{thoughts(true)};
+    if (source_.marks.recipients)
+      parts.push_back(text(text::trimmed(source_.prompt).ends_with(">>>") ? "all\n" : ">>>all\n"));
+    parts.push_back(grammar_.choice(std::move(all)));
+    return grammar_.sequence(std::move(parts));
+  }
+
+  // ---- Functionary ----
+
+  Result<Part> to_recipients() {
+    constexpr std::string_view begin = ">>>";
+    const Part said = free_text({text(begin)}, false), next = text(begin);
+    const Part for_people = grammar_.sequence({text("all\n"), said});
+    std::vector<Part> all;
+    for (const std::string& name : is_choice("none") ? std::vector<std::string>() : names_) {
+      PUMICE_TRY(const Part part, arguments(name, Arguments::json));
+      all.push_back(grammar_.sequence({text(name), text("\n"), part, space(most_space)}));
+    }
+    if (!must_call()) all.push_back(for_people);
+    const Part any = grammar_.choice(std::move(all));
+    std::vector<Part> parts{text("")};
+    if (!text::trimmed(source_.prompt).ends_with(begin)) parts.push_back(next);
+    if (must_call()) parts.push_back(grammar_.optional(grammar_.sequence({for_people, next})));
+    parts.push_back(any);
+    parts.push_back(grammar_.repeat(grammar_.sequence({next, any}), 0, unlimited));
+    return grammar_.sequence(std::move(parts));
   }
 
   // ---- gpt-oss ----

@@ -134,6 +134,16 @@ inline const std::string hunyuan =
                   named_call("<tool_calls><tool_call>", "\n```json\n", "\n```</tool_call></tool_calls>")) +
     "{# <answer></answer> #}";
 
+inline const std::string functionary =
+    "{%- for m in messages %}{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' }}{%- if m.role == "
+    "'assistant' %}{%- if m.content %}{{ '>>>all\\n' + m.content }}{%- endif %}{%- for c in m.tool_calls %}"
+    "{{ '>>>' + c.function.name + '\n' + (c.function.arguments | tojson) }}{%- endfor %}{%- else %}{{ "
+    "m.content }}"
+    "{%- endif %}{{ '<|eot_id|>' }}{%- endfor %}{%- if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n>>>' }}{%- endif %}";
+inline const std::string mirothinker =
+    "{{ 'Call as <use_mcp_tool><server_name>s</server_name></use_mcp_tool>.' }}" + qwen;
+
 inline const AnswerMarks& marks_of(const std::string& text) {
   static std::map<std::string, AnswerMarks> known;
   const auto found = known.find(text);

@@ -75,6 +75,7 @@ public:
 
   AnswerMarks marks() {
     const auto shows = [&](std::string_view text) { return text_.find(text) != std::string_view::npos; };
+    made_.recipients = shows(">>>all");
     made_.channels = shows("<|channel|>") && shows("<|message|>");
     if (!made_.channels) {
       if (renders_) {

@@ -25,6 +25,7 @@ struct AnswerMarks {
   // a part of the call.
   std::vector<std::string> call_begins, call_ends;
   bool bare_calls = false; // a JSON object alone is a call
+  bool recipients = false; // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
   bool channels = false;   // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
 
   // What the template wants as ids of calls that have none.

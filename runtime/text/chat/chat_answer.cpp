@@ -18,6 +18,7 @@ namespace {
 // The most text that is held back until it is known to be no thought.
 constexpr size_t longest_thought = 16 << 10;
 constexpr std::string_view channel_start = "<|start|>", channel_text = "<|message|>";
+constexpr std::string_view recipient_mark = ">>>";
 constexpr std::array<std::string_view, 3> channel_ends = {"<|end|>", "<|return|>", "<|call|>"};
 
 bool is_blank(std::string_view text) {
@@ -71,6 +72,16 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
     if (prompt.ends_with(each.end)) thought_ = true;
   }
   may_be_thought_ = marks_.shows_thinking && may_think && !thought_ && !inside_;
+  // How calls are written may stand in what a person told the model, as for MiroThinker.
+  constexpr std::string_view told = "<use_mcp_tool>";
+  if (prompt.find(told) != std::string_view::npos) {
+    marks_.call_begins.emplace_back(told);
+    marks_.call_ends.emplace_back("</use_mcp_tool>");
+  }
+  if (marks_.recipients && prompt.ends_with(recipient_mark)) {
+    begun_header_ = recipient_mark;
+    state_ = State::header;
+  }
   const size_t start = marks_.channels ? prompt.rfind(channel_start) : std::string_view::npos;
   if (start == std::string_view::npos) return;
   const std::string_view header = prompt.substr(start);
@@ -123,6 +134,7 @@ std::vector<AnswerParser::Sought> AnswerParser::sought() const {
     return all;
   }
   std::vector<Sought> all;
+  if (marks_.recipients) all.push_back({recipient_mark, Meaning::header});
   if (inside_) all.push_back({end_, Meaning::end});
   const bool outside = !inside_ && kind_ == Kind::content;
   for (const AnswerMarks::Pair& each : marks_.thinking) {
@@ -348,7 +360,7 @@ bool AnswerParser::step_called(bool ended) {
   if (held_.empty()) return false;
   const auto comes = [&](const std::string& mark) { return held_.starts_with(mark); };
   const auto may_come = [&](const std::string& mark) { return !ended && mark.starts_with(held_); };
-  if (marks_.channels) {
+  if (marks_.channels || marks_.recipients) {
     leave();
     state_ = State::text;
   } else if (const auto end = std::ranges::find_if(marks_.call_ends, comes); end != marks_.call_ends.end()) {
@@ -368,7 +380,33 @@ bool AnswerParser::step_called(bool ended) {
   return true;
 }
 
+// >>>NAME and a line end, before what is for that tool or, if the name is "all", for people.
+bool AnswerParser::step_recipient(bool ended) {
+  constexpr size_t longest = 128;
+  const size_t begin = begun_header_.empty() ? recipient_mark.size() : 0;
+  const size_t end = held_.find('\n', begin);
+  if (end == std::string::npos && !ended && held_.size() < longest) return false;
+  const std::string name(text::trimmed(std::string_view(held_).substr(begin, end - begin)));
+  begun_header_.clear();
+  state_ = State::text;
+  if (end != std::string::npos && name == "all") {
+    held_.erase(0, end + 1);
+    leave();
+  } else if (end != std::string::npos && are_offered({{name}}) && !name.empty() &&
+             std::ranges::all_of(name, text::is_name_character)) {
+    function_ = name;
+    state_ = State::call;
+    mark_ = tried_ = end + 1;
+    weak_ = false;
+  } else { // text that looks like one
+    say(kind_, std::string_view(held_).substr(0, begin));
+    held_.erase(0, begin);
+  }
+  return true;
+}
+
 bool AnswerParser::step_header(bool ended) {
+  if (marks_.recipients) return step_recipient(ended);
   using text::ChannelHeader;
   const size_t before = begun_header_.size();
   const ChannelHeader header = text::read_channel_header(begun_header_ + held_, tools_, ended);

@@ -78,6 +78,7 @@ private:
   bool step_call(bool ended);
   bool step_called(bool ended);
   bool step_header(bool ended);
+  bool step_recipient(bool ended);
   std::vector<Sought> sought() const;
   bool may_stand(const Sought& sought, size_t at) const;
   Found find(const std::vector<Sought>& sought) const;

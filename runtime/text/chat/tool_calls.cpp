@@ -156,6 +156,7 @@ private:
     skip_space();
     if (text_.starts_with('{')) return read_object();
     if (text_.starts_with('[')) return read_list();
+    if (text_.starts_with("<server_name>") || text_.starts_with("<tool_name>")) return read_elements();
     if (text_.starts_with('<')) return read_tag();
     return read_named();
   }
@@ -257,6 +258,39 @@ private:
     return true;
   }
 
+  // <server_name>s</server_name> <tool_name>f</tool_name> <arguments>{...}</arguments>
+  bool read_elements() {
+    ToolCall call;
+    while (!skip("<arguments>")) {
+      const std::optional<Tag> tag = take_tag();
+      if (!tag) return false;
+      if (tag->all != "server_name" && tag->all != "tool_name") return refuse();
+      const size_t end = text_.find(tag->end());
+      if (end == std::string_view::npos) return fail_at_end();
+      if (tag->all == "tool_name") call.name = text::trimmed(text_.substr(0, end));
+      text_.remove_prefix(end + tag->end().size());
+      if (left().empty()) return fail_at_end();
+    }
+    if (!is_name(call.name)) return refuse();
+    std::optional<ordered_json> arguments = object();
+    if (!arguments) return false;
+    call.arguments = *std::move(arguments);
+    if (!skip("</arguments>")) {
+      skip_space();
+      return is_beginning("</arguments>") ? fail_at_end() : refuse();
+    }
+    calls_.push_back(std::move(call));
+    return true;
+  }
+
+  // The call within print(f(a=1)), as Gemma 3 writes it.
+  bool read_printed() {
+    text_.remove_prefix(1);
+    if (left().empty()) return fail_at_end();
+    if (!read_python(word())) return false;
+    return skip(")") || (left().empty() && fail_at_end());
+  }
+
   void set(ToolCall& call, const std::string& argument, std::string_view value, bool quoted) {
     call.arguments[argument] =
         quoted ? ordered_json(std::string(value)) : text::typed_argument(value, tools_, call.name, argument);
@@ -298,8 +332,9 @@ private:
     std::vector<std::string> words = {word()};
     if (words[0].empty()) return false;
     if (gemma && !text_.starts_with('{')) return false;
-    if (text_.starts_with('(')) return read_python(std::move(words[0]));
     const auto offered = [&] { return text::find_tool(tools_, words[0]) != nullptr; };
+    if (text_.starts_with('(') && words[0] == "print" && !offered()) return read_printed();
+    if (text_.starts_with('(')) return read_python(std::move(words[0]));
     while (!left().starts_with('{')) {
       skip_space();
       const size_t mark = mark_length(text_);

@@ -34,6 +34,7 @@ struct ReadCalls {
 //   [f(a=1), g('b')]                         Python, with or without the list
 //   <function=f><parameter=a>1</parameter></function>, <invoke name="f"><parameter
 //   name="a">1</parameter></invoke> f <arg_key>a</arg_key><arg_value>1</arg_value> f[CALL_ID]x[ARGS]{"a": 1}
+//   <server_name>s</server_name><tool_name>f</tool_name><arguments>{...}</arguments> MiroThinker
 //   a name, marks, and an object, which a block of code may hold call:f{a:1,b:<|"|>text<|"|>} Gemma 4
 // Marks that begin calls may come before that. A call ends where its own grammar does, whatever its strings
 // spell. `tools` is the list that the template was given, or null: it has the types of arguments that stand

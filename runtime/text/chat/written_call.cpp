@@ -205,7 +205,23 @@ private:
 
 Result<WrittenCall> WrittenCall::of(const ChatTemplate& chat_template, const AnswerMarks& marks,
                                     const std::tm& now) {
-  return WrittenCallFinder(chat_template, marks, now).find();
+  Result<WrittenCall> found = WrittenCallFinder(chat_template, marks, now).find();
+  if (found.ok()) return found;
+  // Families whose templates do not show it.
+  const WrittenCall known[] = {
+      {.arguments = Arguments::python, .begin = "<|tool_call_start|>[", .end = "]<|tool_call_end|>"}, // LFM2
+      {.arguments = Arguments::python, .begin = "```tool_code\n", .end = "\n```"}, // Gemma 3
+      {.begin = "<|tool_call|>[{\"name\": \"",                                     // Phi-4-mini
+       .middle = "\", \"arguments\": ",
+       .end = "}]<|/tool_call|>",
+       .between = "}, {\"name\": \""}};
+  for (const WrittenCall& each : known) {
+    const auto begins = [&](const std::string& mark) { return each.begin.starts_with(mark); };
+    const auto ends = [&](const std::string& mark) { return each.end.ends_with(mark); };
+    if (std::ranges::any_of(marks.call_begins, begins) && std::ranges::any_of(marks.call_ends, ends))
+      return each;
+  }
+  return found;
 }
 
 WrittenId find_id(std::string_view text) {

@@ -103,6 +103,9 @@ TEST_CASE("a call has a tool's name, and arguments that are valid") {
         "</invoke>\n</minimax:tool_call>");
   check(olmo3, "<function_calls>", "", "(way=\"north\", wide=True)", "(wide=True)", "</function_calls>");
   check(lfm2_shown, "<|tool_call_start|>[", "", "(way='north')", "(way='up')", "]<|tool_call_end|>");
+  check(functionary, "all\nI open it.>>>", "\n", good, bad, "", "x>>>");
+  check(lfm2, "<|tool_call_start|>[", "", "(way=\"north\")", "(way=\"up\")", "]<|tool_call_end|>");
+  check(gemma3, "```tool_code\n", "", "(way=\"north\")", "(way=\"up\")", "\n```");
   check(gpt_oss, "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", good, bad, "",
         "<|start|>assistant");
 }

@@ -148,6 +148,22 @@ TEST_CASE("the marks of families that write answers, thoughts and calls in their
          "", "", cave});
 }
 
+TEST_CASE("calls of MiroThinker, Functionary and Gemma 3") {
+  const std::string cave = R"(look {"place":"cave"})";
+  const std::string mcp =
+      "<use_mcp_tool>\n<server_name>eyes</server_name>\n<tool_name>look</tool_name>\n<arguments>\n"
+      "{\"place\": \"cave\"}\n</arguments>\n</use_mcp_tool>";
+  check({mirothinker, "<think>\nHm.\n</think>\n\nI look.\n" + mcp, "I look.", "Hm.", cave});
+  check({mirothinker, mcp + "\n" + mcp, "", "", cave + "; " + cave});
+  check({mirothinker, "<use_mcp_tool> is a mark.", "<use_mcp_tool> is a mark.", "", ""});
+  check({functionary, "all\nI look.>>>look\n{\"place\": \"cave\"}", "I look.", "", cave});
+  check({functionary, "look\n{\"place\": \"cave\"}>>>wait\n{\"n\": 2}", "", "", cave + R"(; wait {"n":2})"});
+  check({functionary, "all\nAs in\n>>> 1 + 1\n2", "As in\n>>> 1 + 1\n2", "", ""});
+  check({gemma3, "```tool_code\nprint(look(place=\"cave\"))\n```", "", "", cave});
+  check({gemma3, "```tool_code\nprint(look(place=\"cave\"))\nprint(wait(n=2))\n```", "", "",
+         cave + R"(; wait {"n":2})"});
+}
+
 TEST_CASE("families whose templates say nothing of calls, or only mention them") {
   const std::string cave = R"(look {"place":"cave"})",
                     object = R"({"name": "look", "arguments": {"place": "cave"}})";
