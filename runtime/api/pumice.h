@@ -1403,6 +1403,8 @@ typedef struct pumice_captioner_options {
   const char* prompt;
   int64_t local_time;                    /* for that template, as in pumice_chat_options */
   const pumice_writing_options* writing; /* NULL: as in the model's settings */
+  const pumice_form* form; /* of the texts of a decoder that reads pictures in its prompt; NULL: any. Of
+                              others, whose texts come from a beam search, PUMICE_INVALID_ARGUMENT */
 } pumice_captioner_options;
 
 PUMICE_API pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* options,

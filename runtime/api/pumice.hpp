@@ -1060,7 +1060,12 @@ public:
   using Owner::Owner;
 
   static Result<Captioner> create(const Model& model, const CaptionerOptions& options = {}) {
-    const detail::SizedWriting<CaptionerOptions> sized(options);
+    detail::SizedWriting<CaptionerOptions> sized(options);
+    Form form{};
+    if (options.form) {
+      form = detail::sized(*options.form);
+      sized.options.form = &form;
+    }
     return detail::owned<Captioner, pumice_captioner>(pumice_captioner_create, model.get(), &sized.options);
   }
 

@@ -112,25 +112,6 @@ Result<std::vector<std::string>> read_stops(const pumice_request& request, const
   return stops;
 }
 
-Result<FormSource> read_form(const pumice_request& request, const RequestReader& reader) {
-  FormSource source;
-  if (!request.form) return source;
-  PUMICE_TRY(const pumice_form form, read(request.form, "request.form"));
-  PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
-  PUMICE_CHECK(check_array(form.choices, form.choice_count, sizeof(char*), "request.form->choices"));
-  for (size_t i = 0; i < form.choice_count; ++i) {
-    if (!form.choices[i])
-      return Error{Code::invalid_argument, fmt::format("request.form->choices[{}] is NULL", i)};
-    source.choices.emplace_back(form.choices[i]);
-  }
-  if (form.regex) source.regex = form.regex;
-  if (form.json_schema) source.json_schema = form.json_schema;
-  if (form.grammar) source.grammar = form.grammar;
-  if (const Result<form::Grammar> parsed = parse_form(source); !parsed.ok())
-    return Error{parsed.error().code, "request.form: " + parsed.error().message};
-  return source;
-}
-
 Result<TextForm> make_form(const FormSource& source, const RequestReader& reader) {
   if (!has_form(source)) return TextForm();
   Result<std::shared_ptr<Form>> made = Form::create(source, reader.forms->get());
@@ -249,6 +230,24 @@ Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t v
   return params;
 }
 
+Result<FormSource> read_form(const pumice_form* given, const std::string& name) {
+  FormSource source;
+  if (!given) return source;
+  PUMICE_TRY(const pumice_form form, read(given, name.c_str()));
+  PUMICE_CHECK(check_array(form.choices, form.choice_count, sizeof(char*), name + "->choices"));
+  for (size_t i = 0; i < form.choice_count; ++i) {
+    if (!form.choices[i])
+      return Error{Code::invalid_argument, fmt::format("{}->choices[{}] is NULL", name, i)};
+    source.choices.emplace_back(form.choices[i]);
+  }
+  if (form.regex) source.regex = form.regex;
+  if (form.json_schema) source.json_schema = form.json_schema;
+  if (form.grammar) source.grammar = form.grammar;
+  if (const Result<form::Grammar> parsed = parse_form(source); !parsed.ok())
+    return Error{parsed.error().code, name + ": " + parsed.error().message};
+  return source;
+}
+
 Status TextRequest::put_pictures() {
   if (prompt.pictures.empty()) return {};
   PUMICE_TRY(PicturePrompt made, chat->talk.with_rows(prompt));
@@ -278,7 +277,8 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
                                                 std::move(ends), "request.sampling"));
   PUMICE_TRY(result.stops, read_stops(request, reader.tokenizer, reader.model));
   PUMICE_CHECK(check_chat_fields(request));
-  PUMICE_TRY(FormSource form, read_form(request, reader));
+  if (request.form) PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
+  PUMICE_TRY(FormSource form, read_form(request.form, "request.form"));
   if (result.chat) {
     PUMICE_CHECK(read_chat(request, reader, result)); // last: it may forget turns
     const AnswerOptions answer{std::move(form), request.tool_choice ? request.tool_choice : "auto"};

@@ -44,6 +44,9 @@ Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t v
                                      const Tokenizer* tokenizer, std::vector<uint32_t> ends,
                                      const std::string& name);
 
+// A form with everything that is said of it checked; `name` names it in messages. Null: none.
+Result<FormSource> read_form(const pumice_form* given, const std::string& name);
+
 // Reads a request to go on with a conversation of so many tokens.
 Result<TextRequest> read_request(const pumice_request& request, const RequestReader& reader,
                                  size_t conversation);

@@ -61,6 +61,13 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   PUMICE_TRY(settings.generation, generation_options(options.writing, std::move(config), names));
   GenerationOptions& generation = settings.generation;
   if (!shape.pictures) {
+    if (has_form(options.form)) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: its texts come from a beam search, which takes no form: only decoders that read "
+                      "pictures in their prompt have one (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL)",
+                      file.path())};
+    }
     PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
     settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);
     return settings;
@@ -71,6 +78,9 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   }
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
   PUMICE_TRY(settings.preparation, picture_preparation(file, *tower->shape().encoder));
+  if (has_form(options.form)) {
+    PUMICE_TRY(settings.form.form, Form::create(options.form, std::make_shared<FormVocabulary>(*tokenizer)));
+  }
   settings.prompt = options.prompt.value_or(usual_caption_prompt);
   if (!options.prompt && !shape.pictures->markup.place.empty()) {
     PUMICE_TRY(settings.chat, chat_about_picture(file, std::move(tokenizer), options.now));

@@ -143,8 +143,9 @@ Status PromptedCaptioner::next() {
   }
   PUMICE_TRY(PicturePrompt prompt,
              with_pictures(shape_, shown.words, shown.rows, settings_.names.prompt, grids_of(shown.picture)));
-  PUMICE_CHECK(session_->begin({std::move(prompt.tokens), true, settings_.generation.config.max_tokens,
-                                settings_.generation.sampling, std::move(prompt.embeddings)}));
+  PUMICE_CHECK(
+      session_->begin({std::move(prompt.tokens), true, settings_.generation.config.max_tokens,
+                       settings_.generation.sampling, std::move(prompt.embeddings), settings_.form}));
   written_.emplace_back(1);
   sum_ = 0;
   state_ = State::decodes;

@@ -146,6 +146,8 @@ TEST_CASE("caption writes about pictures, draws where it looked and refuses what
         path("b.png") + "\t" + other + path("a.png") + "\t" + alone);
   CHECK(lines_of(caption({path("dot.png"), "--beams", "3", "--n-best", "2"})).size() == 2);
 
+  CHECK(fails_saying(pumice_command({"caption", model, path("a.png"), "--choices", "a,b"}),
+                     {"beam search", "form"}) == "");
   const std::string weights = path("w.safetensors");
   caption({path("a.png"), "--attention", weights});
   const auto file = SafetensorsFile::open(weights);

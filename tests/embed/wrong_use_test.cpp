@@ -37,7 +37,7 @@ ENDS_WITH(pumice_encoder_options, output_buffer);
 ENDS_WITH(pumice_input, height);
 ENDS_WITH(pumice_writing_options, sampling);
 ENDS_WITH(pumice_translator_options, writing);
-ENDS_WITH(pumice_captioner_options, writing);
+ENDS_WITH(pumice_captioner_options, form);
 ENDS_WITH(pumice_transcriber_options, reserved);
 ENDS_WITH(pumice_batch_options, progress_user);
 ENDS_WITH(pumice_embedder_options, reserved);

@@ -98,6 +98,8 @@ TEST_CASE("SmolVLM: caption, chat and generate show the tiles of a picture") {
                                           "{% for p in m.content if p.type == 'image' %}<image>{% endfor %}" +
                                           prompt.substr(mark + 7) + "{% endfor %}");
   CHECK(run({"caption", model, image}) == expected);
+  const std::string formed = run({"caption", model, image, "--regex", "( ?w[0-9]+){2}"});
+  CHECK((formed.starts_with("w") && std::ranges::count(formed, 'w') == 2));
   CHECK(run({"chat", model, "--image", image, "w9", "--kv", "f32"}) == expected);
   // Each of two pictures has its own tiles.
   const std::string small = (folder.path() / "b.png").string();

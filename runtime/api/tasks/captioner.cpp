@@ -3,6 +3,7 @@
 #include "api/chat.h"
 #include "api/handles.h"
 #include "api/input.h"
+#include "api/request.h"
 #include "api/tasks/writing.h"
 #include "api/tune.h"
 #include "api/work.h"
@@ -91,6 +92,7 @@ Result<CaptionerOptions> read_options(const pumice_captioner_options& options, c
   if (options.prompt) result.prompt = options.prompt;
   PUMICE_TRY(result.now, read_time(options.local_time));
   PUMICE_TRY(result.writing, read_writing(options.writing, shape));
+  PUMICE_TRY(result.form, read_form(options.form, "options.form"));
   return result;
 }
 

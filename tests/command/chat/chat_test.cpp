@@ -120,6 +120,12 @@ TEST_CASE("chat and generate --requests give variables to the template") {
   CHECK(fails_saying(with_option("[1]"), {"--chat-template-kwargs", "object"}) == "");
   CHECK(fails_saying(pumice_command({"generate", model.string(), "x", "--chat-template-kwargs", "{}"}),
                      {"--requests"}) == "");
+  // A last message of the model is what its answer begins with.
+  const CommandResult begun = generated(
+      R"({"messages": [{"role": "user", "content": "What is 2 plus 3?"}, {"role": "assistant", "content": " 2 plus"}],)"
+      R"( "temperature": 0})");
+  REQUIRE(begun.status == 0);
+  CHECK(json::parse(begun.out)["text"] == " 3 is 5.");
   CHECK(fails_saying(generated(R"({"messages": [{"content": "x"}]})"), {"line 1", "role"}) == "");
   CHECK(fails_saying(generated(R"({"prompt": "a", "messages": []})"), {"line 1", "both"}) == "");
   CHECK(fails_saying(generated(R"({"prompt": "a", "chat_template_kwargs": {}})"), {"'messages'"}) == "");
@@ -448,4 +454,30 @@ TEST_CASE("the template says which token ends an answer") {
   const ChatModel chat;
   CHECK(ends_of_answers(chat.usual, *chat.tokenizer, std::tm()) ==
         std::vector<uint32_t>{chat.tokenizer->find("<|end|>").value()});
+}
+
+TEST_CASE("chat goes on from the beginning of an answer, and says what is wrong with a tool choice") {
+  const TemporaryFolder temporary;
+  const std::filesystem::path file = temporary.path() / "talk.json";
+  const CommandResult result =
+      chat({"What is 2 plus 3?", "--prefill", " 2 plus", "--session", file.string()});
+  CAPTURE(result.err);
+  CHECK(result.out == "2 plus 3 is 5.\n");
+  std::ifstream stream(file);
+  CHECK(json::parse(stream)["messages"][1]["content"] == " 2 plus 3 is 5.");
+  CHECK(json::parse(chat({"What is 2 plus 3?", "--prefill", " 2", "--json"}).out)["content"] ==
+        " 2 plus 3 is 5.");
+  CHECK(chat({"What is 2 plus 3?", "--prefill", "ye", "--choices", "yes,no"}).out == "yes\n");
+  CHECK(fails_saying(chat({"What?", "--prefill", "maybe", "--choices", "yes,no"}), {"'maybe'", "form"}) ==
+        "");
+  const std::string tools =
+      R"({"tools": [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]})";
+  CHECK(fails_saying(chat({"What?", "--tool-choice", "required"}), {"'required'", "no tools"}) == "");
+  CHECK(fails_saying(chat({"What?", "--tool-choice", "fly", "--chat-template-kwargs", tools}),
+                     {"'fly'", "look"}) == "");
+  CHECK(fails_saying(chat({"What?", "--tool-choice", "look", "--chat-template-kwargs", tools}),
+                     {"template"}) == "");
+  const CommandResult loose = chat({"What is 2 plus 3?", "--chat-template-kwargs", tools});
+  CHECK(loose.out == "2 plus 3 is 5.\n");
+  CHECK(loose.err.find("not held") != std::string::npos);
 }

@@ -7,6 +7,7 @@
 #include "commands/mmproj.h"
 #include "loading/open_device.h"
 #include "model/vocabulary.h"
+#include "options/form_options.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "output/attention_picture.h"
@@ -28,6 +29,7 @@ struct CaptionOptions {
   CLI::Option* prompt_option = nullptr;
   AttentionOptions attention;
   WriterOptions writing;
+  FormSource form;
 
   bool prompted() const { return prompt_option->count() > 0; }
 };
@@ -171,8 +173,9 @@ Status caption(const CaptionOptions& options) {
   PUMICE_CHECK(check_options(options, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
-  CaptionerOptions asked{options.writing.resolved(), {}, local_time()};
+  CaptionerOptions asked{options.writing.resolved(), {}, local_time(), {}};
   if (options.prompted()) asked.prompt = options.prompt;
+  PUMICE_TRY(asked.form, read_form(options.form));
   asked.writing.inputs = static_cast<uint32_t>(options.pictures.size());
   PUMICE_TRY(CaptionerSettings settings,
              read_captioner_settings(opened.file, shape, tokenizer, asked, option_names));
@@ -223,6 +226,7 @@ Subcommand add_caption(CLI::App& app) {
                 "Print one JSON object for each picture. Its fields: image, text, tokens, score; "
                 "hypotheses with --n-best")
       ->group("Text");
+  add_form_options(*sub, options->form);
   add_attention_options(*sub, options->attention);
   add_writing_options(*sub, options->writing);
   add_stage_options(*sub, options->writing.device);

@@ -45,6 +45,12 @@ constexpr size_t most_requests = 1024;
 constexpr double keeping_period = 2;
 constexpr double keeping_share = 0.01;
 
+// Whether a last message is what an answer begins with.
+bool begins_answer(const nlohmann::ordered_json& message) {
+  return message.value("role", "") == "assistant" && !message.contains("tool_calls") &&
+         message.contains("content") && message["content"].is_string();
+}
+
 std::optional<KeptText> kept_text_of(const Text& text) {
   if (text.ids.empty() && !text.finish_reason) return text.kept;
   return KeptText{text.sample,
@@ -156,7 +162,12 @@ Status TextSource::read_chat(const nlohmann::ordered_json& chat, Text& text) {
   const auto variables = chat.find("chat_template_kwargs");
   chat_->set_variables(variables == chat.end() ? variables_ : *variables);
   PUMICE_CHECK(chat_->set_messages(chat["messages"]));
-  PUMICE_TRY(ChatPrompt prompt, chat_->prompt());
+  std::string begun;
+  if (const nlohmann::ordered_json& last = chat_->messages().back(); begins_answer(last)) {
+    begun = last["content"];
+    chat_->remove(chat_->messages().size() - 1, 1);
+  }
+  PUMICE_TRY(ChatPrompt prompt, chat_->prompt({}, std::move(begun)));
   text.prompt = std::move(prompt.ids);
   if (!options_.ignore_end) text.sampling.stop_tokens.assign(chat_->ends().begin(), chat_->ends().end());
   return {};

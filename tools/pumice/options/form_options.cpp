@@ -7,7 +7,7 @@
 namespace pumice::command {
 
 void add_form_options(CLI::App& app, FormSource& source) {
-  constexpr const char* group = "Form of the answer";
+  const std::string group = more_of("Form of the answer");
   CLI::Option* choices =
       app.add_option("--choices", source.choices,
                      "Answer with one of these texts, separated by commas. Can be given more than once")
