@@ -6,6 +6,12 @@ namespace pumice {
 
 namespace {
 
+// What `pumice search` keeps has the form of a model, which reads a single vector.
+bool is_text_index(const ModelShape& shape) {
+  return shape.encoder && !shape.has_decoder() && shape.encoder->kind == InputKind::features &&
+         shape.encoder->input_shape.size() == 1;
+}
+
 const char* kind_of(const ModelShape& shape) {
   if (!shape.encoder) return "a decoder";
   if (shape.has_decoder()) return "an encoder-decoder";
@@ -44,6 +50,12 @@ const char* advice(const ModelShape& shape) {
 } // namespace
 
 Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason) {
+  if (is_text_index(shape)) {
+    return Error{Code::unsupported,
+                 fmt::format("{} is an index that pumice search has made, and no model: give the model, and the "
+                             "index with --index",
+                             model)};
+  }
   return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
 }
 

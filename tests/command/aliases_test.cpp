@@ -287,3 +287,21 @@ TEST_CASE("-n -1 is no limit, and types have any case and the names of other pro
   };
   CHECK(convert("q4_k_m") == convert("Q4_K"));
 }
+
+TEST_CASE("settings that are changed for a run change what the model says, and how long its context may be") {
+  const std::string model = fixtures().story().string();
+  const auto run = [&](Arguments more) {
+    more.insert(more.begin(), {"generate", model, "Once upon a time", "-n", "12"});
+    return pumice_command(more);
+  };
+  const std::string plain = run({}).out;
+  CHECK(run({"--override-kv", "llama.rope.freq_base=float:10000"}).out == plain);
+  const std::string other = run({"--override-kv", "llama.rope.freq_base=float:50"}).out;
+  CHECK(other != plain);
+  CHECK(run({"--rope-freq-base", "50"}).out == other);
+  CHECK(run({"--rope-scaling", "linear", "--rope-scale", "4"}).out == run({"--rope-freq-scale", "0.25"}).out);
+  CHECK(fails_saying(run({"--context", "4096"}), {"4096", "made for"}) == "");
+  CHECK(run({"--context", "2048", "--rope-scale", "4"}).status == 0);
+  CHECK(fails_saying(run({"--override-kv", "llama.block_count=str:x"}), {"llama.block_count"}) == "");
+  CHECK(fails_saying(run({"--rope-scale", "4", "--rope-freq-scale", "0.25"}), {"do not go together"}) == "");
+}

@@ -84,6 +84,14 @@ uint64_t IndexHead::passages() const {
   return sum;
 }
 
+bool is_index(const fs::path& folder) {
+  const Result<MappedFile> mapped = MappedFile::open(folder / "config.json");
+  if (!mapped.ok()) return false;
+  const Result<nlohmann::json> json = parse_json_object(mapped->bytes(), mapped->path());
+  const auto type = json.ok() ? json->find("model_type") : nlohmann::json::const_iterator();
+  return json.ok() && type != json->end() && *type == "text_index";
+}
+
 Result<IndexHead> read_index_head(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::error_code ignored;

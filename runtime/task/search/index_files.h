@@ -41,6 +41,8 @@ struct IndexHead {
 
 // The head of an index; one without files if there is none yet.
 Result<IndexHead> read_index_head(const std::filesystem::path& folder);
+// Whether a folder is an index.
+bool is_index(const std::filesystem::path& folder);
 // To be written last: an index without a head is none.
 Status write_index_head(const std::filesystem::path& folder, const IndexHead& head);
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -497,4 +498,27 @@ TEST_CASE("bench's profile is of all tokens of a step") {
   CHECK(html.out.ends_with("</body></html>\n"));
   CHECK(html.out.find("<h2>Kernels of a step</h2>") != std::string::npos);
   CHECK(fails_saying(bench(fixtures().story(), {"--profile", "-o", "csv"}), {"--profile", "json"}) == "");
+}
+
+TEST_CASE("bench reads and writes in one test, in each size of a list, and prints a line for each") {
+  const CommandResult result =
+      bench(fixtures().story(), {"-p", "0", "-n", "0", "-pg", "16,4", "-pg", "8,2", "-ub", "8,16", "-ctk", "f16,q8_0",
+                                 "-ctv", "f16,q8_0", "-o", "jsonl"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  std::istringstream lines(result.out);
+  std::vector<std::string> tests;
+  for (std::string line; std::getline(lines, line);) {
+    const json test = json::parse(line);
+    check_result(test);
+    CHECK(test["model"]["kv"] == "f16,q8_0");
+    CHECK(!test["device"].get<std::string>().empty());
+    CHECK(test["tokens"] == (test["test"].get<std::string>().starts_with("pp16") ? 20 : 10));
+    CHECK(test["samples"][0]["first_token_seconds"] < test["samples"][0]["seconds"]);
+    tests.push_back(test["test"]);
+  }
+  CHECK(tests.size() == 8);
+  CHECK(tests.front() == "pp16+tg4 chunk 8 kv f16");
+  CHECK(tests.back() == "pp8+tg2 chunk 16 kv q8_0");
+  CHECK(fails_saying(bench(fixtures().story(), {"-p", "0", "-n", "0", "--pg", "500,100", "--context", "64"}), {"--pg", "64"}) == "");
 }

@@ -130,13 +130,14 @@ std::vector<BenchOptions> each_size(const BenchOptions& options) {
 
 Status measure_model(const BenchOptions& options, const OpenedDevice& device, OpenedModel opened,
                      BenchReport& report) {
+  const std::vector<BenchOptions> sizes = each_size(options);
   report.cold_start.emplace();
   report.cold_start->device = process_age();
   PUMICE_TRY(const std::shared_ptr<const Model> model,
-             load_model(std::move(opened), device, options.size.load, &options.size));
+             load_model(std::move(opened), device, options.size.load, &sizes[0].size));
   report.cold_start->loaded = process_age();
   const ModelShape& shape = model->shape();
-  for (const BenchOptions& one : each_size(options)) {
+  for (const BenchOptions& one : sizes) {
     Sampler sampler(one, report, device.capabilities().is_cpu(), keep_report(options, device, model));
     PUMICE_CHECK(!shape.encoder        ? measure_decoder(one, model, sampler)
                  : shape.has_decoder() ? measure_encoder_decoder(one, model, sampler)
@@ -144,7 +145,7 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Op
   }
   report.model = describe(*model, options);
   if (options.profile) {
-    PUMICE_TRY(report.profiles, profile(options, model));
+    PUMICE_TRY(report.profiles, profile(sizes[0], model));
   }
   return print_measured(options, device, report);
 }

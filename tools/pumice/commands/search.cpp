@@ -63,6 +63,10 @@ Status search(const SearchOptions& options) {
     };
     return index->update(options.rebuild, tell, bar.callback());
   }));
+  if (const uint64_t unknown = index->runner().figures().unknown) {
+    print_note(fmt::format("{}: the model's vocabulary lacks most of {}, which will hardly be found",
+                           options.folder, counted(unknown, "new passage")));
+  }
   WaitingLines queries(options.queries);
   PUMICE_CHECK(inputs.run(
       queries, [&](const std::string& text, const std::string& name) { return index->read(text, name); },

@@ -72,13 +72,14 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
     std::vector<EncoderInput> inputs;
     Status status;
     for (Line& line : arrived) {
+      const uint64_t unknown = runner_.figures().unknown; // before it
       Result<EncoderInput> input = read(line.text, source.name(line));
       if (!input.ok()) {
         status = source.reject(line, std::move(input).error());
         if (!status.ok()) break; // after the results of the lines before
         continue;
       }
-      if (runner_.figures().unknown > 0 && !std::exchange(unknown_told_, true)) {
+      if (runner_.figures().unknown > unknown && !std::exchange(unknown_told_, true)) {
         print_note(
             fmt::format("{}: the model's vocabulary lacks most of it, so what comes out says little of it",
                         source.name(line)));
