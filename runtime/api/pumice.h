@@ -587,8 +587,8 @@ typedef struct pumice_continuation {
 } pumice_continuation;
 
 typedef struct pumice_continuation_score {
-  float log_probability; /* of all its tokens: their sum. Divided by `tokens`, long ones compare with short ones
-                          */
+  /* The sum of its tokens' log-probabilities. Divided by `tokens`, long ones compare with short ones. */
+  float log_probability;
   uint32_t tokens;
 } pumice_continuation_score;
 

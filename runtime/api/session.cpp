@@ -249,9 +249,8 @@ namespace {
 Result<std::vector<uint32_t>> read_continuation(const pumice_continuation& continuation,
                                                 const pumice_session& session, const std::string& name) {
   if (!continuation.text == !continuation.tokens) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}: expected either text or tokens, found {}", name,
-                             continuation.text ? "both" : "neither")};
+    return Error{Code::invalid_argument, fmt::format("{}: expected either text or tokens, found {}", name,
+                                                     continuation.text ? "both" : "neither")};
   }
   std::vector<uint32_t> tokens;
   if (continuation.text) {

@@ -133,9 +133,8 @@ Status change_settings(json& config, bool gguf, const SettingChanges& changes, c
     lengthen(config[prefix + "context_length"], rotary,
              [&](uint32_t before) { config[prefix + "rope.scaling.original_context_length"] = before; });
   } else if (!(rotary == RotaryChange())) {
-    json& settings = config.contains("text_config") && config["text_config"].is_object()
-                         ? config["text_config"]
-                         : config;
+    json& settings =
+        config.contains("text_config") && config["text_config"].is_object() ? config["text_config"] : config;
     change_json_rotary(settings, rotary);
     if (settings.contains("max_position_embeddings")) {
       lengthen(settings["max_position_embeddings"], rotary, [&](uint32_t before) {

@@ -31,7 +31,7 @@ struct LoadOptions {
   std::optional<TensorType> weights;
   ExpertPlacement experts = ExpertPlacement::automatic;
   SettingChanges settings; // made before they are read, see OpenedModel
-  Stage stage; // which layers are loaded
+  Stage stage;             // which layers are loaded
   // The stages before this one, if it is the last of several: its runners have a part there each.
   std::shared_ptr<Upstream> upstream;
   bool text_reader = false; // the model as open_text_reader() has it

@@ -51,10 +51,11 @@ const char* advice(const ModelShape& shape) {
 
 Error wrong_kind(const std::string& model, const ModelShape& shape, const std::string& reason) {
   if (is_text_index(shape)) {
-    return Error{Code::unsupported,
-                 fmt::format("{} is an index that pumice search has made, and no model: give the model, and the "
-                             "index with --index",
-                             model)};
+    return Error{
+        Code::unsupported,
+        fmt::format("{} is an index that pumice search has made, and no model: give the model, and the "
+                    "index with --index",
+                    model)};
   }
   return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
 }

@@ -113,10 +113,11 @@ TEST_CASE("command lines of other programs are understood, or answered with what
       {{"perplexity", "-m", "/none", "-bf", "tasks.bin", "--multiple-choice"}, {none}},
       {{"perplexity", "-m", "/none", "-f", "wiki.raw", "--ppl-stride", "64", "-c", "128"}, {none}},
       {{"perplexity", "-m", "/none", "--kl-divergence-base", "b.kld", "--kl-divergence"}, {none}},
-      {{"run", "-m", "/none", "-p", "x", "--rope-freq-base", "1e6", "--rope-scaling", "yarn", "--rope-scale", "4",
-        "--yarn-orig-ctx", "4096", "--override-kv", "llama.context_length=int:8192"},
+      {{"run", "-m", "/none", "-p", "x", "--rope-freq-base", "1e6", "--rope-scaling", "yarn", "--rope-scale",
+        "4", "--yarn-orig-ctx", "4096", "--override-kv", "llama.context_length=int:8192"},
        {none}},
-      {{"run", "-m", "/none", "--override-kv", "llama.context_length=8192"}, {"--override-kv", "KEY=TYPE:VALUE"}},
+      {{"run", "-m", "/none", "--override-kv", "llama.context_length=8192"},
+       {"--override-kv", "KEY=TYPE:VALUE"}},
       {{"run", "-m", "/none", "--grammar", "root ::= \"a\"", "-p", "x"}, {none}},
       {{"transcribe", "-m", "/none", "-f", "a.wav", "-np", "-nt", "-l", "auto"}, {none}},
       {{"transcribe", "-m", "/none", "-f", "a.wav", "-otxt", "-pp", "-t", "8", "--vad"},
@@ -148,66 +149,65 @@ Arguments words_of(const std::string& line) {
 
 TEST_CASE("each option that other programs' users type most is taken, or answered with a sentence") {
   const struct {
-    Arguments before; // the command, and what it needs
-    std::vector<std::string> options;
+    Arguments before;    // the command, and what it needs
+    const char* options; // with their values, "; " between them
   } programs[] = {
       {{"run", "/none"},
-       {"-p x", "-n 5", "--predict 5", "-c 64", "-b 64", "-ub 64", "-t 4", "-tb 4", "-ngl 99", "-ngl 0", "-fa",
-        "-fa on", "-ctk f16", "-ctv f16", "--temp 0.5", "--top-k 4", "--top-p 0.9", "--min-p 0.1",
-        "--typical 0.9", "--repeat-penalty 1.1", "--repeat-last-n 64", "--presence-penalty 0.1",
-        "--dry-multiplier 0.5", "--mirostat 2", "-s 1", "--ignore-eos", "-l 15043-1", "--grammar-file g",
-        "-j {}", "-cnv", "-no-cnv", "-sys x", "-sysf f", "-st", "-i", "-if", "-r x", "-sp", "--color", "-mli",
-        "--in-prefix x", "--chat-template chatml", "--jinja", "--chat-template-kwargs {}",
-        "--reasoning-format none", "--reasoning-budget 0", "-e", "--no-escape", "--prompt-cache x",
-        "--prompt-cache-all", "--keep 5", "--no-context-shift", "--mlock", "--no-mmap", "--numa isolate",
-        "-dev 0", "-sm none", "-mg 0", "-ts 1,1", "-ot x=CPU", "-cmoe", "-ncmoe 3", "--lora a", "-hf a/b", "-v",
-        "-lv 1", "--log-disable", "--log-file x", "--no-warmup", "--no-perf", "--no-display-prompt",
-        "--swa-full", "-kvu", "-np 2", "--offline", "--version", "-md draft.gguf", "--draft-max 5",
-        "--image x.png", "--mmproj x", "--no-kv-offload", "--check-tensors", "--rope-freq-scale 0.5",
-        "--yarn-ext-factor 1", "--poll 50", "--prio 1", "-C ff", "-cb", "--keepalive 5m", "--nowordwrap",
-        "--format json", "--think", "--hidethinking"}},
+       "-p x; -n 5; --predict 5; -c 64; -b 64; -ub 64; -t 4; -tb 4; -ngl 99; -ngl 0; -fa; -fa on; "
+       "-ctk f16; -ctv f16; --temp 0.5; --top-k 4; --top-p 0.9; --min-p 0.1; --typical 0.9; "
+       "--repeat-penalty 1.1; --repeat-last-n 64; --presence-penalty 0.1; --dry-multiplier 0.5; "
+       "--mirostat 2; -s 1; --ignore-eos; -l 15043-1; --grammar-file g; -j {}; -cnv; -no-cnv; -sys x; "
+       "-sysf f; -st; -i; -if; -r x; -sp; --color; -mli; --in-prefix x; --chat-template chatml; "
+       "--jinja; --chat-template-kwargs {}; --reasoning-format none; --reasoning-budget 0; -e; "
+       "--no-escape; --prompt-cache x; --prompt-cache-all; --keep 5; --no-context-shift; --mlock; "
+       "--no-mmap; --numa isolate; -dev 0; -sm none; -mg 0; -ts 1,1; -ot x=CPU; -cmoe; -ncmoe 3; "
+       "--lora a; -hf a/b; -v; -lv 1; --log-disable; --log-file x; --no-warmup; --no-perf; "
+       "--no-display-prompt; --swa-full; -kvu; -np 2; --offline; --version; -md draft.gguf; "
+       "--draft-max 5; --image x.png; --mmproj x; --no-kv-offload; --check-tensors; "
+       "--rope-freq-scale 0.5; --yarn-ext-factor 1; --poll 50; --prio 1; -C ff; -cb; --keepalive 5m; "
+       "--nowordwrap; --format json; --think; --hidethinking"},
       {{"chat", "/none"},
-       {"-p x", "-n 5", "-c 64", "-ngl 99", "-fa on", "--temp 0.5", "-sys x", "-sysf f", "-st", "-cnv", "-mli",
-        "-e", "--no-display-prompt", "--ignore-eos", "--chat-template chatml", "--jinja",
-        "--reasoning-format none", "--think", "--hidethinking", "--keepalive 5m", "--format json", "-r x",
-        "--in-prefix x", "-v", "--mmproj x", "--image x.png"}},
+       "-p x; -n 5; -c 64; -ngl 99; -fa on; --temp 0.5; -sys x; -sysf f; -st; -cnv; -mli; -e; "
+       "--no-display-prompt; --ignore-eos; --chat-template chatml; --jinja; --reasoning-format none; "
+       "--think; --hidethinking; --keepalive 5m; --format json; -r x; --in-prefix x; -v; --mmproj x; "
+       "--image x.png"},
       {{"bench", "/none"},
-       {"-p 512",  "-n 128",  "-pg 512,128", "-d 512",   "-b 2048",   "-ub 512",  "-ctk f16", "-ctv f16",
-        "-t 8",    "-C 0xff", "--poll 50",   "-ngl 99",  "-ncmoe 2",  "-sm none", "-mg 0",    "-nkvo 0",
-        "-fa 1",   "-dev 0",  "-mmp 1",      "-embd 0",  "-ts 1",     "-nopo 0",  "-r 5",     "-o jsonl",
-        "-o json", "-oe md",  "-v",          "--prio 0", "--delay 0", "-hf a/b",  "-rpc x",   "--no-warmup",
-        "--progress"}},
+       "-p 512; -n 128; -pg 512,128; -d 512; -b 2048; -ub 512; -ctk f16; -ctv f16; -t 8; -C 0xff; "
+       "--poll 50; -ngl 99; -ncmoe 2; -sm none; -mg 0; -nkvo 0; -fa 1; -dev 0; -mmp 1; -embd 0; -ts 1; "
+       "-nopo 0; -r 5; -o jsonl; -o json; -oe md; -v; --prio 0; --delay 0; -hf a/b; -rpc x; "
+       "--no-warmup; --progress"},
       {{"perplexity", "/none"},
-       {"-f x", "-c 512", "-b 512", "-ngl 99", "-t 4", "-fa", "-ctk f16", "--chunks 5 x", "--ppl-stride 64 x",
-        "--ppl-output-type 1 x", "--hellaswag x", "--winogrande x", "--multiple-choice x",
-        "--save-all-logits b x", "-bf f", "-np 4 x", "-s 1 x", "--no-mmap x", "-p text", "-e x", "-v x"}},
+       "-f x; -c 512; -b 512; -ngl 99; -t 4; -fa; -ctk f16; --chunks 5 x; --ppl-stride 64 x; "
+       "--ppl-output-type 1 x; --hellaswag x; --winogrande x; --multiple-choice x; "
+       "--save-all-logits b x; -bf f; -np 4 x; -s 1 x; --no-mmap x; -p text; -e x; -v x"},
       {{"convert", "/none", "/none.out"},
-       {"--allow-requantize", "--leave-output-tensor", "--pure", "--imatrix x", "--include-weights x",
-        "--output-tensor-type q8_0", "--token-embedding-type q8_0", "--tensor-type a=q8_0", "--keep-split",
-        "--override-kv a=int:1", "--prune-layers 1", "--dry-run"}},
+       "--allow-requantize; --leave-output-tensor; --pure; --imatrix x; --include-weights x; "
+       "--output-tensor-type q8_0; --token-embedding-type q8_0; --tensor-type a=q8_0; --keep-split; "
+       "--override-kv a=int:1; --prune-layers 1; --dry-run"},
       {{"transcribe", "/none", "a.wav"},
-       {"-t 4", "-p 1", "-ot 1", "-on 1", "-d 5", "-mc 0", "-ml 1", "-sow", "-bo 5", "-bs 5", "-ac 0",
-        "-wt 0.1", "-et 2.4", "-lpt -1", "-nth 0.6", "-tp 0", "-debug", "-tr", "-di", "-tdrz", "-nf", "-otxt",
-        "-ovtt", "-osrt", "-olrc", "-owts", "-ocsv", "-oj", "-ojf", "-of out", "-np", "-ps", "-pc", "-pp", "-nt",
-        "-l en", "-dl", "--prompt x", "-dtw base", "-ls", "-ng", "-fa", "-nfa", "-sns", "--suppress-regex x",
-        "--grammar x", "--vad", "-vm x", "-vt 0.5", "-vspd 1"}},
+       "-t 4; -p 1; -ot 1; -on 1; -d 5; -mc 0; -ml 1; -sow; -bo 5; -bs 5; -ac 0; -wt 0.1; -et 2.4; "
+       "-lpt -1; -nth 0.6; -tp 0; -debug; -tr; -di; -tdrz; -nf; -otxt; -ovtt; -osrt; -olrc; -owts; "
+       "-ocsv; -oj; -ojf; -of out; -np; -ps; -pc; -pp; -nt; -l en; -dl; --prompt x; -dtw base; -ls; "
+       "-ng; -fa; -nfa; -sns; --suppress-regex x; --grammar x; --vad; -vm x; -vt 0.5; -vspd 1"},
   };
   for (const auto& program : programs) {
-    for (const std::string& option : program.options) {
+    std::istringstream options(program.options);
+    for (std::string option; std::getline(options, option, ';');) {
       Arguments arguments = program.before;
       const Arguments words = words_of(option);
       arguments.insert(arguments.end(), words.begin(), words.end());
       const std::string err = pumice_command(arguments).err;
       CAPTURE(arguments);
       CAPTURE(err);
-      const bool taken = err.find("/none: ") != std::string::npos || err.find("has no effect") != std::string::npos;
+      const bool taken =
+          err.find("/none: ") != std::string::npos || err.find("has no effect") != std::string::npos;
       const bool answered = err.find("has no option '" + words[0] + "': ") != std::string::npos ||
                             err.find("FILE is missing") != std::string::npos; // 'perplexity' was understood
       CHECK((taken || answered));
     }
   }
-  for (const char* command : {"pull", "push", "list", "ls", "ps", "stop", "rm", "cp", "show", "create", "serve",
-                              "signin", "quantize", "imatrix"}) {
+  for (const char* command : {"pull", "push", "list", "ls", "ps", "stop", "rm", "cp", "show", "create",
+                              "serve", "signin", "quantize", "imatrix"}) {
     CAPTURE(command);
     const std::string err = pumice_command({command, "x"}).err;
     CHECK((err.find("': ") != std::string::npos || err.find("Did you mean") != std::string::npos));

@@ -311,10 +311,12 @@ TEST_CASE("search finds the passages that are nearest, and reads only what has c
   CHECK(fails_saying(pumice_command({"search", model, texts + "/none", "x"}), {"none"}) == "");
   std::filesystem::create_directories(folder.path() / "strange");
   folder.write("strange/a.txt", "щ ю я ж\n");
-  const CommandResult strange = pumice_command({"search", model, (folder.path() / "strange").string(), "fox"});
+  const CommandResult strange =
+      pumice_command({"search", model, (folder.path() / "strange").string(), "fox"});
   CHECK(strange.status == 0);
   CHECK(strange.err.find("lacks most of 1 new passage") != std::string::npos);
-  CHECK(fails_saying(pumice_command({"search", texts + ".index", texts, "x"}), {"is an index", "--index"}) == "");
+  CHECK(fails_saying(pumice_command({"search", texts + ".index", texts, "x"}), {"is an index", "--index"}) ==
+        "");
   CHECK(fails_saying(pumice_command({"embed", texts + ".index", "x"}), {"is an index"}) == "");
   CHECK(fails_saying(pumice_command({"search", model, texts + ".index", "x"}), {"an index", "texts"}) == "");
   std::filesystem::create_directories(folder.path() / "empty");

@@ -243,8 +243,9 @@ TEST_CASE("a bad request in the middle leaves what came before it, also for --js
 {"ids": [99999]}
 {"ids": [1, 4]}
 )";
-  const CommandResult result = generate(
-      {"--requests", "-", "-n", "4", "--ignore-eos", "--json", "--outputs", out, "--sequences", "1"}, requests);
+  const CommandResult result =
+      generate({"--requests", "-", "-n", "4", "--ignore-eos", "--json", "--outputs", out, "--sequences", "1"},
+               requests);
   CHECK(result.status == 1);
   CHECK(result.err.find("99999") != std::string::npos);
   CHECK(result.err.find("out.partial.safetensors has the texts") != std::string::npos);

@@ -43,9 +43,9 @@ Result<std::vector<ChoiceTask>> read_hellaswag(std::string_view text, const std:
   for (size_t at = 0; at < lines.size(); at += each) {
     const std::string& number = lines[at + 1];
     if (number.size() != 1 || number[0] < '0' || number[0] > '3') {
-      return wrong(source, at + 2,
-                   fmt::format("expected the number of the right ending, 0 to 3, found '{}'",
-                               printable(number)));
+      return wrong(
+          source, at + 2,
+          fmt::format("expected the number of the right ending, 0 to 3, found '{}'", printable(number)));
     }
     ChoiceTask& task = tasks.emplace_back();
     task.source = fmt::format("{}: task {}", source, tasks.size());

@@ -41,10 +41,11 @@ public:
   Status run(const std::string& settings, bool rebuild, const TextIndex::OnPassages& on_passages,
              const Progress& progress) {
     if (is_index(folder_)) {
-      return Error{Code::invalid_argument,
-                   fmt::format("{}: it is an index of pumice search: give the folder with the texts that it was "
-                               "made of",
-                               path_text(folder_))};
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: it is an index of pumice search: give the folder with the texts that it was "
+                      "made of",
+                      path_text(folder_))};
     }
     PUMICE_TRY(IndexHead old, read_index_head(index_));
     new_.model = fmt::format("{:016x}", embedder_.runner().model().identity());

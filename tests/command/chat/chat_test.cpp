@@ -112,9 +112,9 @@ TEST_CASE("chat and generate --requests give variables to the template") {
   REQUIRE(result.status == 0);
   CHECK(json::parse(result.out)["text"] == " 2 plus 3 is 5.");
   const auto with_option = [&](const char* variables) {
-    return pumice_command({"generate", model.string(), "--requests", "-", "-n", "1", "--chat-template-kwargs",
-                           variables},
-                          std::string(R"({"messages": [{"role": "user", "content": "Hi"}]})") + "\n");
+    return pumice_command(
+        {"generate", model.string(), "--requests", "-", "-n", "1", "--chat-template-kwargs", variables},
+        std::string(R"({"messages": [{"role": "user", "content": "Hi"}]})") + "\n");
   };
   CHECK(with_option(R"({"enable_thinking": false})").status == 0);
   CHECK(fails_saying(with_option("[1]"), {"--chat-template-kwargs", "object"}) == "");

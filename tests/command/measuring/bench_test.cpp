@@ -502,8 +502,8 @@ TEST_CASE("bench's profile is of all tokens of a step") {
 
 TEST_CASE("bench reads and writes in one test, in each size of a list, and prints a line for each") {
   const CommandResult result =
-      bench(fixtures().story(), {"-p", "0", "-n", "0", "-pg", "16,4", "-pg", "8,2", "-ub", "8,16", "-ctk", "f16,q8_0",
-                                 "-ctv", "f16,q8_0", "-o", "jsonl"});
+      bench(fixtures().story(), {"-p", "0", "-n", "0", "-pg", "16,4", "-pg", "8,2", "-ub", "8,16", "-ctk",
+                                 "f16,q8_0", "-ctv", "f16,q8_0", "-o", "jsonl"});
   CAPTURE(result.err);
   REQUIRE(result.status == 0);
   std::istringstream lines(result.out);
@@ -520,5 +520,6 @@ TEST_CASE("bench reads and writes in one test, in each size of a list, and print
   CHECK(tests.size() == 8);
   CHECK(tests.front() == "pp16+tg4 chunk 8 kv f16");
   CHECK(tests.back() == "pp8+tg2 chunk 16 kv q8_0");
-  CHECK(fails_saying(bench(fixtures().story(), {"-p", "0", "-n", "0", "--pg", "500,100", "--context", "64"}), {"--pg", "64"}) == "");
+  CHECK(fails_saying(bench(fixtures().story(), {"-p", "0", "-n", "0", "--pg", "500,100", "--context", "64"}),
+                     {"--pg", "64"}) == "");
 }

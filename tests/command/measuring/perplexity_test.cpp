@@ -261,8 +261,7 @@ TEST_CASE("the divergence from a base model is that of the logits, through llama
       same += std::max_element(p, p + vocabulary) - p == std::max_element(q, q + vocabulary) - q;
     }
   }
-  const json found =
-      measure({"--kl-divergence", "--kl-divergence-base", base, "--weights", "Q4_0"});
+  const json found = measure({"--kl-divergence", "--kl-divergence-base", base, "--weights", "Q4_0"});
   CHECK(found["kl_divergence"]["value"].get<double>() ==
         doctest::Approx(divergence / static_cast<double>(count)).epsilon(0.01));
   CHECK(found["same_top"]["value"].get<double>() ==

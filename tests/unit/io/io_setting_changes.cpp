@@ -17,8 +17,9 @@ json changed(json config, bool gguf, const SettingChanges& changes) {
 } // namespace
 
 TEST_CASE("changes of settings are read as llama.cpp writes them") {
-  const json config = changed({{"a.b", 1}}, true,
-                              {{"a.b=int:-4", "a.c=float:1e-5", "a.d=bool:true", "a.e=str:x=y:z", "a.f=int:7"}, {}});
+  const json config =
+      changed({{"a.b", 1}}, true,
+              {{"a.b=int:-4", "a.c=float:1e-5", "a.d=bool:true", "a.e=str:x=y:z", "a.f=int:7"}, {}});
   CHECK(config["a.b"] == -4);
   CHECK(config["a.c"] == 1e-5);
   CHECK(config["a.d"] == true);

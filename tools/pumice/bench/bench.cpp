@@ -152,9 +152,9 @@ Status measure_model(const BenchOptions& options, const OpenedDevice& device, Op
 
 Status bench(const BenchOptions& options) {
   if (options.profile && (options.format == "csv" || options.format == "jsonl"))
-    return Error{Code::invalid_argument,
-                 fmt::format("--profile is no test, and -o {} has tests alone: use md, json or html",
-                             options.format)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--profile is no test, and -o {} has tests alone: use md, json or html", options.format)};
   if (options.operations == !options.model.empty()) {
     return Error{Code::invalid_argument, options.operations
                                              ? "--ops measures the device: leave MODEL out"
@@ -212,8 +212,8 @@ void add_size_lists(CLI::App& sub, BenchOptions& options) {
   };
   sub.remove_option(sub.get_option("--chunk"));
   sub.remove_option(sub.get_option("--kv"));
-  list(sub.add_option("--chunk", options.chunks,
-                      "Maximum numbers of prompt tokens that are read in one step"))
+  list(
+      sub.add_option("--chunk", options.chunks, "Maximum numbers of prompt tokens that are read in one step"))
       ->type_name("N,...")
       ->check(within(1u, 65536u))
       ->default_str(std::to_string(options.size.chunk))

@@ -184,8 +184,8 @@ Status measure_alone(const BenchOptions& options, const std::shared_ptr<const Mo
   if (reading == 0 && generating == 0 && both == 0) return {};
   uint32_t& context = session_options.size.context;
   if (!options.size.context)
-    context =
-        static_cast<uint32_t>(std::min<uint64_t>(std::max({reading, generating, both}), model->shape().context));
+    context = static_cast<uint32_t>(
+        std::min<uint64_t>(std::max({reading, generating, both}), model->shape().context));
   if (reading > context) return too_long("-p", prompt, depth, context, prompt - (reading - context));
   if (generating > context) return too_long("-n", count, depth, context, count - (generating - context));
   if (both > context) {

@@ -108,11 +108,11 @@ std::string ceilings_text(const Ceilings& ceilings) {
 }
 
 std::string report_text(const BenchReport& report, const std::string& format) {
-  return format == "json"   ? report_json(report)
+  return format == "json"    ? report_json(report)
          : format == "jsonl" ? report_json_lines(report)
-         : format == "csv"  ? report_csv(report)
-         : format == "html" ? report_html(report)
-                            : report_markdown(report);
+         : format == "csv"   ? report_csv(report)
+         : format == "html"  ? report_html(report)
+                             : report_markdown(report);
 }
 
 void print_report(const BenchReport& report, const std::string& format) {

@@ -52,9 +52,9 @@ Subcommand add_generate(CLI::App& app) {
   const auto repeated = [](CLI::Option* option) {
     return option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   };
-  CLI::Option* texts = sub->add_option("PROMPT", options->texts,
-                                       "Texts to continue, each by itself, in one batch")
-                           ->type_name("");
+  CLI::Option* texts =
+      sub->add_option("PROMPT", options->texts, "Texts to continue, each by itself, in one batch")
+          ->type_name("");
   CLI::Option* ids =
       repeated(sub->add_option("--ids", options->ids,
                                "A prompt as token ids, separated by commas. Can be given more than once: the "
@@ -90,9 +90,10 @@ Subcommand add_generate(CLI::App& app) {
           ->excludes(ids)
           ->excludes(prompt)
           ->excludes(files);
-  sub->add_option("--chat-template-kwargs", options->variables,
-                  "Variables of the chat template as a JSON object, such as {\"enable_thinking\": false}, for "
-                  "requests with 'messages' that have none of their own")
+  sub->add_option(
+         "--chat-template-kwargs", options->variables,
+         "Variables of the chat template as a JSON object, such as {\"enable_thinking\": false}, for "
+         "requests with 'messages' that have none of their own")
       ->type_name("JSON")
       ->group(more_of("Prompt"))
       ->needs(requests);

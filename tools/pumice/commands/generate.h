@@ -197,7 +197,8 @@ public:
   void print();
   // Whether there is something of a text.
   bool has_results() const {
-    return std::ranges::any_of(texts_, [](const Text& text) { return text.finish_reason || !text.ids.empty(); });
+    return std::ranges::any_of(texts_,
+                               [](const Text& text) { return text.finish_reason || !text.ids.empty(); });
   }
   // The end of the work; after Ctrl-C or an error, texts that have begun are printed as far as they came,
   // unless they are kept for a later run.

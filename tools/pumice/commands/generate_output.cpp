@@ -123,8 +123,8 @@ std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
 
 } // namespace
 
-Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts,
-                       const ModelFile& model, bool complete) {
+Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model,
+                       bool complete) {
   if (options.outputs.empty()) return {};
   std::vector<std::vector<uint32_t>> rows = rows_of(texts);
   if (!complete && rows.empty()) return {};

@@ -36,13 +36,13 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
   const bool partial = done < windows.count;
   if (!options.json) {
     const std::string scored = counted(score.count, "token");
-    return partial ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of {} "
-                                 "tokens)\n",
-                                 score.perplexity(), score.error(), scored, done, windows.count,
-                                 windows.length)
-                   : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
-                                 score.perplexity(), score.error(), scored,
-                                 counted(windows.count, "window"), windows.length);
+    return partial
+               ? fmt::format("perplexity {:.4f} +/- {:.5f} so far ({} scored in {} of {} windows of {} "
+                             "tokens)\n",
+                             score.perplexity(), score.error(), scored, done, windows.count, windows.length)
+               : fmt::format("perplexity {:.4f} +/- {:.5f} ({} scored in {} of {} tokens)\n",
+                             score.perplexity(), score.error(), scored, counted(windows.count, "window"),
+                             windows.length);
   }
   Json json;
   json["perplexity"] = score.perplexity();
@@ -146,7 +146,8 @@ Status check_options(const PerplexityOptions& options) {
   if (options.divergence && options.size.context)
     return wrong("--context has no effect with --kl-divergence: windows are those of the file");
   if (options.stride && !options.base.empty())
-    return wrong("--stride and --kl-divergence-base do not go together: such files have windows side by side");
+    return wrong(
+        "--stride and --kl-divergence-base do not go together: such files have windows side by side");
   if (options.tasks && !options.choices())
     return wrong("--tasks has an effect only with --hellaswag, --winogrande or --multiple-choice");
   return {};

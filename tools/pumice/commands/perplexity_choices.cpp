@@ -36,8 +36,8 @@ struct Tally {
   void add(const ChoiceTask& task, const Choice& choice) {
     ++done;
     right += choice.right;
-    chances += static_cast<double>(std::ranges::count(task.right, true)) /
-               static_cast<double>(task.right.size());
+    chances +=
+        static_cast<double>(std::ranges::count(task.right, true)) / static_cast<double>(task.right.size());
   }
   double chance() const { return chances / static_cast<double>(done); }
 };
@@ -50,8 +50,8 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
     return fmt::format("accuracy {:.2f} %, 95 % interval {:.2f} to {:.2f} %{} ({} right in {}{}; a random "
                        "choice: {:.2f} %)\n",
                        share.value * 100, share.low * 100, share.high * 100, partial ? " so far" : "",
-                       tally.right, counted(tally.done, "task"),
-                       partial ? fmt::format(" of {}", all) : "", tally.chance() * 100);
+                       tally.right, counted(tally.done, "task"), partial ? fmt::format(" of {}", all) : "",
+                       tally.chance() * 100);
   }
   Json json;
   json["accuracy"] = share.value;

@@ -170,10 +170,10 @@ private:
       keep(target);
       keep(value);
     } else if (CLI::detail::to_lower(first_value) != CLI::detail::to_lower(value)) {
-      return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}{}",
-                                                       first_name, first_value, name, value, target,
-                                                       target == "--kv" ? ", one type for keys and values"
-                                                                        : "")};
+      return Error{Code::invalid_argument,
+                   fmt::format("{} {} and {} {} do not go together: both set {}{}", first_name, first_value,
+                               name, value, target,
+                               target == "--kv" ? ", one type for keys and values" : "")};
     }
     return {};
   }

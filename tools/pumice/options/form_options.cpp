@@ -21,18 +21,18 @@ void add_form_options(CLI::App& app, FormSource& source) {
                            ->type_name("REGEX")
                            ->excludes(choices)
                            ->group(more_of(group));
-  CLI::Option* schema =
-      app.add_option(
-             "--json-schema", source.json_schema,
-             "Answer with JSON that is valid for this schema. '-' is standard input, and what begins with { is "
-             "the schema itself")
-          ->type_name("FILE")
-          ->excludes(choices)
-          ->excludes(regex)
-          ->group(group);
-  app.add_option("--grammar", source.grammar,
-                 "Answer with a text of the grammar in this file, in the format GBNF; what has ::= in it is the "
-                 "grammar itself")
+  CLI::Option* schema = app.add_option("--json-schema", source.json_schema,
+                                       "Answer with JSON that is valid for this schema. '-' is standard "
+                                       "input, and what begins with { is "
+                                       "the schema itself")
+                            ->type_name("FILE")
+                            ->excludes(choices)
+                            ->excludes(regex)
+                            ->group(group);
+  app.add_option(
+         "--grammar", source.grammar,
+         "Answer with a text of the grammar in this file, in the format GBNF; what has ::= in it is the "
+         "grammar itself")
       ->type_name("FILE")
       ->excludes(choices)
       ->excludes(regex)

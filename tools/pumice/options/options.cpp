@@ -69,7 +69,9 @@ void add_samplers_option(CLI::App& app) {
         "switches it off",
         value, order);
   };
-  app.add_option_function<std::string>("--samplers", [](const std::string&) {}, fmt::format("The order of the samplers, which is always {}", order))
+  app.add_option_function<std::string>(
+         "--samplers", [](const std::string&) {},
+         fmt::format("The order of the samplers, which is always {}", order))
       ->type_name("LIST")
       ->check(CLI::Validator(check, ""))
       ->group(more_of("Sampling"));
@@ -290,9 +292,11 @@ void add_settings_options(CLI::App& app, LoadOptions& options) {
       ->type_name("N")
       ->check(within(1u, 1u << 24))
       ->group(group);
-  number("--yarn-beta-fast", rotary.beta_fast, 1e-3f, 1e6f, "Turns above which yarn leaves a frequency alone");
+  number("--yarn-beta-fast", rotary.beta_fast, 1e-3f, 1e6f,
+         "Turns above which yarn leaves a frequency alone");
   number("--yarn-beta-slow", rotary.beta_slow, 1e-3f, 1e6f, "Turns below which yarn scales it as a whole");
-  number("--yarn-attn-factor", rotary.attention_factor, 1e-3f, 1e6f, "Yarn's factor of the attention's scores");
+  number("--yarn-attn-factor", rotary.attention_factor, 1e-3f, 1e6f,
+         "Yarn's factor of the attention's scores");
 }
 
 void add_fit_option(CLI::App& app, SizeOptions& options) {
