@@ -42,7 +42,8 @@ std::string wide_png() {
 
 } // namespace
 
-TEST_CASE("a folder without weights, or with damaged ones, names their file before anything else is missing") {
+TEST_CASE(
+    "a folder without weights, or with damaged ones, names their file before anything else is missing") {
   const TemporaryFolder folder;
   std::stringstream config;
   config << std::ifstream(fixtures().model("llama-mha") / "config.json").rdbuf();

@@ -124,7 +124,8 @@ TEST_CASE("what is wrong with a form is said before the model is loaded") {
     CHECK(result.status != 0);
     return result.err;
   };
-  CHECK(error_of({"--choices", "a", "--regex", "b"}).find("--choices and --regex do not go together") != std::string::npos);
+  CHECK(error_of({"--choices", "a", "--regex", "b"}).find("--choices and --regex do not go together") !=
+        std::string::npos);
   CHECK(error_of({"--regex", "(a"}).find("the regular expression, at byte 2: a ( has no )") !=
         std::string::npos);
   CHECK(error_of({"--json-schema", R"({"not": {}})"}).find("the keyword not is not supported") !=

@@ -15,9 +15,9 @@
 namespace {
 
 const std::vector<std::string> commands = {
-    "run",      "generate",   "translate", "transcribe", "caption",    "embed", "rerank", "classify", "fill",
-    "tokenize", "eval",       "inspect",   "devices",    "tune",       "bench", "help",   "perplexity",
-    "convert",  "completion", "doctor",    "template",   "plan-split", "search"};
+    "run",        "generate", "translate",  "transcribe", "caption",  "embed",      "rerank", "classify",
+    "fill",       "tokenize", "eval",       "inspect",    "devices",  "tune",       "bench",  "help",
+    "perplexity", "convert",  "completion", "doctor",     "template", "plan-split", "search"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -16,8 +16,8 @@ namespace {
 
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> fields = {
-      "prompt", "ids", "messages", "chat_template_kwargs", "id", "count", "samples", "seed", "stop",
-      "choices", "regex", "json_schema", "grammar",
+      "prompt", "ids",     "messages", "chat_template_kwargs", "id",      "count", "samples", "seed",
+      "stop",   "choices", "regex",    "json_schema",          "grammar",
 #define OPTION(field, ...) #field,
 #include "kernel/sampling_options.def"
   };
