@@ -111,6 +111,9 @@ TEST_CASE("manual pages and completion have every option") {
   }
   CHECK(page({"help", "bench", "compare", "--man"}).find("PUMICE-BENCH-COMPARE") != std::string::npos);
   CHECK(page({"help", "--man"}).find(".SH COMMANDS\n") != std::string::npos);
+  const std::string run = shown(page({"help", "run", "--man"}));
+  for (const char* part : {".SH FILES", ".SH ENVIRONMENT", "XDG_CACHE_HOME", "NO_COLOR", ".SH EXIT STATUS"})
+    CHECK_MESSAGE(run.find(part) != std::string::npos, part);
 }
 
 namespace {

@@ -106,6 +106,28 @@ std::string footer_sections(const std::string& footer) {
   return sections;
 }
 
+std::string item(const std::string& name, const std::string& text) {
+  return ".TP\n" + bold(name) + "\n" + man_text(text) + "\n";
+}
+
+// What the commands that use a device read and keep, and what all of them look at.
+std::string surroundings(const CLI::App& app) {
+  const bool device = app.get_option_no_throw("--cache") != nullptr;
+  std::string files, variables;
+  if (device) {
+    files =
+        ".SH FILES\n" + item("$XDG_CACHE_HOME/pumice, ~/.cache/pumice, %LOCALAPPDATA%\\pumice",
+                             "A file for each device and driver: compiled kernels, which kernels are fast, "
+                             "and which are not used because they were wrong. --cache names another "
+                             "folder. It may be removed: the next start is slower.");
+    variables = item("XDG_CACHE_HOME", "Where caches are kept.") +
+                item("VK_DRIVER_FILES", "The Vulkan drivers to use, read by the Vulkan loader.");
+  }
+  variables += item("NO_COLOR", "If it is set, nothing is coloured or bold.") +
+               item("TERM", "With 'dumb', no line is drawn over another one.");
+  return files + ".SH ENVIRONMENT\n" + variables;
+}
+
 std::string see_also(const CLI::App& app) {
   std::vector<std::string> pages;
   if (app.get_parent()) pages.push_back(man_page_name(*app.get_parent()));
@@ -137,9 +159,10 @@ std::string man_page(const CLI::App& app) {
   page += command_section(app) + option_sections(app);
   if (const std::string known = alias_text(app); !known.empty()) page += ".PP\n" + body(known + ".");
   page += footer_sections(app.get_footer());
-  page += ".SH EXIT STATUS\n0 if all went well, 1 if not (the message is on the standard error), 130 after "
-          "Ctrl\\-C.\n";
-  return page + see_also(app);
+  page +=
+      ".SH EXIT STATUS\n0 if all went well, 1 if not or not all (the message is on the standard error; what "
+      "was done is written), 130 after Ctrl\\-C.\n";
+  return page + surroundings(app) + see_also(app);
 }
 
 } // namespace pumice::command
