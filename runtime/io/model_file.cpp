@@ -13,6 +13,7 @@
 #include "io/weight_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -228,7 +229,6 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file, const std::vector<fs::pa
     PUMICE_TRY(MappedFile next, MappedFile::open(parts[part]));
     PUMICE_CHECK(model.add_part(std::move(next), part, count));
   }
-  model.index_names();
   return model;
 }
 
@@ -239,12 +239,16 @@ Status ModelFile::add_part(MappedFile file, uint32_t number, uint32_t count) {
     PUMICE_TRY(const uint32_t found, split.u32(name));
     if (found != expected) return split.error(name, fmt::format("expected {}, found {}", expected, found));
   }
-  for (TensorView& tensor : gguf.tensors) {
+  for (const TensorView& tensor : gguf.tensors) {
     if (find(tensor.name))
       return Error{Code::invalid_file, fmt::format("{}: tensor {} is in an earlier part, too", file.path(),
                                                    in_quotes(tensor.name))};
-    tensors_.push_back(std::move(tensor));
   }
+  // The index names tensors by their own strings, which move where the list grows.
+  index_.clear();
+  text_names_.clear();
+  std::ranges::move(gguf.tensors, std::back_inserter(tensors_));
+  index_names();
   files_.push_back(std::move(file));
   return {};
 }
