@@ -21,7 +21,8 @@ namespace {
 // Most bytes of a schema, and most schemas that it consists of where those that are merged are counted again.
 constexpr size_t most_schema_bytes = 256 << 10;
 constexpr size_t most_schemas = 20'000;
-// Most schemas within each other, by references too: each takes some KiB of a stack, which may be a small one.
+// Most schemas within each other, by references too: each takes some KiB of a stack, which may be a small
+// one.
 constexpr uint32_t most_depth = 200;
 constexpr size_t most_prefix_items = 500;
 

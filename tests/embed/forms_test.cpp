@@ -28,16 +28,7 @@ struct Asked {
 };
 
 Story answer(pumice_session* session, const Asked& asked, bool in_slices = false) {
-  pumice_error error;
-  require_ok(pumice_session_generate(session, &asked.request, &error), error);
-  pumice_slice slice = {sizeof slice};
-  slice.active = in_slices;
-  while (slice.active)
-    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
-  require_ok(pumice_session_run(session, &error), error);
-  Story story;
-  take_events(session, story);
-  return story;
+  return generated_story(session, asked.request, in_slices);
 }
 
 void check_person(const Story& story) {

@@ -34,27 +34,13 @@ Story generate(pumice_session* session, pumice_request request, const char* text
   request.text = text;
   request.new_conversation = true;
   if (request.max_tokens == 0) request.max_tokens = 40;
-  pumice_error error;
-  require_ok(pumice_session_generate(session, &request, &error), error);
-  pumice_slice slice = {sizeof slice};
-  slice.active = in_slices;
-  while (slice.active)
-    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
-  require_ok(pumice_session_run(session, &error), error);
-  Story story;
-  take_events(session, story);
-  return story;
+  return generated_story(session, request, in_slices);
 }
 
 Story go_on(pumice_session* session, uint32_t tokens) {
   pumice_request request = {sizeof request};
   request.max_tokens = tokens;
-  pumice_error error;
-  require_ok(pumice_session_generate(session, &request, &error), error);
-  require_ok(pumice_session_run(session, &error), error);
-  Story story;
-  take_events(session, story);
-  return story;
+  return generated_story(session, request);
 }
 
 } // namespace

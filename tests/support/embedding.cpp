@@ -90,6 +90,19 @@ void take_events(pumice_session* session, Story& story) {
   while (const pumice_event* event = pumice_session_poll(session)) add_event(*event, story);
 }
 
+Story generated_story(pumice_session* session, const pumice_request& request, bool in_slices) {
+  pumice_error error;
+  require_ok(pumice_session_generate(session, &request, &error), error);
+  pumice_slice slice = {sizeof slice};
+  slice.active = in_slices;
+  while (slice.active)
+    require_ok(pumice_work_advance(pumice_session_work(session), 300, nullptr, &slice, &error), error);
+  require_ok(pumice_session_run(session, &error), error);
+  Story story;
+  take_events(session, story);
+  return story;
+}
+
 void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
            const pumice_sampling* sampling) {
   pumice_request request = {sizeof request};

@@ -69,6 +69,8 @@ struct Story {
 void add_event(const pumice_event& event, Story& story);
 // Adds the events that wait.
 void take_events(pumice_session* session, Story& story);
+// Generates the text of a request, in whole steps or in slices.
+Story generated_story(pumice_session* session, const pumice_request& request, bool in_slices = false);
 void begin(pumice_session* session, const char* prompt, uint32_t max_tokens,
            const pumice_sampling* sampling = nullptr);
 Story tell(pumice_session* session, const char* prompt, uint32_t max_tokens,

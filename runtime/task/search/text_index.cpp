@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "io/formats/safetensors.h"
-#include "io/vector_file.h"
+#include "io/formats/vector_file.h"
 
 namespace pumice {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "io/vector_file.h"
+#include "io/formats/vector_file.h"
 #include "loading/task_inputs.h"
 #include "options/option_text.h"
 #include "options/prompt.h"

@@ -1,4 +1,4 @@
-#include "io/vector_file.h"
+#include "io/formats/vector_file.h"
 
 #include <span>
 
