@@ -238,7 +238,7 @@ void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
   TensorId x = embed(names.embedding, config_.embedding_scale, folded);
   if (config_.pictures && !reads_) {
     const TensorId given = graph().input(PictureTokens::features, RowKind::tokens, config_.hidden);
-    x = given_rows(graph(), "with_pictures", x, given);
+    x = prompt_rows(graph(), "with_pictures", x, given);
   }
   if (!names.positions.hugging_face.empty()) x = learned_positions(x, names.positions, names.first_position);
   x = norm_if_named(x, names.embedding_norm);

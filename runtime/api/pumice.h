@@ -531,8 +531,8 @@ typedef struct pumice_request {
   size_t stop_count;
   /* Answer this chat, of the same model: its messages are the whole prompt, in place of the conversation and
    * of the texts and tokens above. The beginning that this prompt has in common with the conversation is not
-   * computed again, and when an answer becomes a message, its tokens are not cut anew. The text ends with the
-   * tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
+   * computed again, and when an answer becomes a message, its tokens are not cut again. The text ends with
+   * the tokens that end a turn, too. However it ends, what came of it becomes the chat's next message, unless
    * nothing came.
    *
    * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in

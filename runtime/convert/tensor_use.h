@@ -15,7 +15,7 @@ struct TensorUse {
 };
 
 // Of the tensors that the graphs of all towers have, by name. Those that are missing are read in other ways,
-// such as convolutions whose weights are laid out anew, or not at all.
+// such as convolutions whose weights are laid out again, or not at all.
 Result<std::unordered_map<std::string, TensorUse>> tensor_uses(const ModelFile& file,
                                                                const ModelDefinition& definition);
 

@@ -113,8 +113,8 @@ Result<std::vector<StepToken>> ForcedPass::rows_of(const ForcedInput& input, uin
     row.across = place.across;
   }
   for (size_t at = rows.size(); bidirectional_pictures(shape_) && at-- > 0;) {
-    if (!is_given(rows[at].token)) continue;
-    const bool more = at + 1 < rows.size() && is_given(rows[at + 1].token);
+    if (!is_prompt_row(rows[at].token)) continue;
+    const bool more = at + 1 < rows.size() && is_prompt_row(rows[at + 1].token);
     rows[at].end = more ? rows[at + 1].end : rows[at].position + 1;
   }
   return rows;
@@ -143,12 +143,12 @@ Status ForcedPass::run_step(std::span<const ForcedInput> inputs, std::span<const
   const auto count = static_cast<uint32_t>(rows.size());
   PUMICE_CHECK(decoder_->write_step(rows));
   for (uint32_t i = 0; i < count; ++i) {
-    if (!is_given(rows[i].token)) continue;
+    if (!is_prompt_row(rows[i].token)) continue;
     const ForcedInput& input = inputs[rows[i].sequence];
     const auto number = static_cast<size_t>(
-        std::count_if(input.tokens.begin(), input.tokens.begin() + rows[i].position, is_given));
-    const size_t columns =
-        input.embeddings->values.size() / static_cast<size_t>(std::ranges::count_if(input.tokens, is_given));
+        std::count_if(input.tokens.begin(), input.tokens.begin() + rows[i].position, is_prompt_row));
+    const size_t columns = input.embeddings->values.size() /
+                           static_cast<size_t>(std::ranges::count_if(input.tokens, is_prompt_row));
     PUMICE_CHECK(decoder_->write_input(
         count, i, std::span(input.embeddings->values).subspan(number * columns, columns)));
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "step/encoder.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/checksum.h"
-#include "shaders/embedding/given_rows.params.h"
+#include "shaders/embedding/prompt_rows.params.h"
 
 namespace pumice {
 
@@ -16,7 +16,7 @@ namespace {
 uint32_t row_token(uint64_t picture, uint32_t row) {
   uint64_t mixed = (picture + row) * 0x9e3779b97f4a7c15;
   mixed ^= mixed >> 29;
-  return GIVEN_ROW | static_cast<uint32_t>(mixed & (GIVEN_ROW - 1));
+  return PROMPT_ROW | static_cast<uint32_t>(mixed & (PROMPT_ROW - 1));
 }
 
 uint64_t number_of(std::span<const float> rows, const PatchGrid& grid) {
@@ -56,7 +56,7 @@ Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const 
   all.resize(rows.size());
   PUMICE_TRY(const size_t length, length_with_pictures(shape, tokens, all, source));
   const bool each_row = length == tokens.size();
-  auto embeddings = std::make_shared<GivenEmbeddings>();
+  auto embeddings = std::make_shared<PromptEmbeddings>();
   for (const std::vector<float>& picture : rows)
     embeddings->values.insert(embeddings->values.end(), picture.begin(), picture.end());
   PicturePrompt prompt;

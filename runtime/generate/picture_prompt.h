@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/architecture.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 

@@ -10,8 +10,8 @@ namespace pumice {
 namespace {
 
 // How many of a conversation's tokens are rows of pictures.
-size_t given_rows(std::span<const uint32_t> tokens) {
-  return static_cast<size_t>(std::ranges::count_if(tokens, is_given));
+size_t prompt_rows(std::span<const uint32_t> tokens) {
+  return static_cast<size_t>(std::ranges::count_if(tokens, is_prompt_row));
 }
 
 } // namespace
@@ -118,9 +118,9 @@ Status Session::end_text() {
 
 void Session::end_at(size_t tokens) {
   if (sequence_) object_->stop_without_waiting(*std::exchange(sequence_, std::nullopt));
-  const size_t rows = given_rows(*tokens_);
+  const size_t rows = prompt_rows(*tokens_);
   tokens_->resize(std::min(tokens, tokens_->size()));
-  if (const size_t left = given_rows(*tokens_); embeddings_ && left < rows)
+  if (const size_t left = prompt_rows(*tokens_); embeddings_ && left < rows)
     embeddings_ = first_rows(embeddings_, left, rows);
   received_.clear();
   active_ = false;
@@ -201,7 +201,7 @@ Status Session::reset() {
 
 // The rows of pictures are in no state file: without them, what is not in the caches cannot be computed.
 Status Session::check_saves() const {
-  if (given_rows(tokens()) == 0) return {};
+  if (prompt_rows(tokens()) == 0) return {};
   return Error{Code::unsupported,
                "the conversation shows pictures, and a saved session cannot hold their rows: keep the text "
                "and the pictures, and begin with them again"};
@@ -290,7 +290,7 @@ Result<ContinuationScores> Session::score(std::span<const std::vector<uint32_t>>
   PUMICE_CHECK(ready());
   if (tokens().empty())
     return Error{Code::invalid_argument, "the conversation is empty: there is nothing to continue"};
-  if (given_rows(tokens()) > 0) {
+  if (prompt_rows(tokens()) > 0) {
     return Error{Code::unsupported,
                  "the conversation shows pictures, and continuations are scored after text alone"};
   }

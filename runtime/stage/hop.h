@@ -9,7 +9,7 @@
 
 namespace pumice {
 
-class HopPlaces; // step/hop_places.h
+class HopBuffers; // step/hop_buffers.h
 
 // A way from one stage to the next, for messages in their order. One thread sends, and one receives. After an
 // error it stays broken: all further calls return it.
@@ -32,8 +32,8 @@ public:
   // Where both ends' devices import the host's memory, its alignment for both. Then the sender may offer
   // places to a session before its message "begin", and the receiver finds them when this has come.
   virtual uint64_t import_alignment() const { return 0; }
-  virtual void offer(uint32_t /*session*/, std::shared_ptr<HopPlaces> /*places*/) {}
-  virtual std::shared_ptr<HopPlaces> offered(uint32_t /*session*/) { return nullptr; }
+  virtual void offer(uint32_t /*session*/, std::shared_ptr<HopBuffers> /*places*/) {}
+  virtual std::shared_ptr<HopBuffers> offered(uint32_t /*session*/) { return nullptr; }
 
   // Ends what both ends wait for, with this error. From any thread.
   virtual void close(Error error) = 0;

@@ -35,12 +35,12 @@ Result<std::span<const std::byte>> MemoryHop::receive() {
   return std::span<const std::byte>(places_[received_ % places_.size()]);
 }
 
-void MemoryHop::offer(uint32_t session, std::shared_ptr<HopPlaces> places) {
+void MemoryHop::offer(uint32_t session, std::shared_ptr<HopBuffers> places) {
   const std::lock_guard lock(mutex_);
   offered_[session] = std::move(places);
 }
 
-std::shared_ptr<HopPlaces> MemoryHop::offered(uint32_t session) {
+std::shared_ptr<HopBuffers> MemoryHop::offered(uint32_t session) {
   const std::lock_guard lock(mutex_);
   const auto found = offered_.extract(session);
   return found ? found.mapped() : nullptr;

@@ -25,8 +25,8 @@ public:
   Result<std::span<const std::byte>> receive() override;
   void close(Error error) override;
   uint64_t import_alignment() const override { return import_alignment_; }
-  void offer(uint32_t session, std::shared_ptr<HopPlaces> places) override;
-  std::shared_ptr<HopPlaces> offered(uint32_t session) override;
+  void offer(uint32_t session, std::shared_ptr<HopBuffers> places) override;
+  std::shared_ptr<HopBuffers> offered(uint32_t session) override;
 
 private:
   const uint64_t import_alignment_;
@@ -36,7 +36,7 @@ private:
   uint64_t sent_ = 0, received_ = 0; // messages; the one that was received last still takes its place
   bool reading_ = false;
   std::optional<Error> closed_;
-  std::map<uint32_t, std::shared_ptr<HopPlaces>> offered_; // by session
+  std::map<uint32_t, std::shared_ptr<HopBuffers>> offered_; // by session
 };
 
 } // namespace pumice

@@ -14,7 +14,7 @@ enum class MessageKind : uint32_t {
   hello,   // the first one: what all stages must agree on, and where they are
   begin,   // a session, with what its runners are made from
   step,    // its rows, then what the stage before has computed, or what the first one's encoder reads
-  placed,  // its rows, then the place of HopPlaces that has what the stage before has computed
+  placed,  // its rows, then the place of HopBuffers that has what the stage before has computed
   block,   // of a session: pieces of the step block, see UpstreamSteps::write_block()
   read,    // of a session: a CachePiece, then room for it, which the stage that has it fills
   write,   // the same with what is written

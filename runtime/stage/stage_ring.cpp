@@ -36,7 +36,7 @@ public:
     return ring_.write_cached(session_, piece, from);
   }
   Error tell(const Error& error) override { return ring_.tell(error); }
-  std::shared_ptr<HopPlaces> places() const override {
+  std::shared_ptr<HopBuffers> places() const override {
     const std::lock_guard lock(ring_.mutex_);
     return ring_.sessions_.at(session_).places;
   }

@@ -62,7 +62,7 @@ private:
     uint64_t message_bytes = 0; // that a step has at most when it arrives
     uint32_t caches = 0;        // StageSteps::caches
     bool began = false;
-    std::shared_ptr<HopPlaces> places = {};
+    std::shared_ptr<HopBuffers> places = {};
     std::atomic<uint32_t> under_way = 0; // its messages that have not come around
   };
 

@@ -138,10 +138,10 @@ Status StageServer::begin(const Message& message) {
   const uint64_t received = runner ? runner->received_bytes(chunk) : 0;
   const uint64_t sent = runner ? runner->sent_bytes(chunk) : 0;
   const uint32_t session = message.header.session;
-  std::shared_ptr<HopPlaces> offered = from_.offered(session);
+  std::shared_ptr<HopBuffers> offered = from_.offered(session);
   if (runner) {
-    runner->accept_places(std::move(offered));
-    if (auto places = runner->offer_places(to_.import_alignment())) to_.offer(session, std::move(places));
+    runner->accept_buffers(std::move(offered));
+    if (auto places = runner->offer_buffers(to_.import_alignment())) to_.offer(session, std::move(places));
   }
   {
     const std::lock_guard lock(mutex_);

@@ -38,15 +38,15 @@ bool has_places(const Model& model) {
 // Nothing if the position has none.
 std::pair<uint32_t, uint32_t> picture_at(std::span<const uint32_t> tokens, uint32_t at) {
   uint32_t begin = at, end = at;
-  while (begin > 0 && is_given(tokens[begin - 1])) --begin;
-  while (end < tokens.size() && is_given(tokens[end])) ++end;
+  while (begin > 0 && is_prompt_row(tokens[begin - 1])) --begin;
+  while (end < tokens.size() && is_prompt_row(tokens[end])) ++end;
   return {begin, end};
 }
 
 // How many of `count` rows from `first` on a step may have, so that no picture is cut.
 uint32_t rows_of_whole_pictures(std::span<const uint32_t> tokens, uint32_t first, uint32_t count) {
   const uint32_t next = first + count;
-  if (next >= tokens.size() || !is_given(tokens[next])) return count;
+  if (next >= tokens.size() || !is_prompt_row(tokens[next])) return count;
   return std::max(picture_at(tokens, next).first, first) - first;
 }
 
@@ -71,10 +71,10 @@ Status check_picture_rows(const SessionSize& size, std::span<const uint32_t> pro
 Status check_given(const Model& model, const SequenceRequest& request) {
   const std::vector<uint32_t>& prompt = *request.tokens;
   const uint32_t vocabulary = model.shape().vocabulary;
-  const auto count = static_cast<size_t>(std::ranges::count_if(prompt, is_given));
+  const auto count = static_cast<size_t>(std::ranges::count_if(prompt, is_prompt_row));
   if (count == 0 || !model.shape().pictures) return check_tokens(model, prompt, vocabulary);
   std::vector<uint32_t> others = prompt;
-  std::erase_if(others, is_given);
+  std::erase_if(others, is_prompt_row);
   PUMICE_CHECK(check_tokens(model, others, vocabulary));
   const size_t numbers = request.embeddings ? request.embeddings->values.size() : 0;
   if (numbers == 0 || numbers % count != 0) {
@@ -490,16 +490,16 @@ Result<Batch::NextStep> Batch::compose() {
     if (whole) count = rows_of_whole_pictures(sequence.tokens(), sequence.next, count);
     step.counts[slot] = count;
     const auto begin = sequence.tokens().begin() + sequence.next;
-    auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_given));
+    auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_prompt_row));
     for (uint32_t at = sequence.next; at < sequence.next + count; ++at) {
       const uint32_t token = sequence.tokens()[at];
-      if (is_given(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
+      if (is_prompt_row(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
       const RotaryPlaces::Place place = sequence.places.at(at);
       rows.back().position_offset = sequence.places.lag() - place.lag;
       rows.back().down = place.down;
       rows.back().across = place.across;
-      if (whole && is_given(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
+      if (whole && is_prompt_row(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
     }
     if (count < left) continue;
     rows.back().output = true;
@@ -513,13 +513,13 @@ Result<Batch::NextStep> Batch::compose() {
 
 // Writes the embeddings that the composed step of `rows` rows does not look up.
 Status Batch::write_given(uint32_t rows) {
-  for (const GivenRow& each : given_) {
+  for (const PromptRow& each : given_) {
     const std::vector<uint32_t>& tokens = each.sequence->tokens();
     if (!each.sequence->embeddings) {
       return Error{Code::invalid_argument, "a picture of the conversation has to be read again, and it is "
                                            "not there any more: begin a new one"};
     }
-    const auto count = static_cast<size_t>(std::ranges::count_if(tokens, is_given));
+    const auto count = static_cast<size_t>(std::ranges::count_if(tokens, is_prompt_row));
     const size_t columns = each.sequence->embeddings->values.size() / count;
     const std::span<const float> all(each.sequence->embeddings->values);
     PUMICE_CHECK(runner_->write_input(rows, each.row, all.subspan(each.number * columns, columns)));
@@ -585,7 +585,7 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   // Rows of pictures count as the token that stands for them.
   std::vector<uint32_t> tokens = sequence.tokens();
   if (const std::optional<PictureTokens>& pictures = runner_->model().shape().pictures) {
-    std::ranges::replace_if(tokens, is_given, pictures->token);
+    std::ranges::replace_if(tokens, is_prompt_row, pictures->token);
   }
   sampling_state_.set_tokens(slot, tokens);
   if (slots_[slot].place_lag != sequence.places.lag()) {
@@ -605,8 +605,8 @@ uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) con
     const uint32_t first = runner_->resume_point(common, slot.written_end, slot.states);
     const uint32_t begin = picture_at(prompt, first).first;
     // The rows of a picture have seen all of it, so it has to be the same one up to its end.
-    const bool same = first == begin || (!is_given(prompt[first]) &&
-                                         (first >= slot.cached.size() || !is_given(slot.cached[first])));
+    const bool same = first == begin || (!is_prompt_row(prompt[first]) &&
+                                         (first >= slot.cached.size() || !is_prompt_row(slot.cached[first])));
     if (same) return first;
     common = begin;
   }

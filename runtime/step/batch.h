@@ -11,7 +11,7 @@
 #include "kernel/sampling/sampling.h"
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
 #include "step/sequence_form.h"
@@ -49,7 +49,7 @@ struct SequenceRequest {
   SamplingParams sampling;          // its stop tokens end the sequence
   uint32_t max_tokens = UINT32_MAX; // after the prompt
   std::optional<InputRange> input;  // the encoder input that the cross-attention reads
-  // The embeddings of the prompt's tokens with the bit GIVEN_ROW, one after the other. Such tokens are equal
+  // The embeddings of the prompt's tokens with the bit PROMPT_ROW, one after the other. Such tokens are equal
   // only where their rows are.
   SharedEmbeddings embeddings = {};
   // If set, the prompt is there, and each token that is sampled is added to it.
@@ -204,7 +204,7 @@ private:
     bool composed = false;             // by the host, not written by the device's sampling
     std::vector<uint32_t> counts = {}; // of a composed step: number of rows of each slot
   };
-  struct GivenRow {
+  struct PromptRow {
     uint32_t row = 0;
     const Sequence* sequence = nullptr;
     size_t number = 0; // among those of its prompt
@@ -247,7 +247,7 @@ private:
   std::vector<Slot> slots_;
   std::list<Sequence> sequences_; // in the order of add()
   // Of the step that is composed: its rows that are given, with the sequence and the number there.
-  std::vector<GivenRow> given_;
+  std::vector<PromptRow> given_;
   std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 
 RotaryPlaces::RotaryPlaces(std::span<const uint32_t> tokens, std::span<const PatchGrid> grids) {
   size_t last = tokens.size();
-  while (last > 0 && !is_given(tokens[last - 1])) --last;
+  while (last > 0 && !is_prompt_row(tokens[last - 1])) --last;
   places_.reserve(last);
   uint32_t row = 0; // of the picture
   for (const uint32_t token : tokens.first(last)) {
-    if (!is_given(token) || grids.empty()) {
+    if (!is_prompt_row(token) || grids.empty()) {
       places_.push_back({lag_, 0, 0});
       continue;
     }

@@ -13,7 +13,7 @@ namespace pumice {
 class RotaryPlaces {
 public:
   RotaryPlaces() = default;
-  // `grids`: of the pictures whose rows are the tokens with GIVEN_ROW, in rows.
+  // `grids`: of the pictures whose rows are the tokens with PROMPT_ROW, in rows.
   RotaryPlaces(std::span<const uint32_t> tokens, std::span<const PatchGrid> grids);
 
   struct Place {

@@ -12,7 +12,7 @@
 #include "recording/dispatch_times.h"
 #include "shaders/common/step.h"
 #include "step/check_tokens.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 #include "step/runner_layout.h"
 
 namespace pumice {
@@ -171,7 +171,7 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
   PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
   for (const auto& [tokens, bucket] : buckets_) {
     PUMICE_CHECK(prepare(tokens));
-    for (uint32_t place = 0; place < HopPlaces::count && (received_.places || sent_.places); ++place) {
+    for (uint32_t place = 0; place < HopBuffers::count && (received_.places || sent_.places); ++place) {
       StepPlaces places;
       if (received_.places) places.first = place;
       if (sent_.places) places.second = place;
@@ -194,7 +194,7 @@ Status Runner::check_row(const StepToken& row) const {
                               : shape.encoder->kind == InputKind::tokens  ? shape.encoder->vocabulary
                               : shape.encoder->kind == InputKind::patches ? UINT32_MAX
                                                                           : memory_.size.sequences;
-  const bool picture = !encodes && shape.pictures && is_given(row.token);
+  const bool picture = !encodes && shape.pictures && is_prompt_row(row.token);
   // The target of a sound's first row is its number of samples.
   const bool samples = encodes && shape.encoder->kind == InputKind::samples;
   PUMICE_CHECK(

@@ -14,7 +14,7 @@
 #include "recording/recording.h"
 #include "step/cache/caches.h"
 #include "step/cache/step_ring.h"
-#include "step/hop_places.h"
+#include "step/hop_buffers.h"
 #include "step/last_stage.h"
 #include "step/slicer.h"
 #include "step/staged_step.h"
@@ -23,8 +23,8 @@ namespace pumice {
 
 // A row of a step: one token at one position of a sequence.
 struct StepToken {
-  // With the bit GIVEN_ROW: none, the row's embedding is what write_input() gives. Of a patch: its window, as
-  // common/step.h has it.
+  // With the bit PROMPT_ROW: none, the row's embedding is what write_input() gives. Of a patch: its window,
+  // as common/step.h has it.
   uint32_t token = 0;
   uint32_t position = 0;
   uint32_t sequence = 0;
@@ -150,9 +150,9 @@ public:
   Status read_sent(uint32_t tokens, std::span<std::byte> bytes) const;
   // Places for what the next stage receives, with this alignment; null where there can be none. If the next
   // stage accepts them, a step that take_place() was called for writes there, once wait() has returned.
-  std::shared_ptr<HopPlaces> offer_places(uint64_t alignment);
+  std::shared_ptr<HopBuffers> offer_buffers(uint64_t alignment);
   // Accepts the places that the stage before has offered, if they can be its input. `places` may be null.
-  void accept_places(std::shared_ptr<HopPlaces> places);
+  void accept_buffers(std::shared_ptr<HopBuffers> places);
   // Of the next step; none: read_sent() has what it sends.
   std::optional<uint32_t> take_place();
   Status wait() const { return submitted_here_.wait(); }
@@ -214,7 +214,7 @@ private:
   const Buffer& buffer_in(const BufferRef& ref, const StepPlaces& places) const;
   StepPlaces places() const { return {received_.place, sent_.place}; }
   std::vector<uint64_t> layout(const std::vector<HostTensor> Plan::*tensors, Space space) const;
-  bool join(HopEnd& end, std::shared_ptr<HopPlaces> places) const;
+  bool join(HopEnd& end, std::shared_ptr<HopBuffers> places) const;
   std::span<const std::byte> host_bytes(Space space) const;
   Status begin_stages();
   Result<Completion> submit_here(uint32_t tokens, uint32_t steps);

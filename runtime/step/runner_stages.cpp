@@ -59,7 +59,7 @@ Status Runner::begin_stages() {
     steps.value_bytes = uint64_t{memory_.size.sequences} * model_->shape().encoder->input_values() * 4;
   steps.received_bytes = received_bytes(memory_.size.chunk);
   PUMICE_TRY(last_stage_, LastStage::create(static_cast<StepUpstream&>(*model_->upstream()), steps, compute));
-  accept_places(last_stage_->upstream().places());
+  accept_buffers(last_stage_->upstream().places());
   return {};
 }
 
@@ -204,7 +204,7 @@ Status Runner::write_received(const StepRows& rows, const StageResults& results)
   if (received_.place) received_.places->release(*received_.place);
   received_.place = results.place;
   if (results.place) {
-    if (received_.places && *results.place < HopPlaces::count) return {};
+    if (received_.places && *results.place < HopBuffers::count) return {};
     received_.place.reset();
     return Error{Code::internal, fmt::format("{}: a step between stages is in no place: {}",
                                              model_->file().path(), *results.place)};
@@ -264,7 +264,7 @@ std::vector<uint64_t> Runner::layout(const std::vector<HostTensor> Plan::*tensor
   return numbers;
 }
 
-bool Runner::join(HopEnd& end, std::shared_ptr<HopPlaces> places) const {
+bool Runner::join(HopEnd& end, std::shared_ptr<HopBuffers> places) const {
   const std::shared_ptr<Device>& device = model_->context().device;
   if (!device->can_import()) return false;
   Result<std::vector<Buffer>> buffers = places->import(device);
@@ -274,17 +274,17 @@ bool Runner::join(HopEnd& end, std::shared_ptr<HopPlaces> places) const {
   return true;
 }
 
-std::shared_ptr<HopPlaces> Runner::offer_places(uint64_t alignment) {
+std::shared_ptr<HopBuffers> Runner::offer_buffers(uint64_t alignment) {
   std::vector<uint64_t> sent = layout(&Plan::sent, Space::outputs);
   uint64_t bytes = 0;
   for (const auto& [tokens, bucket] : buckets_) bytes = std::max(bytes, bucket.plan.output_bytes);
   if (alignment == 0 || sent.empty()) return nullptr;
-  Result<std::shared_ptr<HopPlaces>> places = HopPlaces::create(bytes, alignment, std::move(sent));
+  Result<std::shared_ptr<HopBuffers>> places = HopBuffers::create(bytes, alignment, std::move(sent));
   if (!places.ok() || !join(sent_, *places)) return nullptr;
   return *places;
 }
 
-void Runner::accept_places(std::shared_ptr<HopPlaces> places) {
+void Runner::accept_buffers(std::shared_ptr<HopBuffers> places) {
   uint64_t bytes = 0;
   for (const auto& [tokens, bucket] : buckets_) bytes = std::max(bytes, bucket.plan.input_bytes);
   if (!places || places->layout() != layout(&Plan::received, Space::inputs) || bytes > places->buffer_bytes())

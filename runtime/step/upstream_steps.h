@@ -14,7 +14,7 @@
 
 namespace pumice {
 
-class HopPlaces;
+class HopBuffers;
 class Runner;
 
 // What the runners of all stages of a session are made from.
@@ -72,7 +72,7 @@ public:
   // there were others. Not from within StepUpstream::Receive.
   virtual Error tell(const Error& error) = 0;
   // Where the stage before writes its results, if this one accepts it; null: steps come as bytes.
-  virtual std::shared_ptr<HopPlaces> places() const { return nullptr; }
+  virtual std::shared_ptr<HopBuffers> places() const { return nullptr; }
   // Makes the stages compile all kernels. They do it while the last one does the same.
   virtual Status prepare_all() = 0;
   // Waits until all that was sent has been through all stages.

@@ -95,7 +95,7 @@ CONSTANT ATTENTION_CARRY_LEAVES = 2;
 // With a bias by content, and the first also with one by place.
 CONSTANT ATTENTION_BUCKETS_ID = 36;     // of distances; by place: the places of an input
 CONSTANT ATTENTION_BIAS_STRIDE_ID = 37; // in floats
-CONSTANT ATTENTION_PICTURES_ID = 38;   // 1: a row with GIVEN_ROW sees up to the end in its detail of the step
+CONSTANT ATTENTION_PICTURES_ID = 38; // 1: a row with PROMPT_ROW sees up to the end in its detail of the step
 CONSTANT ATTENTION_CACHE_LOAD_ID = 39; // LOAD_*, of keys and values; cpu8 only
 // Where the kernel rotates too: as in position/rotary_store.params.h.
 CONSTANT ATTENTION_PLACES_ID = 40;

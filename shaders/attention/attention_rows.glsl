@@ -3,7 +3,7 @@
 // their queries share each load of a key or value.
 #include "attention/attention.params.h"
 #include "common/tanh.glsl"
-#include "embedding/given_rows.params.h"
+#include "embedding/prompt_rows.params.h"
 #define CACHE_F32 0
 #define CACHE_F16 1
 #define CACHE_Q8_0 2
@@ -78,7 +78,7 @@ Row read_row(uint token, uint rows, bool in_part) {
   const uvec4 row = step_block[STEP_HEADER_QUADS + at];
   uvec2 range = uvec2(row.w, row.y + 1u); // the first position, and the one after the last
   if (MASK == ATTENTION_MASK_BIDIRECTIONAL) range.y = step_block[p.details + at].w;
-  if (PICTURES == 1u && (row.x & GIVEN_ROW) != 0u) range.y = max(range.y, step_block[p.details + at].w);
+  if (PICTURES == 1u && (row.x & PROMPT_ROW) != 0u) range.y = max(range.y, step_block[p.details + at].w);
   if (MASK == ATTENTION_MASK_CROSS) range = step_block[p.sequence_quads + row.z].xy;
   Row result;
   result.source = MASK == ATTENTION_MASK_CAUSAL ? row.z : range.x;

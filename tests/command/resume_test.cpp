@@ -155,7 +155,7 @@ TEST_CASE("a run that is interrupted again and again answers as one that is not"
 }
 
 TEST_CASE("a text goes on with what it was, and with its seed") {
-  // Nobody gives a seed, so that a text that began anew would be another one.
+  // Nobody gives a seed, so that a text that began again would be another one.
   Requests requests(json{{"prompt", "Once"}, {"count", 5}}.dump() + "\n" +
                     json{{"prompt", "The dog"}, {"count", 450}, {"samples", 2}}.dump() + "\n");
   const Words resuming = {"--temp", "1", "--resume", requests.path("kept")};
@@ -217,7 +217,8 @@ TEST_CASE("texts that a lost device has ended go on") {
   CHECK(output + rest.out == whole.out);
 }
 
-TEST_CASE("where bits are not the same, a text that a seed determines begins anew, and another one goes on") {
+TEST_CASE(
+    "where bits are not the same, a text that a seed determines begins again, and another one goes on") {
   Requests requests(json{{"prompt", "Once"}, {"count", 5}}.dump() + "\n" +
                     json{{"prompt", "The dog"}, {"count", 70}}.dump() + "\n");
   // With the kernels of GPUs.
@@ -244,7 +245,7 @@ TEST_CASE("where bits are not the same, a text that a seed determines begins ane
   }
 }
 
-TEST_CASE("texts that were begun otherwise begin anew" * doctest::test_suite("long")) {
+TEST_CASE("texts that were begun otherwise begin again" * doctest::test_suite("long")) {
   Requests requests(long_requests(28, 250));
   const std::string kept = requests.path("kept");
   const Words resuming = with(drawing, {"--resume", kept});

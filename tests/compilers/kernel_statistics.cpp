@@ -326,9 +326,9 @@ Status run(const std::filesystem::path& path, std::span<char* const> sources) {
   PUMICE_TRY(DeviceContext context, open_driver());
   Compiler compiler(std::move(context), path);
   const std::set<std::string> given(sources.begin(), sources.end());
-  const auto is_given = [&](const char* source) { return given.contains(source); };
-  const bool all_types = std::ranges::all_of(cost_types, is_given);
-  const bool all_families = all_types && std::ranges::all_of(recurrence_families, is_given);
+  const auto is_prompt_row = [&](const char* source) { return given.contains(source); };
+  const bool all_types = std::ranges::all_of(cost_types, is_prompt_row);
+  const bool all_families = all_types && std::ranges::all_of(recurrence_families, is_prompt_row);
   for (const std::string source : sources) PUMICE_CHECK(add_source(compiler, source, all_types));
   Status priced;
   if (all_families) priced = check_costs(compiler.costs());

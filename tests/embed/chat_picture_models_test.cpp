@@ -100,7 +100,7 @@ TEST_CASE("a chat goes on after a picture, with another one, and with text alone
       add(chat.get(), "w226 w28", {first});
       const std::vector<uint32_t> answer = player.expected({first}, words);
       CHECK(player.answer(session.get(), chat.get(), budget) == answer);
-      // The template writes an answer's words anew, as the chat keeps it.
+      // The template writes an answer's words again, as the chat keeps it.
       const auto goes_on = [&](const std::vector<uint32_t>& before, std::initializer_list<uint32_t> more) {
         REQUIRE(std::ranges::max(before) < fixture.first); // a special token is no text
         words.insert(words.end(), before.begin(), before.end());

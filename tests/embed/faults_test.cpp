@@ -127,7 +127,7 @@ FaultPhase decoding(FaultyProgram& program, std::string name, Drive drive, const
   return phase;
 }
 
-// What an error left is made anew, and that fails too.
+// What an error left is made again, and that fails too.
 FaultPhase coming_back(FaultyVulkan& vulkan, FaultyProgram& program, const Expected& expected) {
   FaultPhase phase{"coming back after an error", {}, {}, {}};
   phase.before = [&vulkan, &program] {

@@ -350,7 +350,7 @@ TEST_CASE("a text in slices over stages can be cancelled anywhere") {
   CHECK(tell(session, prompt, 6) == expected);
 }
 
-TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a model that is loaded anew") {
+TEST_CASE("a device that is lost in a slice of a stage: the text goes on with a model that is loaded again") {
   FaultyVulkan vulkan;
   const Story expected = expected_story(12);
   pumice_device_options faulty = {sizeof faulty}, sound = {sizeof sound};

@@ -175,7 +175,7 @@ TEST_CASE("batches in stages, and sessions of several threads") {
 }
 
 TEST_CASE(
-    "a device that is lost in a stage ends its sessions, which go on with a model that is loaded anew") {
+    "a device that is lost in a stage ends its sessions, which go on with a model that is loaded again") {
   FaultyVulkan vulkan;
   const pumice_sampling sampling = warm();
   Story expected;

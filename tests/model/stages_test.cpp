@@ -172,7 +172,7 @@ class CrowdedHop : public PlacesHop {
 public:
   using PlacesHop::PlacesHop;
 
-  void offer(uint32_t session, std::shared_ptr<HopPlaces> places) override {
+  void offer(uint32_t session, std::shared_ptr<HopBuffers> places) override {
     taken_.clear();
     places_ = places;
     PlacesHop::offer(session, std::move(places));
@@ -187,7 +187,7 @@ public:
   }
 
 private:
-  std::shared_ptr<HopPlaces> places_;
+  std::shared_ptr<HopBuffers> places_;
   std::vector<uint32_t> taken_;
   uint64_t messages_ = 0;
 };

@@ -181,9 +181,9 @@ TEST_CASE("a session shows pictures, is suspended and copied, and is not saved")
   // From where the picture is cut off: the rows that are left are given too.
   begin(*session);
   const auto rows =
-      std::ranges::count_if(prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+      std::ranges::count_if(prompt.tokens, [](uint32_t token) { return (token & PROMPT_ROW) != 0; });
   const auto place =
-      std::ranges::find_if(prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; });
+      std::ranges::find_if(prompt.tokens, [](uint32_t token) { return (token & PROMPT_ROW) != 0; });
   const auto cut = static_cast<size_t>(place - prompt.tokens.begin()) + static_cast<size_t>(rows) / 2;
   session->end_at(cut);
   const std::vector<uint32_t> from_cut = take(*session, 3);
@@ -194,7 +194,7 @@ TEST_CASE("a session shows pictures, is suspended and copied, and is not saved")
   const auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / static_cast<size_t>(rows) *
                                                            (static_cast<size_t>(rows) / 2));
   const auto given = [](auto from, auto to) {
-    return std::make_shared<const GivenEmbeddings>(GivenEmbeddings{{from, to}, {}});
+    return std::make_shared<const PromptEmbeddings>(PromptEmbeddings{{from, to}, {}});
   };
   REQUIRE(
       fresh->set_prompt(std::span(prompt.tokens).first(cut), greedy, {}, given(all.begin(), middle)).ok());

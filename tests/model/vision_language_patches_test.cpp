@@ -198,7 +198,7 @@ TEST_CASE("patches of a window lie side by side") {
 }
 
 TEST_CASE("places of a text's tokens lag behind their positions after a picture") {
-  const uint32_t row = GIVEN_ROW | 5;
+  const uint32_t row = PROMPT_ROW | 5;
   std::vector<uint32_t> tokens = {1, 2};
   tokens.insert(tokens.end(), 6, row); // 2 x 3
   tokens.push_back(3);
@@ -345,7 +345,7 @@ TEST_CASE("Qwen 2.5-VL: a text beside and after one with pictures has its own pl
   CHECK(of_prompt == expected);
 
   SequenceRequest without = request(prompt, count);
-  auto lost = std::make_shared<GivenEmbeddings>(*prompt.embeddings);
+  auto lost = std::make_shared<PromptEmbeddings>(*prompt.embeddings);
   lost->grids.pop_back();
   without.embeddings = lost;
   const auto refused = batch->add(std::move(without));
@@ -384,7 +384,7 @@ TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended a
       prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), is_picture_row));
   const std::vector<float>& values = prompt.embeddings->values;
   const auto given = [](auto from, auto to, const PatchGrid& grid) {
-    return std::make_shared<const GivenEmbeddings>(GivenEmbeddings{{from, to}, {grid}});
+    return std::make_shared<const PromptEmbeddings>(PromptEmbeddings{{from, to}, {grid}});
   };
   const auto middle = values.begin() + rows * columns;
   const auto parts = require(Session::create(model, options));

@@ -146,10 +146,10 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   const size_t columns = prompt.embeddings->values.size() / (2 * model->shape().pictures->rows);
   PicturePrompt part;
   part.tokens.assign(prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut));
-  part.embeddings = std::make_shared<const GivenEmbeddings>(
-      GivenEmbeddings{{prompt.embeddings->values.begin(),
-                       prompt.embeddings->values.end() - static_cast<ptrdiff_t>(4 * columns)},
-                      {}});
+  part.embeddings = std::make_shared<const PromptEmbeddings>(
+      PromptEmbeddings{{prompt.embeddings->values.begin(),
+                        prompt.embeddings->values.end() - static_cast<ptrdiff_t>(4 * columns)},
+                       {}});
   const auto fresh = require(Batch::create(model, options));
   const std::vector<uint32_t> of_part = continue_prompt(*fresh, part, count);
   CHECK(continue_prompt(*batch, part, count) == of_part);

@@ -12,7 +12,7 @@
 
 #include "generate/picture_prompt.h"
 #include "media/image.h"
-#include "shaders/embedding/given_rows.params.h"
+#include "shaders/embedding/prompt_rows.params.h"
 #include "step/batch.h"
 #include "step/encoder.h"
 #include "step/picture_rows.h"
@@ -116,7 +116,7 @@ inline PicturePrompt picture_prompt(const std::filesystem::path& path, const Ans
 }
 
 inline bool is_picture_row(uint32_t token) {
-  return (token & GIVEN_ROW) != 0;
+  return (token & PROMPT_ROW) != 0;
 }
 
 // The logits of all rows of a prompt, in steps of `chunk`, or more where a picture has to be in one step.
@@ -134,7 +134,7 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
   if (!runner.ok()) FAIL(runner.error().text());
   const size_t columns = prompt.embeddings->values.size() /
                          static_cast<size_t>(std::ranges::count_if(
-                             prompt.tokens, [](uint32_t token) { return (token & GIVEN_ROW) != 0; }));
+                             prompt.tokens, [](uint32_t token) { return (token & PROMPT_ROW) != 0; }));
   const RotaryPlaces places =
       shape.of_any_size() ? RotaryPlaces(prompt.tokens, prompt.embeddings->grids) : RotaryPlaces();
   REQUIRE((*runner)->set_place_lag(0, places.lag()).ok());
@@ -162,7 +162,7 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
     }
     if (const Status status = (*runner)->write_step(rows); !status.ok()) FAIL(status.error().text());
     for (uint32_t i = 0; i < count; ++i) {
-      if ((rows[i].token & GIVEN_ROW) == 0) continue;
+      if ((rows[i].token & PROMPT_ROW) == 0) continue;
       REQUIRE((*runner)
                   ->write_input(count, i,
                                 std::span(prompt.embeddings->values).subspan(number++ * columns, columns))

@@ -89,7 +89,7 @@ struct AttentionArgs {
   // With a window: the row's own chunk of so many positions, counted from the sequence's start, up to the
   // row.
   bool chunked = false;
-  // With the causal mask: rows with GIVEN_ROW see up to the end of their picture, which is in the same step.
+  // With the causal mask: rows with PROMPT_ROW see up to the end of their picture, which is in the same step.
   bool whole_pictures = false;
   // With the bidirectional mask: rows are patches of pictures, which see those of their window
   // (common/step.h).

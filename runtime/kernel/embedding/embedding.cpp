@@ -6,7 +6,7 @@
 
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
-#include "shaders/embedding/given_rows.params.h"
+#include "shaders/embedding/prompt_rows.params.h"
 #include "shaders/embedding/select_rows.params.h"
 
 namespace pumice {
@@ -101,7 +101,7 @@ Status SelectRows::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
-Status GivenRows::lower(Lowering& lowering, const Node& node) const {
+Status PromptRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), given = lowering.tensor(node.inputs[1]),
                       result = lowering.tensor(node.output);
   if (given.columns != x.columns) {
@@ -109,18 +109,18 @@ Status GivenRows::lower(Lowering& lowering, const Node& node) const {
                                                      given.columns, x.columns)};
   }
   Dispatch dispatch;
-  dispatch.kernel = "given_rows";
+  dispatch.kernel = "prompt_rows";
   dispatch.constants = {lowering.profile().workgroup};
-  GivenRowsParams params = {};
+  PromptRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
-  params.given_stride = given.stride;
+  params.embeddings_stride = given.stride;
   params.out_stride = result.stride;
   dispatch.set_params(params);
-  dispatch.bind(GIVEN_ROWS_STEP, lowering.step(), Access::read);
-  dispatch.bind(GIVEN_ROWS_X, x.buffer, Access::read);
-  dispatch.bind(GIVEN_ROWS_GIVEN, given.buffer, Access::read);
-  dispatch.bind(GIVEN_ROWS_RESULT, result.buffer, Access::write);
+  dispatch.bind(PROMPT_ROWS_STEP, lowering.step(), Access::read);
+  dispatch.bind(PROMPT_ROWS_X, x.buffer, Access::read);
+  dispatch.bind(PROMPT_ROWS_EMBEDDINGS, given.buffer, Access::read);
+  dispatch.bind(PROMPT_ROWS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
@@ -146,8 +146,8 @@ TensorId token_type_embedding(Graph& graph, std::string name, WeightId table) {
   return add_embedding(graph, std::move(name), table, operation);
 }
 
-TensorId given_rows(Graph& graph, std::string name, TensorId x, TensorId given) {
-  return graph.add(GivenRows{}, {x, given}, {}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+TensorId prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given) {
+  return graph.add(PromptRows{}, {x, given}, {}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }
 
 TensorId select_rows(Graph& graph, std::string name, TensorId x) {

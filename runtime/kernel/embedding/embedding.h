@@ -60,10 +60,10 @@ struct SelectRows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = x, but in rows whose token has the bit GIVEN_ROW the same row of what the host gives. inputs: x,
+// result = x, but in rows whose token has the bit PROMPT_ROW the same row of what the host gives. inputs: x,
 // given, both [tokens, columns].
-struct GivenRows : Operation {
-  std::string_view name() const override { return "given_rows"; }
+struct PromptRows : Operation {
+  std::string_view name() const override { return "prompt_rows"; }
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -71,7 +71,7 @@ TensorId embedding(Graph& graph, std::string name, WeightId table, float scale =
 // Learned positions; the table's row `offset` is that of the first.
 TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint32_t offset = 0);
 TensorId token_type_embedding(Graph& graph, std::string name, WeightId table);
-TensorId given_rows(Graph& graph, std::string name, TensorId x, TensorId given);
+TensorId prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given);
 TensorId select_rows(Graph& graph, std::string name, TensorId x);
 
 } // namespace pumice

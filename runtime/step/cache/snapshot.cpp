@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "step/cache/cache_transfer.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 
@@ -80,7 +80,7 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
   check.at_most("tokens", runner.size().context, snapshot.tokens.size(), "the session's context");
   const uint32_t vocabulary = runner.model().shape().vocabulary;
   for (size_t i = 0; i < snapshot.tokens.size(); ++i) {
-    if (runner.model().shape().pictures && is_given(snapshot.tokens[i])) continue;
+    if (runner.model().shape().pictures && is_prompt_row(snapshot.tokens[i])) continue;
     check.at_most(fmt::format("token {}", i), vocabulary - 1, snapshot.tokens[i], "the vocabulary's last");
   }
   const std::span<const CacheRef> caches = runner.caches();

@@ -9,7 +9,7 @@
 
 #include "kernel/attention/attention.h"
 #include "kernel/attention/cache_reference.h"
-#include "shaders/embedding/given_rows.params.h"
+#include "shaders/embedding/prompt_rows.params.h"
 
 // Attention in plain double precision.
 namespace attention_reference {
@@ -77,7 +77,7 @@ struct Options {
   uint32_t indirection_positions = 0;
   bool chunked = false;
   bool patch_windows = false;  // rows see their windows of patches
-  bool whole_pictures = false; // rows whose token has GIVEN_ROW see up to their end
+  bool whole_pictures = false; // rows whose token has PROMPT_ROW see up to their end
   std::vector<float> sinks;    // none, or one for each head
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
@@ -98,7 +98,7 @@ struct Seen {
 
 inline Seen seen(const Options& options, const Row& row) {
   Seen seen = {row.first, row.position + 1, 0};
-  if (options.whole_pictures && (row.token & pumice::GIVEN_ROW) != 0) seen.end = std::max(seen.end, row.end);
+  if (options.whole_pictures && (row.token & pumice::PROMPT_ROW) != 0) seen.end = std::max(seen.end, row.end);
   if (options.mask == pumice::AttentionMask::bidirectional) seen = {row.first, row.end, row.first};
   if (options.patch_windows) {
     seen.first = row.window >> pumice::STEP_WINDOW_BITS;

@@ -155,7 +155,7 @@ TEST_CASE("attention: a picture's rows see all of it") {
         c.options.whole_pictures = true;
         for (uint32_t first : {3u, 25u}) { // two pictures, text before, between and after them
           for (uint32_t i = first; i < first + length; ++i) {
-            c.rows[i].token = GIVEN_ROW | i;
+            c.rows[i].token = PROMPT_ROW | i;
             c.rows[i].end = c.rows[first].position + length;
           }
         }

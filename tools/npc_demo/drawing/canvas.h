@@ -26,7 +26,7 @@ struct Vertex {
   Colour colour;
 };
 
-// A picture made of coloured triangles, built anew for each frame. At the edges of shapes the opacity falls
+// A picture made of coloured triangles, built again for each frame. At the edges of shapes the opacity falls
 // over one pixel, so that they are smooth without multisampling.
 class Canvas {
 public:

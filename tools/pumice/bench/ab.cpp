@@ -20,7 +20,7 @@ namespace pumice::command {
 namespace {
 
 // Folders for what two builds of Pumice keep of the device. Each would discard what the other one wrote to
-// the same folder, and compile and measure anew in every process.
+// the same folder, and compile and measure again in every process.
 class SeparateCaches {
 public:
   Status give_to(AbSide& a, AbSide& b) {

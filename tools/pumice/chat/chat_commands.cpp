@@ -48,11 +48,11 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
     return next;
   };
   static const std::vector<Command> commands = {
-      {"/system", "TEXT", "begin anew, with a message that says how to answer",
+      {"/system", "TEXT", "begin again, with a message that says how to answer",
        [](ChatCommands& self, const std::string& rest) {
          return then(self.conversation_.set_system(rest), Then::prompt);
        }},
-      {"/reset", "", "begin anew",
+      {"/reset", "", "begin again",
        [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); },
        "/clear"},
       {"/regenerate", "", "answer the last question again",

@@ -285,7 +285,7 @@ Result<ModelChat::Prompt> Conversation::prompt_with_room(const AskToForget& forg
   if (!forget(fmt::format("{}. Forget the oldest {}?", room.before.error().message,
                           counted(room.forgotten, "message")))) {
     return Error{Code::invalid_argument,
-                 "the question was not asked; /reset begins anew, /save FILE keeps what was said"};
+                 "the question was not asked; /reset begins again, /save FILE keeps what was said"};
   }
   return std::move(room.prompt);
 }

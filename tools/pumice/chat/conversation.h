@@ -54,7 +54,7 @@ public:
   // Takes the last question with its answer out of the conversation. Its pictures are those of the next one.
   Result<std::string> take_last_question();
 
-  // Begins anew, with what the system message says.
+  // Begins again, with what the system message says.
   Status reset();
   Status set_system(const std::string& text);
   // Variables for the template, a JSON object. invalid_argument for anything else.

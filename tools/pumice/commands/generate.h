@@ -18,7 +18,7 @@
 #include "options/options.h"
 #include "output/json_output.h"
 #include "step/encoder.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 #include "text/chat/chat.h"
 #include "text/tokenizer.h"
 

@@ -13,7 +13,7 @@
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "step/batch_groups.h"
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 #include "task/generated_text.h"
 #include "task/model_kind.h"
 #include "terminal/terminal.h"
@@ -269,7 +269,7 @@ private:
   void tell_restart(const char* why) {
     if (std::exchange(told_, true)) return;
     bar_.erase();
-    print_note(fmt::format("{}: {}: they begin anew", options_.resume, why));
+    print_note(fmt::format("{}: {}: they begin again", options_.resume, why));
   }
 
   // What the program itself has kept always can.
@@ -314,7 +314,7 @@ private:
   SessionSize size_; // at most
   std::vector<uint32_t> stop_ids_;
   Checksum made_with_; // of what is the same for all texts
-  bool told_ = false;  // that texts begin anew
+  bool told_ = false;  // that texts begin again
   // Whether tokens that were sampled one after the other give the same logits when they are read together.
   bool same_bits_ = false;
   std::unique_ptr<BatchGroups> batch_;
@@ -372,7 +372,7 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   const uint32_t context = session_size(options.size, shape).context;
   TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
     std::vector<uint32_t> tokens = text.prompt;
-    if (text.embeddings) std::erase_if(tokens, is_given);
+    if (text.embeddings) std::erase_if(tokens, is_prompt_row);
     PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
     return check_fits(text.prompt.size(), context, text.source);
   });

@@ -72,7 +72,8 @@ Status inspect(const InspectOptions& options) {
                       : is_ctranslate2_folder(path_of(options.model)) ? "CTranslate2"
                                                                       : "Hugging Face";
   inspection.architecture = file.architecture();
-  inspection.facts = read_model_facts(file, *definition);
+  inspection.facts = read_model_facts(file);
+  inspection.commands = subcommands_for(file, *definition);
   inspection.hyperparameters = definition->hyperparameters();
   inspection.components = count_components(*definition);
   inspection.types = count_types(file);

@@ -224,7 +224,7 @@ std::string facts_text(const Inspection& inspection) {
   }
   line("chat template", facts.chat_template ? "yes" : "no");
   for (const auto& [name, value] : facts.metadata) line(name, value);
-  line("commands", fmt::format("{}", fmt::join(facts.commands, ", ")));
+  line("commands", fmt::format("{}", fmt::join(inspection.commands, ", ")));
   return text;
 }
 
@@ -292,7 +292,7 @@ Json to_json(const Inspection& inspection) {
   json["chat_template"] = facts.chat_template;
   json["metadata"] = Json::object();
   for (const auto& [name, value] : facts.metadata) json["metadata"][name] = value;
-  json["commands"] = facts.commands;
+  json["commands"] = inspection.commands;
   json["hyperparameters"] = Json::object();
   for (const Hyperparameter& each : inspection.hyperparameters)
     json["hyperparameters"][each.name] = each.value;

@@ -8,9 +8,9 @@
 #include "base/result.h"
 #include "kernel/ceilings.h"
 #include "loading/fitting_size.h"
-#include "loading/model_facts.h"
 #include "loading/open_device.h"
 #include "model/architecture.h"
+#include "model/model_facts.h"
 #include "step/cache/memory_needs.h"
 
 namespace pumice::command {
@@ -44,6 +44,7 @@ struct Inspection {
   std::string format;
   std::string architecture;
   ModelFacts facts;
+  std::vector<std::string> commands; // that can use the model
   std::vector<Hyperparameter> hyperparameters;
   std::vector<ComponentCount> components;
   std::vector<TypeCount> types;

@@ -93,7 +93,7 @@ private:
           blocked.reason.starts_with(doctor_reason) || blocked.reason.starts_with(short_check_reason);
       if (thorough && is_ours && kernels.good.contains(key)) allowed.insert(key);
     }
-    if (thorough) forget_checks(before); // the next program that loads a model makes them anew
+    if (thorough) forget_checks(before); // the next program that loads a model makes them again
     if (kernels.blocklist.empty() && allowed.empty()) return thorough ? device_.save_pipelines() : Status();
     store_choices(before, {}, kernels.blocklist, allowed);
     blocklist_ = kernels.blocklist;

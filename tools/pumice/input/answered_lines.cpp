@@ -17,7 +17,7 @@ namespace pumice::command {
 
 namespace {
 
-// The file begins with a line of a fixed length, which is written anew for each answer. A line for each
+// The file begins with a line of a fixed length, which is written again for each answer. A line for each
 // unfinished line of the input follows: the checksum of the rest, the number, and what was kept of it.
 constexpr const char* beginning = "answered lines:";
 
@@ -80,7 +80,7 @@ Status read_kept(AnsweredLines& lines) {
   size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = text.find('\n', at);
-    // The last line of a file that was cut off: what it was about begins anew.
+    // The last line of a file that was cut off: what it was about begins again.
     if (end == std::string::npos && number > 0) {
       lines.has_unfinished = true;
       break;
@@ -96,7 +96,7 @@ Status read_kept(AnsweredLines& lines) {
     if (number > 1 && !read_unfinished_line(line, lines)) {
       return Error{Code::invalid_file,
                    fmt::format("{}: line {}: it is damaged: remove it, and the texts that "
-                               "it kept begin anew",
+                               "it kept begin again",
                                lines.path, number)};
     }
   }

@@ -26,7 +26,7 @@ Status note_read(uint64_t number, const std::string& text);
 // Tells that a line and all before it are answered.
 Status note_answered(uint64_t number);
 // Keeps this of lines, each in place of what was kept of it before. What is kept of other lines that are not
-// answered stays. Writes the file anew, which takes its place when it is whole.
+// answered stays. Writes the file again, which takes its place when it is whole.
 Status note_unfinished(const UnfinishedLines& lines);
 
 } // namespace pumice::command

@@ -22,7 +22,7 @@ struct KeptText {
 
 // The texts of a request in one line.
 std::string kept_line(const std::vector<KeptText>& texts);
-// None if it is of another form: those texts begin anew.
+// None if it is of another form: those texts begin again.
 std::vector<KeptText> read_kept_line(const std::string& line);
 
 } // namespace pumice::command

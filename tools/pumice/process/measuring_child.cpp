@@ -44,32 +44,31 @@ std::string line_of(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// `visit` gets the name and the value of each optional number.
+template <class Change, class Visit>
+void visit_numbers(Change& change, const Visit& visit) {
+  visit("base", change.base);
+  visit("factor", change.factor);
+  visit("original_context", change.original_context);
+  visit("beta_fast", change.beta_fast);
+  visit("beta_slow", change.beta_slow);
+  visit("attention_factor", change.attention_factor);
+}
+
 Json to_json(const RotaryChange& change) {
   Json json = {{"scaling", change.scaling}};
-  const auto put = [&](const char* name, const auto& value) {
+  visit_numbers(change, [&](const char* name, const auto& value) {
     if (value) json[name] = *value;
-  };
-  put("base", change.base);
-  put("factor", change.factor);
-  put("original_context", change.original_context);
-  put("beta_fast", change.beta_fast);
-  put("beta_slow", change.beta_slow);
-  put("attention_factor", change.attention_factor);
+  });
   return json;
 }
 
 RotaryChange rotary_change(const Json& json) {
   RotaryChange change;
-  const auto take = [&](const char* name, auto& value) {
-    if (json.contains(name)) json[name].get_to(value.emplace());
-  };
   change.scaling = json["scaling"];
-  take("base", change.base);
-  take("factor", change.factor);
-  take("original_context", change.original_context);
-  take("beta_fast", change.beta_fast);
-  take("beta_slow", change.beta_slow);
-  take("attention_factor", change.attention_factor);
+  visit_numbers(change, [&](const char* name, auto& value) {
+    if (json.contains(name)) json[name].get_to(value.emplace());
+  });
   return change;
 }
 

@@ -4,23 +4,23 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common/columns.glsl"
 #include "common/types.glsl"
-#include "embedding/given_rows.params.h"
+#include "embedding/prompt_rows.params.h"
 
 layout(local_size_x_id = 0) in;
-layout(push_constant) uniform Push { GivenRowsParams p; };
-READ_BUFFER(uvec4, step_block, GIVEN_ROWS_STEP);
-READ_BUFFER(vec4, x, GIVEN_ROWS_X);
-READ_BUFFER(vec4, given, GIVEN_ROWS_GIVEN);
-WRITE_BUFFER(vec4, result, GIVEN_ROWS_RESULT);
+layout(push_constant) uniform Push { PromptRowsParams p; };
+READ_BUFFER(uvec4, step_block, PROMPT_ROWS_STEP);
+READ_BUFFER(vec4, x, PROMPT_ROWS_X);
+READ_BUFFER(vec4, embeddings, PROMPT_ROWS_EMBEDDINGS);
+WRITE_BUFFER(vec4, result, PROMPT_ROWS_RESULT);
 
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
-  const bool is_given = (step_block[STEP_HEADER_QUADS + row].x & GIVEN_ROW) != 0u;
+  const bool is_prompt_row = (step_block[STEP_HEADER_QUADS + row].x & PROMPT_ROW) != 0u;
   const uint to = row * (p.out_stride >> 2), padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    vec4 v = is_given ? given[row * (p.given_stride >> 2) + i] : x[row * (p.x_stride >> 2) + i];
+    vec4 v = is_prompt_row ? embeddings[row * (p.embeddings_stride >> 2) + i] : x[row * (p.x_stride >> 2) + i];
     result[to + i] = keep_columns(v, i, p.columns);
   }
 }

@@ -1,4 +1,4 @@
-#include "loading/model_facts.h"
+#include "model/model_facts.h"
 
 #include <algorithm>
 #include <map>
@@ -9,17 +9,13 @@
 #include <fmt/ranges.h>
 
 #include "base/lines.h"
-#include "convert/folder_conversion.h"
-#include "input/picture_input.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/no_weights.h"
-#include "model/gguf_model.h"
 #include "model/vocabulary.h"
-#include "speech/audio_features.h"
 #include "text/chat/chat_template.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -145,44 +141,6 @@ Metadata hugging_face_metadata(const ModelFile& file) {
   return metadata;
 }
 
-std::vector<std::string> commands_of(const ModelFile& file, const ModelDefinition& definition, bool tokenizer,
-                                     bool chat_template) {
-  std::vector<std::string> commands;
-  const auto add = [&](const char* name, bool can) {
-    if (can) commands.push_back(name);
-  };
-  const ModelShape shape = definition.shape();
-  const bool decoder = shape.has_decoder();
-  const auto reads = [&](InputKind kind) { return shape.encoder && shape.encoder->kind == kind; };
-  const bool text = reads(InputKind::tokens), pictures = reads(InputKind::pixels),
-             sound = reads(InputKind::features);
-  const bool pairs = shape.shared_space.has_value();
-  bool head = false;
-  if (shape.encoder && !decoder) {
-    const Result<EncoderGraph> graph = definition.encoder_graph(file);
-    head = graph.ok() && graph->readable.contains("logits");
-  }
-  const bool prepared = pictures && PictureInput::open(file, *shape.encoder).ok();
-  add("chat", decoder && !shape.encoder && tokenizer && chat_template);
-  add("run", decoder && !shape.encoder && tokenizer);
-  add("generate", decoder);
-  add("translate", decoder && text && tokenizer);
-  add("transcribe",
-      (decoder && sound && read_log_mel_shape(file, shape).ok()) || (head && reads(InputKind::samples)));
-  add("caption", decoder && (prepared || shape.pictures) && tokenizer);
-  add("embed", !decoder && ((text && tokenizer) || pictures || pairs));
-  add("search", !decoder && text && tokenizer);
-  add("rerank", head && text && tokenizer);
-  add("classify",
-      (head && !reads(InputKind::samples) && ((text && tokenizer) || prepared)) || (pairs && tokenizer));
-  add("tokenize", tokenizer);
-  add("perplexity", decoder && !shape.encoder && tokenizer);
-  for (const char* name : {"eval", "tune", "bench"}) add(name, true);
-  add("convert", file.format() == ModelFile::Format::hugging_face &&
-                     (definition.gguf(file).ok() || fits_as_folder(file, definition)));
-  return commands;
-}
-
 } // namespace
 
 bool has_chat_template(const ModelFile& file) {
@@ -190,7 +148,7 @@ bool has_chat_template(const ModelFile& file) {
   return templates.ok() && !templates->empty();
 }
 
-ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition) {
+ModelFacts read_model_facts(const ModelFile& file) {
   ModelFacts facts;
   facts.quantisation = quantisation(file);
   if (!file.has_weights()) facts.no_weights = no_weights(file).message;
@@ -203,8 +161,7 @@ ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& defini
   facts.chat_template = has_chat_template(file);
   facts.metadata =
       file.format() == ModelFile::Format::gguf ? gguf_metadata(file) : hugging_face_metadata(file);
-  if (file.has_weights()) facts.commands = commands_of(file, definition, tokenizer.ok(), facts.chat_template);
   return facts;
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "model/architecture.h"
+#include "io/model_file.h"
 
-// What a model's files say of themselves, and what the model can be used for.
-namespace pumice::command {
+namespace pumice {
 
 struct TokenizerFacts {
   std::string kind; // "byte-level BPE"
   uint32_t tokens = 0;
 };
 
+// What a model's files say of themselves.
 struct ModelFacts {
   std::string quantisation; // "Q8_0 with F32, 8.52 bits per weight"; empty without weights
   std::string no_weights;   // why there are none
@@ -24,10 +24,9 @@ struct ModelFacts {
   bool chat_template = false;
   // What the metadata says: "name", "licence", "source", "author"; without those that it does not name.
   std::vector<std::pair<std::string, std::string>> metadata;
-  std::vector<std::string> commands; // that can use the model; empty without weights
 };
 
 bool has_chat_template(const ModelFile& file);
-ModelFacts read_model_facts(const ModelFile& file, const ModelDefinition& definition);
+ModelFacts read_model_facts(const ModelFile& file);
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,17 +1,17 @@
-#include "step/given_embeddings.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 
 SharedEmbeddings joined(const SharedEmbeddings& first, const SharedEmbeddings& second) {
   if (!first || !second) return first ? first : second;
-  auto both = std::make_shared<GivenEmbeddings>(*first);
+  auto both = std::make_shared<PromptEmbeddings>(*first);
   both->values.insert(both->values.end(), second->values.begin(), second->values.end());
   both->grids.insert(both->grids.end(), second->grids.begin(), second->grids.end());
   return both;
 }
 
 SharedEmbeddings first_rows(const SharedEmbeddings& embeddings, size_t kept, size_t rows) {
-  auto first = std::make_shared<GivenEmbeddings>();
+  auto first = std::make_shared<PromptEmbeddings>();
   const auto end =
       embeddings->values.begin() + static_cast<ptrdiff_t>(embeddings->values.size() / rows * kept);
   first->values.assign(embeddings->values.begin(), end);

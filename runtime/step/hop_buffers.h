@@ -13,13 +13,13 @@ namespace pumice {
 // Places in the host's memory for the results of a session's steps, between two stages of a process whose
 // devices both import it: one stage writes its results there, and the next one reads them as its input.
 // There are so many that one is read, one waits, and one is written.
-class HopPlaces {
+class HopBuffers {
 public:
   static constexpr uint32_t count = 3;
 
   // `layout`: of the sender, which the receiver must have too.
-  static Result<std::shared_ptr<HopPlaces>> create(uint64_t bytes, uint64_t alignment,
-                                                   std::vector<uint64_t> layout);
+  static Result<std::shared_ptr<HopBuffers>> create(uint64_t bytes, uint64_t alignment,
+                                                    std::vector<uint64_t> layout);
 
   const std::vector<uint64_t>& layout() const { return layout_; }
   // A buffer for each place, on one of the two devices.
@@ -36,7 +36,7 @@ public:
   void release(uint32_t place) { taken_[place] = false; }
 
 private:
-  explicit HopPlaces(std::vector<uint64_t> layout) : layout_(std::move(layout)) {}
+  explicit HopBuffers(std::vector<uint64_t> layout) : layout_(std::move(layout)) {}
 
   const std::vector<uint64_t> layout_;
   std::array<std::shared_ptr<HostMemory>, count> memory_;
@@ -47,7 +47,7 @@ private:
 
 // One end of such places, with the device's buffers.
 struct HopEnd {
-  std::shared_ptr<HopPlaces> places; // null: there are none, and messages carry what steps compute
+  std::shared_ptr<HopBuffers> places; // null: there are none, and messages carry what steps compute
   std::vector<Buffer> buffers;
   std::optional<uint32_t> place; // of the last step
 };
