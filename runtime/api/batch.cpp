@@ -95,6 +95,7 @@ Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& op
   pumice_session_options session = {sizeof session};
   session.context = options.context;
   session.chunk = options.chunk;
+  session.drafts = options.drafts;
   session.threads = options.threads;
   session.warm_up = options.warm_up;
   PUMICE_TRY(SessionOptions result, session_options(session, shape));

@@ -430,6 +430,12 @@ typedef struct pumice_session_options {
    * shorter context where none is set. PUMICE_OUT_OF_MEMORY if even that does not fit.
    * pumice_session_estimate_memory tells what would be chosen. Not for models in stages. */
   uint32_t fit;
+  /* Not 0: steps guess at so many tokens, at most 31, by what the text has said before, and check them at
+   * once, where that is expected to be faster. The text stays the same. Texts with a form, mirostat or DRY
+   * are not guessed at. PUMICE_UNSUPPORTED of models with recurrent layers, and with `logits`. Takes memory
+   * for the logits of so many more tokens. */
+  uint32_t drafts;
+  uint32_t reserved; /* 0 */
 } pumice_session_options;
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
@@ -1026,6 +1032,8 @@ typedef struct pumice_batch_options {
   bool warm_up; /* as there, also for steps of several texts */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
+  uint32_t drafts; /* as there, of each text */
+  uint32_t reserved; /* 0 */
 } pumice_batch_options;
 
 /* As pumice_session_estimate_memory, for the model and one batch with these options. */

@@ -211,6 +211,11 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
   SessionOptions result;
   result.size.context = options.context;
   if (options.chunk) result.size.chunk = options.chunk;
+  if (options.drafts > most_drafts) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.drafts is {}: expected at most {}", options.drafts, most_drafts)};
+  }
+  result.size.drafts = options.drafts;
   PUMICE_TRY(result.size.cache, read_cache_type(options.cache));
   PUMICE_CHECK(check_buffer(options.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   result.logits = external_buffer(options.logits);

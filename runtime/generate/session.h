@@ -90,6 +90,7 @@ public:
   // The host's seconds for submitting decoding steps, and the number of those steps.
   double host_seconds() const { return object_->host_seconds(); }
   uint64_t decode_steps() const { return object_->repeated_steps(); }
+  const Batch::DraftCounts& drafts() const { return object_->drafts(); }
   uint32_t steps_per_submit() const { return object_->steps_per_submit(); } // as Batch has it
 
   Status ready() override;

@@ -147,12 +147,12 @@ std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize
 
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
   std::set<uint32_t> sizes = {1, std::min(small_chunk, size.chunk), size.chunk};
-  for (uint64_t tokens = 2; tokens / 2 < size.sequences; tokens *= 2)
+  const auto outputs =
+      static_cast<uint32_t>(std::min<uint64_t>(uint64_t{size.sequences} * (size.drafts + 1), size.chunk));
+  for (uint64_t tokens = 2; tokens / 2 < outputs; tokens *= 2)
     sizes.insert(static_cast<uint32_t>(std::min<uint64_t>(tokens, size.chunk)));
   std::vector<Bucket> buckets;
-  for (uint32_t tokens : sizes) {
-    buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, size.sequences)});
-  }
+  for (uint32_t tokens : sizes) buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, outputs)});
   return buckets;
 }
 

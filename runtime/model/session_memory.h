@@ -12,6 +12,9 @@
 
 namespace pumice {
 
+// The most tokens of a text that a step guesses at.
+inline constexpr uint32_t most_drafts = 31;
+
 // The longest context of a session whose caller asks for none. Models are made for up to a million positions,
 // and few devices have memory for the keys and values of so many.
 inline constexpr uint32_t default_context = 4096;
@@ -25,6 +28,7 @@ struct SessionSize {
   uint32_t context = 0; // positions; 0 for the model's own, at most default_context
   uint32_t chunk = 128; // most tokens of one step
   uint32_t sequences = 1;
+  uint32_t drafts = 0; // most tokens of a sequence that a step guesses at, see DraftCosts
   CacheType cache = CacheType::f16;
   // The sequences are beams: the key and value of a position may lie in the cache of another sequence.
   bool beams = false;

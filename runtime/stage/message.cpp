@@ -13,7 +13,8 @@ namespace {
 
 // A session's sizes in a message; the names of readable tensors follow, each with a zero after it.
 struct SizeInMessage {
-  uint32_t context, chunk, sequences, cache, beams, input_positions, encodes, caches, all_outputs, names;
+  uint32_t context, chunk, sequences, drafts, cache, beams, input_positions, encodes, caches, all_outputs,
+      names;
 };
 
 constexpr uint32_t most_names = 4096;
@@ -53,11 +54,17 @@ Status send_message(Hop& hop, MessageHeader header, std::span<const std::byte> b
 
 std::vector<std::byte> to_bytes(const StageSteps& steps) {
   const SessionSize& size = steps.size;
-  const SizeInMessage sizes = {size.context,      size.chunk,
-                               size.sequences,    static_cast<uint32_t>(size.cache),
-                               size.beams,        size.input_positions,
-                               steps.encodes,     steps.caches,
-                               steps.all_outputs, static_cast<uint32_t>(steps.readable.size())};
+  const SizeInMessage sizes = {size.context,
+                               size.chunk,
+                               size.sequences,
+                               size.drafts,
+                               static_cast<uint32_t>(size.cache),
+                               size.beams,
+                               size.input_positions,
+                               steps.encodes,
+                               steps.caches,
+                               steps.all_outputs,
+                               static_cast<uint32_t>(steps.readable.size())};
   std::vector<std::byte> bytes(sizeof sizes);
   std::memcpy(bytes.data(), &sizes, sizeof sizes);
   for (const std::string& name : steps.readable) {
@@ -75,8 +82,13 @@ Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes) {
     return damaged();
   }
   StageSteps steps;
-  steps.size = {sizes.context,    sizes.chunk,          sizes.sequences, static_cast<CacheType>(sizes.cache),
-                sizes.beams != 0, sizes.input_positions};
+  steps.size = {sizes.context,
+                sizes.chunk,
+                sizes.sequences,
+                sizes.drafts,
+                static_cast<CacheType>(sizes.cache),
+                sizes.beams != 0,
+                sizes.input_positions};
   steps.encodes = sizes.encodes != 0;
   steps.caches = sizes.caches;
   steps.all_outputs = sizes.all_outputs != 0;

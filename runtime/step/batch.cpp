@@ -119,9 +119,27 @@ uint32_t discardable_rows(uint32_t position, uint32_t count) {
   return position % StateLayout::interval ? 1 : std::min(count, StateLayout::interval - 1);
 }
 
+// A state has no way back behind a guess that did not hold, and the host has to see which did.
+Status check_drafts(const Model& model, const SessionOptions& options) {
+  if (options.size.drafts == 0) return {};
+  const auto refuse = [&](const char* why) {
+    return Error{Code::unsupported, fmt::format("{}: tokens cannot be guessed at {}: leave --drafts out",
+                                                model.file().path(), why)};
+  };
+  if (!model.shape().states.empty()) return refuse("by a model with recurrent layers");
+  if (options.logits.buffer) return refuse("where the logits go to the application");
+  return {};
+}
+
+// What the next token may be depends on more than the tokens before it.
+bool can_draft(const SamplingParams& sampling) {
+  return sampling.mirostat == 0 && sampling.dry_multiplier <= 0;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
+  PUMICE_CHECK(check_drafts(*model, options));
   RunnerOptions runner_options;
   runner_options.size = options.size;
   if (options.logits.buffer) {
@@ -152,6 +170,11 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
   batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
+  if (size.drafts == 0) return batch;
+  for (const Bucket& bucket : step_buckets(size, false)) {
+    PUMICE_TRY(const double guess, batch->runner_->guessed_step_seconds(bucket.tokens));
+    batch->draft_costs_.guess(bucket.tokens, guess);
+  }
   return batch;
 }
 
@@ -173,6 +196,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
                                     request.form_begin));
     if (form.holds()) sequence.form = std::move(form);
   }
+  if (size().drafts > 0 && !sequence.form && can_draft(sequence.sampling)) sequence.drafter.emplace();
   if (has_places(runner_->model()) && sequence.embeddings)
     sequence.places = RotaryPlaces(sequence.tokens(), sequence.embeddings->grids);
   sequences_.push_back(std::move(sequence));
@@ -228,6 +252,7 @@ Status Batch::discard_steps() {
   rows_.clear();
   changed_ = true;
   for (Sequence& sequence : sequences_) {
+    sequence.drafts.clear();
     if (sequence.slot < 0) continue;
     // The first step that stopped halfway is the only one that began.
     const uint32_t end = std::exchange(sequence.stopped_end, 0);
@@ -330,9 +355,14 @@ Status Batch::wait_for_oldest() const {
 
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
+  const auto start = std::chrono::steady_clock::now();
   PUMICE_CHECK(submit_ahead());
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
   PUMICE_CHECK(wait_for_oldest());
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  const InFlightStep& oldest = in_flight_.front();
+  if (!oldest.composed) draft_costs_.took_repeated(waited.count());
+  if (oldest.timed_rows > 0) draft_costs_.took(oldest.timed_rows, waited.count());
   PUMICE_CHECK(read_oldest());
   return std::span<const BatchToken>(results_);
 }
@@ -348,11 +378,49 @@ Status Batch::read_oldest() {
   if (!oldest.outputs) return {};
   for (Sequence*& row : rows_) {
     if (!row) continue;
-    PUMICE_TRY(BatchToken token, read_token(*row));
-    results_.push_back(std::move(token));
+    // The token behind a guess counts if the guess was what is sampled.
+    const std::vector<uint32_t> drafts = std::exchange(row->drafts, {});
+    for (size_t held = 0; held <= drafts.size(); ++held) {
+      PUMICE_TRY(BatchToken token, read_token(*row));
+      const bool goes_on = held < drafts.size() && token.token == drafts[held];
+      draft_counts_.held += goes_on;
+      results_.push_back(std::move(token));
+      if (results_.back().finish_reason != FinishReason::none || !goes_on) break;
+    }
+    draft_counts_.guessed += drafts.size();
+    if (!drafts.empty()) forget_drafts(*row);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
+  // What the device would go on with by itself is worth less than a guess.
+  if (!changed_ && choose_drafts() > 0) changed_ = true;
   return {};
+}
+
+// After a step with guesses: goes back to the last token that was sampled behind one that holds.
+void Batch::forget_drafts(Sequence& sequence) {
+  const auto count = static_cast<uint32_t>(sequence.tokens().size());
+  Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+  slot.written_end = std::max(slot.written_end, sequence.next);
+  sequence.next = sequence.computed = count - 1;
+  sampling_state_.set_count(static_cast<uint32_t>(sequence.slot), count);
+}
+
+// How many tokens of each text the next step guesses at.
+uint32_t Batch::choose_drafts() {
+  if (size().drafts == 0) return 0;
+  std::vector<double> chances;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    if (sequence.next + 1 < sequence.tokens().size()) return 0; // a prompt comes first
+    double chance = 0;
+    if (sequence.drafter && sequence.tokens().size() + 1 < sequence.limit) {
+      sequence.drafter->follow(sequence.tokens());
+      chance = sequence.drafter->chance();
+    }
+    chances.push_back(chance);
+  }
+  if (options_.always_draft) return size().drafts;
+  return chances.empty() ? 0 : draft_costs_.count(chances, size().drafts);
 }
 
 Result<BatchToken> Batch::read_token(Sequence& sequence) {
@@ -476,8 +544,9 @@ Result<Batch::NextStep> Batch::compose() {
   given_.clear();
   std::vector<StepToken> rows;
   const bool whole = has_bidirectional_pictures(runner_->model());
+  const uint32_t most_drafts = choose_drafts();
   NextStep step;
-  step.composed = true;
+  step.composed = step.continues = true;
   step.counts.resize(slots_.size());
   size_t others = static_cast<size_t>(std::ranges::count_if(slots_, &Slot::busy));
   for (Sequence& sequence : sequences_) {
@@ -501,9 +570,24 @@ Result<Batch::NextStep> Batch::compose() {
       rows.back().across = place.across;
       if (whole && is_prompt_row(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
     }
+    step.continues = step.continues && left == 1;
     if (count < left) continue;
     rows.back().output = true;
     rows_.push_back(&sequence);
+    if (most_drafts == 0 || !sequence.drafter) continue;
+    // The token at the limit is the last: none is guessed at behind it.
+    const size_t possible =
+        std::min<size_t>({most_drafts, room - count, sequence.limit - 1 - sequence.tokens().size()});
+    sequence.drafts = sequence.drafter->draft(possible);
+    sampling_state_.set_drafts(slot, sequence.drafts);
+    for (const uint32_t token : sequence.drafts) {
+      StepToken row = rows.back();
+      row.token = token;
+      ++row.position;
+      ++row.drafts;
+      rows.push_back(row);
+    }
+    step.counts[slot] += static_cast<uint32_t>(sequence.drafts.size());
   }
   PUMICE_CHECK(runner_->write_step(rows));
   step.tokens = static_cast<uint32_t>(rows.size());
@@ -530,7 +614,7 @@ Status Batch::write_given(uint32_t rows) {
 // Adds a step to those in flight: it was submitted and `done` tells when it is done, or it was opened for
 // slices and has no `done` yet.
 Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion>& done) {
-  InFlightStep added{done, !rows_.empty()};
+  InFlightStep added{done, !rows_.empty(), step.composed, step.continues ? step.tokens : 0};
   const auto advance = [&](Sequence& sequence, uint32_t rows) {
     sequence.next += rows;
     if (done) sequence.computed = sequence.next;
@@ -546,7 +630,8 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
     if (sequence.slot < 0) continue;
     advance(sequence, step.counts[static_cast<size_t>(sequence.slot)]);
     added.next_positions.emplace_back(sequence.id, sequence.next);
-    changed_ = changed_ || sequence.next < sequence.tokens().size();
+    // After guesses, the host has to say which rows come next.
+    changed_ = changed_ || sequence.next < sequence.tokens().size() || !sequence.drafts.empty();
   }
   in_flight_.push_back(std::move(added));
   // While the device works on this step, the host prepares the decoding that follows.

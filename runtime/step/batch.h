@@ -11,6 +11,8 @@
 #include "kernel/sampling/sampling.h"
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
+#include "step/drafts/draft_costs.h"
+#include "step/drafts/text_drafter.h"
 #include "step/prompt_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
@@ -33,6 +35,8 @@ struct SessionOptions {
   // Decoding steps in one submission. Their tokens can be read when the last of them is done. 0: chosen
   // automatically: up to 8 for small models, whose steps are very short, otherwise 1.
   uint32_t steps_per_submit = 0;
+  // With size.drafts: guesses at tokens also where that is not known to give more of them a second.
+  bool always_draft = false;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -164,6 +168,11 @@ public:
   // steps.
   double host_seconds() const { return host_seconds_; }
   uint64_t repeated_steps() const { return repeated_steps_; }
+  // Tokens that steps have guessed at, and how many of them held.
+  struct DraftCounts {
+    uint64_t guessed = 0, held = 0;
+  };
+  const DraftCounts& drafts() const { return draft_counts_; }
   // Decoding steps in one submission, the last one of a text aside. Their tokens come together.
   uint32_t steps_per_submit() const { return options_.steps_per_submit; }
 
@@ -184,9 +193,11 @@ private:
     // Positions whose keys and values are certain to be in the cache: all submitted ones; in slices, only
     // those of steps that have been read, because other steps may be discarded.
     uint32_t computed = 0;
-    bool interrupted = false;        // a step of it was not submitted as a whole
-    uint32_t stopped_end = 0;        // of the first step that was discarded; 0: none, or it had one row
-    bool single_token_steps = false; // no step of it may lose the states that it begins with
+    std::optional<TextDrafter> drafter; // where its tokens are guessed at
+    std::vector<uint32_t> drafts;       // that the step in flight guesses at
+    bool interrupted = false;           // a step of it was not submitted as a whole
+    uint32_t stopped_end = 0;           // of the first step that was discarded; 0: none, or it had one row
+    bool single_token_steps = false;    // no step of it may lose the states that it begins with
   };
   // A sequence's place in the caches.
   struct Slot {
@@ -203,6 +214,7 @@ private:
     uint32_t steps = 1;                // steps in one submission; each writes the next one on the device
     bool composed = false;             // by the host, not written by the device's sampling
     std::vector<uint32_t> counts = {}; // of a composed step: number of rows of each slot
+    bool continues = false;            // it only continues texts
   };
   struct PromptRow {
     uint32_t row = 0;
@@ -212,6 +224,8 @@ private:
   struct InFlightStep {
     std::optional<Completion> done; // none: some of it is in no slice yet
     bool outputs = false;
+    bool composed = false;
+    uint32_t timed_rows = 0; // of a step that only continues texts; 0 of another one
     std::vector<std::pair<uint32_t, uint32_t>> next_positions =
         {}; // of a composed step: ids of sequences, and their `next` after it
   };
@@ -233,6 +247,8 @@ private:
   bool can_compose() const;
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
+  uint32_t choose_drafts();
+  void forget_drafts(Sequence& sequence);
   Status write_given(uint32_t rows);
   Status write_masks();
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
@@ -249,6 +265,8 @@ private:
   // Of the step that is composed: its rows that are given, with the sequence and the number there.
   std::vector<PromptRow> given_;
   std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
+  DraftCosts draft_costs_;
+  DraftCounts draft_counts_;
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;
   bool changed_ = false; // the host must compose the next step

@@ -251,7 +251,7 @@ Status Runner::write_step(std::span<const StepToken> rows) {
     details[i * 4 + 3] = row.end + row.position_offset;
     if (!row.output) continue;
     details[outputs * 4] = i;
-    details[outputs * 4 + 1] = row.target;
+    details[outputs * 4 + 1] = row.target + row.drafts; // with sampling there are no targets
     ++outputs;
   }
   quads[0] = static_cast<uint32_t>(rows.size());

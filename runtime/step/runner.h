@@ -31,6 +31,7 @@ struct StepToken {
   uint32_t first = 0;      // the first position that attention may read
   bool output = false;     // its logits are wanted
   uint32_t target = 0;     // of an output: the token whose log-likelihood "log_likelihoods" gives
+  uint32_t drafts = 0;     // of an output that is sampled: rows before it in this step that were guessed at
   uint32_t token_type = 0; // of an encoder's step
   // Of an encoder's step: after the last position of its input, which begins at `first`. Of a picture's row
   // that sees all of it: after the picture's last position; it is in the same step.

@@ -16,8 +16,9 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 //   header:   x = count of tokens, y = count of outputs, z = results produced so far, w = unused
 //   row:      x = token, y = position in its sequence, z = sequence, w = first position that it may see
 //   detail i: of output i, x = index of the row whose logits are wanted, y = the token whose likelihood is
-//             computed (see scoring/); of row i, z = its token's type, w = the end of its input, for
-//             bidirectional attention, or of its picture: the position after the last
+//             computed (see scoring/), or with sampling the tokens of its sequence that are guessed at, and
+//             lie between those that were sampled and this output; of row i, z = its token's type, w = the
+//             end of its input, for bidirectional attention, or of its picture: the position after the last
 //   sequence: x = the first position of the encoder's input that its rows see, y = the one after the last
 //             z = how far the rotary places of its text lag behind positions after its last picture
 //   A row that has a place in a picture (ROTARY_PLACES_*): of its detail, z = its place down << 16 | its

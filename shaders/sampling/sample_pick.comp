@@ -41,7 +41,7 @@ void main() {
   raw_keys = maxima + SAMPLING_RAW_KEYS * p.padded;
   const uvec4 row = uvec4(scratch[base], scratch[base + 1u], scratch[base + 2u], scratch[base + 3u]);
   const uint slot = min(row.z, p.sequences - 1u);
-  const uint n = slots[slot].count;
+  const uint n = row.x;
 
   uint top_key = 0u;
   for (uint b = me; b < p.blocks; b += WIDTH) top_key = max(top_key, scratch[maxima + b]);
@@ -94,8 +94,8 @@ void main() {
   step_block[1u + output_row] = uvec4(token, row.y + 1u, row.z, row.w);
   step_block[1u + p.capacity + output_row] = uvec4(output_row, 0u, 0u, 0u);
   slots[slot].tokens[n % SAMPLING_RING] = token;
-  slots[slot].count = n + 1u;
-  if (stops) slots[slot].finished_at = min(slots[slot].finished_at, n);
+  slots[slot].count = n + 1u; // with guessed rows, the host sets it to those that hold
+  if (stops) atomicMin(slots[slot].finished_at, n); // rows of one step may be of one sequence
   if (slots[slot].dry_multiplier > 0.0 && is_breaker(slot, token)) slots[slot].dry_first = n + 1u;
   if (output_row == 0u) {
     // Never the whole header: other workgroups may be reading its output count.

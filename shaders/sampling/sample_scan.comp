@@ -22,6 +22,7 @@ uint me = gl_LocalInvocationID.x;
 uint first_block = gl_WorkGroupID.x * SLICE;
 uint area; // where the row's words begin in the scratch, after its row of the step block
 uint slot;
+uint appended; // tokens before the one that is sampled: those of the ring, and rows of this step that are guessed at
 
 uint words(uint kind) { return area + kind * p.padded; }
 uint first_quad(uint block) { return (gl_WorkGroupID.y * p.stride + block * SAMPLING_BLOCK) >> 2; }
@@ -70,7 +71,7 @@ void meet() {
 }
 
 void mark(uint token) { atomicOr(repeated[token / SAMPLING_BLOCK - first_block], 1u << (token % SAMPLING_BLOCK)); }
-uint latest(uint i) { return slots[slot].tokens[(slots[slot].count - 1u - i) % SAMPLING_RING]; }
+uint latest(uint i) { return slots[slot].tokens[(appended - 1u - i) % SAMPLING_RING]; }
 
 // How many of the latest `run` tokens also stand behind each other from the latest but `i` on. Eight at a time, because
 // some drivers end a shader's loops after 65,535 iterations in all.
@@ -89,7 +90,7 @@ uint repetition(uint i, uint run) {
 // DRY: each token of the slice that would make a repetition longer gets its length, the longest of several, above the
 // bits of its count.
 void mark_repetitions(uint window) {
-  const uint run = min(min(slots[slot].count - slots[slot].dry_first, window), SAMPLING_MATCH);
+  const uint run = min(min(appended - slots[slot].dry_first, window), SAMPLING_MATCH);
   const uint allowed = slots[slot].dry_allowed_length;
   for (uint i = me; i + 1u < window && run >= allowed; i += gl_WorkGroupSize.x) {
     const uint token = latest(i);
@@ -105,8 +106,8 @@ void mark_repetitions(uint window) {
 // where counts matter. Those are reached by atomics alone, which makes them visible to the whole workgroup.
 void mark_repeated(bool counted, bool repetitions) {
   for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) repeated[i] = 0u;
-  const uint window = min(slots[slot].count, slots[slot].repeat_window);
-  const uint dry_window = repetitions ? min(slots[slot].count, slots[slot].dry_window) : 0u;
+  const uint window = min(appended, slots[slot].repeat_window);
+  const uint dry_window = repetitions ? min(appended, slots[slot].dry_window) : 0u;
   for (uint i = me; counted && i < max(window, dry_window); i += gl_WorkGroupSize.x) {
     if (in_slice(latest(i))) atomicExchange(scratch[words(SAMPLING_KEYS) + latest(i)], 0u);
   }
@@ -146,9 +147,12 @@ void main() {
   const uint output_row = gl_WorkGroupID.y;
   if (output_row >= step_block[0].y) return;
   area = output_row * (SAMPLING_ROW_QUAD + p.padded * SAMPLING_WORDS_PER_BLOCK) + SAMPLING_ROW_QUAD;
-  // pick overwrites rows of the step block. The scratch keeps for it the row that this output came from.
-  const uvec4 row = step_block[1u + step_block[1u + p.capacity + output_row].x];
+  // pick overwrites rows of the step block and counts. The scratch keeps for it the row that this output came from,
+  // with the number of the token that is sampled in the place of the row's token.
+  const uvec4 detail = step_block[1u + p.capacity + output_row];
+  uvec4 row = step_block[1u + detail.x];
   slot = min(row.z, p.sequences - 1u);
+  appended = row.x = slots[slot].count + detail.y;
   if (gl_WorkGroupID.x == 0u && me < SAMPLING_ROW_QUAD) scratch[area - SAMPLING_ROW_QUAD + me] = row[me];
 
   // Every invocation enters the loops over blocks: some drivers crash in a loop that a whole subgroup skips.

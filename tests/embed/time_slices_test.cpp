@@ -71,3 +71,43 @@ TEST_CASE("a text that stopped with steps under way is followed by one in slices
     CHECK(tell(session.get(), prompt, 20, &sampling) == stopped);
   }
 }
+
+TEST_CASE("a text whose tokens are guessed at is the same, in slices and in whole steps") {
+  const DeviceHandle& device = shared_device();
+  const ModelHandle model = load(device.get());
+  pumice_session_options options = {sizeof options};
+  options.context = 256;
+  options.chunk = 16;
+  const SessionHandle plain = make_session(model.get(), options);
+  options.drafts = 5;
+  const SessionHandle session = make_session(model.get(), options);
+  // Few tokens, so that most guesses hold.
+  const pumice_logit_bias biases[] = {{300, 100}, {301, 99}, {302, 96}};
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.temperature = 1;
+  sampling.seed = 3;
+  sampling.repeat_penalty = 1.1f;
+  sampling.logit_biases = biases;
+  sampling.logit_bias_count = 3;
+  const Story expected = tell(plain.get(), prompt, 100, &sampling);
+  REQUIRE(expected.tokens.size() == 100);
+  for (const float budget : {1.0f, 500.0f, 1e6f}) {
+    CAPTURE(budget);
+    CHECK(tell_in_slices(session.get(), 100, &sampling, [&] { return budget; }) == expected);
+  }
+  CHECK(tell(session.get(), prompt, 100, &sampling) == expected);
+  // Saved in the middle, and gone on with.
+  begin(session.get(), prompt, 100, &sampling);
+  pumice_error error;
+  pumice_slice slice = {sizeof slice};
+  for (int i = 0; i < 40; ++i)
+    require_ok(pumice_work_advance(pumice_session_work(session.get()), 500, nullptr, &slice, &error), error);
+  pumice_work_cancel(pumice_session_work(session.get()));
+  while (pumice_work_advance(pumice_session_work(session.get()), 500, nullptr, &slice, &error) == PUMICE_OK &&
+         slice.active) {
+  }
+  CHECK(tell(session.get(), prompt, 100, &sampling) == expected);
+  options.drafts = 32;
+  pumice_session* none = nullptr;
+  CHECK(pumice_session_create(model.get(), &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
+}

@@ -21,6 +21,10 @@ struct Batch {
   std::vector<Quad> rows;                       // token, position, sequence, first
   std::vector<uint32_t> output_rows;
   std::vector<std::vector<uint32_t>> masks; // for each of the first sequences; empty: none
+  // For each of the first sequences: tokens that are guessed at. For each of the first outputs: how many of
+  // them lie before it.
+  std::vector<std::vector<uint32_t>> drafts;
+  std::vector<uint32_t> drafts_before;
   uint32_t capacity = 0;
   uint32_t produced = 0;
 
@@ -57,12 +61,16 @@ struct Sampler {
       view.set_tokens(s, batch.histories[s]);
       if (s < batch.masks.size() && !batch.masks[s].empty())
         std::ranges::copy(batch.masks[s], view.set_mask(s).begin());
+      if (s < batch.drafts.size()) view.set_drafts(s, batch.drafts[s]);
     }
     std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
     block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),
                 batch.produced, 5};
     std::copy(batch.rows.begin(), batch.rows.end(), block.begin() + 1);
-    for (size_t j = 0; j < batch.output_rows.size(); ++j) block[1 + capacity + j][0] = batch.output_rows[j];
+    for (size_t j = 0; j < batch.output_rows.size(); ++j) {
+      block[1 + capacity + j][0] = batch.output_rows[j];
+      block[1 + capacity + j][1] = j < batch.drafts_before.size() ? batch.drafts_before[j] : 0;
+    }
 
     pumice::SampleArgs args;
     args.logits = {gpu.upload(padded), static_cast<uint32_t>(batch.logits.size()), pumice::ROWS_OUTPUTS,

@@ -192,6 +192,69 @@ TEST_CASE("biases are added before everything else, and minus infinity forbids")
   }
 }
 
+TEST_CASE("rows that are guessed at are sampled as if the guesses were the text") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const uint32_t vocabulary = 1000;
+    SamplingParams params = drawing(3, 1.0f);
+    params.repeat_window = 64;
+    params.repeat_penalty = 1.4f;
+    params.frequency_penalty = 0.5f;
+    params.log_probabilities = 2;
+    const std::vector<uint32_t> history(70, 11), drafts = {5, 6, 5, 7};
+    Batch together, apart;
+    together.params = {params, params};
+    together.histories = {{1, 2}, history}; // the first sequence has a row of its own
+    together.drafts = {{}, drafts};
+    for (uint32_t j = 0; j <= 1 + drafts.size(); ++j) {
+      const uint32_t before = j == 0 ? 0 : j - 1, sequence = j == 0 ? 0 : 1;
+      std::vector<uint32_t> text = together.histories[sequence];
+      text.insert(text.end(), drafts.begin(), drafts.begin() + before);
+      const auto position = static_cast<uint32_t>(text.size()) - 1;
+      const std::vector<float> logits = random_logits(vocabulary, 40 + j);
+      apart.add(logits, params, text, position);
+      together.logits.push_back(logits);
+      together.rows.push_back({0, position, sequence, 0});
+      together.output_rows.push_back(j);
+      together.drafts_before.push_back(before);
+    }
+    together.capacity = apart.capacity;
+    Sampler one(profile, together), each(profile, apart);
+    one.run();
+    each.run();
+    const auto slots = TestGpu::get().read<SamplingSlot>(one.state);
+    const auto expected = TestGpu::get().read<SamplingSlot>(each.state);
+    for (uint32_t j = 0; j < apart.logits.size(); ++j) {
+      CAPTURE(j);
+      const uint32_t n = static_cast<uint32_t>(apart.histories[j].size());
+      const SamplingSlot& slot = slots[j == 0 ? 0 : 1];
+      CHECK(slot.tokens[n % SAMPLING_RING] == expected[j].tokens[n % SAMPLING_RING]);
+      const SamplingReport &found = slot.reports[n % SAMPLING_REPORTS],
+                           &wanted = expected[j].reports[n % SAMPLING_REPORTS];
+      CHECK(found.log_probability == wanted.log_probability);
+      CHECK(found.tokens[1] == wanted.tokens[1]);
+    }
+    TestGpu::get().clear();
+  }
+}
+
+TEST_CASE("what was sampled behind a guess that did not hold is forgotten") {
+  std::vector<SamplingSlot> slots(1);
+  SamplingState state(std::as_writable_bytes(std::span(slots)));
+  state.set_params(0, {});
+  state.set_tokens(0, std::vector<uint32_t>{4, 5});
+  state.set_drafts(0, std::vector<uint32_t>{6, 7});
+  CHECK(state.count(0) == 2);
+  CHECK(state.token(0, 3) == 7);
+  slots[0].count = 5;
+  slots[0].finished_at = 4;
+  state.set_count(0, 4);
+  CHECK(state.count(0) == 4);
+  CHECK(!state.finished_at(0));
+  slots[0].finished_at = 3;
+  state.set_count(0, 4);
+  CHECK(state.finished_at(0) == 3);
+}
+
 TEST_CASE("top-k of 1 is the greedy choice") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     Batch batch;

@@ -108,6 +108,16 @@ std::vector<SequenceRequest> some_requests() {
   return requests;
 }
 
+// A text of a few tokens only, so that most guesses hold and others do not.
+SequenceRequest repetitive(uint64_t seed) {
+  SamplingParams sampling;
+  sampling.temperature = 1;
+  sampling.seed = seed;
+  sampling.log_probabilities = 1;
+  sampling.logit_biases = {{300, 100.0f}, {301, 99.0f}, {302, 96.0f}};
+  return {{300, 301}, sampling, 120};
+}
+
 } // namespace
 
 TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
@@ -142,6 +152,58 @@ TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
       CHECK(texts[ids[i]] == expected[i]);
     }
   }
+}
+
+TEST_CASE("texts whose tokens are guessed at stay the same") {
+  std::vector<SequenceRequest> requests = some_requests();
+  requests.push_back(repetitive(1));
+  std::vector<Text> expected;
+  for (const SequenceRequest& request : requests) expected.push_back(alone(request));
+  for (const auto& [slots, drafts, always] :
+       in_turn(std::array{1u, 3u, 6u}, std::array{1u, 4u, 7u, 31u}, std::array{true, true, false})) {
+    CAPTURE(slots);
+    CAPTURE(drafts);
+    CAPTURE(always);
+    SessionOptions options = options_for(slots, 64);
+    options.size.drafts = drafts;
+    options.always_draft = always;
+    auto batch = make_batch(options);
+    std::vector<uint32_t> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+    Texts texts;
+    finish(*batch, texts);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(texts[ids[i]] == expected[i]);
+    }
+    if (!always) continue;
+    CHECK(batch->drafts().guessed > 0);
+    CHECK(batch->drafts().held > 0);
+    CHECK(batch->drafts().held <= batch->drafts().guessed);
+  }
+}
+
+TEST_CASE("texts that end, stop or go on beside guesses") {
+  const SequenceRequest request = repetitive(2);
+  const Text whole = alone(request);
+  SessionOptions options = options_for(2, 64);
+  options.size.drafts = 7;
+  options.always_draft = true;
+  auto batch = make_batch(options);
+  const uint32_t first = add(*batch, request), second = add(*batch, request);
+  Texts texts;
+  while (texts[first].tokens.size() < 10) step(*batch, texts);
+  REQUIRE(batch->stop(first).ok());
+  // The stopped text goes on in the same slot, from what is there.
+  SequenceRequest more = request;
+  more.max_tokens -= static_cast<uint32_t>(texts[first].tokens.size());
+  more.prompt.insert(more.prompt.end(), texts[first].tokens.begin(), texts[first].tokens.end());
+  const uint32_t third = add(*batch, more);
+  finish(*batch, texts);
+  CHECK(texts[second] == whole);
+  std::vector<uint32_t> all = texts[first].tokens;
+  all.insert(all.end(), texts[third].tokens.begin(), texts[third].tokens.end());
+  CHECK(all == whole.tokens);
 }
 
 TEST_CASE("sequences that come and go do not disturb the others") {

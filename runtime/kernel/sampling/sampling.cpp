@@ -135,6 +135,17 @@ void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> toke
   }
 }
 
+void SamplingState::set_drafts(uint32_t sequence, std::span<const uint32_t> drafts) {
+  SamplingSlot& slot = slots_[sequence];
+  for (size_t i = 0; i < drafts.size(); ++i) slot.tokens[(slot.count + i) % SAMPLING_RING] = drafts[i];
+}
+
+void SamplingState::set_count(uint32_t sequence, uint32_t count) {
+  SamplingSlot& slot = slots_[sequence];
+  slot.count = count;
+  if (slot.finished_at >= count) slot.finished_at = SAMPLING_UNFINISHED;
+}
+
 std::optional<uint32_t> SamplingState::finished_at(uint32_t sequence) const {
   const uint32_t n = slots_[sequence].finished_at;
   return n == SAMPLING_UNFINISHED ? std::nullopt : std::optional(n);

@@ -73,6 +73,10 @@ public:
   // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
   // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
+  // Tokens that the next step guesses at: they stand behind the others, and are not counted.
+  void set_drafts(uint32_t sequence, std::span<const uint32_t> drafts);
+  // After such a step: so many tokens hold, and what was sampled behind them is forgotten.
+  void set_count(uint32_t sequence, uint32_t count);
   uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
   uint32_t token(uint32_t sequence, uint32_t n) const { return slots_[sequence].tokens[n % SAMPLING_RING]; }
   // Which token was the first since set_tokens() to be sampled and a stop token. Steps after it go on, and
@@ -86,9 +90,10 @@ private:
   std::span<SamplingSlot> slots_;
 };
 
-// One token for each output row of the step block; a sequence has at most one output row. Afterwards the step
-// block is the next step's, ready to be submitted again as it is: for each output row j, made from the row
-// {token, position, sequence, first} that it named,
+// One token for each output row of the step block. A sequence has one output row, or several where a step
+// guesses at tokens (see SamplingState::set_drafts()): each is sampled as if the guesses before it were the
+// text. Afterwards the step block is the next step's, ready to be submitted again as it is: for each output
+// row j, made from the row {token, position, sequence, first} that it named,
 //   row j = {the new token, position + 1, sequence, first}, output row j = j,
 //   header = {output count, output count, results produced + 1, unchanged}.
 // If the output count is 0, nothing is touched.

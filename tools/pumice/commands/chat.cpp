@@ -286,6 +286,7 @@ Subcommand add_chat(CLI::App& app) {
   add_chat_settings(*sub, options->settings);
   add_size_options(*sub, options->size, "f16");
   add_settings_options(*sub, options->size.load);
+  add_drafts_option(*sub, options->size);
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));

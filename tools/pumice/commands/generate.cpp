@@ -177,6 +177,7 @@ Subcommand add_generate(CLI::App& app) {
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");
   add_settings_options(*sub, options->size.load);
+  add_drafts_option(*sub, options->size);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   add_replica_option(*sub, options->device);

@@ -161,12 +161,15 @@ void print_run_figures(const OpenedDevice& device, const Session& session, size_
   print_figures(fmt::format(
       "\n{} ({}){}\n{}"
       "prompt {}{}{}; generated {}{}; first token after "
-      "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step\n",
+      "{:.3f} s, {:.3f} s from the start; host {:.1f} µs per decode step{}\n",
       device.name(), device.driver(), seed_text(sampling), compiled_text(), counted(prompt_tokens, "token"),
       session.reused() ? fmt::format(" ({} of them reused)", session.reused()) : "",
       rate_text(read, generated.prefill_seconds), counted(count, "token"),
       rate_text(count ? count - 1 : 0, generated.decode_seconds), generated.prefill_seconds,
-      generated.first_token_seconds, host_step_seconds(session) * 1e6));
+      generated.first_token_seconds, host_step_seconds(session) * 1e6,
+      session.size().drafts
+          ? fmt::format("; {} of {} guesses held", session.drafts().held, session.drafts().guessed)
+          : ""));
 }
 
 void print_run_json(const OpenedDevice& device, const Session& session, const Prompt& prompt,
@@ -185,6 +188,8 @@ void print_run_json(const OpenedDevice& device, const Session& session, const Pr
   json["first_token_seconds"] = generated.first_token_seconds;
   json["generate_seconds"] = generated.decode_seconds;
   json["host_step_seconds"] = host_step_seconds(session);
+  if (session.size().drafts)
+    json["drafts"] = {{"guessed", session.drafts().guessed}, {"held", session.drafts().held}};
   add_device(json, device);
   print_json(json);
 }
@@ -290,6 +295,7 @@ Subcommand add_run(CLI::App& app) {
   add_sampling_options(*sub, options->sampling, usual_sampling());
   add_size_options(*sub, options->size, "f16");
   add_settings_options(*sub, options->size.load);
+  add_drafts_option(*sub, options->size);
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);

@@ -299,6 +299,16 @@ void add_settings_options(CLI::App& app, LoadOptions& options) {
          "Yarn's factor of the attention's scores");
 }
 
+void add_drafts_option(CLI::App& app, SizeOptions& options) {
+  app.add_option("--drafts", options.drafts,
+                 "Guess at up to N tokens by what the text has said before, and check them in one step where "
+                 "that is faster. The text stays the same")
+      ->type_name("N")
+      ->check(within(0u, most_drafts))
+      ->capture_default_str()
+      ->group(more_of(device_group));
+}
+
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,
@@ -311,6 +321,7 @@ SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   SessionSize size;
   size.context = context_for(options.context, shape);
   size.chunk = options.chunk;
+  size.drafts = options.drafts;
   for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
     if (options.kv == to_string(type)) size.cache = type;
   }

@@ -46,6 +46,7 @@ void add_loader_options(CLI::App& app, DeviceOptions& options);
 struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
+  uint32_t drafts = 0;
   std::string kv = "f16";
   bool kv_given = false, chunk_given = false;
   bool fit = false;
@@ -54,6 +55,8 @@ struct SizeOptions {
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
 // Adds --override-kv and the options of rotary positions: changes of a decoder's settings.
 void add_settings_options(CLI::App& app, LoadOptions& options);
+// Adds --drafts.
+void add_drafts_option(CLI::App& app, SizeOptions& options);
 // Adds --fit.
 void add_fit_option(CLI::App& app, SizeOptions& options);
 // The size that the options ask for. The default context comes from the model.

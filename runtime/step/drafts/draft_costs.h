@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+
+namespace pumice {
+
+// What steps cost by their rows, as it was measured, and how many tokens are worth guessing at.
+class DraftCosts {
+public:
+  // `guess`: seconds of a step with so many rows before it was measured. Rows are counted as steps are made
+  // for them: in powers of two.
+  void guess(uint32_t rows, double seconds) { guesses_[rows] = seconds; }
+  // A step of so many rows that the host composed, and one that the device had written itself, which runs
+  // while the host does other things: the seconds that the caller waited for its tokens.
+  void took(uint32_t rows, double seconds);
+  void took_repeated(double seconds);
+
+  // How many tokens of each text to guess at, 0 to `most`. `chances`: of each text that a step continues,
+  // how probable it is that a guessed token holds; 0 of one without a guess. A step gives a token of each
+  // text and those that hold; the count is the one that gives the most tokens a second. 0 unless that is
+  // clearly more than without a guess.
+  uint32_t count(std::span<const double> chances, uint32_t most) const;
+
+private:
+  struct Mean {
+    double seconds = 0, steps = 0;
+    bool known() const { return steps > 0; }
+    double value() const { return seconds / steps; }
+    void add(double more);
+  };
+  double seconds(uint32_t rows) const;
+
+  std::map<uint32_t, double> guesses_;
+  std::map<uint32_t, Mean> composed_; // without the first step of a size, which compiles its kernels
+  std::map<uint32_t, bool> ran_;
+  Mean repeated_;
+};
+
+} // namespace pumice
