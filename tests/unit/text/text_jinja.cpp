@@ -8,6 +8,7 @@
 
 #include "support/command/messages.h"
 #include "support/command/process.h"
+#include "support/sanitized.h"
 #include "text/jinja/template.h"
 
 using namespace pumice;
@@ -157,7 +158,8 @@ TEST_CASE("templates: what runs or grows without end is an error, soon and in li
       "\n{% set x = range(100000)|list %}{% for a in range(100000) %}{% set y = x.pop(0) %}{% endfor %}",
       "\n{% macro f(x) %}{% if x < 90 %}{{ f(x + 1) }}{{ f(x + 1) }}{% endif %}{% endmacro %}{{ f(1) }}",
   };
-  for (const std::string& source : sources) {
+  for (size_t i = 0; i < sources.size(); i += sanitized ? 3 : 1) {
+    const std::string& source = sources[i];
     CAPTURE(source);
     const auto begin = std::chrono::steady_clock::now();
     CHECK(says(render(source), {"(line 2, in {"}) == "");

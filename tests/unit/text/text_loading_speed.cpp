@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/require.h"
+#include "support/sanitized.h"
 #include "text/tokenizer.h"
 
 using namespace pumice;
@@ -77,7 +78,7 @@ double processor_seconds(auto&& work) {
 
 } // namespace
 
-TEST_CASE("text: a tokenizer of 256,000 pieces is there in a fifth of a second") {
+TEST_CASE("text: a tokenizer of 256,000 pieces is there in a fifth of a second" * doctest::skip(sanitized)) {
   const Vocabulary vocabulary;
   const std::string json = as_json(vocabulary);
   // A slow machine, or a build that checks itself, may take longer: half as long as it takes to read the file
