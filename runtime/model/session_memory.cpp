@@ -1,6 +1,7 @@
 #include "model/session_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "base/align.h"
@@ -149,8 +150,16 @@ std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
   std::set<uint32_t> sizes = {1, std::min(small_chunk, size.chunk), size.chunk};
   const auto outputs =
       static_cast<uint32_t>(std::min<uint64_t>(uint64_t{size.sequences} * (size.drafts + 1), size.chunk));
-  for (uint64_t tokens = 2; tokens / 2 < outputs; tokens *= 2)
+  const auto insert = [&](uint64_t tokens) {
     sizes.insert(static_cast<uint32_t>(std::min<uint64_t>(tokens, size.chunk)));
+  };
+  // A fifth of a step's rows may be padding.
+  for (uint64_t tokens = 2, before = 1; before < size.sequences;) {
+    insert(tokens);
+    before = tokens;
+    tokens += std::max<uint64_t>(std::bit_floor(tokens) / 4, 1);
+  }
+  for (uint64_t tokens = 2; tokens / 2 < outputs && size.drafts > 0; tokens *= 2) insert(tokens);
   std::vector<Bucket> buckets;
   for (uint32_t tokens : sizes) buckets.push_back({tokens, all_outputs ? tokens : std::min(tokens, outputs)});
   return buckets;

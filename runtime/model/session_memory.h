@@ -54,8 +54,9 @@ struct SessionMemory {
 // The size of the plan for short prompts, which would waste work in the plan of a whole chunk.
 constexpr uint32_t small_chunk = 16;
 
-// The sizes of steps that a session has plans for, smallest first: one token, small_chunk, a whole chunk, and
-// powers of two up to one token of each sequence. The session allocates the largest scratch and outputs of
+// The sizes of steps that a session has plans for, smallest first: one token, small_chunk, a whole chunk, up
+// to one token of each sequence sizes that are at most a quarter apart, and powers of two up to all that are
+// guessed at. The session allocates the largest scratch and outputs of
 // these plans.
 std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs);
 // The same for an encoder, whose steps always hold whole inputs.

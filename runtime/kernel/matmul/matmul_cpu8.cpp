@@ -39,11 +39,13 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   }
   // Sixteen sums fill the registers. Where each lane loads its own x, broadcasting it costs: fewer rows and
   // more tiles are faster there.
-  if (!profile.uniform_loads || all.rows < 8) return {4, 4};
-  if (args.routing || all.rows < 16) return {8, pair};
+  if (!profile.uniform_loads || all.rows <= 4) return {4, 4};
+  if (args.routing) return all.rows < 8 ? Shape{4, 4} : Shape{8, pair};
   // With more rows, each conversion of a weight serves more of them. Plain weights need no second sum for a
-  // part of a row.
-  return {args.format.scaled() || all.rows < 32 ? 16u : 32u, pair};
+  // part of a row. Workgroups share the rows evenly, so that few are computed past the last one.
+  const uint32_t most = args.format.scaled() || all.rows < 32 ? 16 : 32;
+  const uint32_t groups = (all.rows + most - 1) / most, rows = (all.rows + groups - 1) / groups;
+  return {rows, rows < 8 ? 2 : pair};
 }
 
 // The distance between a workgroup's rows, in blocks of 32, where it can be a constant; otherwise 0. With a
