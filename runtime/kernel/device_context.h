@@ -22,7 +22,11 @@ struct DeviceContext {
   // Called while kernels are compiled, with the number of them. Where it is empty, a step's kernels are
   // compiled when it first runs, unless Runner::prepare_all() is called.
   Progress compiling = {};
+  // Where plans are made for a device that is not here (forecast/chip.h), and `device` and `pipelines` are
+  // null: what it can do.
+  std::shared_ptr<const Capabilities> absent = {};
 
+  const Capabilities& capabilities() const { return device ? device->capabilities() : *absent; }
   bool interrupted() const { return interrupt && *interrupt; }
 };
 

@@ -196,14 +196,16 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
   if (!options.stage.whole(model->parts_->shape.layers_to_cut()))
     PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
   PUMICE_CHECK(model->place_experts());
-  PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
+  if (model->context_.device) {
+    PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
+  }
   model->parts_->weights->seal();
   return std::shared_ptr<const Model>(std::move(model));
 }
 
 // Places the weights, those of experts in whose memory the options ask for.
 Status Model::place_experts() {
-  const Capabilities& device = context_.device->capabilities();
+  const Capabilities& device = context_.capabilities();
   const auto placed = [&](bool experts_on_host) -> Status {
     parts_->weights =
         std::make_unique<WeightStore>(context_.profile, device, options_.weights, experts_on_host);
@@ -211,6 +213,11 @@ Status Model::place_experts() {
   };
   PUMICE_CHECK(placed(options_.experts == ExpertPlacement::host));
   if (options_.experts != ExpertPlacement::automatic || !parts_->weights->has_experts()) return {};
+  if (!context_.device) {
+    const bool left =
+        experts_leave_device(parts_->weights->bytes(), device.memory_bytes, device.unified_memory);
+    return left ? placed(true) : Status();
+  }
   PUMICE_TRY(const UploadBytes bytes, upload_bytes(*context_.device, *parts_->weights));
   const uint64_t available = context_.device->memory().available;
   return experts_leave_device(bytes.weights, available, device.unified_memory) ? placed(true) : Status();

@@ -75,7 +75,7 @@ std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSiz
 
 SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& context, SessionSize size,
                              const StageMemory* stage) {
-  const Capabilities& device = context.device->capabilities();
+  const Capabilities& device = context.capabilities();
   const uint64_t alignment = std::max<uint64_t>(256, device.storage_offset_alignment);
   SessionMemory memory;
   memory.size = size;
@@ -168,8 +168,8 @@ std::vector<Bucket> step_buckets(const SessionSize& size, bool all_outputs) {
 PlanContext SessionMemory::plan_context(const DeviceContext& context, WeightStore& weights) const {
   PlanContext result;
   result.profile = context.profile;
-  result.device = context.device->capabilities();
-  result.costs = ClassCosts::stored(*context.pipelines);
+  result.device = context.capabilities();
+  if (context.pipelines) result.costs = ClassCosts::stored(*context.pipelines);
   result.weights = &weights;
   result.caches = caches;
   result.states = states;

@@ -24,7 +24,7 @@ Status check_size(const Model& model, const RunnerOptions& options) {
 }
 
 Status check_reach(const Model& model, const SessionMemory& memory) {
-  const uint64_t limit = model.context().device->capabilities().max_storage_range_bytes;
+  const uint64_t limit = model.context().capabilities().max_storage_range_bytes;
   for (size_t layer = 0; layer < memory.caches.size(); ++layer) {
     const uint64_t bytes = memory.caches[layer].keys.bytes;
     if (bytes <= limit) continue;

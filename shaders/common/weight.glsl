@@ -5,6 +5,8 @@
 //   NUMBER: a function from a code to its number, for types where the number is not the code itself
 //   SCALE_COUNT: how many scales the 32 weights have: each is for 32 / SCALE_COUNT of them
 //   SCALES_HALF and the like: how the scales are kept
+// and the file that includes it may define
+//   CODE_BYTES: a specialisation constant, 1 where codes become numbers a byte at a time
 // This file defines, for the file that includes it:
 //   PAYLOAD: dwords of 32 weights
 //   SCALED, SCALE_BYTES: set if the type has scales; the bytes of the scales of 32 weights
@@ -92,6 +94,10 @@ float decode_weight(uint w[PAYLOAD], uint i) {
   return NUMBER(plain_field(CODE_WORD(w, i)));
 #elif SIGNED == 1
   return signed_field(CODE_WORD(w, i));
+#elif defined(CODE_BYTES) && BITS != 8
+  // Four codes are masked together where the device makes a number of a byte by one instruction.
+  if (CODE_BYTES == 1u) return float(quad_codes(w, i >> 2) >> (8u * (i & 3u)) & 255u);
+  return unsigned_field(CODE_WORD(w, i));
 #else
   return unsigned_field(CODE_WORD(w, i));
 #endif

@@ -3,6 +3,11 @@
 // neighbouring quads of the weights, and what is loaded of x serves several tiles.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
+#include "matmul/matmul.params.h"
+
+layout(constant_id = MATMUL_CODE_BYTES_ID) const uint CODE_BYTES = 0;
+#define CODE_BYTES CODE_BYTES
+#define SCALE_AHEAD
 #include "matmul/subgroup_slices.glsl"
 
 // Adds block kb, which was loaded, to the sums, and loads block `next`.
@@ -59,6 +64,7 @@ void main() {
   }
   const uint last = p.blocks - 1u;
   load_ahead(min(own_slice(), last));
+  load_squares();
   for (uint kb = own_slice(); kb < p.blocks; kb += SLICES) add_block(kb, min(kb + SLICES, last), row_quad, sum);
   store_sums(sum);
 }

@@ -34,8 +34,47 @@ void load_ahead(uint kb) {
   }
 }
 
+#ifdef SCALE_AHEAD
+// Of each row's scale (row_scale.glsl): this invocation's part of the sum of squares. Its loads are under way together with
+// those of the first block, so that nobody waits for them at the end.
+float own_squares[ROWS];
+shared float squares[ROWS * SUBGROUPS];
+
+void load_squares() {
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    own_squares[m] = 0.0;
+    if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) continue;
+    const uint at = (x_row(m) * p.x_stride + p.scale_sums) >> 2;
+    for (uint i = own_slice() * 8u + LANE; i * 32u < p.scale_columns; i += gl_WorkGroupSize.x) {
+      const vec4 four = x[at + i];
+      own_squares[m] += (four.x + four.y) + (four.z + four.w);
+    }
+  }
+}
+
+void share_squares() {
+  if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return;
+  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+    float all = lane_sum(own_squares[m]);
+    [[unroll]] for (uint n = 8; n < SUBGROUP; n *= 2) all += EXCHANGE(all, n);
+    if (SUBGROUP_LANE == 0u) squares[m * SUBGROUPS + SUBGROUP_NUMBER] = all;
+  }
+}
+
+float scale_of(uint m) {
+  if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return 1.0;
+  float all = 0.0;
+  for (uint s = 0; s < SUBGROUPS; ++s) all += squares[m * SUBGROUPS + s];
+  return 1.0 / sqrt(all / float(p.scale_columns) + p.scale_eps);
+}
+#else
+void share_squares() {}
+float scale_of(uint m) { return row_scale(x_row(m)); }
+#endif
+
 // Adds up what the slices have, and stores it.
 void store_sums(float sum[ROWS][TILES]) {
+  share_squares();
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
       float all = sum[m][t];
@@ -53,7 +92,7 @@ void store_sums(float sum[ROWS][TILES]) {
       first += partial[((m * TILES + t) * SUBGROUPS + s) * 8u + LANE];
       if (PAIR == 2u) second += partial[((m * TILES + t + 1u) * SUBGROUPS + s) * 8u + LANE];
     }
-    const float square = store_lane(row, column_tile0 + t, LANE, row_scale(x_row(m)), first, second);
+    const float square = store_lane(row, column_tile0 + t, LANE, scale_of(m), first, second);
     if ((EPILOGUE & EPILOGUE_NEXT_NORM) != 0u) store_squares(row, column_tile0 + t, lane_sum(square));
   }
 }

@@ -167,6 +167,44 @@ TEST_CASE("inspect prints graph and plan, and does without a device where it can
                      {"/nonexistent"}) == "");
 }
 
+TEST_CASE("inspect forecasts a step on a chip that is not here") {
+  const std::string path = fixtures().model("llama-gqa").string();
+  const std::vector<std::string> common = {"inspect", path, "--plan", "--vulkan-loader", "/nonexistent"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return pumice_command(more);
+  };
+  for (const char* chip : {"h100", "4090", "7900xtx", "b580", "m2", "adreno740"}) {
+    const CommandResult result = with({"--chip", chip, "--json"});
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    const json found = json::parse(result.out)["forecast"];
+    CHECK(found["chip"] == chip);
+    CHECK(found["tokens_per_second"] > 0);
+    CHECK(found["tokens_per_second"] < found["memory_tokens_per_second"]);
+    double seconds = 0;
+    for (const json& launch : found["launches"]) seconds += launch["seconds"].get<double>();
+    CHECK(seconds == doctest::Approx(found["seconds"].get<double>()));
+  }
+  const std::string text = with({"--chip", "H100", "--depth", "9"}).out;
+  CHECK(text.find("NVIDIA H100") != std::string::npos);
+  CHECK(text.find("after 9 others") != std::string::npos);
+  CHECK(text.find("tokens/s") != std::string::npos);
+
+  CHECK(fails_saying(with({"--chip", "h10"}), {"--chip", "h100", "b580"}) == "");
+  CHECK(fails_saying(with({"--chip", "this"}), {"/nonexistent"}) == "");
+  CHECK(fails_saying(with({"--chip", "h100", "--depth", "100000000"}), {"context", "100000000"}) == "");
+  CHECK(fails_saying(with({"--chip", "h100", "--depth", "-1"}), {"--depth"}) == "");
+  CHECK(fails_saying(with({"--chip", "h100", "--measure"}), {"--measure"}) == "");
+  CHECK(fails_saying(pumice_command({"inspect", path, "--chip", "h100"}), {"--plan"}) == "");
+  CHECK(
+      fails_saying(pumice_command({"inspect", fixtures().model("vit").string(), "--plan", "--chip", "h100"}),
+                   {"decoder"}) == "");
+  const CommandResult here = pumice_command({"inspect", path, "--plan", "--chip", "this", "--no-cache"});
+  CHECK(here.status == 0);
+  CHECK(here.out.find("tokens/s") != std::string::npos);
+}
+
 TEST_CASE("inspect says what a file is and which commands can use it") {
   const json story = inspect({fixtures().story().string()});
   CHECK(story["format"] == "GGUF");

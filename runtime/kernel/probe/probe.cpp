@@ -200,21 +200,41 @@ std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities)
 
 } // namespace
 
-Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
-                                     const std::shared_ptr<Pipelines>& pipelines) {
-  const Capabilities& capabilities = device->capabilities();
+DeviceProfile untuned_profile(const Capabilities& device) {
   DeviceProfile profile;
-  const std::vector<std::string> tiers = capabilities.tiers();
+  const std::vector<std::string> tiers = device.tiers();
   const auto has = [&](const char* tier) {
     return std::find(tiers.begin(), tiers.end(), tier) != tiers.end();
   };
   profile.cpu8 = has("cpu8");
-  profile.cpu = capabilities.is_cpu();
+  profile.cpu = device.is_cpu();
   if (profile.cpu) {
     profile.workgroup = 8;
     profile.busy_groups = 16;
     profile.threads = std::max(1u, std::thread::hardware_concurrency());
   }
+  if (device.subgroup_ballot && device.subgroup_shuffle) profile.subgroup = device.kernel_subgroup_size();
+  if (has("cm")) profile.matrix_shapes = device.matrix_sizes;
+  if (has("cm2")) {
+    const std::optional<MatrixGranularity> matrix = free_matrices(device);
+    profile.cm2 = matrix.has_value();
+    profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
+  }
+  profile.shared_bytes = device.max_shared_bytes;
+  profile.most_invocations = device.max_workgroup_invocations;
+  profile.generation = generation_of(device);
+  profile.registers = register_limits(profile.generation);
+  profile.range_bytes = device.max_storage_range_bytes;
+  profile.speed = assumed_speed(device);
+  // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.
+  profile.dot = device.integer_dot_product && (device.integer_dot_product_fast || device.is_cpu());
+  return profile;
+}
+
+Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
+                                     const std::shared_ptr<Pipelines>& pipelines) {
+  const Capabilities& capabilities = device->capabilities();
+  DeviceProfile profile = untuned_profile(capabilities);
   if (profile.cpu8) {
     PUMICE_TRY(const Way loads,
                known_way(device, pipelines, "loads", {by_lane, uniform, texel}, fastest_loads));
@@ -222,27 +242,11 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     profile.texel_loads = loads.load == LOAD_TEXEL;
     profile.vector_registers = vector_registers();
   }
-  if (has("half8") && profile.uniform_loads) {
+  const std::vector<std::string> tiers = capabilities.tiers();
+  if (std::ranges::count(tiers, "half8") > 0 && profile.uniform_loads) {
     PUMICE_TRY(const Way loads, known_way(device, pipelines, "halves", {pairs, halves}, fastest_halves));
     profile.half_loads = loads.load == halves.load;
   }
-  if (capabilities.subgroup_ballot && capabilities.subgroup_shuffle)
-    profile.subgroup = capabilities.kernel_subgroup_size();
-  if (has("cm")) profile.matrix_shapes = capabilities.matrix_sizes;
-  if (has("cm2")) {
-    const std::optional<MatrixGranularity> matrix = free_matrices(capabilities);
-    profile.cm2 = matrix.has_value();
-    profile.cm2_workgroup = matrix ? matrix->workgroup : 0;
-  }
-  profile.shared_bytes = capabilities.max_shared_bytes;
-  profile.most_invocations = capabilities.max_workgroup_invocations;
-  profile.generation = generation_of(capabilities);
-  profile.registers = register_limits(profile.generation);
-  profile.range_bytes = capabilities.max_storage_range_bytes;
-  profile.speed = assumed_speed(capabilities);
-  // Without the instruction the compiler writes out each product; what that is worth on a CPU is measured.
-  profile.dot =
-      capabilities.integer_dot_product && (capabilities.integer_dot_product_fast || capabilities.is_cpu());
   return with_tuning_results(std::move(profile), *pipelines);
 }
 

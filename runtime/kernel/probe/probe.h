@@ -12,6 +12,9 @@ namespace pumice {
 Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
                                      const std::shared_ptr<Pipelines>& pipelines);
 
+// What a device's properties say of its profile, before anything is measured.
+DeviceProfile untuned_profile(const Capabilities& device);
+
 // The profile with the choices, the blocklist and the speed that are known of the device now.
 DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines);
 

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "commands/inspection.h"
 #include "io/formats/ctranslate2.h"
 #include "io/no_weights.h"
 #include "kernel/probe/probe.h"
+#include "options/option_values.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "terminal/terminal.h"
@@ -18,14 +20,38 @@ struct InspectOptions {
   bool plan = false;
   bool measure = false;
   bool json = false;
+  std::string chip;
+  uint32_t depth = 0;
   DeviceOptions device;
   SizeOptions size;
 };
+
+// The decode step on a chip that need not be here.
+Result<ModelForecast> forecast(const InspectOptions& options, ModelFile file, const SessionSize& size) {
+  if (const Chip* chip = find_chip(options.chip)) {
+    PUMICE_TRY(const std::shared_ptr<const Model> planned,
+               Model::plan(std::move(file), context_of(*chip), options.size.load));
+    return forecast_decoding(*planned, size, *chip, options.depth);
+  }
+  PUMICE_TRY(const OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(const std::shared_ptr<const Model> planned,
+             Model::plan(std::move(file), device.context, options.size.load));
+  PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
+  PUMICE_CHECK(device.save_pipelines());
+  const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
+  return forecast_decoding(*planned, size, chip, options.depth);
+}
 
 // Without weights, the memory is estimated. Without a device, it is left out, unless --plan needs the device.
 Status inspect_memory(const InspectOptions& options, const ModelDefinition& definition, ModelFile& file,
                       Inspection& inspection) {
   const SessionSize size = session_size(options.size, definition.shape());
+  if (!options.chip.empty()) {
+    PUMICE_TRY(inspection.forecast, forecast(options, std::move(file), size));
+    inspection.plan = inspection.forecast->text();
+    inspection.memory = estimate_memory(definition, size);
+    return {};
+  }
   if (!file.has_weights()) {
     inspection.memory = estimate_memory(definition, size);
     return {};
@@ -111,8 +137,26 @@ Subcommand add_inspect(CLI::App& app) {
                                     "Print the kernel launches of a step on this device instead of the "
                                     "summary. Each has the shortest time that the device's speed allows")
                           ->group("Details");
-  sub->add_flag("--measure", options->measure, "Run the launches of --plan, and print their measured times")
-      ->needs(plan)
+  CLI::Option* measure = sub->add_flag("--measure", options->measure,
+                                       "Run the launches of --plan, and print their measured times")
+                             ->needs(plan)
+                             ->group("Details");
+  CLI::Option* chip =
+      sub->add_option(
+             "--chip", options->chip,
+             "With --plan: how long a step of one token would take on this chip, which need not be here, "
+             "beside what its memory allows: " +
+                 fmt::format("{}", fmt::join(chip_names(), ", ")) + " (the device, as it was measured)")
+          ->type_name("NAME")
+          ->transform(one_of(chip_names()))
+          ->needs(plan)
+          ->excludes(measure)
+          ->group("Details");
+  sub->add_option("--depth", options->depth,
+                  "With --chip: the tokens before the one of the step (default: 0)")
+      ->type_name("N")
+      ->check(within(0u, UINT32_MAX - 1))
+      ->needs(chip)
       ->group("Details");
   sub->add_flag("--json", options->json, "Print one JSON object")->group("Details");
   add_size_options(*sub, options->size, "f16");

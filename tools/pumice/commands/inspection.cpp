@@ -279,6 +279,37 @@ Json memory_json(const Inspection& inspection) {
   return json;
 }
 
+Json to_json(const ModelForecast& forecast) {
+  const StepForecast& step = forecast.step;
+  Json json = {{"chip", forecast.chip.name},
+               {"name", forecast.chip.title},
+               {"depth", forecast.positions - 1},
+               {"seconds", step.seconds},
+               {"tokens_per_second", step.tokens_per_second()},
+               {"memory_tokens_per_second", step.most_tokens_per_second()},
+               {"memory_bytes", step.memory_bytes},
+               {"barriers", step.barriers},
+               {"launches", Json::array()}};
+  for (size_t i = 0; i < step.launches.size(); ++i) {
+    const Dispatch& dispatch = forecast.plan.dispatches[i].dispatch;
+    const LaunchForecast& launch = step.launches[i];
+    json["launches"].push_back({{"kernel", dispatch.kernel},
+                                {"label", dispatch.label},
+                                {"barrier", launch.barrier},
+                                {"workgroups", launch.work.groups},
+                                {"invocations", launch.work.invocations},
+                                {"memory_bytes", launch.work.memory_bytes},
+                                {"cache_bytes", launch.work.cache_bytes},
+                                {"instructions", launch.work.instructions},
+                                {"bytes_in_flight", launch.flight_bytes},
+                                {"subgroups_per_core", launch.subgroups},
+                                {"waves", launch.waves},
+                                {"seconds", launch.seconds},
+                                {"bound", to_string(launch.bound)}});
+  }
+  return json;
+}
+
 Json to_json(const Inspection& inspection) {
   Json json;
   json["model"] = inspection.model;
@@ -321,6 +352,7 @@ void print_inspection(const Inspection& inspection, bool json) {
     Json object = to_json(inspection);
     if (!inspection.graph.empty()) object["graph"] = inspection.graph;
     if (!inspection.plan.empty()) object["plan"] = inspection.plan;
+    if (inspection.forecast) object["forecast"] = to_json(*inspection.forecast);
     if (inspection.memory && inspection.memory->exact) object["device"] = inspection.memory->device;
     print_json(object, 2);
   } else if (stages) {

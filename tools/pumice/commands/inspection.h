@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "forecast/model_forecast.h"
 #include "kernel/ceilings.h"
 #include "loading/fitting_size.h"
 #include "loading/open_device.h"
@@ -50,9 +51,10 @@ struct Inspection {
   std::vector<TypeCount> types;
   std::vector<std::string> unread; // tensors of the file that the model does not have
   std::optional<InspectedMemory> memory;
-  std::string no_memory; // why `memory` is missing
-  std::string graph;     // empty unless asked for
-  std::string plan;      // empty unless asked for
+  std::string no_memory;                 // why `memory` is missing
+  std::string graph;                     // empty unless asked for
+  std::string plan;                      // empty unless asked for
+  std::optional<ModelForecast> forecast; // of the plan's steps, for --chip
 
   uint64_t parameters() const;
 };

@@ -1,0 +1,183 @@
+#include "forecast/launch_work.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "kernel/attention/attention.h"
+#include "shaders/attention/attention.params.h"
+#include "shaders/matmul/matmul.params.h"
+
+namespace pumice {
+
+namespace {
+
+// What a weight type costs a kernel of few rows.
+struct WeightCost {
+  std::string_view type;
+  double dwords;     // of 32 weights
+  double gpu;        // instructions to a weight beside the multiply-add
+  double multiplies; // of a CPU: multiply-adds that take as long as a weight, all in all
+};
+
+// gpu: by what tools/compilers.sh prints of matmul_subgroup, for one tile more (tools/README.md). multiplies:
+// by timing lavapipe with AVX-512.
+constexpr std::array costs = {
+    WeightCost{"f32", 32, 0.6, 1.5}, WeightCost{"f16", 16, 1.6, 2.6}, WeightCost{"bf16", 16, 1.6, 2.6},
+    WeightCost{"q8_0", 8, 2.8, 3.2}, WeightCost{"q4_0", 4, 2.8, 4.0}, WeightCost{"q4_1", 4, 3.0, 4.2},
+    WeightCost{"q5_0", 5, 3.6, 6.0}, WeightCost{"q5_1", 5, 3.8, 6.0}, WeightCost{"q2_k", 2, 3.2, 4.4},
+    WeightCost{"q3_k", 3, 3.8, 6.0}, WeightCost{"q4_k", 4, 3.0, 4.2}, WeightCost{"q5_k", 5, 3.8, 6.0},
+    WeightCost{"q6_k", 6, 3.8, 6.0}, WeightCost{"iq4_nl", 4, 7, 9.0}, WeightCost{"iq4_xs", 4, 7, 9.0},
+    WeightCost{"mxfp4", 4, 8, 9.0}};
+
+// Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
+const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
+  std::string_view type = kernel.substr(std::min(prefix.size(), kernel.size()));
+  if (const size_t end = type.find("_halves"); end != type.npos) type = type.substr(0, end);
+  const auto found = std::ranges::find(costs, type, &WeightCost::type);
+  return found == costs.end() ? costs[1] : *found;
+}
+
+template <class Params>
+Params params_of(const Dispatch& dispatch) {
+  Params params = {};
+  std::memcpy(&params, dispatch.params.data(), std::min(sizeof(params), dispatch.params.size()));
+  return params;
+}
+
+double constant(const Dispatch& dispatch, uint32_t id, double otherwise) {
+  return id < dispatch.constants.size() ? dispatch.constants[id] : otherwise;
+}
+
+double weight_bytes(const Dispatch& dispatch) {
+  double bytes = 0;
+  for (const Dispatch::Binding& binding : dispatch.bindings) {
+    if (binding.buffer.space == Space::weights) bytes += static_cast<double>(binding.buffer.bytes);
+  }
+  return bytes;
+}
+
+// Of any kernel whose source is not looked at: an invocation asks for 16 bytes at a time.
+LaunchWork plain_work(const Dispatch& dispatch) {
+  LaunchWork work;
+  work.groups = double{1} * dispatch.groups[0] * dispatch.groups[1] * dispatch.groups[2];
+  work.invocations = std::max(1.0, constant(dispatch, 0, 64));
+  work.memory_bytes = std::min(dispatch.bytes, weight_bytes(dispatch));
+  work.cache_bytes = dispatch.bytes;
+  constexpr double load = 16, address = 3; // bytes, and instructions around four of them
+  const double all = work.groups * work.invocations;
+  work.instructions = std::max(dispatch.flops, dispatch.bytes / 4 * address) + 40 * all;
+  work.flight_bytes = load;
+  work.trips = std::clamp(dispatch.bytes / all / load, 2.0, 64.0);
+  return work;
+}
+
+// Eight neighbouring invocations share a block of 32 columns of eight rows, for each of the workgroup's
+// tiles.
+LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const WeightCost& cost) {
+  LaunchWork work = plain_work(dispatch);
+  const double blocks = params_of<MatmulParams>(dispatch).blocks;
+  const double rows = constant(dispatch, MATMUL_ROWS_ID, 1), tiles = constant(dispatch, MATMUL_TILES_ID, 1);
+  const double multiplications = dispatch.flops / 2;
+  if (chip.cpu) {
+    work.instructions = multiplications / rows * (cost.multiplies + rows - 1);
+    return work;
+  }
+  const bool integers = dispatch.kernel.starts_with("matmul.dot");
+  work.trips = std::ceil(blocks / (work.invocations / 8));
+  work.flight_bytes = tiles * (4 * cost.dwords + 8);
+  const double per_weight = integers ? 0.25 + 0.5 : 1 + cost.gpu / rows;
+  constexpr double around = 80, x_loads = 8; // of a workgroup's end, and of 32 columns
+  work.instructions = multiplications * per_weight + multiplications / 32 / tiles * x_loads +
+                      around * work.groups * work.invocations;
+  work.registers = 40 + tiles * cost.dwords * 2 + rows * tiles;
+  work.cache_bytes += work.groups * rows * blocks * 32 * 4; // each workgroup loads x
+  return work;
+}
+
+struct CachedNumber {
+  double bytes;   // of a number
+  double convert; // instructions
+};
+
+CachedNumber cached_number(std::string_view kernel) {
+  if (kernel.ends_with("f32")) return {4, 0};
+  if (kernel.ends_with("q8_0")) return {17.0 / 16, 2};
+  return {2, 1};
+}
+
+// Scores, then values. The dispatch's own figures are of a cache that is half full (attention.cpp).
+LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t positions) {
+  const auto params = params_of<AttentionParams>(dispatch);
+  const double half = params.capacity / 2,
+               counted = params.window > 0 ? std::min<double>(half, params.window) : half;
+  double seen = std::min<double>(positions, params.capacity);
+  if (params.window > 0) seen = std::min<double>(seen, params.window);
+  const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64), rows = dispatch.groups[1];
+  const CachedNumber type = cached_number(dispatch.kernel);
+  const double multiplications = 2 * rows * params.heads * size * seen;
+  const double cached = 2 * rows * params.kv_heads * size * type.bytes * seen;
+  LaunchWork work = plain_work(dispatch);
+  work.memory_bytes = cached;
+  if (chip.cpu) {
+    // Where the kernel makes its queries, keys and values itself, their product is a part of it.
+    const double product = std::max(0.0, dispatch.flops / 2 - 2 * rows * params.heads * size * counted);
+    const bool projects = dispatch.kernel.starts_with(projecting_attention);
+    work.memory_bytes += projects ? weight_bytes(dispatch) : 0;
+    work.cache_bytes = work.memory_bytes;
+    work.instructions = multiplications * (1.5 + type.convert);
+    if (projects) work.instructions += product * cost_of(dispatch.kernel, projecting_attention).multiplies;
+    return work;
+  }
+  const double heads = constant(dispatch, ATTENTION_HEADS_ID, 1),
+               span = constant(dispatch, ATTENTION_SPAN_ID, 256);
+  const bool split = constant(dispatch, ATTENTION_SPLIT_ID, 0) > 0;
+  const double spans = std::ceil(seen / span),
+               blocks = split ? std::max(1.0, span / work.invocations) : std::ceil(seen / work.invocations);
+  work.groups =
+      double{1} * dispatch.groups[0] * rows * (split ? std::min<double>(spans, dispatch.groups[2]) : 1);
+  // Four loads of 16 bytes are under way: of a key's steps, then of the values of a slice's positions.
+  constexpr double ahead = 4, load = 16;
+  const double numbers = load / type.bytes, slices = std::max(1.0, work.invocations / (size / numbers));
+  const double key_trips = std::ceil(size / numbers / ahead),
+               value_trips = std::ceil(work.invocations / slices / ahead);
+  constexpr double waits =
+      6; // for the workgroup, around maxima and sums, as long as a load from the cache together
+  work.flight_bytes = ahead * load;
+  work.trips = blocks * (key_trips + value_trips) + waits / 4;
+  work.instructions = multiplications * (1.5 + type.convert / heads) + 300 * work.groups * work.invocations;
+  work.registers = 48 + 12 * heads;
+  work.cache_bytes = cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
+  return work;
+}
+
+LaunchWork combine_work(const Dispatch& dispatch, uint32_t positions) {
+  LaunchWork work = plain_work(dispatch);
+  const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64);
+  const double spans = std::ceil(positions / constant(dispatch, ATTENTION_SPAN_ID, 256));
+  constexpr double ahead = 16; // spans
+  work.cache_bytes = work.groups * spans * (size + 2) * 4;
+  work.instructions = work.groups * spans * work.invocations * 12;
+  work.flight_bytes = ahead * 12;
+  work.trips = 2 + std::ceil(spans / ahead);
+  return work;
+}
+
+} // namespace
+
+LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, uint32_t positions) {
+  const std::string_view kernel = dispatch.kernel;
+  for (const std::string_view product :
+       {"matmul_subgroup.", "matmul_portable.", "matmul.dot.", "matmul.cpu8."}) {
+    if (kernel.starts_with(product)) return product_work(dispatch, chip, cost_of(kernel, product));
+  }
+  if (kernel.starts_with("attention_combine")) return combine_work(dispatch, positions);
+  if (kernel.starts_with("attention_portable.") || kernel.starts_with("attention.cpu8.") ||
+      kernel.starts_with("attention.half8"))
+    return attention_work(dispatch, chip, positions);
+  return plain_work(dispatch);
+}
+
+} // namespace pumice

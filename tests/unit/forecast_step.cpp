@@ -1,0 +1,230 @@
+#include "forecast/step_forecast.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "forecast/model_forecast.h"
+#include "support/files/gguf_builder.h"
+#include "support/require.h"
+
+using namespace pumice;
+
+namespace {
+
+struct LlamaShape {
+  uint32_t width, layers, heads, kv_heads, head_dim, feed_forward, vocabulary;
+  bool tied;  // the output's matrix is the embedding's
+  bool mixed; // Q4_K_M: Q6_K for the output, and of half of the layers for values and the way down; otherwise
+              // F16
+};
+constexpr LlamaShape llama_8b = {4096, 32, 32, 8, 128, 14336, 128256, false, true};
+constexpr LlamaShape llama_1b = {2048, 16, 32, 8, 64, 8192, 128256, true, false};
+
+// A file of that shape, of which only the header exists.
+ModelFile llama(const LlamaShape& shape) {
+  GgufBuilder file;
+  file.string("general.architecture", "llama")
+      .u32("llama.block_count", shape.layers)
+      .u32("llama.vocab_size", shape.vocabulary);
+  file.u32("llama.context_length", 131072).u32("llama.embedding_length", shape.width);
+  file.u32("llama.feed_forward_length", shape.feed_forward).u32("llama.attention.head_count", shape.heads);
+  file.u32("llama.attention.head_count_kv", shape.kv_heads).u32("llama.rope.dimension_count", shape.head_dim);
+  file.pair("llama.attention.layer_norm_rms_epsilon", GgufType::f32, 1e-5f);
+  uint64_t bytes = 0;
+  const auto tensor = [&](const std::string& name, std::vector<uint64_t> dims, bool large = false) {
+    const TensorType matrix = !shape.mixed ? TensorType::f16 : large ? TensorType::q6_k : TensorType::q4_k;
+    const TensorTypeInfo& kind = info(dims.size() == 1 ? TensorType::f32 : matrix);
+    file.tensor({name, {dims.rbegin(), dims.rend()}, kind.gguf_id, bytes});
+    bytes = (bytes + tensor_bytes(kind.type, dims).value() + 31) / 32 * 32;
+  };
+  const uint64_t width = shape.width, queries = uint64_t{shape.heads} * shape.head_dim,
+                 keys = uint64_t{shape.kv_heads} * shape.head_dim, inner = shape.feed_forward;
+  tensor("token_embd.weight", {shape.vocabulary, width});
+  if (!shape.tied) tensor("output.weight", {shape.vocabulary, width}, true);
+  tensor("output_norm.weight", {width});
+  for (uint32_t i = 0; i < shape.layers; ++i) {
+    const std::string layer = fmt::format("blk.{}.", i);
+    const uint32_t eighth = shape.layers / 8;
+    const bool large = i < eighth || i >= 7 * eighth || (i - eighth) % 3 == 2;
+    tensor(layer + "attn_norm.weight", {width});
+    tensor(layer + "attn_q.weight", {queries, width});
+    tensor(layer + "attn_k.weight", {keys, width});
+    tensor(layer + "attn_v.weight", {keys, width}, large);
+    tensor(layer + "attn_output.weight", {width, queries});
+    tensor(layer + "ffn_norm.weight", {width});
+    tensor(layer + "ffn_gate.weight", {inner, width});
+    tensor(layer + "ffn_up.weight", {inner, width});
+    tensor(layer + "ffn_down.weight", {width, inner}, large);
+  }
+  const std::vector<std::byte> header = file.header();
+  const ReadBytes read = [&](uint64_t at, std::span<std::byte> to) {
+    for (size_t i = 0; i < to.size(); ++i) to[i] = at + i < header.size() ? header[at + i] : std::byte{0};
+    return true;
+  };
+  return require(
+      ModelFile::read_header(read, (header.size() + 31) / 32 * 32 + bytes, "a llama without weights"));
+}
+
+ModelForecast forecast(const LlamaShape& shape, std::string_view name, uint32_t depth = 0) {
+  const Chip* chip = find_chip(name);
+  REQUIRE(chip);
+  const auto model = require(Model::plan(llama(shape), context_of(*chip)));
+  SessionSize size;
+  size.context = 8192;
+  return require(forecast_decoding(*model, size, *chip, depth));
+}
+
+// A launch that reads so much memory on the H100.
+LaunchWork reading(double bytes, double groups, double flight_bytes) {
+  LaunchWork work;
+  work.groups = groups;
+  work.invocations = 256;
+  work.memory_bytes = work.cache_bytes = bytes;
+  work.flight_bytes = flight_bytes;
+  work.trips = bytes / groups / 256 / flight_bytes;
+  return work;
+}
+
+} // namespace
+
+TEST_CASE("a launch is forecast by what it takes longest for") {
+  const Chip& chip = *find_chip("h100");
+  const double bytes = 1e9, best = bytes / chip.memory_bytes_per_second / chip.memory_share;
+  const LaunchForecast wide = forecast_launch(reading(bytes, 132 * 80, 64), chip, true);
+  CHECK(wide.bound == Bound::memory);
+  CHECK(wide.seconds == doctest::Approx(best).epsilon(0.05));
+  CHECK(wide.seconds > best + chip.barrier_seconds);
+  // One load of 4 bytes under way in each invocation is too little.
+  const LaunchForecast few = forecast_launch(reading(bytes, 132 * 80, 4), chip, true);
+  CHECK(few.bound == Bound::latency);
+  CHECK(few.seconds > 1.5 * wide.seconds);
+  // A single workgroup waits for each of its loads.
+  const LaunchWork lonely = reading(1e6, 1, 16);
+  const LaunchForecast single = forecast_launch(lonely, chip, true);
+  CHECK(single.bound == Bound::latency);
+  CHECK(single.seconds >= lonely.trips * chip.memory_seconds);
+  CHECK(single.waves < 0.01);
+  LaunchWork busy = reading(bytes, 132 * 80, 64);
+  busy.instructions = 1e12;
+  const LaunchForecast computing = forecast_launch(busy, chip, true);
+  CHECK(computing.bound == Bound::instructions);
+  CHECK(computing.seconds == doctest::Approx(1e12 / (chip.cores * chip.lanes * chip.clock)).epsilon(0.05));
+  // With few registers left, fewer workgroups are resident.
+  LaunchWork heavy = reading(bytes, 132 * 80, 64);
+  heavy.registers = 128;
+  CHECK(forecast_launch(heavy, chip, true).subgroups < wide.subgroups);
+}
+
+TEST_CASE("a wave that is not full takes as long as what it has") {
+  const Chip& chip = *find_chip("h100");
+  LaunchWork work;
+  work.invocations = 1024;
+  work.instructions = 1e9;
+  work.flight_bytes = 16;
+  const double kept = chip.cores * 2.0;
+  work.groups = kept;
+  const double whole = forecast_launch(work, chip, false).seconds;
+  work.instructions *= (kept + 1) / kept; // one workgroup more: a wave of its own, on one core
+  work.groups = kept + 1;
+  const double more = forecast_launch(work, chip, false).seconds;
+  CHECK(more > 1.2 * whole);
+}
+
+TEST_CASE("a barrier costs more than a launch without one") {
+  for (const Chip& chip : known_chips()) {
+    CAPTURE(chip.name);
+    const LaunchWork work = reading(1e6, 100, 64);
+    CHECK(forecast_launch(work, chip, true).seconds > forecast_launch(work, chip, false).seconds);
+  }
+}
+
+// Measured on an NVIDIA H200 with driver 580.159.04 (README.md): what the launches' costs of NVIDIA were
+// fitted to.
+TEST_CASE("what was measured on an H200 is forecast within a quarter") {
+  struct Measured {
+    LlamaShape shape;
+    uint32_t depth;
+    double tokens_per_second;
+  };
+  for (const Measured& c : {Measured{llama_8b, 64, 352}, Measured{llama_8b, 4160, 297},
+                            Measured{llama_1b, 64, 816}, Measured{llama_1b, 4160, 705}}) {
+    const ModelForecast found = forecast(c.shape, "h200", c.depth);
+    CAPTURE(c.shape.width);
+    CAPTURE(c.depth);
+    CHECK(found.step.tokens_per_second() > c.tokens_per_second / 1.25);
+    CHECK(found.step.tokens_per_second() < c.tokens_per_second * 1.25);
+  }
+}
+
+TEST_CASE("every known chip has a forecast, below what its memory allows") {
+  for (const Chip& chip : known_chips()) {
+    CAPTURE(chip.name);
+    const ModelForecast near = forecast(llama_8b, chip.name), far = forecast(llama_8b, chip.name, 4096);
+    CHECK(near.step.tokens_per_second() > 0.3 * near.step.most_tokens_per_second());
+    CHECK(near.step.tokens_per_second() < near.step.most_tokens_per_second());
+    CHECK(far.step.seconds > near.step.seconds);
+    CHECK(far.step.memory_bytes > near.step.memory_bytes);
+    // Every weight is read but the embedding's, of which one row is.
+    CHECK(near.step.memory_bytes > 4.5e9);
+    CHECK(near.step.memory_bytes < 4.8e9);
+    CHECK(near.step.launches.size() == near.plan.dispatches.size());
+    CHECK(near.text().find(chip.title) != std::string::npos);
+  }
+}
+
+// Queries, keys and values depend on one input, and so do the gate and the way up.
+TEST_CASE("products of one input have no barrier between them") {
+  const ModelForecast found = forecast(llama_8b, "h100");
+  size_t together = 0, barriers = 0;
+  for (size_t i = 1; i < found.plan.dispatches.size(); ++i) {
+    const PlannedDispatch &before = found.plan.dispatches[i - 1], &each = found.plan.dispatches[i];
+    barriers += each.barrier;
+    const auto is_product = [](const PlannedDispatch& planned) {
+      return planned.dispatch.kernel.starts_with("matmul");
+    };
+    if (!is_product(before) || !is_product(each)) continue;
+    const auto input = [](const PlannedDispatch& planned) {
+      for (const Dispatch::Binding& binding : planned.dispatch.bindings) {
+        if (binding.slot == 3) return binding.buffer.offset; // MATMUL_X
+      }
+      return UINT64_MAX;
+    };
+    if (input(before) != input(each)) continue;
+    ++together;
+    CHECK(!each.barrier);
+  }
+  CHECK(together >= 16); // half of the layers have values of another type
+  CHECK(barriers < 8 * 32);
+}
+
+TEST_CASE("a forecast needs a decoder, and a context for its depth") {
+  const Chip& chip = *find_chip("m2");
+  const auto model = require(Model::plan(llama(llama_1b), context_of(chip)));
+  SessionSize size;
+  size.context = 128;
+  CHECK(forecast_decoding(*model, size, chip, 127).ok());
+  const auto beyond = forecast_decoding(*model, size, chip, 128);
+  REQUIRE(!beyond.ok());
+  CHECK(beyond.error().text().find("128 positions") != std::string::npos);
+  CHECK(find_chip("voodoo2") == nullptr);
+  CHECK(chip_names().back() == this_chip);
+}
+
+TEST_CASE("a device that is here is a chip with its measured speed") {
+  Capabilities device;
+  device.name = "llvmpipe";
+  DeviceProfile profile;
+  profile.cpu = true;
+  profile.threads = 4;
+  const Chip cpu = chip_of(device, profile, {10e9, 80e9, 0, 0, 0});
+  CHECK(cpu.cpu);
+  CHECK(cpu.cores == 4);
+  CHECK(cpu.cores * cpu.lanes * cpu.clock == doctest::Approx(40e9));
+  profile.cpu = false;
+  profile.generation = GpuGeneration::nvidia_turing;
+  profile.subgroup = 32;
+  const Chip gpu = chip_of(device, profile, {700e9, 30e12, 0, 0, 0});
+  CHECK(gpu.title == "llvmpipe");
+  CHECK(gpu.cores == doctest::Approx(30e12 / 2 / 128 / find_chip("4090")->clock).epsilon(0.02));
+  CHECK(gpu.memory_bytes_per_second == 700e9);
+}
