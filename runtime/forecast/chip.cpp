@@ -18,13 +18,13 @@ struct KnownChip {
 const std::vector<KnownChip>& table() {
   static const std::vector<KnownChip> chips = [] {
     std::vector<KnownChip> all;
-#define CHIP(NAME, TITLE, GENERATION, GIGABYTES, CORES, GHZ, LANES, SUBGROUP, SUBGROUPS, REGISTERS, MEMORY,  \
-             SHARE, MEMORY_NS, CACHE, CACHE_NS, LAUNCH, BARRIER)                                             \
-  all.push_back(                                                                                             \
-      {{#NAME, TITLE, CORES, GHZ * 1e9, LANES, SUBGROUP, SUBGROUPS, REGISTERS * 1000, MEMORY * 1e9, SHARE,   \
-        MEMORY_NS * 1e-9, CACHE * 1e9, CACHE_NS * 1e-9, LAUNCH * 1e-6, BARRIER * 1e-6, false},               \
-       GpuGeneration::GENERATION,                                                                            \
-       GIGABYTES});
+#define CHIP(NAME, TITLE, GENERATION, GIGABYTES, CORES, GHZ, LANES, INTEGERS, SUBGROUP, SUBGROUPS,           \
+             REGISTERS, MEMORY, SHARE, MEMORY_NS, CACHE, CACHE_NS, LAUNCH, BARRIER)                          \
+  all.push_back({{#NAME, TITLE, CORES, GHZ * 1e9, LANES, INTEGERS, SUBGROUP, SUBGROUPS, REGISTERS * 1000,    \
+                  MEMORY * 1e9, SHARE, MEMORY_NS * 1e-9, CACHE * 1e9, CACHE_NS * 1e-9, LAUNCH * 1e-6,        \
+                  BARRIER * 1e-6, false},                                                                    \
+                 GpuGeneration::GENERATION,                                                                  \
+                 GIGABYTES});
 #include "forecast/chips.def"
     return all;
   }();
@@ -160,7 +160,7 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
     chip.lanes = 1;
     chip.subgroup = 8;
     chip.subgroups = 1;
-    chip.launch_seconds = chip.barrier_seconds = 8e-6;
+    chip.launch_seconds = chip.barrier_seconds = 25e-6;
   } else {
     chip = most_alike(profile.generation);
     chip.cores = std::max(1u, static_cast<uint32_t>(std::lround(multiply_adds / chip.lanes / chip.clock)));
@@ -169,7 +169,8 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
   chip.name = this_chip;
   chip.title = device.name;
   chip.memory_bytes_per_second = ceilings.copy_bytes_per_second;
-  chip.memory_share = 1; // the ceiling is what a kernel has reached
+  chip.memory_share =
+      profile.cpu ? 0.85 : 1; // the ceiling is what a kernel has reached; a CPU computes meanwhile
   return chip;
 }
 

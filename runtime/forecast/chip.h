@@ -22,9 +22,10 @@ struct Chip {
   // Instructions of a lane that a core begins in a cycle. Of a CPU: what a core does in a second is its clock
   // here, so this is 1, and an instruction is a multiply-add.
   double lanes = 0;
-  uint32_t subgroup = 32; // invocations
-  uint32_t subgroups = 0; // resident on a core at most
-  uint32_t registers = 0; // of 32 bits that a core has for all its lanes
+  double integer_slots = 1; // that an operation on integers, or a conversion, takes of them
+  uint32_t subgroup = 32;   // invocations
+  uint32_t subgroups = 0;   // resident on a core at most
+  uint32_t registers = 0;   // of 32 bits that a core has for all its lanes
   double memory_bytes_per_second = 0;
   double memory_share = 1;           // of them that kernels which only read reach
   double memory_seconds = 0;         // until a load from memory has come

@@ -8,29 +8,34 @@
 
 #include "kernel/attention/attention.h"
 #include "shaders/attention/attention.params.h"
+#include "shaders/common/codes.h"
 #include "shaders/matmul/matmul.params.h"
 
 namespace pumice {
 
 namespace {
 
-// What a weight type costs a kernel of few rows.
+// What a weight type costs a kernel of few rows, for each weight beside the multiply-add.
 struct WeightCost {
   std::string_view type;
   double dwords;     // of 32 weights
-  double gpu;        // instructions to a weight beside the multiply-add
+  double integers;   // operations on integers, and conversions: CODES_FIELDS
+  double bytes;      // CODES_BYTES
+  double mantissa;   // CODES_MANTISSA, which has another one on floats
   double multiplies; // of a CPU: multiply-adds that take as long as a weight, all in all
 };
 
-// gpu: by what tools/compilers.sh prints of matmul_subgroup, for one tile more (tools/README.md). multiplies:
-// by timing lavapipe with AVX-512.
+// By shaders/common/weight.glsl; tools/compilers.sh says the same of matmul_subgroup's loop. multiplies: by
+// timing lavapipe with AVX-512.
 constexpr std::array costs = {
-    WeightCost{"f32", 32, 0.6, 1.5}, WeightCost{"f16", 16, 1.6, 2.6}, WeightCost{"bf16", 16, 1.6, 2.6},
-    WeightCost{"q8_0", 8, 2.8, 3.2}, WeightCost{"q4_0", 4, 2.8, 4.0}, WeightCost{"q4_1", 4, 3.0, 4.2},
-    WeightCost{"q5_0", 5, 3.6, 6.0}, WeightCost{"q5_1", 5, 3.8, 6.0}, WeightCost{"q2_k", 2, 3.2, 4.4},
-    WeightCost{"q3_k", 3, 3.8, 6.0}, WeightCost{"q4_k", 4, 3.0, 4.2}, WeightCost{"q5_k", 5, 3.8, 6.0},
-    WeightCost{"q6_k", 6, 3.8, 6.0}, WeightCost{"iq4_nl", 4, 7, 9.0}, WeightCost{"iq4_xs", 4, 7, 9.0},
-    WeightCost{"mxfp4", 4, 8, 9.0}};
+    WeightCost{"f32", 32, 0, 0, 0, 7},         WeightCost{"f16", 16, 1, 1, 1, 8},
+    WeightCost{"bf16", 16, 1, 1, 1, 8},        WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
+    WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2},    WeightCost{"q4_1", 4, 3, 1.5, 1.25, 8.5},
+    WeightCost{"q5_0", 5, 4, 4, 2.5, 11},      WeightCost{"q5_1", 5, 4, 2.5, 2.5, 12},
+    WeightCost{"q2_k", 2, 3, 1.5, 1.25, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
+    WeightCost{"q4_k", 4, 3, 1.5, 1.25, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 2.5, 13},
+    WeightCost{"q6_k", 6, 4, 4, 2.5, 13},      WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
+    WeightCost{"iq4_xs", 4, 7, 7, 7, 16},      WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
 
 // Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
 const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
@@ -38,6 +43,10 @@ const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
   if (const size_t end = type.find("_halves"); end != type.npos) type = type.substr(0, end);
   const auto found = std::ranges::find(costs, type, &WeightCost::type);
   return found == costs.end() ? costs[1] : *found;
+}
+
+bool has_minimums(std::string_view type) {
+  return type.ends_with("_1") || type == "q2_k" || type == "q4_k" || type == "q5_k";
 }
 
 template <class Params>
@@ -88,8 +97,16 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
   const bool integers = dispatch.kernel.starts_with("matmul.dot");
   work.trips = std::ceil(blocks / (work.invocations / 8));
   work.flight_bytes = tiles * (4 * cost.dwords + 8);
-  const double per_weight = integers ? 0.25 + 0.5 : 1 + cost.gpu / rows;
-  constexpr double around = 80, x_loads = 8; // of a workgroup's end, and of 32 columns
+  const uint32_t codes = static_cast<uint32_t>(constant(dispatch, MATMUL_CODES_ID, CODES_FIELDS));
+  double converting = integers ? 1.5 : cost.integers, floats = integers ? 0 : 1;
+  if (!integers && codes == CODES_BYTES) converting = cost.bytes;
+  if (!integers && codes == CODES_MANTISSA && cost.mantissa < cost.integers) {
+    converting = cost.mantissa;
+    floats += 1 / rows + 0.9 / tiles; // the subtraction, and of x
+  }
+  if (has_minimums(cost.type)) floats += 1 / tiles;
+  const double per_weight = floats + chip.integer_slots * converting / rows;
+  constexpr double around = 80, x_loads = 16; // of a workgroup's end, and of 32 columns
   work.instructions = multiplications * per_weight + multiplications / 32 / tiles * x_loads +
                       around * work.groups * work.invocations;
   work.registers = 40 + tiles * cost.dwords * 2 + rows * tiles;
@@ -147,7 +164,11 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t p
       6; // for the workgroup, around maxima and sums, as long as a load from the cache together
   work.flight_bytes = ahead * load;
   work.trips = blocks * (key_trips + value_trips) + waits / 4;
-  work.instructions = multiplications * (1.5 + type.convert / heads) + 300 * work.groups * work.invocations;
+  // Both numbers are fitted to an H200 after 64 and 4,160 tokens: of a multiplication, with what is read of
+  // shared memory for it, and of an invocation beside them, mostly sums over the workgroup.
+  constexpr double of_one = 4, of_invocation = 600, of_head = 500;
+  work.instructions = multiplications * (of_one + chip.integer_slots * type.convert / heads) +
+                      (of_invocation + of_head * heads) * work.groups * work.invocations;
   work.registers = 48 + 12 * heads;
   work.cache_bytes = cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
   return work;

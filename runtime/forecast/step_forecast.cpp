@@ -20,6 +20,11 @@ struct Share {
   }
 };
 
+// A subgroup begins an instruction every so many cycles, because most need what the one before gave.
+constexpr double issue_cycles = 4;
+// Of the slots, those that are taken while subgroups wait for loads, for each other, and for the same unit.
+constexpr double issue_share = 0.8;
+
 // Some of a launch's workgroups, all of them at once on the chip.
 Share wave(const LaunchWork& work, const Chip& chip, double groups) {
   const double part = groups / work.groups, cores = std::min<double>(groups, chip.cores);
@@ -28,7 +33,11 @@ Share wave(const LaunchWork& work, const Chip& chip, double groups) {
   share.take(part * work.memory_bytes / (chip.memory_bytes_per_second * chip.memory_share), Bound::memory);
   if (chip.cache_bytes_per_second > 0)
     share.take(part * work.cache_bytes / chip.cache_bytes_per_second, Bound::cache);
-  share.take(part * work.instructions / (cores * chip.lanes * chip.clock), Bound::instructions);
+  const double own_subgroups = groups / cores * std::ceil(work.invocations / chip.subgroup);
+  const double lanes = chip.cpu
+                           ? chip.lanes
+                           : std::min(issue_share * chip.lanes, own_subgroups * chip.subgroup / issue_cycles);
+  share.take(part * work.instructions / (cores * lanes * chip.clock), Bound::instructions);
   share.take(work.trips * waiting, Bound::latency);
   // What is under way cannot come faster than it can be asked for.
   if (waiting > 0)

@@ -32,21 +32,6 @@ inline std::string_view name_of(GpuGeneration generation) {
   return generation_names[static_cast<size_t>(generation)];
 }
 
-// Whether one instruction makes a float of any byte of a register, by what compilers make of the kernels.
-constexpr bool converts_bytes(GpuGeneration generation) {
-  switch (generation) {
-  case GpuGeneration::intel_xe:
-  case GpuGeneration::intel_alchemist:
-  case GpuGeneration::intel_xe2:
-  case GpuGeneration::amd_gcn:
-  case GpuGeneration::amd_rdna:
-  case GpuGeneration::amd_rdna3:
-    return true;
-  default:
-    return false;
-  }
-}
-
 // By what a device can do rather than by lists of chips, which would never be complete.
 GpuGeneration generation_of(const Capabilities& device);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernel/gpu_generation.h"
+#include "shaders/common/codes.h"
 
 namespace pumice {
 
@@ -39,6 +40,26 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     break;
   }
   return limits;
+}
+
+// How codes become numbers in products of few rows: CODES_*. NVIDIA's multiprocessors have half as many lanes
+// for shifts, logic and conversions as for floats (CUDA C++ programming guide, throughput of arithmetic
+// instructions); AMD's and Intel's compilers use conversions of bytes.
+constexpr uint32_t fastest_codes(GpuGeneration generation) {
+  switch (generation) {
+  case GpuGeneration::nvidia_maxwell:
+  case GpuGeneration::nvidia_turing:
+    return CODES_MANTISSA;
+  case GpuGeneration::intel_xe:
+  case GpuGeneration::intel_alchemist:
+  case GpuGeneration::intel_xe2:
+  case GpuGeneration::amd_gcn:
+  case GpuGeneration::amd_rdna:
+  case GpuGeneration::amd_rdna3:
+    return CODES_BYTES;
+  default:
+    return CODES_FIELDS;
+  }
 }
 
 } // namespace pumice

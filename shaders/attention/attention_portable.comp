@@ -47,7 +47,9 @@ const uint VALUES_AHEAD = 4; // loads that are under way before the first is use
 
 shared float weight[QUERIES * BLOCK]; // scores, then their exponentials
 shared float partial[QUERIES * PARTS_OF_BLOCK];
-shared float gathered[BLOCK * VALUE_CHUNK]; // the sums of all slices, for one query at a time
+// The sums of all slices, for one query at a time. Rows of so many floats let 32 neighbours store, and load, in as many banks.
+const uint GATHERED_ROW = BLOCK + 32 / VALUE_CHUNK;
+shared float gathered[GATHERED_ROW * VALUE_CHUNK];
 
 // A chunk of the value at a position, as it is loaded: the quad, and where there are scales, theirs.
 struct LoadedValue {
@@ -149,12 +151,13 @@ void gather_totals(float own_total[QUERIES], out float total[QUERIES]) {
 
 void gather(float own_sum[VALUE_CHUNK], out float sum[OWN_DIMS]) {
   barrier();
-  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) gathered[OWN * VALUE_CHUNK + i] = own_sum[i];
+  [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) gathered[i * GATHERED_ROW + OWN] = own_sum[i];
   barrier();
   [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) {
     sum[j] = 0.0;
     const uint d = min(OWN + j * BLOCK, HEAD_DIM - 1u);
-    for (uint slice = 0; slice < SLICES; ++slice) sum[j] += gathered[slice * DIM_PADDED + d];
+    const uint at = d % VALUE_CHUNK * GATHERED_ROW + d / VALUE_CHUNK;
+    for (uint slice = 0; slice < SLICES; ++slice) sum[j] += gathered[at + slice * CHUNKS];
   }
 }
 

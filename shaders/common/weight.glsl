@@ -6,7 +6,7 @@
 //   SCALE_COUNT: how many scales the 32 weights have: each is for 32 / SCALE_COUNT of them
 //   SCALES_HALF and the like: how the scales are kept
 // and the file that includes it may define
-//   CODE_BYTES: a specialisation constant, 1 where codes become numbers a byte at a time
+//   CODES: a specialisation constant: CODES_* of common/codes.h
 // This file defines, for the file that includes it:
 //   PAYLOAD: dwords of 32 weights
 //   SCALED, SCALE_BYTES: set if the type has scales; the bytes of the scales of 32 weights
@@ -94,14 +94,45 @@ float decode_weight(uint w[PAYLOAD], uint i) {
   return NUMBER(plain_field(CODE_WORD(w, i)));
 #elif SIGNED == 1
   return signed_field(CODE_WORD(w, i));
-#elif defined(CODE_BYTES) && BITS != 8
-  // Four codes are masked together where the device makes a number of a byte by one instruction.
-  if (CODE_BYTES == 1u) return float(quad_codes(w, i >> 2) >> (8u * (i & 3u)) & 255u);
-  return unsigned_field(CODE_WORD(w, i));
 #else
+#if defined(CODES) && BITS != 8
+  if (CODES == CODES_BYTES) return float(quad_codes(w, i >> 2) >> (8u * (i & 3u)) & 255u);
+#endif
   return unsigned_field(CODE_WORD(w, i));
 #endif
 }
+
+#if defined(CODES) && BITS != 8 && !defined(NUMBER)
+#define MANTISSA_CODES
+
+// For CODES_MANTISSA: a code's dword, and its first bit there. Whole codes stay in the payload; others are put together in
+// bytes.
+#if BITS == 4 || BITS == 2
+uint code_dword(uint w[PAYLOAD], uint j) { return w[j % uint(BITS)]; }
+uint code_bit(uint j, uint i) { return 8u * i + uint(BITS) * (j / uint(BITS)); }
+#else
+uint code_dword(uint w[PAYLOAD], uint j) { return quad_codes(w, j); }
+uint code_bit(uint j, uint i) { return 8u * i + (SIGNED == 1 ? uint(8 - BITS) : 0u); }
+#endif
+
+// Codes that end beyond the mantissa's 23 bits come down by whole bytes, together with others of their dword.
+uint code_shift(uint bit) { return bit + uint(BITS) <= 23u ? 0u : bit + uint(BITS) <= 31u ? 8u : 16u; }
+uint code_place(uint bit) { return bit - code_shift(bit); }
+
+// The number that the code of column 4 * j + i stands for, times 2 to the power of code_place(). A signed code with its sign
+// turned over counts from -2^(BITS - 1).
+float placed_code(uint w[PAYLOAD], uint j, uint i) {
+  const uint bit = code_bit(j, i), place = code_place(bit), sign = SIGNED == 1 ? 1u << (BITS - 1) : 0u;
+  const uint code = code_dword(w, j) >> code_shift(bit) & ((1u << BITS) - 1u) << place;
+  return uintBitsToFloat(code ^ (0x4b000000u | sign << place)) - float(8388608u + (sign << place));
+}
+
+// What x is multiplied by for it. CODE_UNIT is that of codes in the upper bits of a byte.
+float code_unit(uint j, uint i) {
+  const float unit = (SIGNED == 1 && BITS != 4 && BITS != 2) ? float(1 << (8 - BITS)) : 1.0;
+  return unit / float(1u << code_place(code_bit(j, i)));
+}
+#endif
 #endif
 
 // block_scales: `head` is HEAD's dword. `word` is the dword with the scales of several neighbouring blocks, and `at` is the

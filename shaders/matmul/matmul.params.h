@@ -37,8 +37,7 @@ CONSTANT MATMUL_EPILOGUE_ID = 4;   // EPILOGUE_* bits
 CONSTANT MATMUL_ACTIVATION_ID = 5; // ACTIVATION_*, for EPILOGUE_ACTIVATE and EPILOGUE_GATED
 CONSTANT MATMUL_ROUTED_ID = 6;     // MATMUL_ROWS_*
 CONSTANT MATMUL_SUBGROUP_ID = 7;   // invocations of a subgroup, at least 8; vector and dot only
-// subgroup only: 1: unsigned codes become numbers a byte at a time (common/weight.glsl).
-CONSTANT MATMUL_CODE_BYTES_ID = 8;
+CONSTANT MATMUL_CODES_ID = 8;      // CODES_* of common/codes.h, subgroup only
 // dot only: blocks of 32 in a row of x, if a workgroup rounds them itself; otherwise 0.
 CONSTANT MATMUL_OWN_BLOCKS_ID = 8;
 // cm only.

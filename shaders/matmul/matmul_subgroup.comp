@@ -3,10 +3,11 @@
 // neighbouring quads of the weights, and what is loaded of x serves several tiles.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
+#include "common/codes.h"
 #include "matmul/matmul.params.h"
 
-layout(constant_id = MATMUL_CODE_BYTES_ID) const uint CODE_BYTES = 0;
-#define CODE_BYTES CODE_BYTES
+layout(constant_id = MATMUL_CODES_ID) const uint CODES = CODES_FIELDS;
+#define CODES CODES
 #define SCALE_AHEAD
 #include "matmul/subgroup_slices.glsl"
 
@@ -30,12 +31,23 @@ void add_block(uint kb, uint next, uint row_quad[ROWS], inout float sum[ROWS][TI
     }
     vec4 decoded[TILES];
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
+#ifdef MANTISSA_CODES
+      if (CODES == CODES_MANTISSA) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) decoded[t][i] = placed_code(w[t], j, i);
+        continue;
+      }
+#endif
       [[unroll]] for (uint i = 0; i < 4; ++i) decoded[t][i] = decode_weight(w[t], 4 * j + i);
     }
     [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-      const vec4 xv = x[row_quad[m] + kb * 8u + j];
+      vec4 xv = x[row_quad[m] + kb * 8u + j];
 #ifdef MINIMUMS
       x_sum[m] += (xv.x + xv.y) + (xv.z + xv.w);
+#endif
+#ifdef MANTISSA_CODES
+      if (CODES == CODES_MANTISSA) { // by powers of two: no bit is lost
+        [[unroll]] for (uint i = 0; i < 4; ++i) xv[i] *= code_unit(j, i);
+      }
 #endif
       [[unroll]] for (uint t = 0; t < TILES; ++t) {
         [[unroll]] for (uint i = 0; i < 4; ++i) products[m][t] = fma(decoded[t][i], xv[i], products[m][t]);

@@ -22,7 +22,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   Dispatch dispatch =
       subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4, 256));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
-  dispatch.set_constant(MATMUL_CODE_BYTES_ID, converts_bytes(profile.generation) ? 1 : 0);
+  dispatch.set_constant(MATMUL_CODES_ID, fastest_codes(profile.generation));
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   estimate_matmul(dispatch, args);

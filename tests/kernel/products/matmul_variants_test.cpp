@@ -277,3 +277,27 @@ TEST_CASE("on CPU drivers one kernel computes products of any number of rows") {
   profile.forced = "tiled";
   CHECK(kernel(16) == "matmul_tiled.q8_0");
 }
+
+TEST_CASE("products of few rows have the same bits however codes become numbers") {
+  if (!can_run(vector)) return skip("this device's subgroups cannot shuffle");
+  std::vector<TensorType> quantised;
+  for (TensorType type : weight_types) {
+    if (info(type).block_size > 1) quantised.push_back(type);
+  }
+  for (TensorType type : turns_of(quantised, 4)) {
+    CAPTURE(info(type).name);
+    const MatmulCase c{
+        .type = type, .k = info(type).block_size == 32 ? 416u : 768u, .n = 20, .bucket = 2, .count = 2};
+    std::vector<float> fields;
+    for (GpuGeneration generation :
+         {GpuGeneration::unknown, GpuGeneration::intel_xe2, GpuGeneration::nvidia_turing}) {
+      DeviceProfile profile = profile_of(vector, true);
+      profile.generation = generation;
+      TestProduct product(profile, c);
+      const std::vector<float> result = product.run(0, c.bucket, c.count);
+      if (generation == GpuGeneration::unknown) fields = result;
+      CHECK(result == fields);
+      TestGpu::get().clear();
+    }
+  }
+}
