@@ -160,7 +160,7 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
     chip.lanes = 1;
     chip.subgroup = 8;
     chip.subgroups = 1;
-    chip.launch_seconds = chip.barrier_seconds = 25e-6;
+    chip.launch_seconds = chip.barrier_seconds = 30e-6;
   } else {
     chip = most_alike(profile.generation);
     chip.cores = std::max(1u, static_cast<uint32_t>(std::lround(multiply_adds / chip.lanes / chip.clock)));

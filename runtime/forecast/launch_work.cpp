@@ -27,15 +27,14 @@ struct WeightCost {
 
 // By shaders/common/weight.glsl; tools/compilers.sh says the same of matmul_subgroup's loop. multiplies: by
 // timing lavapipe with AVX-512.
-constexpr std::array costs = {
-    WeightCost{"f32", 32, 0, 0, 0, 7},         WeightCost{"f16", 16, 1, 1, 1, 8},
-    WeightCost{"bf16", 16, 1, 1, 1, 8},        WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
-    WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2},    WeightCost{"q4_1", 4, 3, 1.5, 1.25, 8.5},
-    WeightCost{"q5_0", 5, 4, 4, 2.5, 11},      WeightCost{"q5_1", 5, 4, 2.5, 2.5, 12},
-    WeightCost{"q2_k", 2, 3, 1.5, 1.25, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
-    WeightCost{"q4_k", 4, 3, 1.5, 1.25, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 2.5, 13},
-    WeightCost{"q6_k", 6, 4, 4, 2.5, 13},      WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
-    WeightCost{"iq4_xs", 4, 7, 7, 7, 16},      WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
+constexpr std::array costs = {WeightCost{"f32", 32, 0, 0, 0, 7},      WeightCost{"f16", 16, 1, 1, 1, 8},
+                              WeightCost{"bf16", 16, 1, 1, 1, 8},     WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
+                              WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2}, WeightCost{"q4_1", 4, 3, 1.5, 3, 8.5},
+                              WeightCost{"q5_0", 5, 4, 4, 2.5, 11},   WeightCost{"q5_1", 5, 4, 2.5, 4, 12},
+                              WeightCost{"q2_k", 2, 3, 1.5, 3, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
+                              WeightCost{"q4_k", 4, 3, 1.5, 3, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 4, 13},
+                              WeightCost{"q6_k", 6, 4, 4, 2.5, 13},   WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
+                              WeightCost{"iq4_xs", 4, 7, 7, 7, 16},   WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
 
 // Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
 const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {

@@ -42,9 +42,9 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
   return limits;
 }
 
-// How codes become numbers in products of few rows: CODES_*. NVIDIA's multiprocessors have half as many lanes
-// for shifts, logic and conversions as for floats (CUDA C++ programming guide, throughput of arithmetic
-// instructions); AMD's and Intel's compilers use conversions of bytes.
+// How codes become numbers in products of few rows: CODES_*. By what compilers make of them
+// (shaders/README.md): AMD's and Intel's have conversions of bytes, and NVIDIA's multiprocessors half as many
+// lanes for shifts, logic and conversions as for floats.
 constexpr uint32_t fastest_codes(GpuGeneration generation) {
   switch (generation) {
   case GpuGeneration::nvidia_maxwell:

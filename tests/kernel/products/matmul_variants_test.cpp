@@ -288,13 +288,13 @@ TEST_CASE("products of few rows have the same bits however codes become numbers"
     CAPTURE(info(type).name);
     const MatmulCase c{
         .type = type, .k = info(type).block_size == 32 ? 416u : 768u, .n = 20, .bucket = 2, .count = 2};
-    std::vector<float> fields;
+    std::vector<uint32_t> fields;
     for (GpuGeneration generation :
          {GpuGeneration::unknown, GpuGeneration::intel_xe2, GpuGeneration::nvidia_turing}) {
       DeviceProfile profile = profile_of(vector, true);
       profile.generation = generation;
       TestProduct product(profile, c);
-      const std::vector<float> result = product.run(0, c.bucket, c.count);
+      const auto result = TestGpu::get().read<uint32_t>(product.run(0, c.bucket, c.count).buffer);
       if (generation == GpuGeneration::unknown) fields = result;
       CHECK(result == fields);
       TestGpu::get().clear();
