@@ -403,8 +403,9 @@ typedef struct pumice_buffer {
 typedef struct pumice_session_options {
   size_t struct_size;
   uint32_t context; /* most tokens of the conversation, at least 2; 0: the model's own, at most 4,096 */
-  /* Most tokens of a prompt that are computed in one step; 0: 128. Smaller chunks make each dispatch shorter,
-   * which helps with small time budgets, but make reading a prompt slower. */
+  /* Most tokens of a prompt that are computed in one step; 0: 128, and 512 on a graphics card that has room for
+   * it (of a batch: 128). Smaller chunks make each dispatch shorter, which helps with small time budgets, but
+   * make reading a prompt slower. */
   uint32_t chunk;
   pumice_cache_type cache;
   pumice_event_function on_event; /* NULL: fetch events with pumice_session_poll */
@@ -425,8 +426,8 @@ typedef struct pumice_session_options {
    * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
    * been loaded with pumice_load_options.vision. */
   uint32_t pictures;
-  /* 1: choose what fits the memory that is free on the device, as `--fit` of the command does: a chunk of
-   * less than 128 tokens where none is set, keys and values in Q8_0 where `cache` is F16, and at last a
+  /* 1: choose what fits the memory that is free on the device, as `--fit` of the command does: a shorter
+   * chunk where none is set, keys and values in Q8_0 where `cache` is F16, and at last a
    * shorter context where none is set. PUMICE_OUT_OF_MEMORY if even that does not fit.
    * pumice_session_estimate_memory tells what would be chosen. Not for models in stages. */
   uint32_t fit;

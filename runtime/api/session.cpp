@@ -234,7 +234,9 @@ Result<SessionSize> pumice::api::fitted_size(const pumice_session_options& optio
   if (options.fit > 1) {
     return Error{Code::invalid_argument, fmt::format("options.fit is {}: expected 0 or 1", options.fit)};
   }
-  if (!options.fit) return size;
+  const uint32_t longest = default_chunk(model.context().device->capabilities());
+  if (!options.fit)
+    return options.chunk || model.upstream() ? size : with_longest_chunk(model, size, longest, others);
   if (model.upstream()) return no_fit_in_stages();
   return require_fitting_size(model, {size, options.cache != PUMICE_CACHE_F16, options.chunk != 0, others});
 }

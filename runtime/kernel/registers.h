@@ -11,7 +11,9 @@ namespace pumice {
 // room for too few subgroups. By what compilers say of the kernels: tools/compilers.sh, and the table in
 // shaders/README.md. None of this changes a bit of a result.
 struct RegisterLimits {
-  uint32_t matrix_sums = UINT32_MAX; // of an invocation, in attention by cooperative matrices
+  // Of an invocation, in attention by cooperative matrices. Queries beyond this stay in shared memory.
+  uint32_t matrix_sums = 64;
+  uint32_t matrix_queries = 64;
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
@@ -26,6 +28,7 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
   case GpuGeneration::intel_xe2:
     // A thread has as many registers for 8 lanes as for 16: room for these sums beside the operands.
     limits.matrix_sums = 16;
+    limits.matrix_queries = 0;
     break;
   case GpuGeneration::amd_gcn:
     limits.tiled_sums = 32; // 64 leave room for one subgroup

@@ -40,13 +40,32 @@ Result<bool> fits(const Model& model, const SessionSize& size, uint64_t others) 
 
 // Much of a session's scratch is as large as a chunk is long. Shorter ones change no result; reading takes
 // longer.
-std::vector<uint32_t> chunks(const SizeWish& wish) {
-  std::vector<uint32_t> chunks = {wish.size.chunk};
+std::vector<uint32_t> chunks(const SizeWish& wish, const Capabilities& device) {
+  std::vector<uint32_t> chunks = {wish.chunk_chosen ? wish.size.chunk : default_chunk(device)};
   while (!wish.chunk_chosen && chunks.back() / 2 >= small_chunk) chunks.push_back(chunks.back() / 2);
   return chunks;
 }
 
 } // namespace
+
+uint32_t default_chunk(const Capabilities& device) {
+  return device.type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU ? 512 : SessionSize().chunk;
+}
+
+Result<SessionSize> with_longest_chunk(const Model& model, const SessionSize& size, uint32_t longest,
+                                       uint64_t others) {
+  SessionSize tried = size;
+  tried.context = context_for(size.context, model.shape());
+  for (uint32_t chunk = longest; chunk > size.chunk; chunk /= 2) {
+    tried.chunk = chunk;
+    PUMICE_TRY(const bool room, fits(model, tried, others));
+    if (room) break;
+    tried.chunk = size.chunk;
+  }
+  SessionSize result = size;
+  result.chunk = tried.chunk;
+  return result;
+}
 
 Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const SessionSize& size) {
   std::vector<FittingContext> fitting;
@@ -65,7 +84,7 @@ Result<SessionSize> fitting_size(const Model& model, const SizeWish& wish) {
   best.context = 0;
   for (auto cache = std::ranges::find(cache_types, wish.size.cache); cache != cache_types.end(); ++cache) {
     whole.cache = *cache;
-    for (uint32_t chunk : chunks(wish)) {
+    for (uint32_t chunk : chunks(wish, model.context().device->capabilities())) {
       whole.chunk = chunk;
       PUMICE_TRY(const bool room, fits(model, whole, wish.others));
       if (room) return whole;

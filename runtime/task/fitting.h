@@ -12,9 +12,18 @@ namespace pumice {
 struct SizeWish {
   SessionSize size;
   bool cache_chosen = true; // else size.cache is the widest that may be taken
-  bool chunk_chosen = true; // else size.chunk is the longest
+  bool chunk_chosen = true; // else default_chunk() is the longest
   uint64_t others = 0;      // bytes that the session takes beside its steps
 };
+
+// The longest chunk of a session whose caller chooses none. A discrete GPU is busy with a longer one only,
+// and its products then read each weight for more rows.
+uint32_t default_chunk(const Capabilities& device);
+
+// The size with the longest chunk, from `longest` down to its own, that leaves room for it; with its own if
+// none does.
+Result<SessionSize> with_longest_chunk(const Model& model, const SessionSize& size, uint32_t longest,
+                                       uint64_t others = 0);
 
 // The longest context with keys and values of a type.
 struct FittingContext {

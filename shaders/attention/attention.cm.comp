@@ -1,7 +1,7 @@
 #version 460
 // Attention with cooperative matrices of any size M x N x K that divides a tile. A workgroup takes ROWS queries: the heads
 // of a group for some tokens. It goes over the positions that any of them sees in tiles of KEYS, counted from the
-// sequence's start.
+// sequence's start. Where a subgroup has whole rows (GROUPS_ACROSS is 1), the workgroup only waits for the tiles.
 // Queries, keys, weights and values are rounded to 16-bit floats (f16) when they are written to shared memory. Scores and
 // sums have 32 bits. f16 keeps 11 bits: the error of a score is about 2^-12 of its terms' root mean square, the error of a
 // weight is 2^-12 of the weight. Each query is first multiplied by a power of two that takes its largest number to 2^14 or
@@ -36,6 +36,8 @@ layout(constant_id = ATTENTION_GROUP_ID) const uint GROUP = 32; // invocations o
 layout(constant_id = ATTENTION_M_ID) const uint M = 16;
 layout(constant_id = ATTENTION_N_ID) const uint N = 16;
 layout(constant_id = ATTENTION_K_ID) const uint K = 16;
+layout(constant_id = ATTENTION_HELD_ID) const uint HELD = 0; // 1: queries are kept in registers
+layout(constant_id = ATTENTION_APART_ID) const uint APART = 1; // 1: keys and values have memory of their own
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -59,99 +61,127 @@ const uint SCORE_COLUMNS = KEYS / N;
 const uint SCORES_ACROSS = (SCORE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
 const uint VALUE_COLUMNS = DIM / N;
 const uint VALUES_ACROSS = (VALUE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
-// In quads of four scores, and of eight weights.
-const uint SCORE_STRIDE = KEYS / 4 + 1;
-const uint WEIGHT_STRIDE = KEYS / 8 + 1;
+const uint SCORE_STRIDE = KEYS / 4 + 1; // in quads; they spread rows over the memory banks
+// Neighbouring lanes share a row: each takes OWN neighbouring positions of a tile.
+const uint LANES = WORKGROUP / ROWS; // 1, 2, 4 or 8
+const uint OWN = KEYS / LANES;
 
-// The scores of a tile. When they are not needed, it holds one matrix of sums of each subgroup.
+// The scores of a tile, which its weights overwrite. When neither is needed, it holds one matrix of sums of each subgroup.
 const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N / 4;
-shared vec4 scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
-shared uvec4 weights[ROWS * WEIGHT_STRIDE];
-shared float maximum[ROWS]; // of the positions so far, rounded up
-shared float total[ROWS];   // of their weights
-shared float rescale_factor[ROWS]; // takes the sums of a row to the maximum of this tile
-shared uint any_rescale; // 1: the factor of some row is not 1
+shared uvec4 scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
+shared uvec4 factors[ROWS / 4]; // takes the sums of a row to the maximum of this tile
+shared uint rescales[GROUPS];   // 1: the factor of some row is not 1; of a subgroup with whole rows, or the first's of all
+shared float total[ROWS];       // of the weights, at the end
 
 const float WEIGHT_ONE = 32768.0;
 
 #define MATRIX_SUMS coopmat<float, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
 
 uint group_row() { return GROUPS == 1u ? 0u : gl_SubgroupID / GROUPS_ACROSS; }
-uint group_column() { return GROUPS == 1u ? 0u : gl_SubgroupID % GROUPS_ACROSS; }
+uint group_column() { return GROUPS_ACROSS == 1u ? 0u : gl_SubgroupID % GROUPS_ACROSS; }
 uint first_row(uint down) { return (group_row() * DOWN + down) * M; }
 uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N / 4); }
+uint own_flag() { return GROUPS_ACROSS == 1u && GROUPS > 1u ? gl_SubgroupID : 0u; }
 // This subgroup's columns of matrices. The last one may be past the end.
 uint column(uint across) { return across * GROUPS_ACROSS + group_column(); }
 
-// The dot products of all queries with the keys of the tile.
-void score_tile() {
-  MATRIX_SUMS own[DOWN * SCORES_ACROSS];
-  [[unroll]] for (uint i = 0; i < DOWN * SCORES_ACROSS; ++i) own[i] = MATRIX_SUMS(0.0);
-  [[dont_unroll]] for (uint k = 0; k < DIM / K; ++k) {
-    coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
-    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-      coopMatLoad(a[i], queries, first_row(i) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
-                  gl_CooperativeMatrixLayoutRowMajor);
-    }
-    [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
-      if (column(j) >= SCORE_COLUMNS) continue;
-      coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
-      coopMatLoad(b, tile, column(j) * N * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
-                  gl_CooperativeMatrixLayoutColumnMajor);
-      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-        own[i * SCORES_ACROSS + j] = coopMatMulAdd(a[i], b, own[i * SCORES_ACROSS + j]);
-      }
-    }
+// Waits for those who have parts of the same rows.
+void wait_for_rows() {
+  if (GROUPS_ACROSS == 1u) {
+    subgroupBarrier();
+  } else {
+    barrier();
   }
-  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-    [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
-      if (column(j) >= SCORE_COLUMNS) continue;
-      coopMatStore(own[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * (N / 4), SCORE_STRIDE,
-                   gl_CooperativeMatrixLayoutRowMajor);
-    }
+}
+
+// Where a query's sums are carried from one part of the cache to the next: as one span.
+uint carried_place(uint m) { return ((first_token() + m / HEADS) * p.heads + query_head(m)) * (HEAD_DIM + 2u); }
+
+// The lane's row. Lanes that share one have the same.
+uint own_m;
+Row own;
+float own_scale;   // of its scores
+float own_maximum; // of its scores so far, rounded up
+float own_total;   // of their weights
+uint row_lane() { return gl_SubgroupInvocationID % LANES; }
+
+void begin_row(uint rows) {
+  own_m = gl_SubgroupID * (GROUP / LANES) + gl_SubgroupInvocationID / LANES;
+  own = row_of(own_m);
+  own_scale = unscale[own_m] * score_scale();
+  own_maximum = SINKS == 1u ? ceil(first_maximum(own_m)) : NO_SCORE;
+  own_total = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(own_m) - own_maximum) : 0.0;
+  if (CARRY_TAKES && own_m < QUERIES && is_stored(own_m, rows)) {
+    own_maximum = spans[carried_place(own_m) + HEAD_DIM];
+    own_total = spans[carried_place(own_m) + HEAD_DIM + 1u];
   }
 }
 
 // 2^(a - b) of whole numbers, exactly; 0 where that is too small.
 float power_of_two(float a, float b) { return uintBitsToFloat(uint(max(a - b + 127.0, 0.0)) << 23); }
 
-// Turns the tile's scores into weights. Eight lanes share a row; of each sixteen positions a lane takes two neighbours.
+// Each quad by names: by an index, drivers may write all of it.
+void set_factor(float factor) {
+  const uint at = own_m / 4u, word = floatBitsToUint(factor);
+  if (own_m % 4u == 0u) factors[at].x = word;
+  if (own_m % 4u == 1u) factors[at].y = word;
+  if (own_m % 4u == 2u) factors[at].z = word;
+  if (own_m % 4u == 3u) factors[at].w = word;
+}
+
+// Turns the tile's scores into weights.
 void weigh_tile(SourceRange range, int begin) {
-  [[dont_unroll]] for (uint m = own_eight(); m < ROWS; m += WORKGROUP / 8u) {
-    const Row own = row_of(m);
-    float score[KEYS / 8], largest = NO_SCORE;
-    [[unroll]] for (uint i = 0; i < KEYS / 8; ++i) {
-      const uint t = i / 2 * 16 + LANE * 2u + i % 2;
-      score[i] = NO_SCORE;
-      if (m < QUERIES && sees(own, range, begin + int(t))) {
-        score[i] = final_score(scores[m * SCORE_STRIDE + t / 4][t % 4] * unscale[m] * score_scale(), m, own, begin + int(t));
-      }
-      largest = max(largest, score[i]);
+  // Of the tile's positions the row sees those whose distance from its first one is less than this.
+  const uint seen = own_m < QUERIES && own.source == range.source ? uint(max(own.last - own.first + 1, 0)) : 0u;
+  const int first = begin + int(row_lane() * OWN);
+  float score[OWN], largest = NO_SCORE;
+  [[unroll]] for (uint i = 0; i < OWN / 4; ++i) {
+    const vec4 four = uintBitsToFloat(scores[own_m * SCORE_STRIDE + row_lane() * (OWN / 4) + i]);
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      const int position = first + int(i * 4 + j);
+      const float one = final_score(four[j] * own_scale, own_m, own, position);
+      score[i * 4 + j] = uint(position - own.first) < seen ? one : NO_SCORE;
+      largest = max(largest, score[i * 4 + j]);
     }
-    [[unroll]] for (uint n = 1; n < 8; n *= 2) largest = max(largest, subgroupShuffleXor(largest, n));
-    const float old_maximum = maximum[m], new_maximum = max(old_maximum, ceil(largest));
-    float sum = 0.0;
-    [[unroll]] for (uint i = 0; i < KEYS / 16; ++i) {
-      vec2 pair;
-      [[unroll]] for (uint j = 0; j < 2; ++j) {
-        const float one = score[i * 2 + j];
-        pair[j] = one > NO_SCORE ? round_to_half(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
-      }
-      // Four lanes have a quad; one of them writes it.
-      const uint own = packFloat2x16(f16vec2(pair));
-      const uvec4 words = uvec4(own, subgroupShuffleXor(own, 1u), subgroupShuffleXor(own, 2u), subgroupShuffleXor(own, 3u));
-      if (LANE % 4u == 0u) weights[m * WEIGHT_STRIDE + i * 2 + LANE / 4u] = words;
-      sum += pair.x + pair.y;
+  }
+  [[unroll]] for (uint n = 1; n < LANES; n *= 2) largest = max(largest, subgroupShuffleXor(largest, n));
+  const float new_maximum = max(own_maximum, ceil(largest));
+  // The sum of neighbours, then of neighbouring pairs, and so on: its order does not depend on LANES.
+  float sums[OWN / 4];
+  uint words[OWN / 2];
+  [[unroll]] for (uint i = 0; i < OWN / 4; ++i) {
+    vec4 four;
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+      const float one = score[i * 4 + j];
+      four[j] = one > NO_SCORE ? round_to_half(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
     }
-    [[unroll]] for (uint n = 1; n < 8; n *= 2) sum += subgroupShuffleXor(sum, n);
-    if (LANE == 0u) {
-      // Where nothing has been added yet there is nothing to rescale.
-      const float factor = old_maximum == NO_SCORE ? 1.0 : power_of_two(old_maximum, new_maximum);
-      maximum[m] = new_maximum;
-      rescale_factor[m] = factor;
-      total[m] = total[m] * factor + sum;
-      if (factor != 1.0) any_rescale = 1u;
+    words[i * 2] = packFloat2x16(f16vec2(four.xy));
+    words[i * 2 + 1] = packFloat2x16(f16vec2(four.zw));
+    sums[i] = (four.x + four.y) + (four.z + four.w);
+  }
+  [[unroll]] for (uint n = 1; n < OWN / 4; n *= 2) {
+    [[unroll]] for (uint i = 0; i < OWN / 4; i += 2 * n) sums[i] += sums[i + n];
+  }
+  float sum = sums[0];
+  [[unroll]] for (uint n = 1; n < LANES; n *= 2) sum += subgroupShuffleXor(sum, n);
+  // Where nothing has been added yet there is nothing to rescale.
+  const float factor = own_maximum == NO_SCORE ? 1.0 : power_of_two(own_maximum, new_maximum);
+  own_maximum = new_maximum;
+  own_total = own_total * factor + sum;
+  subgroupBarrier(); // the row's scores have been read
+  const uint at = own_m * SCORE_STRIDE + row_lane() * OWN / 8u;
+  if (OWN >= 8u) {
+    [[unroll]] for (uint i = 0; i < OWN / 8; ++i) {
+      scores[at + i] = uvec4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
     }
+  } else if (row_lane() % 2u == 0u) {
+    scores[at].xy = uvec2(words[0], words[1]);
+  } else {
+    scores[at].zw = uvec2(words[0], words[1]);
+  }
+  if (row_lane() == 0u) {
+    set_factor(factor);
+    if (factor != 1.0) rescales[own_flag()] = 1u;
   }
 }
 
@@ -161,12 +191,9 @@ void store_matrix(uint row0, uint column0, uint rows) {
     if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
     const float share = total[m] > 0.0 ? 1.0 / total[m] : 0.0;
     const uint at = (first_token() + m / HEADS) * p.result_stride;
-    result[at + query_head(m) * HEAD_DIM + d] = scores[own_scores() + e / 4u][e % 4u] * share;
+    result[at + query_head(m) * HEAD_DIM + d] = uintBitsToFloat(scores[own_scores() + e / 4u][e % 4u]) * share;
   }
 }
-
-// Where a query's sums are carried from one part of the cache to the next: as one span.
-uint carried_place(uint m) { return ((first_token() + m / HEADS) * p.heads + query_head(m)) * (HEAD_DIM + 2u); }
 
 void take_matrix(uint row0, uint column0, uint rows) {
   [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N / 4; e += GROUP) {
@@ -177,14 +204,15 @@ void take_matrix(uint row0, uint column0, uint rows) {
         if (d0 + i < HEAD_DIM) taken[i] = spans[carried_place(m) + d0 + i];
       }
     }
-    scores[own_scores() + e] = taken;
+    scores[own_scores() + e] = floatBitsToUint(taken);
   }
 }
 
 void leave_matrix(uint row0, uint column0, uint rows) {
   [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
     const uint m = row0 + e / N, d = column0 + e % N;
-    if (m < QUERIES && d < HEAD_DIM && is_stored(m, rows)) spans[carried_place(m) + d] = scores[own_scores() + e / 4u][e % 4u];
+    if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
+    spans[carried_place(m) + d] = uintBitsToFloat(scores[own_scores() + e / 4u][e % 4u]);
   }
 }
 
@@ -198,74 +226,120 @@ void store_padding(uint rows) {
   }
 }
 
+#define MATRIX_QUERIES coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA>
+#define MATRIX_OPERAND coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB>
+#define LOAD_QUERIES(a, i, k) \
+  coopMatLoad(a, operands, first_row(i) * QUAD_STRIDE + (k) * (K / 8), QUAD_STRIDE, gl_CooperativeMatrixLayoutRowMajor)
+// The dot products of queries with the keys of the tile, for K dimensions: a is an array of matrices of queries from `first`.
+#define ADD_SCORES(sums, a, first, k) \
+  [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) { \
+    if (column(j) >= SCORE_COLUMNS) continue; \
+    MATRIX_OPERAND b; \
+    coopMatLoad(b, operands, KEYS_AT + column(j) * N * QUAD_STRIDE + (k) * (K / 8), QUAD_STRIDE, \
+                gl_CooperativeMatrixLayoutColumnMajor); \
+    [[unroll]] for (uint i = 0; i < DOWN; ++i) { \
+      sums[i * SCORES_ACROSS + j] = coopMatMulAdd(a[first + i], b, sums[i * SCORES_ACROSS + j]); \
+    } \
+  }
+
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
   read_rows(rows);
   load_queries(rows);
-  for (uint m = gl_LocalInvocationID.x; m < ROWS; m += WORKGROUP) {
-    maximum[m] = SINKS == 1u ? ceil(first_maximum(m)) : NO_SCORE;
-    total[m] = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(m) - maximum[m]) : 0.0;
-    if (CARRY_TAKES && m < QUERIES && is_stored(m, rows)) {
-      maximum[m] = spans[carried_place(m) + HEAD_DIM];
-      total[m] = spans[carried_place(m) + HEAD_DIM + 1u];
-    }
-  }
-  clear_padding();
   barrier();
   find_source_ranges();
+  begin_row(rows);
+  MATRIX_QUERIES held[HELD == 1u ? DIM / K * DOWN : 1u];
+  if (HELD == 1u) {
+    [[unroll]] for (uint k = 0; k < DIM / K; ++k) {
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) LOAD_QUERIES(held[k * DOWN + i], i, k);
+    }
+  }
   barrier();
+  clear_padding();
 
   MATRIX_SUMS sums[DOWN * VALUES_ACROSS]; // of this subgroup's part of the result
   [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) sums[i] = MATRIX_SUMS(0.0);
   if (CARRY_TAKES) {
-    [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-      [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-        take_matrix(first_row(i), column(j) * N, rows);
-        subgroupBarrier();
-        coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
-        subgroupBarrier();
+    [[dont_unroll]] for (uint n = 0; n < DOWN * VALUES_ACROSS; ++n) {
+      take_matrix(first_row(n / VALUES_ACROSS), column(n % VALUES_ACROSS) * N, rows);
+      subgroupBarrier();
+      [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) {
+        if (i == n) coopMatLoad(sums[i], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
       }
+      subgroupBarrier();
     }
     barrier(); // the matrices have passed through the scores' memory
   }
   for (uint lead = 0; lead < TOKENS; ++lead) {
     const SourceRange range = source_range(lead);
+    if (range.first > range.last) continue;
     const uint base = source_base(range.source);
-    [[dont_unroll]] for (int begin = range.first / int(KEYS) * int(KEYS); begin <= range.last; begin += int(KEYS)) {
-      load_keys(base, range.source, uint(begin));
-      if (gl_LocalInvocationID.x == 0u) any_rescale = 0u;
+    const int tile0 = range.first / int(KEYS) * int(KEYS);
+    uint ring = uint(tile0) / 8u % (p.capacity / 8u);
+    load_keys(base, range.source, uint(tile0), ring);
+    load_values(base, range.source, uint(tile0), ring);
+    [[dont_unroll]] for (int begin = tile0; begin <= range.last; begin += int(KEYS)) {
+      const uint next = uint(begin) + KEYS;
+      ring = in_ring(ring + KEYS / 8u);
+      store_keys();
+      if (APART == 1u) store_values();
+      if (gl_SubgroupInvocationID == 0u) rescales[gl_SubgroupID] = 0u;
       barrier();
-      score_tile();
-      barrier(); // all keys have been read: the values overwrite them
-      load_values(base, range.source, uint(begin));
+      load_keys(base, range.source, next, ring);
+      if (APART == 1u) load_values(base, range.source, next, ring);
+
+      MATRIX_SUMS products[DOWN * SCORES_ACROSS];
+      [[unroll]] for (uint i = 0; i < DOWN * SCORES_ACROSS; ++i) products[i] = MATRIX_SUMS(0.0);
+      if (HELD == 1u) {
+        [[unroll]] for (uint k = 0; k < DIM / K; ++k) {
+          ADD_SCORES(products, held, k * DOWN, k)
+        }
+      } else {
+        [[dont_unroll]] for (uint k = 0; k < DIM / K; ++k) {
+          MATRIX_QUERIES a[DOWN];
+          [[unroll]] for (uint i = 0; i < DOWN; ++i) LOAD_QUERIES(a[i], i, k);
+          ADD_SCORES(products, a, 0, k)
+        }
+      }
+      [[unroll]] for (uint i = 0; i < DOWN; ++i) {
+        [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
+          if (column(j) >= SCORE_COLUMNS) continue;
+          coopMatStore(products[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * (N / 4),
+                       SCORE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+        }
+      }
+      if (APART == 1u) {
+        wait_for_rows();
+      } else {
+        barrier(); // all keys have been read: the values overwrite them
+        store_values();
+        load_values(base, range.source, next, ring);
+      }
       weigh_tile(range, begin);
-      barrier();
-      if (any_rescale == 1u) {
-        // The sums pass through shared memory, because only the device knows which invocation holds which elements of a matrix.
+      if (APART == 1u) {
+        wait_for_rows();
+      } else {
+        barrier();
+      }
+      if (rescales[own_flag()] == 1u) {
         [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-          [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-            coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
-            subgroupBarrier();
-            [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N / 4; e += GROUP) {
-              scores[own_scores() + e] *= rescale_factor[first_row(i) + e / (N / 4)];
-            }
-            subgroupBarrier();
-            coopMatLoad(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
-            subgroupBarrier();
-          }
+          MATRIX_SUMS factor; // each column is the rows' factors
+          coopMatLoad(factor, factors, first_row(i) / 4u, 0u, gl_CooperativeMatrixLayoutColumnMajor);
+          [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) sums[i * VALUES_ACROSS + j] *= factor;
         }
       }
       [[unroll]] for (uint k = 0; k < KEYS / K; ++k) {
-        coopmat<float16_t, gl_ScopeSubgroup, M, K, gl_MatrixUseA> a[DOWN];
+        MATRIX_QUERIES a[DOWN];
         [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-          coopMatLoad(a[i], weights, first_row(i) * WEIGHT_STRIDE + k * (K / 8), WEIGHT_STRIDE,
+          coopMatLoad(a[i], scores, first_row(i) * SCORE_STRIDE + k * (K / 8), SCORE_STRIDE,
                       gl_CooperativeMatrixLayoutRowMajor);
         }
         [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
           if (column(j) >= VALUE_COLUMNS) continue;
-          coopmat<float16_t, gl_ScopeSubgroup, K, N, gl_MatrixUseB> b;
-          coopMatLoad(b, tile, k * K * QUAD_STRIDE + column(j) * (N / 8), QUAD_STRIDE,
+          MATRIX_OPERAND b;
+          coopMatLoad(b, operands, VALUES_AT + k * K * QUAD_STRIDE + column(j) * (N / 8), QUAD_STRIDE,
                       gl_CooperativeMatrixLayoutRowMajor);
           [[unroll]] for (uint i = 0; i < DOWN; ++i) {
             sums[i * VALUES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * VALUES_ACROSS + j]);
@@ -275,24 +349,26 @@ void main() {
       barrier();
     }
   }
+  if (row_lane() == 0u) total[own_m] = own_total;
+  barrier();
 
-  [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-    [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
-      coopMatStore(sums[i * VALUES_ACROSS + j], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
-      subgroupBarrier();
-      if (CARRY_LEAVES) {
-        leave_matrix(first_row(i), column(j) * N, rows);
-      } else {
-        store_matrix(first_row(i), column(j) * N, rows);
-      }
-      subgroupBarrier();
+  // A matrix is always named by a constant. Drivers keep an array in memory where a loop that they leave as one indexes it.
+  [[dont_unroll]] for (uint n = 0; n < DOWN * VALUES_ACROSS; ++n) {
+    [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) {
+      if (i == n) coopMatStore(sums[i], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
     }
+    subgroupBarrier();
+    if (CARRY_LEAVES) {
+      leave_matrix(first_row(n / VALUES_ACROSS), column(n % VALUES_ACROSS) * N, rows);
+    } else {
+      store_matrix(first_row(n / VALUES_ACROSS), column(n % VALUES_ACROSS) * N, rows);
+    }
+    subgroupBarrier();
   }
   if (CARRY_LEAVES) {
-    for (uint m = gl_LocalInvocationID.x; m < QUERIES; m += WORKGROUP) {
-      if (!is_stored(m, rows)) continue;
-      spans[carried_place(m) + HEAD_DIM] = maximum[m];
-      spans[carried_place(m) + HEAD_DIM + 1u] = total[m];
+    if (row_lane() == 0u && own_m < QUERIES && is_stored(own_m, rows)) {
+      spans[carried_place(own_m) + HEAD_DIM] = own_maximum;
+      spans[carried_place(own_m) + HEAD_DIM + 1u] = own_total;
     }
   } else {
     store_padding(rows);

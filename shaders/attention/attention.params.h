@@ -106,6 +106,9 @@ CONSTANT ATTENTION_PATCH_WINDOWS_ID =
 
 CONSTANT ATTENTION_DOT_SUMS_ID = 44; // 2 or 8: sums of each dot product, added up at the end; cpu8 only
 
+CONSTANT ATTENTION_HELD_ID = 45;  // cm: 1: queries are kept in registers
+CONSTANT ATTENTION_APART_ID = 46; // cm: 1: keys and values of a tile have memory of their own
+
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.

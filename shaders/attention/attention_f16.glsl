@@ -1,5 +1,6 @@
 // Operands of attention as 16-bit floats in shared memory, for kernels that multiply f16 matrices: the queries of ROWS
-// rows, and the keys or the values of a tile of KEYS positions.
+// rows, and the keys and the values of a tile of KEYS positions. The keys and values of the next tile are loaded into
+// registers while this one's are multiplied.
 const uint KEYS = ATTENTION_MATRIX_KEYS;
 const uint DIM_UNIT = K > N ? K : N; // powers of two
 const uint DIM = (DIM_PADDED + DIM_UNIT - 1) / DIM_UNIT * DIM_UNIT;
@@ -12,12 +13,26 @@ const uint QUAD_DIMS = 8;
 const uint QUAD_DIMS = 16;
 #endif
 const uint QUADS = 8 * DIM_PADDED / QUAD_DIMS; // for eight positions, without their scales
-const uint TOGETHER = QUAD_DIMS == 16 ? 2 : 4; // loads in flight at once
+const uint TILE_LOADS = KEYS / 8 * QUADS; // of a tile's keys, or of its values
+const uint LOADS = (TILE_LOADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of an invocation
+
+// Where each begins in `operands`. Held queries are in registers before the first keys come; values that do not lie apart
+// overwrite the keys.
+const uint KEYS_AT = HELD == 1u ? 0u : ROWS * QUAD_STRIDE;
+const uint VALUES_AT = APART == 1u ? KEYS_AT + KEYS * QUAD_STRIDE : KEYS_AT;
+const uint TILE_END = VALUES_AT + KEYS * QUAD_STRIDE;
 
 // Matrices are loaded from addresses that must be multiples of 16, so the memory is quads of eight numbers.
-shared uvec4 queries[ROWS * QUAD_STRIDE];
-shared uvec4 tile[KEYS * QUAD_STRIDE];
+shared uvec4 operands[TILE_END > ROWS * QUAD_STRIDE ? TILE_END : ROWS * QUAD_STRIDE];
 shared float unscale[ROWS]; // a query's dot products must be multiplied by this, because the query was scaled
+
+// What an invocation has loaded of the next tile.
+uvec4 keys_ahead[LOADS], values_ahead[LOADS];
+#if CACHE_TYPE == CACHE_Q8_0
+uint key_scales_ahead[LOADS], value_scales_ahead[LOADS]; // two each
+READ_BUFFER(uint, key_dwords, ATTENTION_KEYS);
+READ_BUFFER(uint, value_dwords, ATTENTION_VALUES);
+#endif
 
 #define LANE (gl_SubgroupInvocationID % 8u)
 // The workgroup's invocations in groups of eight neighbouring lanes: the number of this invocation's group.
@@ -45,24 +60,26 @@ void load_queries(uint rows) {
         }
         words[pair] = packFloat2x16(f16vec2(v));
       }
-      queries[m * QUAD_STRIDE + quad] = words;
+      operands[m * QUAD_STRIDE + quad] = words;
     }
   }
 }
 
-// Zeros the dimensions that pad a row.
+// Zeros the dimensions that pad a row of the tile.
 void clear_padding() {
-  const uint added = (DIM - DIM_PADDED) / 8;
-  for (uint i = gl_LocalInvocationID.x; i < KEYS * added; i += gl_WorkGroupSize.x) {
-    tile[i / added * QUAD_STRIDE + DIM_PADDED / 8 + i % added] = uvec4(0u);
+  const uint added = (DIM - DIM_PADDED) / 8, rows = (TILE_END - KEYS_AT) / QUAD_STRIDE;
+  for (uint i = gl_LocalInvocationID.x; i < rows * added; i += gl_WorkGroupSize.x) {
+    operands[KEYS_AT + i / added * QUAD_STRIDE + DIM_PADDED / 8 + i % added] = uvec4(0u);
   }
 }
 
 // Clamps to the range of f16. A NaN must become a number too: rows that must not see the value multiply it by a weight of 0.
 #if CACHE_TYPE == CACHE_F16
 uvec4 finite_halves(uvec4 pairs) {
-  // The exponent of an infinity or a NaN is all ones: one more carries into the sign's bit.
-  const uvec4 all = ((pairs & 0x7c007c00u) + 0x04000400u >> 15u & 0x00010001u) * 0xffffu;
+  // The exponent of an infinity or a NaN is all ones: one more carries into the sign's bit. There is hardly ever one.
+  const uvec4 carried = (pairs & 0x7c007c00u) + 0x04000400u;
+  if (((carried.x | carried.y | carried.z | carried.w) & 0x80008000u) == 0u) return pairs;
+  const uvec4 all = (carried >> 15u & 0x00010001u) * 0xffffu;
   return (pairs & ~all) | (all & (pairs & 0x80008000u | 0x7bff7bffu));
 }
 #else
@@ -71,75 +88,108 @@ uint f16_pair(vec2 v) {
 }
 #endif
 
-void keep(uint position, uint d, uvec4 quad, float scale) {
-  const uint at = position * QUAD_STRIDE + d / 8u;
+// Puts what was loaded of a position's dimensions from d on into the keys or values, which begin at `first`.
+void keep(uint first, uint position, uint d, uvec4 quad, float scale) {
+  const uint at = first + position * QUAD_STRIDE + d / 8u;
 #if CACHE_TYPE == CACHE_F32
   const vec4 four = uintBitsToFloat(quad);
   const uvec2 words = uvec2(f16_pair(four.xy), f16_pair(four.zw));
   // Each half by names: by an index, drivers may write all of a quad.
   if (d % 8u == 0u) {
-    tile[at].x = words.x;
-    tile[at].y = words.y;
+    operands[at].x = words.x;
+    operands[at].y = words.y;
   } else {
-    tile[at].z = words.x;
-    tile[at].w = words.y;
+    operands[at].z = words.x;
+    operands[at].w = words.y;
   }
 #elif CACHE_TYPE == CACHE_F16
-  tile[at] = finite_halves(quad);
+  operands[at] = finite_halves(quad);
 #else
   [[unroll]] for (uint i = 0; i < 2; ++i) {
     const vec4 low = scale * bytes_of(quad[2 * i]), high = scale * bytes_of(quad[2 * i + 1]);
-    tile[at + i] = uvec4(f16_pair(low.xy), f16_pair(low.zw), f16_pair(high.xy), f16_pair(high.zw));
+    operands[at + i] = uvec4(f16_pair(low.xy), f16_pair(low.zw), f16_pair(high.xy), f16_pair(high.zw));
   }
 #endif
 }
 
-// Where the tile of eight positions that holds `position` begins.
-uint eight_at(uint base, uint source, uint position) {
-  return position_base(base, source, position) + position % p.capacity / 8u * TILE_QUADS;
+// The cache's tiles of eight positions are a ring, in which `eight` is at most a tile of keys past the end.
+uint in_ring(uint eight) {
+  const uint eights = p.capacity / 8u;
+  if (eights < KEYS / 8u) return eight % eights;
+  return eight < eights ? eight : eight - eights;
 }
 
-float scale_of(uvec4 scales, uint position) { return unpackHalf2x16(scales[position % 8u / 2u])[position % 2u]; }
+// Where the eight positions lie that position t of the tile is among. The tile's first eight have the place `first` in the ring.
+uint eight_at(uint base, uint source, uint begin, uint first, uint t) {
+  return position_base(base, source, begin + t) + in_ring(first + t / 8u) * TILE_QUADS;
+}
 
-void load_key(uint base, uint source, uint begin, uint i) {
-  const uint c = i % QUADS / 8u, t = i / QUADS * 8u + i % 8u;
-  const uint at = eight_at(base, source, begin + t);
+float scale_of(uint scales, uint position) { return unpackHalf2x16(scales)[position % 2u]; }
+
+// The position in the tile, and which 16 bytes of its dimensions, of an invocation's load j.
+uint load_number(uint j) { return min(j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, TILE_LOADS - 1u); }
+bool is_load(uint j) { return j * gl_WorkGroupSize.x + gl_LocalInvocationID.x < TILE_LOADS; }
+uvec2 key_of_load(uint i) { return uvec2(i / QUADS * 8u + i % 8u, i % QUADS / 8u); }
+uvec2 value_of_load(uint i) {
+  return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (QUADS / 8u), i % (QUADS / 8u));
+}
+
+// No load depends on a branch, so that all are under way at once.
+void load_keys(uint base, uint source, uint begin, uint first) {
+  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+    const uint i = load_number(j);
+    const uvec2 key = key_of_load(i);
+    const uint at = eight_at(base, source, begin, first, key.x);
 #if CACHE_TYPE == CACHE_Q8_0
-  const uint step_at = at + c / 2u * KEY_STEP_QUADS;
-  keep(t, c * QUAD_DIMS, keys[step_at + 1u + c % 2u * 8u + t % 8u], scale_of(keys[step_at], t));
+    const uint step_at = at + key.y / 2u * KEY_STEP_QUADS;
+    keys_ahead[j] = keys[step_at + 1u + key.y % 2u * 8u + key.x % 8u];
+    key_scales_ahead[j] = key_dwords[step_at * 4u + key.x % 8u / 2u];
 #else
-  keep(t, c * QUAD_DIMS, keys[at + i % QUADS], 1.0);
+    keys_ahead[j] = keys[at + i % QUADS];
 #endif
+  }
 }
 
-void load_value(uint base, uint source, uint begin, uint i) {
-  if (VALUES_ARE_KEYS == 1u) {
-    load_key(base, source, begin, i);
-    return;
-  }
-  const uint c = i % (QUADS / 8u), t = i / (QUADS / 8u);
-  const uint at = eight_at(base, source, begin + t);
+void load_values(uint base, uint source, uint begin, uint first) {
+  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+    const uint i = load_number(j);
+    const uvec2 value = value_of_load(i);
+    const uint at = eight_at(base, source, begin, first, value.x);
 #if CACHE_TYPE == CACHE_Q8_0
-  keep(t, c * QUAD_DIMS, values[at + KEY_STEPS + i % QUADS], scale_of(values[at + c / 2u], t));
-#else
-  keep(t, c * QUAD_DIMS, values[at + i % QUADS], 1.0);
-#endif
-}
-
-void load_keys(uint base, uint source, uint begin) {
-  [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < KEYS / 8u * QUADS; i += TOGETHER * gl_WorkGroupSize.x) {
-    [[unroll]] for (uint j = 0; j < TOGETHER; ++j) {
-      const uint at = i + j * gl_WorkGroupSize.x;
-      if (at < KEYS / 8u * QUADS) load_key(base, source, begin, at);
+    if (VALUES_ARE_KEYS == 1u) {
+      const uint step_at = at + value.y / 2u * KEY_STEP_QUADS;
+      values_ahead[j] = values[step_at + 1u + value.y % 2u * 8u + value.x % 8u];
+      value_scales_ahead[j] = value_dwords[step_at * 4u + value.x % 8u / 2u];
+    } else {
+      values_ahead[j] = values[at + KEY_STEPS + i % QUADS];
+      value_scales_ahead[j] = value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u];
     }
+#else
+    values_ahead[j] = values[at + i % QUADS];
+#endif
   }
 }
 
-void load_values(uint base, uint source, uint begin) {
-  [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < KEYS / 8u * QUADS; i += TOGETHER * gl_WorkGroupSize.x) {
-    [[unroll]] for (uint j = 0; j < TOGETHER; ++j) {
-      const uint at = i + j * gl_WorkGroupSize.x;
-      if (at < KEYS / 8u * QUADS) load_value(base, source, begin, at);
-    }
+void store_keys() {
+  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+    if (!is_load(j)) continue;
+    const uvec2 key = key_of_load(load_number(j));
+#if CACHE_TYPE == CACHE_Q8_0
+    keep(KEYS_AT, key.x, key.y * QUAD_DIMS, keys_ahead[j], scale_of(key_scales_ahead[j], key.x));
+#else
+    keep(KEYS_AT, key.x, key.y * QUAD_DIMS, keys_ahead[j], 1.0);
+#endif
+  }
+}
+
+void store_values() {
+  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
+    if (!is_load(j)) continue;
+    const uvec2 value = value_of_load(load_number(j));
+#if CACHE_TYPE == CACHE_Q8_0
+    keep(VALUES_AT, value.x, value.y * QUAD_DIMS, values_ahead[j], scale_of(value_scales_ahead[j], value.x));
+#else
+    keep(VALUES_AT, value.x, value.y * QUAD_DIMS, values_ahead[j], 1.0);
+#endif
   }
 }

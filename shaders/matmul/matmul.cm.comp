@@ -116,16 +116,16 @@ void main() {
     barrier();
   }
 
+  // A matrix is always named by a constant. Drivers keep an array in memory where a loop that they leave as one indexes it.
   const uint together = STRIP_COLUMNS / N;
-  [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
-    [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; j += together) {
-      [[unroll]] for (uint n = 0; n < together; ++n) {
-        coopMatStore(sums[i * MATRICES_ACROSS + j + n], operands, group * M * STRIP_STRIDE + n * (N / 4), STRIP_STRIDE,
-                     gl_CooperativeMatrixLayoutRowMajor);
-      }
-      barrier();
-      store_strips(i, j * N);
-      barrier();
+  [[dont_unroll]] for (uint first = 0; first < MATRICES_DOWN * MATRICES_ACROSS; first += together) {
+    [[unroll]] for (uint i = 0; i < MATRICES_DOWN * MATRICES_ACROSS; ++i) {
+      if (i / together != first / together) continue;
+      coopMatStore(sums[i], operands, group * M * STRIP_STRIDE + i % together * (N / 4), STRIP_STRIDE,
+                   gl_CooperativeMatrixLayoutRowMajor);
     }
+    barrier();
+    store_strips(first / MATRICES_ACROSS, first % MATRICES_ACROSS * N);
+    barrier();
   }
 }

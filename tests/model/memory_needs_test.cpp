@@ -11,6 +11,7 @@
 #include "support/require.h"
 #include "support/skip.h"
 #include "support/vulkan/fresh_device.h"
+#include "task/fitting.h"
 
 using namespace pumice;
 
@@ -158,6 +159,32 @@ TEST_CASE("the memory of an encoder alone is estimated to the byte") {
           return require(Encoder::create(model, options));
         });
   }
+}
+
+TEST_CASE("a graphics card's default chunk is long, and shorter where there is no room for it") {
+  Capabilities device;
+  for (const VkPhysicalDeviceType type : {VK_PHYSICAL_DEVICE_TYPE_CPU, VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+                                          VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU}) {
+    device.type = type;
+    CHECK(default_chunk(device) == 128);
+  }
+  device.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  CHECK(default_chunk(device) == 512);
+
+  const auto peak = [](uint32_t chunk) {
+    const auto planned = plan(shipped, fresh_device());
+    return require(memory_needs(*planned, require(usual_runners(*planned, size_of(512, chunk))))).peak();
+  };
+  const auto longest = [](uint64_t limit, uint32_t chosen = 128) {
+    const auto planned = plan(shipped, fresh_device({limit}));
+    return require(with_longest_chunk(*planned, size_of(512, chosen), 512)).chunk;
+  };
+  if (peak(128) == peak(512)) return skip(loading_takes_more);
+  CHECK(longest(peak(512)) == 512);
+  CHECK(longest(peak(512) - 1) == 256);
+  CHECK(longest(peak(128)) == 128);
+  CHECK(longest(peak(128) / 2) == 128); // no room for anything: what was asked for stays
+  CHECK(longest(peak(512), 512) == 512);
 }
 
 TEST_CASE("with a limit equal to the estimate all fits, and with less nothing is leaked") {

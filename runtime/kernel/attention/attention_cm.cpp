@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t keys = ATTENTION_MATRIX_KEYS;
 
-constexpr uint32_t most_invocations = 256; // of a workgroup, which every device of this tier allows
+// Of a workgroup, which every device of this tier allows.
+constexpr uint32_t most_invocations = 256, most_shared_bytes = 32000;
 
 uint32_t rounded_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -23,27 +24,37 @@ struct Shape {
   uint32_t groups = 0; // subgroups
   MatrixShape matrix;
   AttentionShape queries;
+  bool held = false;  // the queries are kept in registers
+  bool apart = false; // a tile's keys and values have memory of their own
 
   uint32_t strips() const { return rows / matrix.m; }
   uint32_t groups_down() const { return std::min(groups, strips()); }
+  uint32_t dim(const CacheLayout& layout) const {
+    return rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k));
+  }
 
-  bool divides() const {
+  // An invocation has a part of one row, of at least four positions.
+  bool divides(uint32_t subgroup) const {
+    const uint32_t invocations = groups * subgroup;
     return rows % matrix.m == 0 && keys % matrix.n == 0 && keys % matrix.k == 0 && matrix.n % 8 == 0 &&
-           matrix.k % 8 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0;
+           matrix.k % 8 == 0 && strips() % groups_down() == 0 && groups % groups_down() == 0 &&
+           invocations >= rows && invocations <= keys / 4 * rows;
   }
   // Sums of the values that an invocation holds.
   uint32_t sums(const CacheLayout& layout, uint32_t subgroup) const {
-    const uint32_t columns = rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k)) / matrix.n;
-    const uint32_t across = groups / groups_down();
+    const uint32_t columns = dim(layout) / matrix.n, across = groups / groups_down();
     return strips() / groups_down() * ((columns + across - 1) / across) * matrix.m * matrix.n / subgroup;
   }
-  // Shared memory of the kernel: the queries, a tile's keys or values, its scores and weights, and a few
-  // numbers for each row and token.
+  // Numbers of queries that it holds, if it does.
+  uint32_t held_queries(const CacheLayout& layout, uint32_t subgroup) const {
+    return strips() / groups_down() * matrix.m * dim(layout) / subgroup;
+  }
+  // Shared memory of the kernel: the queries, a tile's keys and values, its scores, and a few numbers for
+  // each row, token and subgroup. Held queries leave their memory to the keys and values.
   uint32_t shared_bytes(const CacheLayout& layout) const {
-    const uint32_t dim = rounded_up(layout.head_dim_padded(), std::max(matrix.n, matrix.k));
+    const uint32_t tile = keys * (apart ? 2 : 1), lines = held ? std::max(rows, tile) : rows + tile;
     const uint32_t scores = std::max(rows * (keys + 4), groups * matrix.m * matrix.n);
-    return (rows + keys) * (dim / 2 + 4) * 4 + scores * 4 + rows * (keys / 2 + 4) * 4 + rows * 16 +
-           queries.tokens * 28 + 4;
+    return lines * (dim(layout) / 2 + 4) * 4 + scores * 4 + rows * 12 + queries.tokens * 28 + groups * 4;
   }
 };
 
@@ -58,27 +69,40 @@ AttentionShape fold(const AttentionArgs& args, uint32_t rows) {
   return shape;
 }
 
+// Four subgroups of 32 lanes, eight narrower ones, and no more than have a part of a row each. Devices with
+// few registers take twice or four times as many.
+uint32_t subgroups(const DeviceProfile& profile, const AttentionArgs& args, Shape shape) {
+  shape.groups = std::clamp(128 / profile.subgroup, 4u, 8u);
+  while (shape.groups > 1 && shape.groups * profile.subgroup > keys / 4 * shape.rows) shape.groups /= 2;
+  while (shape.sums(args.cache.layout, profile.subgroup) > profile.registers.matrix_sums &&
+         shape.groups * 2 * profile.subgroup <= std::min(most_invocations, keys / 4 * shape.rows))
+    shape.groups *= 2;
+  return shape.groups;
+}
+
 // Takes the largest matrices that the device has, and as many rows as fit the shared memory that every device
 // of this tier has. It takes fewer rows where the device would otherwise have too few workgroups. Of these
-// only the matrices' size changes a row's bits, and that is the same for all steps. Devices with narrow
-// subgroups use more subgroups, up to eight, and those with few registers twice or four times as many.
+// only the matrices' size changes a row's bits, and that is the same for all steps.
 std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
+  const CacheLayout& layout = args.cache.layout;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
   const auto workgroups = [&](const Shape& shape) {
     return (args.q.rows + shape.queries.tokens - 1) / shape.queries.tokens * shape.queries.group_workgroups *
-           args.cache.layout.kv_heads;
+           layout.kv_heads;
   };
   for (const MatrixShape& matrix : profile.matrix_shapes) {
     if (best && size(matrix) <= size(best->matrix)) continue;
     std::optional<Shape> most;
     for (uint32_t rows : {64u, 32u, 16u}) {
-      Shape shape = {rows, std::clamp(128 / profile.subgroup, 4u, 8u), matrix, fold(args, rows)};
       if (rows % matrix.m) continue;
-      while (shape.sums(args.cache.layout, profile.subgroup) > profile.registers.matrix_sums &&
-             shape.groups * 2 * profile.subgroup <= most_invocations)
-        shape.groups *= 2;
-      if (!shape.divides() || shape.shared_bytes(args.cache.layout) > 32000) continue;
+      Shape shape = {rows, 0, matrix, fold(args, rows)};
+      shape.groups = subgroups(profile, args, shape);
+      if (!shape.divides(profile.subgroup)) continue;
+      shape.held = shape.held_queries(layout, profile.subgroup) <= profile.registers.matrix_queries;
+      shape.apart = true;
+      if (shape.shared_bytes(layout) > most_shared_bytes) shape.apart = false;
+      if (shape.shared_bytes(layout) > most_shared_bytes) continue;
       if (most && (rows < 32 || workgroups(*most) >= profile.busy_groups)) break;
       most = shape;
     }
@@ -109,6 +133,8 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_M_ID, shape.matrix.m);
   dispatch.set_constant(ATTENTION_N_ID, shape.matrix.n);
   dispatch.set_constant(ATTENTION_K_ID, shape.matrix.k);
+  dispatch.set_constant(ATTENTION_HELD_ID, shape.held ? 1 : 0);
+  dispatch.set_constant(ATTENTION_APART_ID, shape.apart ? 1 : 0);
   finish_attention(dispatch, args, shape.queries);
   return dispatch;
 }

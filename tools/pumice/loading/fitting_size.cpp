@@ -32,6 +32,16 @@ Result<SizeOptions> fitting_size(const SizeOptions& options, const Model& planne
   return chosen;
 }
 
+Result<SizeOptions> default_size(const SizeOptions& options, const Model& planned) {
+  SizeOptions chosen = options;
+  if (options.chunk_given) return chosen;
+  const uint32_t longest = default_chunk(planned.context().device->capabilities());
+  PUMICE_TRY(const SessionSize size,
+             with_longest_chunk(planned, session_size(options, planned.shape()), longest));
+  chosen.chunk = size.chunk;
+  return chosen;
+}
+
 Error with_fit_advice(Error error, const SizeOptions& options) {
   if (error.code == Code::out_of_memory && !options.fit) {
     error.message += ": --fit chooses a context that fits, or choose one with --context";

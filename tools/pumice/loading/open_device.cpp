@@ -401,13 +401,14 @@ Result<std::shared_ptr<const Model>> load_model(OpenedModel model, const OpenedD
 
 Result<std::shared_ptr<const Model>> load_fitting_model(OpenedModel model, const OpenedDevice& device,
                                                         SizeOptions& size) {
-  if (!size.fit) return load_model(std::move(model), device, size.load, &size);
+  const bool staged = in_stages(device) || (others() && others()->size() > 1);
+  if (!size.fit && staged) return load_model(std::move(model), device, size.load, &size);
   if (in_stages(device)) {
     return Error{Code::invalid_argument, "--fit is for one device: leave out --fit or --devices"};
   }
   const Stopwatch watch;
   PUMICE_TRY(std::shared_ptr<const Model> planned, Model::plan(std::move(model), device.context, size.load));
-  PUMICE_TRY(size, fitting_size(size, *planned));
+  PUMICE_TRY(size, size.fit ? fitting_size(size, *planned) : default_size(size, *planned));
   return load_planned(std::move(planned), device, size.load, &size, watch);
 }
 

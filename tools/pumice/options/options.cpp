@@ -235,7 +235,10 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->type_name("N")
       ->check(within(1u, 1u << 24))
       ->group(device_group);
-  app.add_option("--chunk", options.chunk, "Maximum number of prompt tokens that are read in one step")
+  app.add_option("--chunk", options.chunk,
+                 "Maximum number of prompt tokens that are read in one step. Without it, 'run' and 'chat' "
+                 "take 512 on a "
+                 "graphics card that has room for it")
       ->type_name("N")
       ->check(within(1u, 65536u))
       ->each([&options](const std::string&) { options.chunk_given = true; })
