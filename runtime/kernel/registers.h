@@ -14,6 +14,7 @@ struct RegisterLimits {
   // Of an invocation, in attention by cooperative matrices. Queries beyond this stay in shared memory.
   uint32_t matrix_sums = 64;
   uint32_t matrix_queries = 64;
+  uint32_t matrix_loads = 8;         // 16 bytes of keys, and of values, that are loaded ahead
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
@@ -28,7 +29,8 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
   case GpuGeneration::intel_xe2:
     // A thread has as many registers for 8 lanes as for 16: room for these sums beside the operands.
     limits.matrix_sums = 16;
-    limits.matrix_queries = 0;
+    limits.matrix_queries = 32;
+    limits.matrix_loads = 2;
     break;
   case GpuGeneration::amd_gcn:
     limits.tiled_sums = 32; // 64 leave room for one subgroup

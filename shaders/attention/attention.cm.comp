@@ -37,7 +37,8 @@ layout(constant_id = ATTENTION_M_ID) const uint M = 16;
 layout(constant_id = ATTENTION_N_ID) const uint N = 16;
 layout(constant_id = ATTENTION_K_ID) const uint K = 16;
 layout(constant_id = ATTENTION_HELD_ID) const uint HELD = 0; // 1: queries are kept in registers
-layout(constant_id = ATTENTION_APART_ID) const uint APART = 1; // 1: keys and values have memory of their own
+layout(constant_id = ATTENTION_APART_ID) const uint APART = 1; // 1: keys and values have memory of their own, see main()
+layout(constant_id = ATTENTION_AHEAD_ID) const uint AHEAD = 8; // quads of keys, and of values, that an invocation loads ahead
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
 READ_BUFFER(float, q, ATTENTION_Q);
@@ -242,6 +243,9 @@ void store_padding(uint rows) {
     } \
   }
 
+// Where a tile's keys and values lie apart, both are loaded while the tile before is multiplied. Otherwise the values are
+// loaded while the tile's scores are computed, and the next keys while the values are multiplied: an invocation needs half of
+// the registers, and the workgroup waits twice more.
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
@@ -275,20 +279,22 @@ void main() {
   for (uint lead = 0; lead < TOKENS; ++lead) {
     const SourceRange range = source_range(lead);
     if (range.first > range.last) continue;
-    const uint base = source_base(range.source);
     const int tile0 = range.first / int(KEYS) * int(KEYS);
-    uint ring = uint(tile0) / 8u % (p.capacity / 8u);
-    load_keys(base, range.source, uint(tile0), ring);
-    load_values(base, range.source, uint(tile0), ring);
+    TilePlace tile = TilePlace(source_base(range.source), range.source, uint(tile0), uint(tile0) / 8u % (p.capacity / 8u));
+    load_keys(tile);
+    if (APART == 1u) load_values(tile);
     [[dont_unroll]] for (int begin = tile0; begin <= range.last; begin += int(KEYS)) {
-      const uint next = uint(begin) + KEYS;
-      ring = in_ring(ring + KEYS / 8u);
-      store_keys();
-      if (APART == 1u) store_values();
+      const TilePlace next = TilePlace(tile.base, tile.source, tile.begin + KEYS, in_ring(tile.first + KEYS / 8u));
+      store_keys(tile);
+      if (APART == 1u) store_values(tile);
       if (gl_SubgroupInvocationID == 0u) rescales[gl_SubgroupID] = 0u;
       barrier();
-      load_keys(base, range.source, next, ring);
-      if (APART == 1u) load_values(base, range.source, next, ring);
+      if (APART == 1u) {
+        load_keys(next);
+        load_values(next);
+      } else {
+        load_values(tile);
+      }
 
       MATRIX_SUMS products[DOWN * SCORES_ACROSS];
       [[unroll]] for (uint i = 0; i < DOWN * SCORES_ACROSS; ++i) products[i] = MATRIX_SUMS(0.0);
@@ -314,10 +320,11 @@ void main() {
         wait_for_rows();
       } else {
         barrier(); // all keys have been read: the values overwrite them
-        store_values();
-        load_values(base, range.source, next, ring);
+        store_values(tile);
       }
       weigh_tile(range, begin);
+      if (APART == 0u) load_keys(next);
+      tile = next;
       if (APART == 1u) {
         wait_for_rows();
       } else {

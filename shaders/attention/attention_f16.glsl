@@ -1,6 +1,5 @@
 // Operands of attention as 16-bit floats in shared memory, for kernels that multiply f16 matrices: the queries of ROWS
-// rows, and the keys and the values of a tile of KEYS positions. The keys and values of the next tile are loaded into
-// registers while this one's are multiplied.
+// rows, and the keys and the values of a tile of KEYS positions. They are loaded into registers while the device multiplies.
 const uint KEYS = ATTENTION_MATRIX_KEYS;
 const uint DIM_UNIT = K > N ? K : N; // powers of two
 const uint DIM = (DIM_PADDED + DIM_UNIT - 1) / DIM_UNIT * DIM_UNIT;
@@ -26,10 +25,16 @@ const uint TILE_END = VALUES_AT + KEYS * QUAD_STRIDE;
 shared uvec4 operands[TILE_END > ROWS * QUAD_STRIDE ? TILE_END : ROWS * QUAD_STRIDE];
 shared float unscale[ROWS]; // a query's dot products must be multiplied by this, because the query was scaled
 
-// What an invocation has loaded of the next tile.
-uvec4 keys_ahead[LOADS], values_ahead[LOADS];
+// What an invocation has loaded ahead; it loads the rest when it stores them.
+const uint LOADS_AHEAD = LOADS < AHEAD ? LOADS : AHEAD;
+struct Loaded {
+  uvec4 quad;
 #if CACHE_TYPE == CACHE_Q8_0
-uint key_scales_ahead[LOADS], value_scales_ahead[LOADS]; // two each
+  uint scales; // of two positions
+#endif
+};
+Loaded keys_ahead[LOADS_AHEAD], values_ahead[LOADS_AHEAD];
+#if CACHE_TYPE == CACHE_Q8_0
 READ_BUFFER(uint, key_dwords, ATTENTION_KEYS);
 READ_BUFFER(uint, value_dwords, ATTENTION_VALUES);
 #endif
@@ -134,62 +139,64 @@ uvec2 value_of_load(uint i) {
   return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (QUADS / 8u), i % (QUADS / 8u));
 }
 
-// No load depends on a branch, so that all are under way at once.
-void load_keys(uint base, uint source, uint begin, uint first) {
-  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-    const uint i = load_number(j);
-    const uvec2 key = key_of_load(i);
-    const uint at = eight_at(base, source, begin, first, key.x);
+// Where a tile lies. No load depends on a branch, so that all are under way at once.
+struct TilePlace {
+  uint base;   // its source's
+  uint source;
+  uint begin; // its first position
+  uint first; // the place of its first eight positions in the ring
+};
+
+Loaded load_key(TilePlace tile, uint j) {
+  const uint i = load_number(j);
+  const uvec2 key = key_of_load(i);
+  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, key.x);
 #if CACHE_TYPE == CACHE_Q8_0
-    const uint step_at = at + key.y / 2u * KEY_STEP_QUADS;
-    keys_ahead[j] = keys[step_at + 1u + key.y % 2u * 8u + key.x % 8u];
-    key_scales_ahead[j] = key_dwords[step_at * 4u + key.x % 8u / 2u];
+  const uint step_at = at + key.y / 2u * KEY_STEP_QUADS;
+  return Loaded(keys[step_at + 1u + key.y % 2u * 8u + key.x % 8u], key_dwords[step_at * 4u + key.x % 8u / 2u]);
 #else
-    keys_ahead[j] = keys[at + i % QUADS];
+  return Loaded(keys[at + i % QUADS]);
 #endif
-  }
 }
 
-void load_values(uint base, uint source, uint begin, uint first) {
-  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-    const uint i = load_number(j);
-    const uvec2 value = value_of_load(i);
-    const uint at = eight_at(base, source, begin, first, value.x);
+Loaded load_value(TilePlace tile, uint j) {
+  const uint i = load_number(j);
+  const uvec2 value = value_of_load(i);
+  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, value.x);
 #if CACHE_TYPE == CACHE_Q8_0
-    if (VALUES_ARE_KEYS == 1u) {
-      const uint step_at = at + value.y / 2u * KEY_STEP_QUADS;
-      values_ahead[j] = values[step_at + 1u + value.y % 2u * 8u + value.x % 8u];
-      value_scales_ahead[j] = value_dwords[step_at * 4u + value.x % 8u / 2u];
-    } else {
-      values_ahead[j] = values[at + KEY_STEPS + i % QUADS];
-      value_scales_ahead[j] = value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u];
-    }
+  if (VALUES_ARE_KEYS == 1u) return load_key(tile, j);
+  return Loaded(values[at + KEY_STEPS + i % QUADS], value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u]);
 #else
-    values_ahead[j] = values[at + i % QUADS];
+  return Loaded(values[at + i % QUADS]);
 #endif
-  }
 }
 
-void store_keys() {
-  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-    if (!is_load(j)) continue;
-    const uvec2 key = key_of_load(load_number(j));
+void keep(uint first, uvec2 place, Loaded loaded) {
 #if CACHE_TYPE == CACHE_Q8_0
-    keep(KEYS_AT, key.x, key.y * QUAD_DIMS, keys_ahead[j], scale_of(key_scales_ahead[j], key.x));
+  keep(first, place.x, place.y * QUAD_DIMS, loaded.quad, scale_of(loaded.scales, place.x));
 #else
-    keep(KEYS_AT, key.x, key.y * QUAD_DIMS, keys_ahead[j], 1.0);
+  keep(first, place.x, place.y * QUAD_DIMS, loaded.quad, 1.0);
 #endif
-  }
 }
 
-void store_values() {
-  [[unroll]] for (uint j = 0; j < LOADS; ++j) {
-    if (!is_load(j)) continue;
-    const uvec2 value = value_of_load(load_number(j));
-#if CACHE_TYPE == CACHE_Q8_0
-    keep(VALUES_AT, value.x, value.y * QUAD_DIMS, values_ahead[j], scale_of(value_scales_ahead[j], value.x));
-#else
-    keep(VALUES_AT, value.x, value.y * QUAD_DIMS, values_ahead[j], 1.0);
-#endif
-  }
+void keep_key(uint j, Loaded loaded) {
+  if (is_load(j)) keep(KEYS_AT, key_of_load(load_number(j)), loaded);
+}
+void keep_value(uint j, Loaded loaded) {
+  if (is_load(j)) keep(VALUES_AT, value_of_load(load_number(j)), loaded);
+}
+
+void load_keys(TilePlace tile) {
+  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keys_ahead[j] = load_key(tile, j);
+}
+void load_values(TilePlace tile) {
+  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) values_ahead[j] = load_value(tile, j);
+}
+void store_keys(TilePlace tile) {
+  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keep_key(j, keys_ahead[j]);
+  [[dont_unroll]] for (uint j = LOADS_AHEAD; j < LOADS; ++j) keep_key(j, load_key(tile, j));
+}
+void store_values(TilePlace tile) {
+  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keep_value(j, values_ahead[j]);
+  [[dont_unroll]] for (uint j = LOADS_AHEAD; j < LOADS; ++j) keep_value(j, load_value(tile, j));
 }

@@ -11,8 +11,7 @@ namespace {
 
 constexpr uint32_t keys = ATTENTION_MATRIX_KEYS;
 
-// Of a workgroup, which every device of this tier allows.
-constexpr uint32_t most_invocations = 256, most_shared_bytes = 32000;
+constexpr uint32_t most_invocations = 256; // of a workgroup, which every device of this tier allows
 
 uint32_t rounded_up(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -80,9 +79,15 @@ uint32_t subgroups(const DeviceProfile& profile, const AttentionArgs& args, Shap
   return shape.groups;
 }
 
-// Takes the largest matrices that the device has, and as many rows as fit the shared memory that every device
-// of this tier has. It takes fewer rows where the device would otherwise have too few workgroups. Of these
-// only the matrices' size changes a row's bits, and that is the same for all steps.
+// What every device of this tier has, or more, as long as a processor of the device still has room for
+// several.
+uint32_t most_shared_bytes(const DeviceProfile& profile) {
+  return std::clamp(profile.shared_bytes, 32768u, 49152u) - 768;
+}
+
+// Takes the largest matrices that the device has, and as many rows as fit the shared memory. It takes fewer
+// rows where the device would otherwise have too few workgroups. Of these only the matrices' size changes a
+// row's bits, and that is the same for all steps.
 std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
   const CacheLayout& layout = args.cache.layout;
@@ -100,9 +105,9 @@ std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionA
       shape.groups = subgroups(profile, args, shape);
       if (!shape.divides(profile.subgroup)) continue;
       shape.held = shape.held_queries(layout, profile.subgroup) <= profile.registers.matrix_queries;
-      shape.apart = true;
-      if (shape.shared_bytes(layout) > most_shared_bytes) shape.apart = false;
-      if (shape.shared_bytes(layout) > most_shared_bytes) continue;
+      shape.apart = shape.groups == shape.groups_down(); // subgroups with whole rows then wait for no others
+      if (shape.shared_bytes(layout) > most_shared_bytes(profile)) shape.apart = false;
+      if (shape.shared_bytes(layout) > most_shared_bytes(profile)) continue;
       if (most && (rows < 32 || workgroups(*most) >= profile.busy_groups)) break;
       most = shape;
     }
@@ -135,6 +140,8 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_K_ID, shape.matrix.k);
   dispatch.set_constant(ATTENTION_HELD_ID, shape.held ? 1 : 0);
   dispatch.set_constant(ATTENTION_APART_ID, shape.apart ? 1 : 0);
+  const uint32_t widened = args.cache.layout.type == CacheType::q8_0 ? 2 : 1; // 16 bytes of it to 32
+  dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.matrix_loads / widened);
   finish_attention(dispatch, args, shape.queries);
   return dispatch;
 }

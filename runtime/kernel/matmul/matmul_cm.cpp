@@ -40,12 +40,33 @@ struct Shape {
 };
 
 // A workgroup has more subgroups where they are narrower, up to `most`: four of 32 invocations, eight of 16.
-// Their blocks are as square as possible. With few rows, more of the subgroups divide the tiles.
+// Their blocks are as square as possible. With few rows, more of the subgroups divide the tiles. Devices with
+// few registers take twice as many for 64 rows.
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
-  const uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
+  uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const uint32_t all = matmul_extent(args).rows, rows = all > 32 ? 64 : args.routing ? all : 32;
-  const uint32_t down = rows <= 32 ? groups / 4 : groups > 4 ? 4 : 2;
+  const bool few_registers = profile.registers.matrix_sums < 64;
+  if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
+  const uint32_t down = rows <= 32 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
   return {rows, 8, down, groups / down, 2, profile.subgroup};
+}
+
+// Of many rows, larger blocks: each weight is loaded and decoded for 128 rows. The first that leave the
+// device enough workgroups, or none.
+std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (profile.subgroup < 32 || profile.registers.matrix_sums < 64 || matmul_extent(args).rows < 128)
+    return {};
+  for (const uint32_t tiles : {16u, 8u}) {
+    const uint32_t groups = tiles == 16 ? 8 : std::clamp(256 / profile.subgroup, 4u, 8u);
+    Shape shape = {128, tiles, 4, groups / 4, 2, profile.subgroup};
+    const std::array<uint32_t, 3> workgroups = shape.workgroups(args);
+    const uint32_t sums = shape.group_rows() * shape.group_columns() / profile.subgroup; // of an invocation
+    const bool runs = sums <= profile.registers.matrix_sums &&
+                      groups * profile.subgroup <= profile.most_invocations &&
+                      shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
+    if (runs && workgroups[0] * workgroups[1] >= profile.busy_groups) return shape;
+  }
+  return {};
 }
 
 // Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the
@@ -53,14 +74,19 @@ Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, 
 std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
-  for (uint32_t most : {16u, 8u, 4u}) {
+  const auto take = [&](Shape shape) {
     for (const MatrixShape& matrix : profile.matrix_shapes) {
-      Shape shape = subgroups_in_square(profile, args, most);
       shape.matrix = matrix;
-      if (!shape.divides()) continue;
-      if (shape.shared_bytes() > 32000) continue;
+      if (!shape.divides() || shape.shared_bytes() > 32000) continue;
       if (!best || size(matrix) > size(best->matrix)) best = shape;
     }
+  };
+  for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most));
+  if (const std::optional<Shape> large = large_blocks(profile, args); large && best) {
+    // Of the same matrices: their size is what a row's bits depend on.
+    Shape shape = *large;
+    shape.matrix = best->matrix;
+    if (shape.divides()) best = shape;
   }
   return best;
 }

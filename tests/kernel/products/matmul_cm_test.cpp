@@ -1,4 +1,6 @@
 // Products by cooperative matrices, against references that round to f16 what the kernels round.
+#include <cstring>
+
 #include <doctest/doctest.h>
 
 #include "gpu/kernel_table.h"
@@ -319,6 +321,37 @@ TEST_CASE("cooperative matrices: biases, residuals, activations, gates, and what
     check({.activation = Activation::silu, .gated = true, .row_scale = true});
     check({.residual = true, .next_norm = true});
     check({.bias = true, .residual = true, .row_scale = true, .next_norm = true});
+  }
+}
+
+TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smaller ones") {
+  for (Tier tier : tiers()) {
+    if (tier.variant != "cm") continue;
+    Tier large = tier;
+    large.profile.registers.matrix_sums = UINT32_MAX;
+    large.profile.most_invocations = 1024;
+    // Enough for blocks of 128 columns, and of 64.
+    for (const auto& [n, busy_groups] : {std::pair{260u, 6u}, {72u, 4u}}) {
+      large.profile.busy_groups = busy_groups;
+      for (const bool gated : {false, true}) {
+        const Case c = {.type = TensorType::q4_k,
+                        .k = 256,
+                        .n = n,
+                        .rows = 200,
+                        .count = 200,
+                        .residual = !gated,
+                        .activation = gated ? Activation::silu : Activation::none,
+                        .gated = gated};
+        run(large, c);
+        const Product product(tier.profile, c), with_large(large.profile, c);
+        const auto floats = [](const ActivationRef& result) {
+          return TestGpu::get().read<float>(result.buffer);
+        };
+        const std::vector<float> one = floats(product.run("cm")), other = floats(with_large.run("cm"));
+        CHECK(std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0);
+        TestGpu::get().clear();
+      }
+    }
   }
 }
 

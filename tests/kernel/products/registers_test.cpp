@@ -80,7 +80,7 @@ TEST_CASE("registers: on Intel's devices, sums of matrices are divided among mor
   }
   CHECK(attention_workgroup(device(nvidia, 32, {16, 16, 16}), 128) == 128);
   const Dispatch dispatch = product(xe2, "cm", 64);
-  CHECK(dispatch.constants[0] == 128);
+  CHECK(dispatch.constants[0] == 256);
   CHECK(dispatch.constants[MATMUL_GROUPS_DOWN_ID] == 4);
 }
 
