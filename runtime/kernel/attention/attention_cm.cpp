@@ -141,7 +141,7 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_HELD_ID, shape.held ? 1 : 0);
   dispatch.set_constant(ATTENTION_APART_ID, shape.apart ? 1 : 0);
   const uint32_t widened = args.cache.layout.type == CacheType::q8_0 ? 2 : 1; // 16 bytes of it to 32
-  dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.matrix_loads / widened);
+  dispatch.set_constant(ATTENTION_AHEAD_ID, std::max(profile.registers.matrix_loads / widened, 1u));
   finish_attention(dispatch, args, shape.queries);
   return dispatch;
 }

@@ -48,7 +48,8 @@ Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, 
   const bool few_registers = profile.registers.matrix_sums < 64;
   if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
   const uint32_t down = rows <= 32 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
-  return {rows, 8, down, groups / down, 2, profile.subgroup};
+  const uint32_t depth = few_registers && args.format.type == TensorType::f32 ? 1 : 2;
+  return {rows, 8, down, groups / down, depth, profile.subgroup};
 }
 
 // Of many rows, larger blocks: each weight is loaded and decoded for 128 rows. The first that leave the

@@ -170,6 +170,13 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     if (profile.matrix_shapes[0].m > 16) continue; // tiles of as few rows
     check_cm(profile, make_case(CacheType::f16, 2, 2, 256, prefill(31, 5)));
   }
+  for (DeviceProfile profile : one_profile()) { // with few registers
+    profile.registers.matrix_sums = 16;
+    profile.registers.matrix_queries = 0;
+    profile.registers.matrix_loads = 1;
+    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0})
+      check_cm(profile, make_case(type, 4, 2, 64, prefill(33, 40)));
+  }
 }
 
 TEST_CASE("attention cm: positions") {

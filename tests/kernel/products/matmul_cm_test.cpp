@@ -334,6 +334,7 @@ TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smal
     for (const auto& [n, busy_groups] : {std::pair{260u, 6u}, {72u, 4u}}) {
       large.profile.busy_groups = busy_groups;
       for (const bool gated : {false, true}) {
+        if (gated && n > 128) continue; // slow to compile
         const Case c = {.type = TensorType::q4_k,
                         .k = 256,
                         .n = n,
