@@ -168,7 +168,7 @@ TEST_CASE("every known chip has a forecast, below what its memory allows") {
   for (const Chip& chip : known_chips()) {
     CAPTURE(chip.name);
     const ModelForecast near = forecast(llama_8b, chip.name), far = forecast(llama_8b, chip.name, 4096);
-    CHECK(near.step.tokens_per_second() > 0.3 * near.step.most_tokens_per_second());
+    CHECK(near.step.tokens_per_second() > 0.25 * near.step.most_tokens_per_second());
     CHECK(near.step.tokens_per_second() < near.step.most_tokens_per_second());
     CHECK(far.step.seconds > near.step.seconds);
     CHECK(far.step.memory_bytes > near.step.memory_bytes);
