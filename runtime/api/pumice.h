@@ -403,9 +403,9 @@ typedef struct pumice_buffer {
 typedef struct pumice_session_options {
   size_t struct_size;
   uint32_t context; /* most tokens of the conversation, at least 2; 0: the model's own, at most 4,096 */
-  /* Most tokens of a prompt that are computed in one step; 0: 128, and 512 on a graphics card that has room for
-   * it (of a batch: 128). Smaller chunks make each dispatch shorter, which helps with small time budgets, but
-   * make reading a prompt slower. */
+  /* Most tokens of a prompt that are computed in one step; 0: 128, and 512 on a graphics card that has room
+   * for it (of a batch: 128). Smaller chunks make each dispatch shorter, which helps with small time budgets,
+   * but make reading a prompt slower. */
   uint32_t chunk;
   pumice_cache_type cache;
   pumice_event_function on_event; /* NULL: fetch events with pumice_session_poll */
