@@ -84,7 +84,12 @@ private:
   // Whether a variant was put on the blocklist.
   Result<bool> try_all(const std::vector<SmallCase>& cases) {
     bool blocked = false;
+    uint64_t reached = 0;
+    const auto tell = [&](uint64_t done) {
+      return !options_.progress || options_.progress(done, cases.size());
+    };
     for (const SmallCase& each : cases) {
+      const uint64_t before = reached++;
       const auto record = records_.find(each.key());
       if (record != records_.end() && record->second.wrong.empty()) continue;
       if (record != records_.end() && each.plain) return useless(each, record->second);
@@ -93,12 +98,13 @@ private:
         check_.complete = false;
         break;
       }
-      if (context_.interrupted() || (options_.go_on && !options_.go_on()))
+      if (context_.interrupted() || (options_.go_on && !options_.go_on()) || !tell(before))
         return Error{Code::cancelled, "the short check of the kernels was cancelled"};
       PUMICE_CHECK(try_one(each));
       blocked = is_blocked(each);
       if (blocked) break; // the cases after it would use it and be found wrong themselves
     }
+    if (check_.cases > 0) (void)tell(cases.size());
     if (blocked) context_.profile = with_tuning_results(context_.profile, pipelines_);
     return blocked;
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/progress.h"
 #include "model/model.h"
 
 namespace pumice {
@@ -12,6 +13,7 @@ struct ShortCheckOptions {
   double seconds = 0.3;        // no case begins that would probably end later
   size_t threads = 0;          // that pack weights, including the calling one; 0: as many as the host has
   std::function<bool()> go_on; // asked before each submission; empty: always
+  Progress progress = {};      // told before each case that is tried, and at the end if one was
 };
 
 struct ShortCheck {

@@ -76,13 +76,34 @@ Status choose_cache(const DeviceOptions& options, OpenedDevice& opened) {
   return {};
 }
 
-// Shows that kernels are being compiled, where that takes long: the driver and the cache folder keep them.
-Progress compile_progress() {
+// Whether the device was used with this cache folder before.
+bool was_used(const OpenedDevice& opened) {
+  std::error_code ignored;
+  return !opened.cache.empty() && std::filesystem::exists(opened.context.pipelines->file(), ignored);
+}
+
+// Drivers that compute on the processor have become many times as fast. Empty for one that is new enough.
+std::string gain_of_update(const Capabilities& device) {
+  constexpr int good = 24; // of Mesa
+  constexpr std::string_view mesa = "Mesa ";
+  const std::string_view version = device.driver_version;
+  if (!device.is_cpu() || !version.starts_with(mesa)) return {};
+  const int major = std::atoi(version.substr(mesa.size()).data());
+  if (major >= good) return {};
+  return fmt::format("; Mesa {} or later computes several times as fast here, and starts sooner", good);
+}
+
+// Shows that kernels are being compiled, where that takes long. The driver and the cache folder keep what
+// they can: some drivers compile a part again at each start.
+Progress compile_progress(bool first_time) {
   struct Compiling {
-    ProgressBar bar{"compiling kernels for this device, first time only", ProgressBar::Look::counted};
+    explicit Compiling(const char* label) : bar(label, ProgressBar::Look::counted) {}
+    ProgressBar bar;
     std::optional<Stopwatch> watch;
   };
-  return [shared = std::make_shared<Compiling>()](uint64_t done, uint64_t total) {
+  const char* label =
+      first_time ? "compiling kernels for this device, first time only" : "compiling kernels for this device";
+  return [shared = std::make_shared<Compiling>(label)](uint64_t done, uint64_t total) {
     if (!shared->watch) shared->watch.emplace();
     const bool go_on = shared->bar.update(done, total);
     if (done < total) return go_on;
@@ -194,8 +215,10 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   PUMICE_CHECK(choose_cache(options, opened));
   PUMICE_TRY(FoundDevice found, device_source(options, opened.cache));
   opened.context = std::move(found.context);
+  const bool used_before = was_used(opened);
   if (opened.capabilities().is_cpu() && !found.beside_gpu && with_note) {
-    print_note(fmt::format("no GPU found; using the CPU device {} ({})", opened.name(), opened.driver()));
+    print_note(fmt::format("no GPU found; using the CPU device {} ({}){}", opened.name(), opened.driver(),
+                           used_before ? "" : gain_of_update(opened.capabilities())));
   }
   for (const std::string& note : newly_blocked(*opened.context.pipelines)) {
     print_note(fmt::format("{} ({}): {}", opened.name(), opened.driver(), note));
@@ -203,7 +226,7 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   say_blocked(opened);
   PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
-  opened.context.compiling = compile_progress();
+  opened.context.compiling = compile_progress(!opened.cache.empty() && !used_before);
   DeviceProfile& profile = opened.context.profile;
   if (!options.kernel_variant.empty()) profile.forced = options.kernel_variant;
   if (options.no_tune) profile.choices = nullptr;
@@ -369,11 +392,14 @@ Result<std::shared_ptr<const Model>> load_planned(std::shared_ptr<const Model> p
                                                   const SizeOptions* size, const Stopwatch& watch) {
   ProgressBar bar("loading the model");
   FirstUse first_use(device, options, size);
+  ProgressBar checking("checking kernels, once for this driver");
   KernelTrials trials;
+  trials.check.progress = checking.callback();
   trials.measure_before = [&](const Model& model) { return first_use.measure_apart(model); };
   trials.how_to_go_on = "--no-tune goes on nevertheless";
   trials.checked = [&](const ShortCheck& check) {
     bar.erase();
+    checking.erase();
     say_checked(check);
   };
   trials.measure = [&](const std::shared_ptr<const Model>& model) {
