@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "support/command/command.h"
+#include "support/command/terminal.h"
 #include "support/skip.h"
 
 namespace {
@@ -312,4 +313,27 @@ TEST_CASE("bad arguments end with status 1 and a message") {
   CHECK(fails_saying(pumice_command({"bench", "m", "--only", "matmul"}), {"--only", "--ops"}) == "");
   CHECK(fails_saying(pumice_command({"bench", "m", "-o", "xml"}), {"--output", "json", "xml"}) == "");
   CHECK(fails_saying(pumice_command({"eval", "m"}), {"--inputs is missing"}) == "");
+}
+
+TEST_CASE("help and devices fit a narrow terminal, and break between words") {
+  const std::regex escape("\033\\[[0-9;?]*[A-Za-z]");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"run", "--help"}, {"search", "--help"}, {"devices"}}) {
+    CAPTURE(arguments[0]);
+    const std::string wide = pumice_at_terminal(arguments, "", {}, 200).shown;
+    for (const unsigned short columns : {40, 80}) {
+      const std::string shown = pumice_at_terminal(arguments, "", {}, columns).shown;
+      for (std::string line : lines_of(std::regex_replace(shown, escape, ""))) {
+        if (line.ends_with('\r')) line.pop_back();
+        CAPTURE(line);
+        // An example is to be copied, and a name or an identifier is one piece.
+        const bool one_piece =
+            line.starts_with("  pumice ") || line.find(": ") < 6 || line.find(" uuid ") != line.npos;
+        CHECK((one_piece || line.size() <= columns ||
+               line.find(' ', line.find_first_not_of(' ')) == line.npos));
+        std::istringstream words(line);
+        for (std::string word; words >> word;) CHECK(wide.find(word) != std::string::npos);
+      }
+    }
+  }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "gpu/known_drivers.h"
+#include "help/help.h"
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "options/subcommand.h"
@@ -100,7 +101,12 @@ std::string describe(const Capabilities& device, bool chosen) {
   std::string text =
       fmt::format("{} {}: {}{}\n", chosen ? "*" : " ", device.index, device.name, chosen ? "  (chosen)" : "");
   const auto line = [&](const char* label, const std::string& value) {
-    text += fmt::format("     {:<10} {}\n", label, value.empty() ? "none" : value);
+    constexpr size_t indent = 16, least = 20;
+    const std::string known = value.empty() ? "none" : value;
+    const size_t columns = stdout_columns();
+    const std::string lines =
+        columns < indent + least ? known + "\n" : wrapped(known, indent, columns).substr(indent);
+    text += fmt::format("     {:<10} {}", label, lines);
   };
   line("type", device.type_name());
   line("driver", fmt::format("{} {}, Vulkan {}", device.driver, device.driver_version, version_of(device)));

@@ -7,19 +7,30 @@
 
 #include "help/aliases.h"
 #include "options/option_text.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 
 namespace {
 
-constexpr size_t help_width = 80;
-constexpr size_t name_width = 24; // of the column with the options' names, with its indent
+constexpr size_t most_width = 80, narrow = 60;
+
+// Of the terminal, if it has less than most_width.
+size_t help_width() {
+  const size_t columns = stdout_columns();
+  return columns == 0 ? most_width : std::clamp(columns, size_t{30}, most_width);
+}
+
+// Of the column with the options' names, with its indent. Where there is little room, the texts begin below.
+size_t name_width() {
+  return help_width() < narrow ? 6 : 24;
+}
 
 std::string row(const std::string& name, const std::string& text) {
-  const std::string lines = wrapped(text, name_width, help_width);
+  const std::string lines = wrapped(text, name_width(), help_width());
   const std::string head = "  " + name;
   if (lines.empty()) return head + "\n";
-  if (head.size() + 2 > name_width) return head + "\n" + lines;
+  if (head.size() + 2 > name_width()) return head + "\n" + lines;
   return head + lines.substr(head.size());
 }
 
@@ -59,7 +70,7 @@ std::string subcommand_rows(const CLI::App& app) {
 // As many of the names as one row has room for.
 std::string other_names_row(const CLI::App& app) {
   const std::vector<std::string> names = alias_names(app);
-  constexpr size_t room = help_width - name_width - 4; // for " ..."
+  const size_t room = help_width() - name_width() - 4; // for " ..."
   std::string text;
   size_t shown = 0;
   for (; shown < names.size() && text.size() + 1 + names[shown].size() <= room; ++shown)
@@ -82,7 +93,7 @@ std::string help_rows(const CLI::App& app, const std::vector<OptionText>& option
 std::string all_pages(const CLI::App& app) {
   std::string pages;
   for (const CLI::App* each : subcommands_of(app)) {
-    pages += fmt::format("\n{:-<{}}\n\n", full_name(*each) + " ", help_width);
+    pages += fmt::format("\n{:-<{}}\n\n", full_name(*each) + " ", help_width());
     pages += HelpFormatter().make_help(each, "", CLI::AppFormatMode::All);
   }
   return pages;
@@ -115,15 +126,15 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
 std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const {
   const bool all = mode != CLI::AppFormatMode::Normal;
   const std::vector<OptionText> options = options_of(*app);
-  std::string help = wrapped(app->get_description(), 0, help_width);
-  help += fmt::format("\nUsage: {} {}\n", full_name(*app), usage_of(*app));
+  std::string help = wrapped(app->get_description(), 0, help_width());
+  help += "\n" + wrapped(fmt::format("Usage: {} {}", full_name(*app), usage_of(*app)), 0, help_width());
   help += positional_rows(*app, all);
   help += subcommand_rows(*app);
   for (const std::string& group : groups_of(options)) help += option_rows(options, group, all);
   help += help_rows(*app, options, all);
   if (const std::string known = alias_text(*app); all && !known.empty())
-    help += "\n" + wrapped(known, 0, help_width);
-  if (!app->get_footer().empty()) help += "\n" + wrapped(app->get_footer(), 0, help_width);
+    help += "\n" + wrapped(known, 0, help_width());
+  if (!app->get_footer().empty()) help += "\n" + wrapped(app->get_footer(), 0, help_width());
   if (all && !app->get_parent()) help += all_pages(*app);
   return help;
 }
