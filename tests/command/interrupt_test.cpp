@@ -13,9 +13,11 @@
 #include <sys/stat.h>
 
 #include "gpu/cache_folder/tuning_file.h"
+#include "io/formats/safetensors.h"
 #include "support/command/command.h"
 #include "support/command/command_process.h"
 #include "support/command/every_command.h"
+#include "support/files/fixtures.h"
 #include "support/files/random_model.h"
 #include "support/files/whisper_folder.h"
 
@@ -245,7 +247,7 @@ nlohmann::json json_when_interrupted(const EveryCommand& every, std::vector<std:
     each->insert(each->end(), {"--json", "--cache", every.file("cache")});
   REQUIRE(CommandProcess(brief, streams(every)).wait() == 0);
   nlohmann::json printed;
-  for (double after = 1; after < 100; after *= 2) {
+  for (double after = 1; after < 100; after *= 1.5) {
     CommandProcess process(arguments, streams(every));
     pause(after);
     process.interrupt();
@@ -326,4 +328,34 @@ TEST_CASE("what was measured is printed even if the device does not end its step
   CHECK(printed["partial"] == true);
   REQUIRE(printed["results"].size() == 1);
   CHECK(printed["results"][0]["test"] == "pp1");
+}
+
+TEST_CASE("eval that is interrupted keeps the rows that it has") {
+  const TemporaryFolder folder;
+  const EveryCommand every;
+  constexpr uint64_t rows = 400, tokens = 100;
+  const std::vector<int64_t> ids(rows * tokens, 5);
+  const pumice::SafetensorsFile::Entry entry = {
+      "input_ids", "I64", {rows, tokens}, std::as_bytes(std::span(ids))};
+  const std::string in = (folder.path() / "in.safetensors").string();
+  REQUIRE(pumice::write_safetensors(in, std::span(&entry, 1)).ok());
+  const fs::path out = folder.path() / "out.safetensors", partial = folder.path() / "out.partial.safetensors";
+  // Until a moment is in the middle of the work on this machine.
+  for (double after = 0.5; after < 40 && !fs::exists(partial); after *= 2) {
+    CommandProcess process({"eval", fixtures().story().string(), "--inputs", in, "--outputs", out.string(),
+                            "--output", "hidden_states.0"},
+                           streams(every));
+    pause(after);
+    process.interrupt(SIGINT);
+    CHECK(process.wait() == interrupted);
+    CHECK(!fs::exists(out));
+  }
+  const auto kept = pumice::SafetensorsFile::open(partial);
+  REQUIRE(kept.ok());
+  const pumice::SafetensorsFile::Entry* states = kept->find("hidden_states.0");
+  REQUIRE(states);
+  CHECK(states->shape[0] > 0);
+  CHECK(states->shape[0] < rows);
+  CHECK(states->shape[1] == tokens);
+  CHECK(contents(every.file("err")).find("out.partial.safetensors has the first ") != std::string::npos);
 }

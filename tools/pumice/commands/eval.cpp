@@ -100,7 +100,8 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
   for (size_t first = 0; first < inputs.size();) {
     if (!bar.update(first, inputs.size())) return interruption();
     const std::span<const ForcedInput> rest = std::span<const ForcedInput>(inputs).subspan(first);
-    const size_t count = std::max<size_t>(pass.fitting(rest), 1);
+    constexpr size_t most = 16; // what an interruption loses
+    const size_t count = std::clamp<size_t>(pass.fitting(rest), 1, most);
     PUMICE_CHECK(pass.run(rest.first(count)));
     for (size_t i = 0; i < count; ++i) {
       for (EvalOutput& output : outputs) {
