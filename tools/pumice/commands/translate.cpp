@@ -310,7 +310,7 @@ Subcommand add_translate(CLI::App& app) {
   add_stage_options(*sub, options->writing.device);
   add_replica_option(*sub, options->writing.device);
   add_resume_option(*sub, options->texts.resume);
-  sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention dates.png"));
+  sub->footer(example("pumice translate models/pretrained/dates \"le 3 mars 2021\" --attention map.png"));
   return {sub,
           [options] { return translate(*options); },
           {{"MODEL", "--file"}, {"--attention", "--resume"}},
