@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t longest_text = 127; // as in llama.cpp
+constexpr size_t longest_setting = 127; // as in llama.cpp
 
 template <class T>
 std::optional<T> number_of(const std::string& text) {
@@ -34,7 +34,7 @@ bool fits(const std::string& type, const std::string& text) {
     return number && std::isfinite(*number);
   }
   if (type == "bool") return text == "true" || text == "false";
-  return type == "str" && text.size() <= longest_text;
+  return type == "str" && text.size() <= longest_setting;
 }
 
 // The place of a setting: of config.json, the object that it is in is made if there is none.
