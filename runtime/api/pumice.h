@@ -1033,7 +1033,7 @@ typedef struct pumice_batch_options {
   bool warm_up; /* as there, also for steps of several texts */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
-  uint32_t drafts; /* as there, of each text */
+  uint32_t drafts;   /* as there, of each text */
   uint32_t reserved; /* 0 */
 } pumice_batch_options;
 

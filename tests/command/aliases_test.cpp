@@ -172,7 +172,8 @@ TEST_CASE("each option that other programs' users type most is taken, or answere
        "--think; --hidethinking; --keepalive 5m; --format json; -r x; --in-prefix x; -v; --mmproj x; "
        "--image x.png"},
       {{"bench", "/none"},
-       "-p 512; -n 128; -pg 512,128; -d 512; -b 2048; -ub 512; -ctk f16; -ctv f16; -t 8; -C 0xff; "
+       "-p 512; -n 128; -pg 512,128; -npl 1,2,4; --parallel 1,2; -d 512; -b 2048; -ub 512; -ctk f16; -ctv "
+       "f16; -t 8; -C 0xff; "
        "--poll 50; -ngl 99; -ncmoe 2; -sm none; -mg 0; -nkvo 0; -fa 1; -dev 0; -mmp 1; -embd 0; -ts 1; "
        "-nopo 0; -r 5; -o jsonl; -o json; -oe md; -v; --prio 0; --delay 0; -hf a/b; -rpc x; "
        "--no-warmup; --progress"},

@@ -229,6 +229,7 @@ std::span<const OtherOption> other_options() {
       {.names = {"--no-warmup"}, .target = "--warm-up", .value = "0"},
       {.names = {"--no-warmup"}, .no_effect = "there is no run before the first"},
       {.names = {"-pg"}, .target = "--pg"},
+      {.names = {"-npl", "--parallel"}, .target = "--batch", .only = {"bench"}}, // and llama-batched-bench
       {.names = {"-oe", "--output-err"},
        .instead = "the report goes to standard output, in the format of -o",
        .takes = a_value,

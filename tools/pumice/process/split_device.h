@@ -7,41 +7,18 @@
 #include <vector>
 
 #include "process/processes.h"
-#include "stage/split.h"
+#include "task/split_outlook.h"
 
 namespace pumice::command {
-
-// Where plan-split can put a stage: a device of this process, or that of another one which mpirun started.
-class SplitDevice {
-public:
-  virtual ~SplitDevice() = default;
-
-  virtual std::string name() const = 0;
-  // What stages cost there, of so many, see measure_costs(). Between begin_measuring() of several devices and
-  // their costs(), those of other processes measure at the same time.
-  virtual Status begin_measuring(uint32_t stages) = 0;
-  virtual Result<DeviceCosts> costs() = 0;
-  // Of one of so many stages, see stage_bytes().
-  virtual Result<uint64_t> bytes(uint32_t stages, const Stage& stage) = 0;
-};
-
-// How a model will be used in so many stages.
-using UseOfStages = std::function<StageUse(uint32_t stages)>;
 
 // Devices of this process. `device` must outlive it.
 std::unique_ptr<SplitDevice> local_split_device(const OpenedDevice& device, std::filesystem::path model,
                                                 UseOfStages use);
 
-// What links process 0 with another one.
-struct MeasuredLink {
-  double latency = 0;          // seconds until a short message arrives
-  double bytes_per_second = 0; // of a long one, beside that
-};
-
 // In process 0: the devices of the others, in the order of the stages, and the slowest of the links to them.
 struct RemoteSplitDevices {
   std::vector<std::unique_ptr<SplitDevice>> devices;
-  MeasuredLink link;
+  SplitLink link;
 };
 Result<RemoteSplitDevices> remote_split_devices();
 
