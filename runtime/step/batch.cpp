@@ -360,9 +360,11 @@ Result<std::span<const BatchToken>> Batch::step() {
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
   PUMICE_CHECK(wait_for_oldest());
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
-  const InFlightStep& oldest = in_flight_.front();
-  if (!oldest.composed) draft_costs_.took_repeated(waited.count());
-  if (oldest.timed_rows > 0) draft_costs_.took(oldest.timed_rows, waited.count());
+  if (size().drafts > 0) { // nothing else asks what steps take
+    const InFlightStep& oldest = in_flight_.front();
+    if (!oldest.composed) draft_costs_.took_repeated(waited.count());
+    if (oldest.timed_rows > 0) draft_costs_.took(oldest.timed_rows, waited.count());
+  }
   PUMICE_CHECK(read_oldest());
   return std::span<const BatchToken>(results_);
 }
