@@ -543,7 +543,7 @@ Result<Batch::NextStep> Batch::compose() {
   PUMICE_CHECK(assign_slots());
   changed_ = true; // until the step has been submitted
   rows_.clear();
-  given_.clear();
+  prompt_rows_.clear();
   std::vector<StepToken> rows;
   const bool whole = has_bidirectional_pictures(runner_->model());
   const uint32_t most_drafts = choose_drafts();
@@ -564,7 +564,8 @@ Result<Batch::NextStep> Batch::compose() {
     auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_prompt_row));
     for (uint32_t at = sequence.next; at < sequence.next + count; ++at) {
       const uint32_t token = sequence.tokens()[at];
-      if (is_prompt_row(token)) given_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
+      if (is_prompt_row(token))
+        prompt_rows_.push_back({static_cast<uint32_t>(rows.size()), &sequence, number++});
       rows.push_back({token, at, slot});
       const RotaryPlaces::Place place = sequence.places.at(at);
       rows.back().position_offset = sequence.places.lag() - place.lag;
@@ -593,13 +594,13 @@ Result<Batch::NextStep> Batch::compose() {
   }
   PUMICE_CHECK(runner_->write_step(rows));
   step.tokens = static_cast<uint32_t>(rows.size());
-  PUMICE_CHECK(write_given(step.tokens));
+  PUMICE_CHECK(write_prompt_rows(step.tokens));
   return step;
 }
 
 // Writes the embeddings that the composed step of `rows` rows does not look up.
-Status Batch::write_given(uint32_t rows) {
-  for (const PromptRow& each : given_) {
+Status Batch::write_prompt_rows(uint32_t rows) {
+  for (const PromptRow& each : prompt_rows_) {
     const std::vector<uint32_t>& tokens = each.sequence->tokens();
     if (!each.sequence->embeddings) {
       return Error{Code::invalid_argument, "a picture of the conversation has to be read again, and it is "

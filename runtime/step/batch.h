@@ -249,7 +249,7 @@ private:
   Result<NextStep> compose();
   uint32_t choose_drafts();
   void forget_drafts(Sequence& sequence);
-  Status write_given(uint32_t rows);
+  Status write_prompt_rows(uint32_t rows);
   Status write_masks();
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();
@@ -262,8 +262,8 @@ private:
   SamplingState sampling_state_;
   std::vector<Slot> slots_;
   std::list<Sequence> sequences_; // in the order of add()
-  // Of the step that is composed: its rows that are given, with the sequence and the number there.
-  std::vector<PromptRow> given_;
+  // Of the step that is composed: its rows with PROMPT_ROW, with the sequence and the number there.
+  std::vector<PromptRow> prompt_rows_;
   std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
   DraftCosts draft_costs_;
   DraftCounts draft_counts_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <utility>
 
 namespace pumice {
 
@@ -22,7 +21,7 @@ void DraftCosts::Mean::add(double more) {
 
 void DraftCosts::took(uint32_t rows, double seconds) {
   rows = std::bit_ceil(rows);
-  if (std::exchange(ran_[rows], true)) composed_[rows].add(seconds);
+  if (!ran_.insert(rows).second) composed_[rows].add(seconds);
 }
 
 void DraftCosts::took_repeated(double seconds) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 
 namespace pumice {
@@ -9,8 +10,8 @@ namespace pumice {
 // What steps cost by their rows, as it was measured, and how many tokens are worth guessing at.
 class DraftCosts {
 public:
-  // `guess`: seconds of a step with so many rows before it was measured. Rows are counted as steps are made
-  // for them: in powers of two.
+  // Seconds of a step with so many rows before it was measured. What is measured counts for all steps up to
+  // the next power of two.
   void guess(uint32_t rows, double seconds) { guesses_[rows] = seconds; }
   // A step of so many rows that the host composed, and one that the device had written itself, which runs
   // while the host does other things: the seconds that the caller waited for its tokens.
@@ -34,7 +35,7 @@ private:
 
   std::map<uint32_t, double> guesses_;
   std::map<uint32_t, Mean> composed_; // without the first step of a size, which compiles its kernels
-  std::map<uint32_t, bool> ran_;
+  std::set<uint32_t> ran_;            // sizes
   Mean repeated_;
 };
 
