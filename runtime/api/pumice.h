@@ -1412,8 +1412,7 @@ typedef struct pumice_captioner_options {
   const char* prompt;
   int64_t local_time;                    /* for that template, as in pumice_chat_options */
   const pumice_writing_options* writing; /* NULL: as in the model's settings */
-  const pumice_form* form; /* of the texts of a decoder that reads pictures in its prompt; NULL: any. Of
-                              others, whose texts come from a beam search, PUMICE_INVALID_ARGUMENT */
+  const pumice_form* form;               /* of the texts; NULL: any */
 } pumice_captioner_options;
 
 PUMICE_API pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* options,
@@ -1460,6 +1459,9 @@ PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
                                                    pumice_transcriber** transcriber, pumice_error* error);
 PUMICE_API void pumice_transcriber_destroy(pumice_transcriber* transcriber);
 
+  /* Of each window's text, such as one of a game's commands; NULL: any. It then has no timestamps, and does
+   * not go on from the text before it. */
+  const pumice_form* form;
 /* A word with the space before it and the marks around it. */
 typedef struct pumice_word {
   uint64_t start_us, end_us;

@@ -1099,7 +1099,12 @@ public:
 class Transcriber {
 public:
   static Result<Transcriber> create(const Model& model, const TranscriberOptions& options = {}) {
-    const TranscriberOptions sized = detail::sized(options);
+    TranscriberOptions sized = detail::sized(options);
+    Form form{};
+    if (options.form) {
+      form = detail::sized(*options.form);
+      sized.form = &form;
+    }
     auto handle = detail::owned<Handle, pumice_transcriber>(pumice_transcriber_create, model.get(), &sized);
     if (!handle.ok()) return handle.error();
     Transcriber transcriber;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "base/result.h"
 #include "generate/generation_config.h"
 
 namespace pumice {
@@ -16,7 +17,8 @@ constexpr float forbidden_score = -std::numeric_limits<float>::infinity();
 // Changes the scores of a step, one for each token of the vocabulary, before a token is chosen. Minus
 // infinity forbids a token. `text` is the text so far, without the prompt; `input` is an index into the
 // inputs of the call.
-using LogitRule = std::function<void(size_t input, std::span<float> scores, std::span<const uint32_t> text)>;
+using LogitRule =
+    std::function<Status(size_t input, std::span<float> scores, std::span<const uint32_t> text)>;
 
 // Applies the rules of a model's settings, in the order of transformers: repetition penalty, repeated
 // n-grams, suppressed tokens, least length, forced tokens.

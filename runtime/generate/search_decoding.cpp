@@ -87,7 +87,7 @@ private:
   Result<Step> write_prompts();
   Status write_row(Search& search, uint32_t beam, std::vector<StepToken>& rows);
   Status choose(uint32_t rows);
-  std::vector<Continuation> found_by_host(const Search& search, std::span<float> logits) const;
+  Result<std::vector<Continuation>> found_by_host(const Search& search, std::span<float> logits) const;
   std::vector<Continuation> found_by_device(std::span<const float> row) const;
   void advance(Search& search, std::span<const Continuation> best);
   void hand_out();
@@ -201,7 +201,12 @@ Status SearchDecoding::choose(uint32_t rows) {
     if (search.beams.done()) continue;
     const size_t count = search.beams.beams().size();
     const std::span<float> scores = std::span(values).subspan(row * columns, count * columns);
-    advance(search, on_device_ ? found_by_device(scores.first(columns)) : found_by_host(search, scores));
+    if (on_device_) {
+      advance(search, found_by_device(scores.first(columns)));
+    } else {
+      PUMICE_TRY(const std::vector<Continuation> best, found_by_host(search, scores));
+      advance(search, best);
+    }
     row += count;
   }
   hand_out();
@@ -210,7 +215,8 @@ Status SearchDecoding::choose(uint32_t rows) {
 
 // The best continuations of a search, from the logits of its beams. This is what the device's kernels do, and
 // the reference that tests hold them to.
-std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, std::span<float> logits) const {
+Result<std::vector<Continuation>> SearchDecoding::found_by_host(const Search& search,
+                                                                std::span<float> logits) const {
   const GenerationOptions& options = task_.options;
   const std::span<const BeamSearch::Beam> beams = search.beams.beams();
   const size_t vocabulary = logits.size() / beams.size();
@@ -220,7 +226,8 @@ std::vector<Continuation> SearchDecoding::found_by_host(const Search& search, st
     // As in transformers, rules change log-probabilities with several beams, and logits with one.
     if (options.config.beams > 1) log_softmax(scores);
     apply_rules(options.config, scores, beams[beam].tokens);
-    if (options.rule) options.rule(task_.first_input + search.input, scores, beams[beam].tokens);
+    if (options.rule)
+      PUMICE_CHECK(options.rule(task_.first_input + search.input, scores, beams[beam].tokens));
     if (options.config.beams == 1) log_softmax(scores);
     if (!search.beams.terms().empty()) {
       const TermState state = term_state(search.beams.terms(), beams[beam].tokens);

@@ -23,10 +23,10 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   std::unique_ptr<Transcriber> result(new Transcriber(model));
   result->options_ = std::move(options);
   TranscriptionOptions& own = result->options_;
-  if (own.temperatures.empty()) own.temperatures = {0};
+  if (own.temperatures.empty() || has_form(own.form)) own.temperatures = {0}; // what is the best in its form
   result->set_fallback(true);
   own.windows = std::max(own.windows, 1u);
-  if (own.windows > 1) own.previous_text = false;
+  if (own.windows > 1 || has_form(own.form)) own.previous_text = false;
   result->tokenizer_ = std::move(tokenizer);
   PUMICE_TRY(result->features_, AudioFeatures::create(*model));
   GenerationConfig& config = result->generation_options_.config;
@@ -36,6 +36,7 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   result->generation_options_.sampling.temperature = 0;
   result->generation_options_.interrupt = own.interrupt;
   PUMICE_CHECK(result->set_rules());
+  PUMICE_CHECK(result->set_form());
   PUMICE_CHECK(result->check_prompt());
   EncoderDecoderOptions session;
   session.beams = config.beams;
@@ -64,8 +65,8 @@ Status Transcriber::set_rules() {
     rules_ = *std::move(made);
     generation_options_.config.prompt = {rules_->tokens().start()};
     generation_options_.rule = [this](size_t input, std::span<float> scores, std::span<const uint32_t> text) {
-      if (input < sound_.running.size())
-        rules_->apply(sound_.windows[sound_.running[input]].text, scores, text);
+      if (input >= sound_.running.size()) return Status();
+      return rules_->apply(sound_.windows[sound_.running[input]].text, scores, text);
     };
     return {};
   }
@@ -76,6 +77,23 @@ Status Transcriber::set_rules() {
                fmt::format("{}: {}, so a language, a task, a prompt or timestamps cannot be chosen: leave "
                            "them out",
                            model_->file().path(), made.error().message)};
+}
+
+Status Transcriber::set_form() {
+  if (!has_form(options_.form)) return {};
+  const std::string& path = model_->file().path();
+  if (!rules_) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: the tokenizer does not have Whisper's special tokens, so its texts can have "
+                    "no form: leave it out",
+                    path)};
+  }
+  if (options_.timestamps)
+    return Error{Code::invalid_argument, "a text that has a form has no timestamps: leave them out"};
+  PUMICE_TRY(FormRule form, FormRule::create(options_.form, tokenizer_, generation_options_.config, path));
+  rules_->set_form(std::move(form));
+  return {};
 }
 
 // The text that the options give. Its last tokens count, as many as half of the decoder's context has room
@@ -242,12 +260,12 @@ T Transcriber::failed(T result) {
   return result;
 }
 
-// A sound that does not fit one window has timestamps.
+// A sound that does not fit one window has timestamps, unless its texts have a form.
 Status Transcriber::start_sound() {
   if (!rules_) return {};
   const size_t longest = features_->shape().samples;
   bool timestamps = options_.timestamps;
-  if (!timestamps) {
+  if (!timestamps && !has_form(options_.form)) {
     PUMICE_TRY(const std::span<const float> first, sound_.reader->samples(0, longest + 1));
     timestamps = first.size() > longest;
   }

@@ -16,13 +16,16 @@
 namespace pumice {
 
 struct TranscriptionOptions {
-  std::string language;       // its code, for example "en"; empty: detected in the first window
-  bool translate = false;     // into English
-  bool timestamps = false;    // also for a sound that fits one window; longer sounds always have them
-  bool words = false;         // when each word was spoken; takes a second pass of the model over each window
-  uint32_t beams = 0;         // 0: as the model's settings say
-  uint32_t max_tokens = 0;    // of a window; 0: as the model's settings say, or as many as fit
-  std::string prompt;         // text that the first window is to go on from: names, spelling, the topic
+  std::string language;    // its code, for example "en"; empty: detected in the first window
+  bool translate = false;  // into English
+  bool timestamps = false; // also for a sound that fits one window; longer sounds always have them
+  bool words = false;      // when each word was spoken; takes a second pass of the model over each window
+  uint32_t beams = 0;      // 0: as the model's settings say
+  uint32_t max_tokens = 0; // of a window; 0: as the model's settings say, or as many as fit
+  std::string prompt;      // text that the first window is to go on from: names, spelling, the topic
+  // Of each window's text, which then has no timestamps, does not go on from the one before, and is decoded
+  // once.
+  FormSource form = {};
   bool previous_text = true;  // a window goes on from the text before it
   bool voice_activity = true; // silence between windows is left out, and costs nothing (VoiceActivity)
   // Windows that are decoded together. With several, none depends on the one before: they end where it is
@@ -148,6 +151,7 @@ private:
 
   explicit Transcriber(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   Status set_rules();
+  Status set_form();
   Status check_prompt();
   bool active() const { return sound_.reader != nullptr; }
   Status start_sound();

@@ -131,20 +131,27 @@ void WhisperRules::detect(WindowText& window, std::span<const float> scores) {
 
 // Forces the tokens of the prefix one by one: then the scores of the first step, which detect() needs, come
 // from an ordinary step.
-void WhisperRules::apply(WindowText& window, std::span<float> scores, std::span<const uint32_t> text) {
+Status WhisperRules::apply(WindowText& window, std::span<float> scores, std::span<const uint32_t> text) {
   if (text.empty()) detect(window, scores);
   if (text.size() < window.forced.size()) {
     std::ranges::fill(scores, forbidden_score);
     scores[window.forced[text.size()]] = 0;
-    return;
+    return {};
   }
-  const std::span<const uint32_t> own = text.subspan(window.forced.size());
+  PUMICE_CHECK(restrict(scores, text.subspan(window.forced.size())));
+  if (window.temperature > 0) window.log_probability += sample_one(scores, window.temperature, window.random);
+  return {};
+}
+
+// Forbids what may not follow a window's own text.
+Status WhisperRules::restrict(std::span<float> scores, std::span<const uint32_t> text) const {
+  if (form_) return form_->apply(scores, text);
   for (uint32_t token : suppressed_) scores[token] = forbidden_score;
-  if (own.empty()) {
+  if (text.empty()) {
     for (uint32_t token : suppressed_first_) scores[token] = forbidden_score;
   }
-  if (timestamps_) times_.apply(scores, own);
-  if (window.temperature > 0) window.log_probability += sample_one(scores, window.temperature, window.random);
+  if (timestamps_) times_.apply(scores, text);
+  return {};
 }
 
 std::string WhisperRules::language() const {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generate/generation_config.h"
+#include "generate/form_rule.h"
 #include "speech/timestamps.h"
 #include "text/tokenizer.h"
 #include "text/whisper_tokens.h"
@@ -48,8 +48,11 @@ public:
   // The same languages and task, and no timestamps: what precedes text alone.
   std::vector<uint32_t> prefix_without_timestamps() const;
 
+  // Texts keep to this form, and have no timestamps.
+  void set_form(FormRule form) { form_ = std::move(form); }
+
   // A LogitRule for one window.
-  void apply(WindowText& window, std::span<float> scores, std::span<const uint32_t> text);
+  Status apply(WindowText& window, std::span<float> scores, std::span<const uint32_t> text);
 
   bool knows_languages() const { return has_language_; } // has tokens for them
   // Of the current sound, as far as it is known; empty where nothing was spoken yet, or no language is known.
@@ -62,11 +65,13 @@ private:
   void set_rules(const Tokenizer& tokenizer, uint32_t vocabulary, double window_seconds,
                  GenerationConfig& config);
   void detect(WindowText& window, std::span<const float> scores);
+  Status restrict(std::span<float> scores, std::span<const uint32_t> text) const;
 
   WhisperTokens tokens_;
   std::optional<uint32_t> no_speech_token_, previous_token_;
   std::vector<uint32_t> suppressed_, suppressed_first_;
   TimestampRule times_;
+  std::optional<FormRule> form_;
   bool timestamps_ = false;
   bool has_language_ = false, language_given_ = false;
   std::optional<uint32_t> language_, task_;

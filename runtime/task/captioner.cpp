@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "generate/form_rule.h"
 #include "model/picture_preparation.h"
 #include "model/vocabulary.h"
 
@@ -23,6 +24,17 @@ chat_about_picture(const ModelFile& file, std::shared_ptr<const Tokenizer> token
   PUMICE_CHECK(chat.add(
       {{"role", "user"}, {"content", {{{"type", "image"}}, {{"type", "text"}, {"text", question}}}}}));
   return std::optional(std::move(chat));
+}
+
+// Of an encoder with a decoder.
+Status keep_to_form(const FormSource& form, std::shared_ptr<const Tokenizer> tokenizer,
+                    const std::string& path, GenerationOptions& generation) {
+  const size_t forced = generation.config.forced_first.has_value();
+  PUMICE_TRY(FormRule rule, FormRule::create(form, std::move(tokenizer), generation.config, path));
+  generation.rule = [rule, forced](size_t, std::span<float> scores, std::span<const uint32_t> text) {
+    return text.size() < forced ? Status() : rule.apply(scores, text.subspan(forced));
+  };
+  return {};
 }
 
 // An encoder of pictures with a decoder.
@@ -61,13 +73,7 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   PUMICE_TRY(settings.generation, generation_options(options.writing, std::move(config), names));
   GenerationOptions& generation = settings.generation;
   if (!shape.pictures) {
-    if (has_form(options.form)) {
-      return Error{
-          Code::invalid_argument,
-          fmt::format("{}: its texts come from a beam search, which takes no form: only decoders that read "
-                      "pictures in their prompt have one (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL)",
-                      file.path())};
-    }
+    if (has_form(options.form)) PUMICE_CHECK(keep_to_form(options.form, tokenizer, file.path(), generation));
     PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
     settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);
     return settings;

@@ -24,7 +24,7 @@ struct CaptionerOptions {
   // the model's chat template makes of a picture and a question, or without one the usual prompt.
   std::optional<std::string> prompt;
   std::tm now = {};     // for templates that write the date
-  FormSource form = {}; // of the text; only of a decoder that reads pictures in its prompt
+  FormSource form = {}; // of the text
 };
 
 // What a captioner does, by its options and the model's files. Known before the model is loaded.
@@ -34,12 +34,12 @@ struct CaptionerSettings {
   ImagePreparation preparation;
   std::string prompt;       // of a decoder alone, unless there is a chat
   std::optional<Chat> chat; // whose template makes the prompt
-  TextForm form;            // of what a decoder alone writes
+  TextForm form;            // of what a decoder alone writes; of others the generation has a rule
   OptionNames names;
 };
 
 // `shape`: of a model with an encoder of pictures and a decoder, or of a decoder that reads pictures in its
-// prompt, which has no beams, and alone may have a form: invalid_argument.
+// prompt, which has no beams: invalid_argument.
 Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const ModelShape& shape,
                                                   std::shared_ptr<const Tokenizer> tokenizer,
                                                   const CaptionerOptions& options,

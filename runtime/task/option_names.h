@@ -15,7 +15,8 @@ struct OptionNames {
   const char* temperature = "options.writing->sampling->temperature";
   const char* detect_language = "pumice_transcriber_detect";
   // What a model that hears letters has no use for.
-  const char* of_words = "options.language, options.translate, options.prompt and options.words";
+  const char* of_words =
+      "options.language, options.translate, options.prompt, options.words and options.form";
 };
 
 } // namespace pumice

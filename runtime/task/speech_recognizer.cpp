@@ -20,7 +20,8 @@ Result<std::shared_ptr<const Tokenizer>> find_tokenizer(const ModelFile& file) {
 // Of a model that hears letters (wav2vec 2.0).
 Result<CtcVocabulary> read_letters(const ModelFile& file, const ModelDefinition& definition,
                                    const TranscriptionOptions& asked, bool more, const OptionNames& names) {
-  if (!asked.language.empty() || asked.translate || asked.words || !asked.prompt.empty() || more) {
+  if (!asked.language.empty() || asked.translate || asked.words || !asked.prompt.empty() ||
+      has_form(asked.form) || more) {
     return Error{Code::unsupported, fmt::format("{} hears the letters of one language: leave {} out",
                                                 file.path(), names.of_words)};
   }
@@ -42,6 +43,9 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
   SpeechSettings settings;
   settings.transcription = options;
   settings.names = names;
+  if (has_form(options.form)) {
+    if (const Result<form::Grammar> form = parse_form(options.form); !form.ok()) return form.error();
+  }
   const ModelShape shape = definition.shape();
   if (shape.encoder && shape.encoder->kind == InputKind::samples) {
     PUMICE_TRY(settings.letters, read_letters(file, definition, options, more, names));

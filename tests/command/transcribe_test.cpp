@@ -161,6 +161,41 @@ TEST_CASE("transcribe times words, detects the language, and takes a prompt") {
                      {"--detect-language", "multilingual"}) == "");
 }
 
+TEST_CASE("each window of a transcript keeps to the form that is asked for") {
+  const WhisperFolder folder;
+  const std::string model = folder.path().string();
+  const Sound sound(wail(40000)); // windows are one second long
+  const auto texts = [&](std::vector<std::string> form) {
+    form.insert(form.end(), {"--json", "--language", "en", "-n", "40"});
+    const CommandResult result = transcribe(model, sound.path, form);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    std::vector<std::string> all;
+    const nlohmann::json answer = nlohmann::json::parse(result.out);
+    for (const nlohmann::json& segment : answer["segments"]) {
+      const std::string text = segment["text"];
+      all.push_back(text.substr(text.starts_with(' ')));
+    }
+    CHECK(all.size() == 3);
+    return all;
+  };
+  for (const char* more : {"--beams", "--batch"}) {
+    const std::vector<std::string> form = {"--choices", "open the gate,stop", more, "3"};
+    for (const std::string& text : texts(form)) CHECK((text == "open the gate" || text == "stop"));
+  }
+  for (const std::string& text : texts({"--regex", "[0-9]{3}"}))
+    CHECK((text.size() == 3 && text.find_first_not_of("0123456789") == std::string::npos));
+  for (const std::string& text : texts({"--json-schema", R"({"enum": ["north", 7, null]})"}))
+    CHECK((text == "\"north\"" || text == "7" || text == "null"));
+  CHECK(fails_saying(transcribe(model, sound.path, {"--choices", "a", "--timestamps"}), {"no timestamps"}) ==
+        "");
+  CHECK(fails_saying(transcribe(model, sound.path, {"--regex", "a("}), {"regular expression"}) == "");
+  const TemporaryFolder letters;
+  write_letters_folder(letters, true);
+  CHECK(fails_saying(transcribe(letters.path().string(), sound.path, {"--choices", "A"}), {"--choices"}) ==
+        "");
+}
+
 TEST_CASE("a text with timed words has a line for each") {
   const WhisperFolder folder;
   const Sound sound(wail(40000));

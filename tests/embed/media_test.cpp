@@ -270,3 +270,38 @@ TEST_CASE("speech is written down, segment by segment") {
   CHECK(pumice_transcriber_create(other.get(), nullptr, &none, &error) == PUMICE_UNSUPPORTED);
   CHECK(none == nullptr);
 }
+
+TEST_CASE("speech is one of a program's commands") {
+  const DeviceHandle device = make_device();
+  const WhisperFolder folder;
+  const ModelHandle model = load(device.get(), folder.path().string());
+  const char* const commands[] = {"open the gate", "stop"};
+  pumice_form form = {sizeof form};
+  form.choices = commands;
+  form.choice_count = 2;
+  pumice_transcriber_options options = {sizeof options};
+  options.language = "en";
+  options.form = &form;
+  pumice_transcriber* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_transcriber_create(model.get(), &options, &made, &error), error);
+  const TranscriberHandle transcriber(made);
+  const std::vector<float> wave = sound(16000, 16000);
+  Listener whole, sliced;
+  require_ok(pumice_transcriber_transcribe(made, wave.data(), wave.size(), 0, Listener::hear, &whole, &error),
+             error);
+  REQUIRE(whole.segments.size() == 1);
+  const std::string& text = whole.segments[0].text;
+  CHECK((text.ends_with("open the gate") || text.ends_with("stop")));
+  require_ok(pumice_transcriber_begin(made, wave.data(), wave.size(), 0, Listener::hear, &sliced, &error),
+             error);
+  pumice_slice slice = {sizeof slice};
+  do {
+    require_ok(pumice_work_advance(pumice_transcriber_work(made), 500, nullptr, &slice, &error), error);
+  } while (slice.active);
+  CHECK(sliced.segments == whole.segments);
+
+  form.choice_count = 0;
+  CHECK(pumice_transcriber_create(model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("options.form") == 0);
+}

@@ -142,7 +142,9 @@ FIXTURE_TEST_CASE("one beam is the greedy choice, whichever way it is made") {
   GenerationOptions options = settings(*model, 1, 15);
   const auto expected = generate(*device, inputs, options);
   const auto with_beams = generate(*wide, inputs, options);
-  options.rule = [](size_t, std::span<float>, std::span<const uint32_t>) {}; // makes the host choose
+  options.rule = [](size_t, std::span<float>, std::span<const uint32_t>) {
+    return Status();
+  }; // makes the host choose
   const auto on_host = generate(*device, inputs, options);
   for (size_t i = 0; i < inputs.size(); ++i) {
     CHECK(with_beams[i][0].tokens == expected[i][0].tokens);
@@ -168,7 +170,7 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
       GenerationOptions options = settings(*model, way.beams, 9);
       options.hypotheses = way.beams;
       if (way.beams == 1 && way.by_host)
-        options.rule = [](size_t, std::span<float>, std::span<const uint32_t>) {};
+        options.rule = [](size_t, std::span<float>, std::span<const uint32_t>) { return Status(); };
       const auto expected = generate(*make_session(model, way.at_a_time, way.beams), inputs, options);
       auto sliced = ResumableGeneration::create(model, session_options(way.at_a_time, way.beams), &options);
       if (!sliced.ok()) FAIL(sliced.error().text());

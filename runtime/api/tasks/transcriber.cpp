@@ -3,6 +3,7 @@
 #include "api/handles.h"
 #include "api/tune.h"
 #include "api/work.h"
+#include "api/request.h"
 #include "media/resample.h"
 #include "model/architecture.h"
 #include "task/speech_recognizer.h"
@@ -128,6 +129,7 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};
+    PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
   });
 }
 

@@ -4,6 +4,7 @@
 #include "loading/open_device.h"
 #include "media/audio.h"
 #include "options/beam_options.h"
+#include "options/form_options.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/attention_picture.h"
@@ -299,13 +300,16 @@ Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, 
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
   const bool more = options.detect || options.live || options.attention.given();
+  TranscriptionOptions transcription = options.resolved();
+  PUMICE_TRY(transcription.form, read_form(transcription.form));
   PUMICE_TRY(SpeechSettings settings,
-             read_speech_settings(opened.file, *opened.definition, options.resolved(), more, option_names));
+             read_speech_settings(opened.file, *opened.definition, transcription, more, option_names));
   const uint32_t rate = settings.sample_rate;
   if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, opened.definition->shape()));
   PUMICE_CHECK(check_options(options));
   // JSON has segments of sounds that fit one window, too, where the model can tell them.
-  if (options.json && !options.live && settings.tokenizer && WhisperTokens::find(*settings.tokenizer).ok())
+  if (options.json && !options.live && !has_form(transcription.form) && settings.tokenizer &&
+      WhisperTokens::find(*settings.tokenizer).ok())
     settings.transcription.timestamps = true;
   size_t at = 0;
   PUMICE_TRY(std::shared_ptr<SoundInput> input, open_next(options, rate, at));
@@ -427,6 +431,7 @@ Subcommand add_transcribe(CLI::App& app) {
       ->type_name("N")
       ->check(within(1u, 1024u))
       ->group(more_of("Speech"));
+  add_form_options(*sub, transcription.form);
   add_decoding_options(*sub, *options);
   add_live_options(*sub, *options);
   sub->add_flag(

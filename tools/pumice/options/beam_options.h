@@ -18,7 +18,8 @@ inline constexpr OptionNames option_names = {
     .temperature = "--temp",
     .detect_language = "--detect-language",
     .of_words =
-        "--language, --task, --translate, --detect-language, --prompt, --words, --live and --attention"};
+        "--language, --task, --translate, --detect-language, --prompt, --words, --live, --attention and the "
+        "form of the text (--choices and the like)"};
 
 void add_beam_options(CLI::App& app, BeamOptions& options);
 
