@@ -528,8 +528,9 @@ typedef struct pumice_request {
   size_t token_count;
   bool new_conversation; /* replace the whole conversation; a common beginning is not computed again */
   bool ignore_end;       /* do not stop at the model's own end tokens */
-  bool forget;           /* of a chat whose context has no room for an answer: forget as many of its oldest
-                            turns as it takes, as pumice_chat_forget does, whatever becomes of the request */
+  bool forget;           /* of a chat whose context has no room for an answer: forget its oldest turns, as
+                            pumice_chat_forget does, until it has and the prompt fills at most half of it,
+                            whatever becomes of the request. What is left is read again, which is seldom */
   uint32_t max_tokens;   /* most tokens to generate; 0: as many as fit the context */
   const pumice_sampling* sampling; /* NULL: the most probable token each time */
   /* Strings that end the text. It ends before the first of them. The conversation keeps the token that

@@ -112,7 +112,8 @@ Result<ModelChat::Room> ModelChat::make_room(uint32_t context, uint32_t max_toke
   Room room;
   PUMICE_TRY(room.prompt, prompt(begun));
   room.before = room.now = chat_.check_room(room.prompt.tokens, context, max_tokens);
-  while (!room.now.ok()) {
+  const bool full = !room.now.ok();
+  while (full && (!room.now.ok() || room.prompt.tokens > context / 2)) {
     const size_t forgotten = chat_.forget_oldest_turn();
     if (forgotten == 0) break;
     room.forgotten += forgotten;

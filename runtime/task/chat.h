@@ -72,8 +72,9 @@ public:
     size_t forgotten = 0; // messages of the oldest turns, which are no part of the chat any more
     Status before, now;   // what Chat::check_room() says of the whole chat, and of what is left
   };
-  // Forgets as many of the oldest turns as it takes, also where an error follows. `max_tokens`: of the
-  // answer; 0: no limit.
+  // If there is none, forgets the oldest turns until there is and what is left fills at most half of the
+  // context, also where an error follows. What is left has to be read again, so that is to happen seldom.
+  // `max_tokens`: of the answer; 0: no limit.
   Result<Room> make_room(uint32_t context, uint32_t max_tokens, const std::string& begun = {});
 
 private:

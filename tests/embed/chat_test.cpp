@@ -367,6 +367,31 @@ TEST_CASE("a request may forget the oldest turns where the context is full") {
   CHECK(pumice_chat_count(chat.get()) == 1);
 }
 
+TEST_CASE("a chat that goes on and on forgets seldom, and reads only what is new in between") {
+  Player player;
+  player.session = player.open_session(128);
+  pumice_request request = {sizeof request};
+  request.chat = player.chat.get();
+  request.forget = true;
+  request.max_tokens = 12;
+  pumice_error error;
+  int forgotten = 0;
+  size_t messages = 0;
+  for (int turn = 0; turn < 24; ++turn) {
+    add(player.chat.get(), "user", turn % 2 ? "What is 2 plus 3?" : "What does a cow say?");
+    require_ok(pumice_session_generate(player.session.get(), &request, &error), error);
+    const bool forgets = pumice_chat_count(player.chat.get()) <= messages;
+    forgotten += forgets;
+    require_ok(pumice_session_run(player.session.get(), &error), error);
+    uint32_t reused = 0;
+    while (const pumice_event* event = pumice_session_poll(player.session.get())) reused = event->reused;
+    CHECK((forgets || turn == 0 || reused > 0));
+    messages = pumice_chat_count(player.chat.get());
+  }
+  CHECK(forgotten > 1);
+  CHECK(forgotten < 8);
+}
+
 TEST_CASE("chats of a batch are answered in the same steps") {
   const Player player;
   pumice_batch_options options = {sizeof options};
