@@ -121,12 +121,14 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
   CHECK(table.out.find(" GB/s copying (reached on 20") != std::string::npos);
   CHECK(bench(model, {"-p", "16", "-n", "0", "-o", "csv"}).out.find(",other_programs,stolen\n\"") !=
         std::string::npos);
-  const CommandResult page = bench(model, {"-p", "16", "-n", "8", "-d", "0,20", "-o", "html"});
+  const CommandResult page =
+      bench(model, {"-p", "16", "-n", "8", "-d", "0,20", "--batch", "1,3", "-o", "html"});
   CHECK(page.out.starts_with("<!doctype html>"));
   CHECK(page.out.ends_with("</html>\n"));
   CHECK(page.out.find("src=") == std::string::npos);
   CHECK(page.out.find("href=") == std::string::npos);
-  for (const char* title : {"Roofline", "Generating tokens, by depth", "Samples over time", ">pp16</text>"}) {
+  for (const char* title : {"Roofline", "Generating tokens, by depth", "by sequences together",
+                            "Samples over time", ">pp16</text>"}) {
     CAPTURE(title);
     CHECK(page.out.find(title) != std::string::npos);
   }

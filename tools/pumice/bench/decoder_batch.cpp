@@ -93,6 +93,7 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
     result.test = fmt::format("tg{} b{}{}", each, sequences, depth ? fmt::format(" @ d{}", depth) : "");
     result.kind = "decode";
     result.depth = depth;
+    result.sequences = sequences;
     result.tokens = each * sequences;
     PUMICE_TRY(const Plan* plan, batch->first().runner().plan(sequences));
     result.flops = plan->flops() * each;

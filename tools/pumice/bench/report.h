@@ -27,8 +27,9 @@ struct Measurement {
   std::string test; // "pp128", "tg32 @ d1024", "tg32 b4", "enc128 b8", "enc128+tg16", or an operation
   std::string kind; // "prompt", "decode", "encode", "translate" or "operation"
   uint32_t depth = 0;
-  double tokens = 0; // that a run reads or generates; 0 for operations
-  double flops = 0;  // of one run, as its plans estimate
+  uint32_t sequences = 1; // that are continued together
+  double tokens = 0;      // that a run reads or generates; 0 for operations
+  double flops = 0;       // of one run, as its plans estimate
   double bytes = 0;
   std::string type;            // for operations: the type of the weight or of the cache
   std::string shape;           // for operations

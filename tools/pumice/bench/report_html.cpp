@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -71,23 +72,40 @@ std::string roofline(const BenchReport& report) {
   return draw(chart);
 }
 
-std::string speed_by_depth(const BenchReport& report, const std::string& kind, const std::string& title) {
+// Speeds over one of a test's numbers: a line for each name that tests have without it.
+struct SpeedChart {
+  std::string kind, title, x_label;
+  uint32_t Measurement::*x;
+  std::function<std::string(const Measurement&)> name;
+};
+
+// Up to where a test's name tells its depth.
+std::string without_depth(const Measurement& result) {
+  return result.test.substr(0, result.test.find(" @"));
+}
+std::string without_sequences(const Measurement& result) {
+  const size_t depth = result.test.find(" @");
+  return result.test.substr(0, result.test.find(' ')) +
+         (depth == std::string::npos ? "" : result.test.substr(depth));
+}
+
+std::string speed_chart(const BenchReport& report, const SpeedChart& wanted) {
   Chart chart;
-  chart.title = title;
-  chart.x_label = "depth: tokens in the context before the test";
+  chart.title = wanted.title;
+  chart.x_label = wanted.x_label;
   chart.y_label = "tokens/s";
   std::map<std::string, ChartSeries> tests;
   for (const Measurement& result : report.results) {
-    if (result.kind != kind) continue;
-    const std::string name = result.test.substr(0, result.test.find(" @"));
+    if (result.kind != wanted.kind) continue;
+    const std::string name = wanted.name(result);
     ChartSeries& series = tests[name];
     series.name = name;
     const double speed = median(result.tokens_per_second());
-    series.points.push_back({result.depth, speed});
+    series.points.push_back({result.*wanted.x, speed});
     series.notes.push_back(fmt::format("{}: {:.2f} tokens/s", result.test, speed));
   }
   if (std::ranges::all_of(tests, [](const auto& test) { return test.second.points.size() < 2; }))
-    return ""; // one depth makes no line
+    return ""; // one point makes no line
   for (auto& [name, series] : tests) {
     std::ranges::sort(series.points);
     chart.series.push_back(std::move(series));
@@ -212,9 +230,16 @@ std::string results(const BenchReport& report) {
   std::string text = "<h2>Results</h2>\n" + results_table(report) +
                      "<h2>Distance to the limits of the device</h2>\n" + roofline(report);
   if (report.model) {
-    const std::string prompt = speed_by_depth(report, "prompt", "Reading a prompt, by depth"),
-                      decode = speed_by_depth(report, "decode", "Generating tokens, by depth");
+    const char* depth = "depth: tokens in the context before the test";
+    const std::string prompt = speed_chart(report, {"prompt", "Reading a prompt, by depth", depth,
+                                                    &Measurement::depth, without_depth}),
+                      decode = speed_chart(report, {"decode", "Generating tokens, by depth", depth,
+                                                    &Measurement::depth, without_depth}),
+                      together = speed_chart(report, {"decode", "Generating tokens, by sequences together",
+                                                      "sequences; the speed is that of all",
+                                                      &Measurement::sequences, without_sequences});
     if (!prompt.empty() || !decode.empty()) text += "<h2>Speed by depth of context</h2>\n" + prompt + decode;
+    if (!together.empty()) text += "<h2>Speed by sequences together</h2>\n" + together;
   }
   text += "<h2>Samples over time</h2>\n<p>Filled circles: measured runs. Hollow circles: warm-up.</p>\n<div "
           "class=\"samples\">\n";

@@ -46,6 +46,7 @@ Json to_json(const Measurement& result, const Ceilings& ceilings) {
     json["shape"] = result.shape;
   } else {
     json["depth"] = result.depth;
+    json["sequences"] = result.sequences;
     json["tokens"] = result.tokens;
     json["median_tokens_per_second"] = median(result.tokens_per_second());
   }
