@@ -13,7 +13,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_batch : pumice_work {
+struct pumice_batch : pumice_work, Live<pumice_batch> {
   struct Text {
     uint32_t id = 0;
     uint32_t sequence = 0; // in the ResumableBatch
@@ -116,7 +116,7 @@ extern "C" {
 pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_options* caller_options,
                                   pumice_batch** batch, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(batch);
     *batch = nullptr;
     PUMICE_CHECK(check_decoder(*model, "a batch"));
@@ -126,7 +126,8 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     handle->tokenizer = model->tokenizer;
     handle->forms = model->forms;
     handle->ends = model->ends;
-    PUMICE_TRY(const SessionOptions session_options, batch_options(options, model->model->shape()));
+    PUMICE_TRY(SessionOptions session_options, batch_options(options, model->model->shape()));
+    PUMICE_TRY(session_options.draft_model, read_draft_model(options.draft_model, options.drafts));
     PUMICE_TRY(handle->batch, ResumableBatch::create(handle->model, session_options,
                                                      both(options.progress, options.progress_user)));
     handle->context = handle->batch->size().context;
@@ -136,13 +137,13 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
 }
 
 void pumice_batch_destroy(pumice_batch* batch) {
-  delete batch;
+  destroy_live(batch);
 }
 
 pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* caller_request, uint32_t* text,
                                pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
+    PUMICE_REQUIRE_LIVE(batch);
     PUMICE_REQUIRE(text);
     PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
     const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->forms.get(), batch->ends,
@@ -160,7 +161,7 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* caller
 
 pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
+    PUMICE_REQUIRE_LIVE(batch);
     const auto found = std::ranges::find(batch->texts, text, &pumice_batch::Text::id);
     if (found == batch->texts.end()) return {};
     if (!found->ended) batch->batch->stop(found->sequence);
@@ -171,7 +172,7 @@ pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error
 
 pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(batch);
+    PUMICE_REQUIRE_LIVE(batch);
     const Status status = batch->after(batch->batch->step());
     if (active) *active = batch->batch->active();
     return status;
@@ -179,7 +180,7 @@ pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error*
 }
 
 const pumice_event* pumice_batch_poll(pumice_batch* batch) {
-  if (!batch) return nullptr;
+  if (!is_live(batch)) return nullptr;
   batch->last.clear();
   for (auto text = batch->texts.begin(); text != batch->texts.end(); ++text) {
     const pumice_event* event = text->events.poll();
@@ -191,7 +192,7 @@ const pumice_event* pumice_batch_poll(pumice_batch* batch) {
 }
 
 pumice_work* pumice_batch_work(pumice_batch* batch) {
-  return batch;
+  return is_live(batch) ? batch : nullptr;
 }
 
 } // extern "C"

@@ -245,7 +245,7 @@ extern "C" {
 pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options* caller_options,
                                  pumice_chat** chat, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(chat);
     *chat = nullptr;
     PUMICE_TRY(const pumice_chat_options options, read(caller_options, "options"));
@@ -256,12 +256,12 @@ pumice_status pumice_chat_create(pumice_model* model, const pumice_chat_options*
 }
 
 void pumice_chat_destroy(pumice_chat* chat) {
-  delete chat;
+  destroy_live(chat);
 }
 
 pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_REQUIRE(message);
     PUMICE_TRY(const pumice_message added, read(message, "message"));
     PUMICE_CHECK(chat->shared->check_idle());
@@ -270,12 +270,12 @@ pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message, 
 }
 
 size_t pumice_chat_count(const pumice_chat* chat) {
-  return chat ? chat->shared->talk.messages().size() : 0;
+  return is_live(chat) ? chat->shared->talk.messages().size() : 0;
 }
 
 pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(chat->shared->check_idle());
     const size_t all = pumice_chat_count(chat);
     if (first > all || count > all - first) {
@@ -291,7 +291,7 @@ pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, 
 
 pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(chat->shared->check_idle());
     const ordered_json before = chat->shared->talk.messages();
     const size_t count = chat->shared->talk.chat().forget_oldest_turn();
@@ -304,7 +304,7 @@ pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_erro
 
 pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_REQUIRE(json);
     PUMICE_CHECK(chat->shared->check_idle());
     PUMICE_TRY(const ordered_json file, read_json(json, "json"));
@@ -315,7 +315,7 @@ pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error
 pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity, size_t* count,
                                 pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(check_array(json, capacity, 1, "json"));
     hand_out(written(chat->shared->talk.chat()), json, capacity, count);
     return {};
@@ -324,14 +324,14 @@ pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capa
 
 pumice_status pumice_chat_check_calls(const pumice_chat* chat, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     return chat->shared->talk.check_calls();
   });
 }
 
 pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_REQUIRE(picture);
     PUMICE_CHECK(chat->shared->check_idle());
     PUMICE_TRY(const pumice_picture added, read(picture, "picture"));
@@ -343,7 +343,7 @@ pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* p
 pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity, size_t* count,
                                  pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(chat);
+    PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
     ModelChat& talk = chat->shared->talk;
     PUMICE_TRY(const ChatPrompt prompt, talk.chat().prompt(talk.pictures().places(talk.messages())));

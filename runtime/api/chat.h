@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "api/live.h"
 #include "api/pumice.h"
 #include "task/chat.h"
 
@@ -41,6 +42,6 @@ Result<std::tm> read_time(int64_t local_time);
 
 } // namespace pumice::api
 
-struct pumice_chat {
+struct pumice_chat : pumice::api::Live<pumice_chat> {
   std::shared_ptr<pumice::api::SharedChat> shared;
 };

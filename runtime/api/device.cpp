@@ -137,7 +137,7 @@ pumice_status pumice_device_create(const pumice_device_options* caller_options, 
 }
 
 void pumice_device_destroy(pumice_device* device) {
-  if (!device) return;
+  if (!is_live(device)) return;
   (void)call(nullptr, [&]() -> Status {
     save_pipelines(device->context, *device->log);
     return {};
@@ -147,7 +147,7 @@ void pumice_device_destroy(pumice_device* device) {
 
 pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(vulkan);
     Device& vulkan_device = *device->context.device;
     pumice_vulkan handles = {sizeof handles};
@@ -166,13 +166,13 @@ pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* v
 }
 
 const char* pumice_device_name(const pumice_device* device) {
-  return device ? device->context.device->capabilities().name.c_str() : "";
+  return is_live(device) ? device->context.device->capabilities().name.c_str() : "";
 }
 
 pumice_status pumice_device_memory(const pumice_device* device, pumice_memory_report* report,
                                    pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(report);
     const MemoryReport memory = device->context.device->memory();
     return write({sizeof(pumice_memory_report), memory.allocated, memory.peak, memory.limit, memory.heap,

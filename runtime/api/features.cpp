@@ -1,11 +1,12 @@
 #include "api/call.h"
+#include "api/live.h"
 #include "gpu/device_features.h"
 #include "gpu/instance.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_features {
+struct pumice_features : Live<pumice_features> {
   DeviceFeatures features;
 };
 
@@ -26,17 +27,17 @@ pumice_status pumice_features_create(pumice_get_instance_proc_addr get_instance_
     Capabilities capabilities = read_capabilities(adopted->table(), physical_device, 0);
     PUMICE_CHECK(check_usable(capabilities));
     if (!capabilities.is_cpu()) read_matrices(adopted->table(), capabilities);
-    *features = new pumice_features{DeviceFeatures(capabilities, chain)};
+    *features = new pumice_features{{}, DeviceFeatures(capabilities, chain)};
     return {};
   });
 }
 
 void pumice_features_destroy(pumice_features* features) {
-  delete features;
+  destroy_live(features);
 }
 
 const void* pumice_features_chain(const pumice_features* features) {
-  return features ? features->features.chain() : nullptr;
+  return is_live(features) ? features->features.chain() : nullptr;
 }
 
 const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/live.h"
 #include "api/pumice.h"
 #include "form/form_vocabulary.h"
 #include "kernel/device_context.h"
@@ -29,12 +30,12 @@ private:
 
 } // namespace pumice::api
 
-struct pumice_device {
+struct pumice_device : pumice::api::Live<pumice_device> {
   pumice::DeviceContext context;
   std::shared_ptr<const pumice::api::Log> log;
 };
 
-struct pumice_model {
+struct pumice_model : pumice::api::Live<pumice_model> {
   std::shared_ptr<const pumice::Model> model;
   std::shared_ptr<const pumice::Tokenizer> tokenizer; // null where there is none
   std::shared_ptr<pumice::LazyFormVocabulary> forms;  // of the tokenizer
@@ -73,6 +74,8 @@ LoadOptions tower_options(LoadOptions options);
 Result<std::shared_ptr<const Model>> plan_tower(const ModelSource& source, const LoadOptions& options,
                                                 const DeviceContext& context);
 Result<CacheType> read_cache_type(const pumice_cache_type& type);
+// The smaller model that guesses at so many tokens; null where none is given.
+Result<std::shared_ptr<const Model>> read_draft_model(const pumice_model* model, uint32_t drafts);
 Result<SessionOptions> session_options(const pumice_session_options& options, const ModelShape& shape);
 pumice_cache_type to_cache_type(CacheType type);
 // The size of a session, as pumice_session_options.fit has it, which takes `others` bytes beside its steps.

@@ -5,7 +5,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_load {
+struct pumice_load : Live<pumice_load> {
   pumice_device device; // shares what the caller's has
   pumice_source source = {};
   pumice_load_options options = {};
@@ -18,7 +18,7 @@ extern "C" {
 pumice_status pumice_load_start(pumice_device* device, const pumice_source* source,
                                 const pumice_load_options* options, pumice_load** load, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(source);
     PUMICE_REQUIRE(load);
     *load = nullptr;
@@ -38,16 +38,16 @@ pumice_status pumice_load_start(pumice_device* device, const pumice_source* sour
 }
 
 bool pumice_load_poll(pumice_load* load, uint64_t* done, uint64_t* total) {
-  return !load || load->loading.poll(done, total);
+  return !is_live(load) || load->loading.poll(done, total);
 }
 
 void pumice_load_cancel(pumice_load* load) {
-  if (load) load->loading.cancel();
+  if (is_live(load)) load->loading.cancel();
 }
 
 pumice_status pumice_load_finish(pumice_load* load, pumice_model** model, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(load);
+    PUMICE_REQUIRE_LIVE(load);
     PUMICE_REQUIRE(model);
     *model = nullptr;
     PUMICE_TRY(std::unique_ptr<pumice_model> made, load->loading.finish());
@@ -57,7 +57,7 @@ pumice_status pumice_load_finish(pumice_load* load, pumice_model** model, pumice
 }
 
 void pumice_load_destroy(pumice_load* load) {
-  delete load;
+  destroy_live(load);
 }
 
 } // extern "C"

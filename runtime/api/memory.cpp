@@ -101,7 +101,7 @@ template <class ReadOptions>
 Status estimate_memory(pumice_device* device, const pumice_source* source, const pumice_load_options* load,
                        const ReadOptions& read_options, const pumice_session_options* session,
                        pumice_memory_estimate* estimate) {
-  PUMICE_REQUIRE(device);
+  PUMICE_REQUIRE_LIVE(device);
   PUMICE_REQUIRE(estimate);
   PUMICE_TRY(const pumice_load_options load_given, read(load, "load"));
   PUMICE_TRY(const LoadOptions load_options, read_load_options(load_given));

@@ -132,7 +132,7 @@ pumice_status pumice_model_load(pumice_device* device, const pumice_source* sour
                                 const pumice_load_options* caller_options, pumice_model** model,
                                 pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(model);
     *model = nullptr;
     PUMICE_TRY(const pumice_load_options options, read(caller_options, "options"));
@@ -145,12 +145,12 @@ pumice_status pumice_model_load(pumice_device* device, const pumice_source* sour
 }
 
 void pumice_model_destroy(pumice_model* model) {
-  delete model;
+  destroy_live(model);
 }
 
 pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(info);
     const ModelShape& shape = model->model->shape();
     pumice_model_info result = {sizeof result};
@@ -178,7 +178,7 @@ pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info
 pumice_status pumice_model_tokenize(const pumice_model* model, const char* text, uint32_t flags,
                                     uint32_t* tokens, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(text);
     if (flags & ~uint32_t{PUMICE_ADD_SPECIAL | PUMICE_PARSE_SPECIAL}) {
       return Error{Code::invalid_argument, fmt::format("flags is {}: expected pumice_tokenize_flags", flags)};
@@ -197,7 +197,7 @@ pumice_status pumice_model_tokenize(const pumice_model* model, const char* text,
 pumice_status pumice_model_detokenize(const pumice_model* model, const uint32_t* tokens, size_t token_count,
                                       char* text, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_CHECK(check_array(tokens, token_count, sizeof *tokens, "tokens"));
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
@@ -209,7 +209,7 @@ pumice_status pumice_model_detokenize(const pumice_model* model, const uint32_t*
 pumice_status pumice_model_role_tokens(const pumice_model* model, pumice_token_role role, uint32_t* tokens,
                                        size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
     const int number = number_in(role);
     if (number < PUMICE_ROLE_BEGIN || number > PUMICE_ROLE_MASK) {
@@ -226,7 +226,7 @@ pumice_status pumice_model_role_tokens(const pumice_model* model, pumice_token_r
 pumice_status pumice_model_find_token(const pumice_model* model, const char* name, uint32_t* token,
                                       pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(name);
     PUMICE_REQUIRE(token);
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
@@ -243,7 +243,7 @@ pumice_status pumice_model_find_token(const pumice_model* model, const char* nam
 pumice_status pumice_model_token_name(const pumice_model* model, uint32_t token, bool* special, char* name,
                                       size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_CHECK(check_array(name, capacity, 1, "name"));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
     PUMICE_CHECK(check_token(token, model->tokenizer->vocabulary_size(), "token"));

@@ -27,9 +27,10 @@
  * and drivers may.
  *
  * Ownership. What *_create, *_load and *_finish hand out is the caller's, until the *_destroy of its kind;
- * NULL may be destroyed. A session keeps its model alive, and a model its device: they may be destroyed in
- * any order. Strings and arrays that you pass in are copied or used before the call returns, unless a field
- * says otherwise.
+ * NULL may be destroyed. A handle that was destroyed, or that is of another kind, is
+ * PUMICE_INVALID_ARGUMENT, as long as nothing of the kind has been made at its place since. A session keeps
+ * its model alive, and a model its device: they may be destroyed in any order. Strings and arrays that you
+ * pass in are copied or used before the call returns, unless a field says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
  * embedder, a reranker, a classifier, a filler, an index, a translator, a captioner or a transcriber is used
@@ -437,6 +438,10 @@ typedef struct pumice_session_options {
    * for the logits of so many more tokens. */
   uint32_t drafts;
   uint32_t reserved; /* 0 */
+  /* With drafts: a smaller model of the same vocabulary on the same device, which guesses too; NULL: none.
+   * Slices of work do not use it, because its guesses are waited for: pumice_session_run does. Its memory is
+   * in no estimate. */
+  pumice_model* draft_model;
 } pumice_session_options;
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
@@ -1034,8 +1039,9 @@ typedef struct pumice_batch_options {
   bool warm_up; /* as there, also for steps of several texts */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
-  uint32_t drafts;   /* as there, of each text */
-  uint32_t reserved; /* 0 */
+  uint32_t drafts;           /* as there, of each text */
+  uint32_t reserved;         /* 0 */
+  pumice_model* draft_model; /* as there */
 } pumice_batch_options;
 
 /* As pumice_session_estimate_memory, for the model and one batch with these options. */
@@ -1453,6 +1459,9 @@ typedef struct pumice_transcriber_options {
   bool no_fallback;      /* a text that repeats itself or is improbable is not decoded again, at random */
   bool keep_silence;     /* silence between windows is decoded too */
   uint32_t reserved;     /* 0 */
+  /* Of each window's text, such as one of a game's commands; NULL: any. It then has no timestamps, and does
+   * not go on from the text before it. */
+  const pumice_form* form;
 } pumice_transcriber_options;
 
 PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
@@ -1460,9 +1469,6 @@ PUMICE_API pumice_status pumice_transcriber_create(pumice_model* model,
                                                    pumice_transcriber** transcriber, pumice_error* error);
 PUMICE_API void pumice_transcriber_destroy(pumice_transcriber* transcriber);
 
-  /* Of each window's text, such as one of a game's commands; NULL: any. It then has no timestamps, and does
-   * not go on from the text before it. */
-  const pumice_form* form;
 /* A word with the space before it and the marks around it. */
 typedef struct pumice_word {
   uint64_t start_us, end_us;

@@ -262,6 +262,7 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
   GenerationRequest& generation = result.generation;
   std::vector<uint32_t> ends;
   if (request.chat) {
+    PUMICE_CHECK(check_live(request.chat, "request.chat"));
     result.chat = request.chat->shared;
     if (!request.ignore_end)
       ends.assign(result.chat->talk.chat().ends().begin(), result.chat->talk.chat().ends().end());

@@ -22,7 +22,7 @@ constexpr uint32_t most_pictures = 64; // of a step
 
 } // namespace
 
-struct pumice_session : pumice_work {
+struct pumice_session : pumice_work, Live<pumice_session> {
   static constexpr const char* name = "session";
 
   pumice_session() : pumice_work(name, "on_event") {}
@@ -163,10 +163,13 @@ Result<std::shared_ptr<const Model>> tower_of(const pumice_model& model) {
                            model.model->file().path())};
 }
 
-Result<std::unique_ptr<pumice_session>>
-make_session(const pumice_model& model, const pumice_session_options& options, const Progress& progress) {
+Result<std::unique_ptr<pumice_session>> make_session(const pumice_model& model,
+                                                     const pumice_session_options& options,
+                                                     std::shared_ptr<const Model> draft_model,
+                                                     const Progress& progress) {
   PUMICE_CHECK(check_decoder(model, "a session"));
   PUMICE_TRY(SessionOptions session_options, session_options(options, model.model->shape()));
+  session_options.draft_model = std::move(draft_model);
   auto handle = std::make_unique<pumice_session>();
   if (options.pictures > 0) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
@@ -200,6 +203,18 @@ Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& type) {
   }
   return Error{Code::invalid_argument,
                fmt::format("options.cache is {}: expected one of pumice_cache_type", number_in(type))};
+}
+
+Result<std::shared_ptr<const Model>> pumice::api::read_draft_model(const pumice_model* model,
+                                                                   uint32_t drafts) {
+  if (!model) return std::shared_ptr<const Model>();
+  PUMICE_CHECK(check_live(model, "options.draft_model"));
+  if (drafts == 0) {
+    return Error{Code::invalid_argument,
+                 "options.draft_model is set, and options.drafts is 0: say how many tokens to guess at"};
+  }
+  PUMICE_CHECK(check_decoder(*model, "options.draft_model"));
+  return current_model(*model);
 }
 
 Result<SessionOptions> pumice::api::session_options(const pumice_session_options& options,
@@ -276,9 +291,10 @@ Result<std::vector<uint32_t>> read_continuation(const pumice_continuation& conti
 
 } // namespace
 
-struct pumice_session_creation {
+struct pumice_session_creation : Live<pumice_session_creation> {
   pumice_model model; // shares what the caller's has
   pumice_session_options options = {};
+  std::shared_ptr<const Model> draft_model;
   Background<pumice_session> starting; // uses those before it
 };
 
@@ -287,12 +303,15 @@ extern "C" {
 pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* caller_options,
                                     pumice_session** session, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(session);
     *session = nullptr;
     PUMICE_TRY(const pumice_session_options options, read(caller_options, "options"));
-    PUMICE_TRY(std::unique_ptr<pumice_session> made,
-               make_session(*model, options, both(options.progress, options.progress_user)));
+    PUMICE_TRY(std::shared_ptr<const Model> draft_model,
+               read_draft_model(options.draft_model, options.drafts));
+    PUMICE_TRY(
+        std::unique_ptr<pumice_session> made,
+        make_session(*model, options, std::move(draft_model), both(options.progress, options.progress_user)));
     *session = made.release();
     return {};
   });
@@ -301,14 +320,15 @@ pumice_status pumice_session_create(pumice_model* model, const pumice_session_op
 pumice_status pumice_session_creation_start(pumice_model* model, const pumice_session_options* options,
                                             pumice_session_creation** creation, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(creation);
     *creation = nullptr;
     auto handle = std::make_unique<pumice_session_creation>();
     handle->model = *model;
     PUMICE_TRY(handle->options, read(options, "options"));
+    PUMICE_TRY(handle->draft_model, read_draft_model(handle->options.draft_model, handle->options.drafts));
     const auto work = [started = handle.get()](const Progress& progress) {
-      return make_session(started->model, started->options,
+      return make_session(started->model, started->options, started->draft_model,
                           both(started->options.progress, started->options.progress_user, progress));
     };
     PUMICE_CHECK(handle->starting.start(work, "the session"));
@@ -318,17 +338,17 @@ pumice_status pumice_session_creation_start(pumice_model* model, const pumice_se
 }
 
 bool pumice_session_creation_poll(pumice_session_creation* creation, uint64_t* done, uint64_t* total) {
-  return !creation || creation->starting.poll(done, total);
+  return !is_live(creation) || creation->starting.poll(done, total);
 }
 
 void pumice_session_creation_cancel(pumice_session_creation* creation) {
-  if (creation) creation->starting.cancel();
+  if (is_live(creation)) creation->starting.cancel();
 }
 
 pumice_status pumice_session_creation_finish(pumice_session_creation* creation, pumice_session** session,
                                              pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(creation);
+    PUMICE_REQUIRE_LIVE(creation);
     PUMICE_REQUIRE(session);
     *session = nullptr;
     PUMICE_TRY(std::unique_ptr<pumice_session> made, creation->starting.finish());
@@ -338,7 +358,7 @@ pumice_status pumice_session_creation_finish(pumice_session_creation* creation, 
 }
 
 void pumice_session_creation_destroy(pumice_session_creation* creation) {
-  delete creation;
+  destroy_live(creation);
 }
 
 pumice_status pumice_session_fork(pumice_session* session, const pumice_session_options* caller_options,
@@ -352,21 +372,26 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
       options.on_event = nullptr;
       options.progress = nullptr;
       options.logits = {};
+      if (!is_live(options.draft_model)) options.draft_model = nullptr;
     }
     if (number_in(options.cache) != session->options.cache) {
       return Error{Code::invalid_argument,
                    fmt::format("options.cache is {}: expected {}, as of the session that is forked",
                                number_in(options.cache), number_in(session->options.cache))};
     }
-    const pumice_model model{session->session->model(),
+    const pumice_model model{{},
+                             session->session->model(),
                              session->tokenizer,
                              session->forms,
                              session->session->model()->file().architecture(),
                              nullptr,
                              session->ends,
                              session->tower};
-    PUMICE_TRY(std::unique_ptr<pumice_session> made,
-               make_session(model, options, both(options.progress, options.progress_user)));
+    PUMICE_TRY(std::shared_ptr<const Model> draft_model,
+               read_draft_model(options.draft_model, options.drafts));
+    PUMICE_TRY(
+        std::unique_ptr<pumice_session> made,
+        make_session(model, options, std::move(draft_model), both(options.progress, options.progress_user)));
     if (const size_t tokens = session->session->tokens().size(); tokens > made->context) {
       return Error{Code::context_full, fmt::format("options.context is {}: the conversation has {} tokens",
                                                    made->context, tokens)};
@@ -399,17 +424,17 @@ pumice_status pumice_session_run(pumice_session* session, pumice_error* error) {
 }
 
 const pumice_event* pumice_session_poll(pumice_session* session) {
-  return session ? session->events.poll() : nullptr;
+  return is_live(session) ? session->events.poll() : nullptr;
 }
 
 pumice_work* pumice_session_work(pumice_session* session) {
-  return session;
+  return is_live(session) ? session : nullptr;
 }
 
 pumice_status pumice_session_tokens(const pumice_session* session, uint32_t* tokens, size_t capacity,
                                     size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(session);
+    PUMICE_REQUIRE_LIVE(session);
     PUMICE_CHECK(check_array(tokens, capacity, sizeof *tokens, "tokens"));
     const std::span<const uint32_t> all = session->session->tokens();
     hand_out(all.data(), all.size(), tokens, capacity, count);
@@ -496,7 +521,7 @@ pumice_status pumice_session_suspend(pumice_session* session, pumice_error* erro
 
 pumice_status pumice_session_resume(pumice_session* session, pumice_model* model, pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     if (session->vision) {
       PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(*model));
       PUMICE_CHECK(session->vision->resume(tower));

@@ -89,7 +89,7 @@ Result<StageList> read_stages(const pumice_load_options& options, const pumice_d
                  "options has stages, and pictures, vision or mmproj: a model that sees takes one device"};
   }
   for (uint32_t i = 0; i < options.stage_count; ++i) {
-    if (!options.stages[i].device) return wrong(fmt::format("options.stages[{}].device is NULL", i));
+    PUMICE_CHECK(check_live(options.stages[i].device, fmt::format("options.stages[{}].device", i).c_str()));
     list.devices.push_back(*options.stages[i].device);
     list.layers.push_back(options.stages[i].layers);
   }

@@ -17,7 +17,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_tune : pumice_work {
+struct pumice_tune : pumice_work, Live<pumice_tune> {
   pumice_tune() : pumice_work("measurement") {}
   ~pumice_tune() override { pumice_tune::cancel(); } // before `measuring` waits for its thread
 
@@ -182,7 +182,7 @@ extern "C" {
 pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* caller_options,
                                 pumice_tune** tune, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(tune);
     *tune = nullptr;
     PUMICE_TRY(const pumice_tune_options options, read(caller_options, "options"));
@@ -210,16 +210,16 @@ pumice_status pumice_tune_start(pumice_model* model, const pumice_tune_options* 
 }
 
 bool pumice_tune_poll(pumice_tune* tune, uint64_t* done, uint64_t* total) {
-  return !tune || tune->measuring.poll(done, total);
+  return !is_live(tune) || tune->measuring.poll(done, total);
 }
 
 pumice_work* pumice_tune_work(pumice_tune* tune) {
-  return tune;
+  return is_live(tune) ? tune : nullptr;
 }
 
 pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(tune);
+    PUMICE_REQUIRE_LIVE(tune);
     if (tune->sliced && !tune->cancelled && !tune->measuring.poll(nullptr, nullptr)) {
       return Error{Code::not_ready, "the measurement waits for more slices: call pumice_work_advance until "
                                     "slice.active is false, or pumice_work_cancel"};
@@ -233,12 +233,12 @@ pumice_status pumice_tune_finish(pumice_tune* tune, pumice_tune_report* report, 
 }
 
 void pumice_tune_destroy(pumice_tune* tune) {
-  delete tune;
+  destroy_live(tune);
 }
 
 pumice_status pumice_device_save_tuning(const pumice_device* device, const char* path, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(path);
     return add_to_tuning_file(path_of(path), device->context.device->capabilities(),
                               device->context.pipelines->tuning_results());
@@ -248,7 +248,7 @@ pumice_status pumice_device_save_tuning(const pumice_device* device, const char*
 pumice_status pumice_device_write_tuning(const pumice_device* device, pumice_write_function write, void* user,
                                          pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(device);
+    PUMICE_REQUIRE_LIVE(device);
     PUMICE_REQUIRE(write);
     TuningFile file;
     file.set(device->context.device->capabilities(), device->context.pipelines->tuning_results());

@@ -25,7 +25,11 @@ private:
     std::vector<SemaphoreValue> all;
     PUMICE_CHECK(check_array(semaphores, count, sizeof *semaphores, name));
     PUMICE_CHECK(check_array(values, count, sizeof *values, name + std::string("_values")));
-    for (uint32_t i = 0; i < count; ++i) all.push_back({semaphores[i], values[i]});
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!semaphores[i])
+        return Error{Code::invalid_argument, name + ("[" + std::to_string(i) + "] is VK_NULL_HANDLE")};
+      all.push_back({semaphores[i], values[i]});
+    }
     return all;
   }
 
@@ -86,7 +90,7 @@ pumice_status pumice_work_discard(pumice_work* work, pumice_error* error) {
 }
 
 void pumice_work_cancel(pumice_work* work) {
-  if (work) work->cancel();
+  if (is_live(work)) work->cancel();
 }
 
 } // extern "C"

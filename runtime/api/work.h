@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include "api/call.h"
+#include "api/live.h"
 #include "step/work/work.h"
 
 // A handle of what runs in slices. A function of the application's that it calls may not use the same handle,
 // apart from what the header allows.
-struct pumice_work : pumice::Work {
+struct pumice_work : pumice::Work, pumice::api::Live<pumice_work> {
   static constexpr const char* name = "work";
 
   // `handle` and `function`: what it is, and what it calls, for messages.
@@ -30,7 +30,7 @@ Error running_error(const pumice_work& work);
 // As call(), for functions that change such a handle or run it. A Handle has `name`, for messages.
 template <class Handle, class Body>
 pumice_status call_exclusive(Handle* handle, pumice_error* error, const Body& body) noexcept {
-  if (!handle) return call(error, [&]() -> Status { return null_argument(Handle::name); });
+  if (!is_live(handle)) return call(error, [&] { return check_live(handle, Handle::name); });
   if (handle->running) return call(error, [&]() -> Status { return running_error(*handle); });
   handle->running = true;
   const pumice_status status = call(error, body);
@@ -41,8 +41,10 @@ pumice_status call_exclusive(Handle* handle, pumice_error* error, const Body& bo
 
 // Destroys such a handle. From within a call of the application's function, asks the function that runs to
 // end.
-inline void destroy(pumice_work* handle) {
-  if (!handle || !handle->running) {
+template <class Handle>
+void destroy(Handle* handle) {
+  if (!is_live(handle)) return;
+  if (!handle->running) {
     delete handle;
     return;
   }

@@ -333,6 +333,9 @@ Status Session::resume(std::shared_ptr<const Model> model) {
                              model->file().path(), model_->file().path())};
   }
   PUMICE_CHECK(wait_before_end());
+  // One that was loaded on another device cannot guess any more.
+  if (options_.draft_model && options_.draft_model->context().device != model->context().device)
+    options_.draft_model.reset();
   model_ = std::move(model);
   PUMICE_CHECK(make());
   suspended_ = false;

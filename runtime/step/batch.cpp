@@ -20,6 +20,10 @@ constexpr double small_steps_bytes = 8 << 20;
 // are not many.
 constexpr size_t sliced_steps = 8;
 
+// The fewest tokens of a beginning for which a sequence waits, until another one has read them, or takes the
+// slot of a much longer text.
+constexpr uint32_t least_shared = 32;
+
 uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -171,6 +175,10 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
   batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
   if (size.drafts == 0) return batch;
+  if (options.draft_model) {
+    PUMICE_TRY(batch->model_drafter_,
+               ModelDrafter::create(std::move(options.draft_model), batch->runner_->model(), size));
+  }
   for (const Bucket& bucket : step_buckets(size, false)) {
     PUMICE_TRY(const double guess, batch->runner_->guessed_step_seconds(bucket.tokens));
     batch->draft_costs_.guess(bucket.tokens, guess);
@@ -313,6 +321,7 @@ Status Batch::wait() const {
 
 Status Batch::fill(Slice& slice, size_t most_steps) {
   most_steps = std::min(most_steps, most_sliced_steps_);
+  may_wait_ = false;
   while (runner_->step_open() || in_flight_.size() < most_steps) {
     if (!runner_->step_open()) {
       if (repeatable_steps() == 0) {
@@ -378,21 +387,29 @@ Status Batch::read_oldest() {
     }
   }
   if (!oldest.outputs) return {};
+  bool by_model = false;
   for (Sequence*& row : rows_) {
     if (!row) continue;
     // The token behind a guess counts if the guess was what is sampled.
     const std::vector<uint32_t> drafts = std::exchange(row->drafts, {});
-    for (size_t held = 0; held <= drafts.size(); ++held) {
+    size_t held = 0;
+    for (;;) {
       PUMICE_TRY(BatchToken token, read_token(*row));
-      const bool goes_on = held < drafts.size() && token.token == drafts[held];
-      draft_counts_.held += goes_on;
+      const bool holds = held < drafts.size() && token.token == drafts[held];
+      held += holds;
       results_.push_back(std::move(token));
-      if (results_.back().finish_reason != FinishReason::none || !goes_on) break;
+      if (results_.back().finish_reason != FinishReason::none || !holds) break;
     }
     draft_counts_.guessed += drafts.size();
+    draft_counts_.held += held;
+    if (row->drafted_by_model && !drafts.empty()) {
+      model_drafter_->learn(drafts.size(), held);
+      by_model = true;
+    }
     if (!drafts.empty()) forget_drafts(*row);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
+  if (model_drafter_ && !by_model) model_drafter_->rest();
   // What the device would go on with by itself is worth less than a guess.
   if (!changed_ && choose_drafts() > 0) changed_ = true;
   return {};
@@ -410,6 +427,8 @@ void Batch::forget_drafts(Sequence& sequence) {
 // How many tokens of each text the next step guesses at.
 uint32_t Batch::choose_drafts() {
   if (size().drafts == 0) return 0;
+  const double of_model = model_drafter_ && may_wait_ ? model_drafter_->chance() : 0;
+  bool by_model = false;
   std::vector<double> chances;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
@@ -417,12 +436,37 @@ uint32_t Batch::choose_drafts() {
     double chance = 0;
     if (sequence.drafter && sequence.tokens().size() + 1 < sequence.limit) {
       sequence.drafter->follow(sequence.tokens());
-      chance = sequence.drafter->chance();
+      chance = std::max(sequence.drafter->chance(), of_model);
+      sequence.drafted_by_model = of_model > sequence.drafter->chance();
+      by_model = by_model || sequence.drafted_by_model;
     }
     chances.push_back(chance);
   }
   if (options_.always_draft) return size().drafts;
-  return chances.empty() ? 0 : draft_costs_.count(chances, size().drafts);
+  if (chances.empty()) return 0;
+  return draft_costs_.count(chances, size().drafts, by_model ? model_drafter_->seconds() : 0);
+}
+
+// Guesses at the next tokens of the texts that go on.
+Status Batch::draft(uint32_t most) {
+  std::vector<Sequence*> by_model;
+  std::vector<ModelDrafter::Text> texts;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot < 0 || !sequence.drafter) continue;
+    // The token at the limit is the last: none is guessed at behind it.
+    const auto left = static_cast<uint32_t>(sequence.limit - sequence.tokens().size());
+    const uint32_t possible = std::min(most, left - std::min(left, 1u));
+    if (!sequence.drafted_by_model) {
+      sequence.drafts = sequence.drafter->draft(possible);
+    } else if (possible > 0) {
+      by_model.push_back(&sequence);
+      texts.push_back({sequence.tokens(), &sequence.sampling, possible});
+    }
+  }
+  if (texts.empty()) return {};
+  PUMICE_TRY(std::vector<std::vector<uint32_t>> drafts, model_drafter_->draft(texts));
+  for (size_t i = 0; i < texts.size(); ++i) by_model[i]->drafts = std::move(drafts[i]);
+  return {};
 }
 
 Result<BatchToken> Batch::read_token(Sequence& sequence) {
@@ -467,7 +511,9 @@ void Batch::release(Sequence& sequence) {
   changed_ = true;
   if (sequence.slot >= 0) {
     keep(sequence);
-    slots_[static_cast<size_t>(sequence.slot)].busy = false;
+    Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
+    slot.busy = false;
+    slot.released = ++releases_;
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
@@ -484,6 +530,7 @@ void Batch::keep(const Sequence& sequence) {
 }
 
 Status Batch::submit(size_t most) {
+  may_wait_ = true;
   while (in_flight_.size() < most && !runner_->interrupted()) {
     PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
     if (!step) break;
@@ -546,7 +593,7 @@ Result<Batch::NextStep> Batch::compose() {
   prompt_rows_.clear();
   std::vector<StepToken> rows;
   const bool whole = has_bidirectional_pictures(runner_->model());
-  const uint32_t most_drafts = choose_drafts();
+  if (const uint32_t most_drafts = choose_drafts()) PUMICE_CHECK(draft(most_drafts));
   NextStep step;
   step.composed = step.continues = true;
   step.counts.resize(slots_.size());
@@ -577,11 +624,8 @@ Result<Batch::NextStep> Batch::compose() {
     if (count < left) continue;
     rows.back().output = true;
     rows_.push_back(&sequence);
-    if (most_drafts == 0 || !sequence.drafter) continue;
-    // The token at the limit is the last: none is guessed at behind it.
-    const size_t possible =
-        std::min<size_t>({most_drafts, room - count, sequence.limit - 1 - sequence.tokens().size()});
-    sequence.drafts = sequence.drafter->draft(possible);
+    if (sequence.drafts.size() > room - count) sequence.drafts.resize(room - count);
+    if (!sequence.drafter) continue;
     sampling_state_.set_drafts(slot, sequence.drafts);
     for (const uint32_t token : sequence.drafts) {
       StepToken row = rows.back();
@@ -628,7 +672,7 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
     repeated_steps_ += step.steps;
     return {};
   }
-  changed_ = false;
+  changed_ = waiting_;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
     advance(sequence, step.counts[static_cast<size_t>(sequence.slot)]);
@@ -642,21 +686,64 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
 }
 
 Status Batch::assign_slots() {
+  waiting_ = false;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot >= 0) continue;
+    const SharedPrefix prefix = may_wait_ ? shared_prefix(sequence) : SharedPrefix();
     Slot* best = nullptr;
+    uint32_t best_worth = 0;
     for (Slot& slot : slots_) {
       if (slot.busy) continue;
       // A sequence with another encoder input has other keys and values.
       const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens());
-      if (best && reused <= sequence.reused) continue;
+      // A few tokens that all texts begin with are not worth a text that may go on. Where nothing is, the
+      // slot that was not used for longest goes.
+      const uint32_t worth = reused >= least_shared || 2 * reused >= slot.cached.size() ? reused : 0;
+      if (best && (worth < best_worth || (worth == best_worth && slot.released >= best->released))) continue;
       best = &slot;
+      best_worth = worth;
       sequence.reused = reused;
     }
     if (!best) return {};
-    PUMICE_CHECK(place(sequence, static_cast<uint32_t>(best - slots_.data()), sequence.reused));
+    const auto slot = static_cast<uint32_t>(best - slots_.data());
+    if (prefix.tokens >= sequence.reused + least_shared) {
+      waiting_ = waiting_ || !prefix.computed;
+      if (!prefix.computed) continue;
+      PUMICE_TRY(const bool copied, copy_prefix(prefix, slot));
+      if (copied) sequence.reused = prefix.tokens;
+    }
+    PUMICE_CHECK(place(sequence, slot, sequence.reused));
   }
   return {};
+}
+
+// The longest beginning that a sequence with a slot has read or is about to read. States, pictures and an
+// encoder's input are not shared.
+Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
+  SharedPrefix best;
+  if (sequence.input || sequence.embeddings || runner_->staged() || !runner_->states().empty()) return best;
+  const std::span<const uint32_t> prompt(sequence.tokens());
+  for (const Sequence& other : sequences_) {
+    if (other.slot < 0 || other.input || other.embeddings) continue;
+    const uint32_t common = common_prefix(other.tokens(), prompt.first(prompt.size() - 1));
+    const Slot& slot = slots_[static_cast<size_t>(other.slot)];
+    const uint32_t written_end = std::max({slot.written_end, other.next, common}); // once it has read them
+    if (common <= best.tokens || runner_->resume_point(common, written_end, {}) < common) continue;
+    best = {&other, common, other.computed >= common};
+  }
+  return best;
+}
+
+// Gives a free slot what a sequence has in common with the one that is to begin there. False: they cannot be
+// copied.
+Result<bool> Batch::copy_prefix(const SharedPrefix& prefix, uint32_t slot) {
+  const auto from = static_cast<uint32_t>(prefix.sequence->slot);
+  const uint32_t written_end = std::max(slots_[from].written_end, prefix.sequence->next);
+  if (runner_->resume_point(prefix.tokens, written_end, {}) < prefix.tokens) return false;
+  forget(slot);
+  PUMICE_TRY(const bool copied, copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end));
+  if (copied) slots_[slot].written_end = written_end;
+  return copied;
 }
 
 // Puts a sequence into a slot that holds its keys and values before the position `first`.

@@ -12,6 +12,7 @@
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
 #include "step/drafts/draft_costs.h"
+#include "step/drafts/model_drafter.h"
 #include "step/drafts/text_drafter.h"
 #include "step/prompt_embeddings.h"
 #include "step/rotary_places.h"
@@ -37,6 +38,9 @@ struct SessionOptions {
   uint32_t steps_per_submit = 0;
   // With size.drafts: guesses at tokens also where that is not known to give more of them a second.
   bool always_draft = false;
+  // With size.drafts: a smaller model of the same vocabulary on the same device, which guesses too. Not while
+  // steps run in slices, because guesses are waited for.
+  std::shared_ptr<const Model> draft_model = {};
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -92,7 +96,8 @@ struct Conversation {
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
 // tokens, those are not computed again, up to the last position that a state was kept of if the model has
-// states. Used by one thread at a time.
+// states. Nor are those that it has in common with a sequence that runs: it waits until that one has read
+// them, and gets a copy. Used by one thread at a time.
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
@@ -194,6 +199,7 @@ private:
     // those of steps that have been read, because other steps may be discarded.
     uint32_t computed = 0;
     std::optional<TextDrafter> drafter; // where its tokens are guessed at
+    bool drafted_by_model = false;      // the next guesses, or those of the step in flight
     std::vector<uint32_t> drafts;       // that the step in flight guesses at
     bool interrupted = false;           // a step of it was not submitted as a whole
     uint32_t stopped_end = 0;           // of the first step that was discarded; 0: none, or it had one row
@@ -206,6 +212,7 @@ private:
     StateHistory states;
     uint32_t place_lag = 0; // that the runner was told
     bool busy = false;
+    uint64_t released = 0; // the number of the release that made it free; 0: none
   };
 
   // The next step to submit.
@@ -238,6 +245,14 @@ private:
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
   uint32_t kept(const Slot& slot, std::span<const uint32_t> tokens) const;
   Status assign_slots();
+  // What a sequence that runs has in common with another one that begins.
+  struct SharedPrefix {
+    const Sequence* sequence = nullptr; // none: there is nothing
+    uint32_t tokens = 0;
+    bool computed = false; // all of it
+  };
+  SharedPrefix shared_prefix(const Sequence& sequence) const;
+  Result<bool> copy_prefix(const SharedPrefix& prefix, uint32_t slot);
   Status place(Sequence& sequence, uint32_t slot, uint32_t first);
   Status place_again(Sequence& sequence);
   void interrupt(const NextStep& step);
@@ -248,6 +263,7 @@ private:
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
   uint32_t choose_drafts();
+  Status draft(uint32_t most);
   void forget_drafts(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
   Status write_masks();
@@ -265,12 +281,16 @@ private:
   // Of the step that is composed: its rows with PROMPT_ROW, with the sequence and the number there.
   std::vector<PromptRow> prompt_rows_;
   std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
+  bool may_wait_ = false;       // whole steps are run: the host may wait for copies and for guesses
   DraftCosts draft_costs_;
+  std::unique_ptr<ModelDrafter> model_drafter_; // null: there is no such model
   DraftCounts draft_counts_;
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;
   bool changed_ = false; // the host must compose the next step
+  bool waiting_ = false; // a sequence for what another one reads
   uint32_t next_id_ = 0;
+  uint64_t releases_ = 0;
   double host_seconds_ = 0;
   uint64_t repeated_steps_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 
+#include "support/command/chats.h"
 #include "support/embedding.h"
 
 namespace {
@@ -25,7 +26,7 @@ ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
 ENDS_WITH(pumice_load_options, setting_count);
-ENDS_WITH(pumice_session_options, reserved);
+ENDS_WITH(pumice_session_options, draft_model);
 ENDS_WITH(pumice_sampling, dry_sequence_breaker_count);
 ENDS_WITH(pumice_form, grammar);
 ENDS_WITH(pumice_request, prefill);
@@ -396,6 +397,50 @@ TEST_CASE("the largest sizes are refused, or do no harm") {
     translator.input_tokens = largest;
     try_to_create(pumice_translator_create, pumice_translator_destroy, translating.get(), translator);
   }
+}
+
+TEST_CASE("handles that were destroyed or are of another kind are told apart, and destroyed once") {
+  Player player;
+  pumice_error error;
+  const auto says = [&](pumice_status status, const char* name) {
+    return status == PUMICE_INVALID_ARGUMENT && contains(error.message, std::string(name) + " is no handle");
+  };
+  pumice_session* const session = player.session.release();
+  pumice_work* const work = pumice_session_work(session);
+  const auto as_session = [](auto* handle) { return reinterpret_cast<pumice_session*>(handle); };
+  CHECK(says(pumice_session_run(as_session(player.model.get()), &error), "session"));
+  CHECK(says(pumice_session_suspend(as_session(player.device.get()), &error), "session"));
+  CHECK(pumice_session_poll(as_session(player.model.get())) == nullptr);
+  begin(session, prompt, 4);
+  pumice_session_destroy(session);
+  pumice_session_destroy(session);
+  CHECK(says(pumice_session_run(session, &error), "session"));
+  CHECK(says(pumice_work_advance(work, 100, nullptr, nullptr, &error), "work"));
+  CHECK(pumice_session_work(session) == nullptr);
+  pumice_work_cancel(work);
+
+  ChatHandle chat = make_chat(player.model.get(), "{{ messages }}");
+  pumice_chat* const dead = chat.get();
+  chat.reset();
+  pumice_chat_destroy(dead);
+  CHECK(pumice_chat_count(dead) == 0);
+  const SessionHandle other = make_session(player.model.get());
+  pumice_request request = {sizeof request};
+  request.chat = dead;
+  CHECK(says(pumice_session_generate(other.get(), &request, &error), "request.chat"));
+
+  pumice_model* const model = player.model.release();
+  pumice_model_destroy(model);
+  pumice_model_destroy(model);
+  pumice_session* made = nullptr;
+  CHECK(says(pumice_session_create(model, nullptr, &made, &error), "model"));
+  pumice_device* const device = player.device.release();
+  pumice_device_destroy(device);
+  pumice_device_destroy(device);
+  CHECK(pumice_device_name(device) == std::string());
+  // What was made of them goes on.
+  begin(other.get(), prompt, 4);
+  require_ok(pumice_session_run(other.get(), &error), error);
 }
 
 TEST_CASE("every function takes nulls") {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "support/command/messages.h"
+#include "support/files/fixtures.h"
 #include "support/files/paths.h"
 #include "support/in_turn.h"
 #include "support/model.h"
@@ -183,6 +184,36 @@ TEST_CASE("texts whose tokens are guessed at stay the same") {
   }
 }
 
+TEST_CASE("texts whose tokens a model guesses at stay the same") {
+  const std::vector<SequenceRequest> requests = some_requests();
+  std::vector<Text> expected;
+  for (const SequenceRequest& request : requests) expected.push_back(alone(request));
+  for (const auto& [slots, always] : in_turn(std::array{1u, 3u}, std::array{true, false})) {
+    CAPTURE(slots);
+    CAPTURE(always);
+    SessionOptions options = options_for(slots, 64);
+    options.size.drafts = 4;
+    options.always_draft = always;
+    options.draft_model = model(); // whose guesses all hold
+    auto batch = make_batch(options);
+    std::vector<uint32_t> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+    Texts texts;
+    finish(*batch, texts);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(texts[ids[i]] == expected[i]);
+    }
+    if (!always) continue;
+    CHECK(batch->drafts().guessed > 40);
+    CHECK(batch->drafts().held > batch->drafts().guessed * 9 / 10);
+  }
+  SessionOptions options = options_for(1);
+  options.size.drafts = 4;
+  options.draft_model = load_one_kernel_model(fixtures().model("llama-gqa"));
+  CHECK(says(Batch::create(model(), options), {"same vocabulary"}) == "");
+}
+
 TEST_CASE("texts that end, stop or go on beside guesses") {
   const SequenceRequest request = repetitive(2);
   const Text whole = alone(request);
@@ -316,6 +347,59 @@ TEST_CASE("a slot's next prompt does not compute again what it has in common wit
   CHECK(texts[a] == alone(longer));
   CHECK(texts[b] == alone(again));
   CHECK(batch->reused(a) == 0); // it has ended
+}
+
+TEST_CASE("a new text takes the slot that was not used for longest, and leaves those of texts that go on") {
+  auto batch = make_batch(options_for(3));
+  Texts texts;
+  std::vector<SequenceRequest> requests;
+  for (uint32_t i = 0; i < 4; ++i) {
+    requests.push_back({some_prompt(60, i + 1), {}, 3});
+    requests.back().prompt[0] = 1; // all begin with the same token
+    if (i == 3) break;
+    add(*batch, requests.back());
+    finish(*batch, texts);
+  }
+  const auto reused = [&](const SequenceRequest& request) {
+    const uint32_t id = add(*batch, request);
+    step(*batch, texts);
+    const uint32_t tokens = batch->reused(id);
+    finish(*batch, texts);
+    CHECK(texts[id] == alone(request));
+    return tokens;
+  };
+  CHECK(reused(requests[0]) == 59);
+  CHECK(reused(requests[3]) <= 1); // in place of the second
+  CHECK(reused(requests[0]) == 59);
+  CHECK(reused(requests[2]) == 59);
+}
+
+TEST_CASE("what sequences begin with alike is computed once, also if they are added together") {
+  std::vector<SequenceRequest> requests;
+  for (uint32_t i = 0; i < 4; ++i) {
+    requests.push_back({some_prompt(100, 1), {}, 12});
+    if (i < 3) requests.back().prompt.push_back(i + 3); // the last one is a beginning of the others
+  }
+  requests.push_back({some_prompt(100, 2), {}, 12});
+  for (const bool first_stops : {false, true}) {
+    auto batch = make_batch(options_for(5, 48));
+    std::vector<uint32_t> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+    Texts texts;
+    step(*batch, texts);
+    if (first_stops) REQUIRE(batch->stop(ids[0]).ok());
+    std::map<uint32_t, uint32_t> reused;
+    while (batch->sequences()) {
+      step(*batch, texts);
+      for (const uint32_t id : ids) reused[id] = std::max(reused[id], batch->reused(id));
+    }
+    CHECK(reused[ids[0]] == 0);
+    if (!first_stops) CHECK(reused[ids[1]] == 100); // otherwise it goes on in the first one's slot
+    CHECK(reused[ids[2]] == 100);
+    CHECK(reused[ids[3]] == 99); // a token has to run for its logits
+    CHECK(reused[ids[4]] == 0);
+    for (size_t i = first_stops; i < ids.size(); ++i) CHECK(texts[ids[i]] == alone(requests[i]));
+  }
 }
 
 TEST_CASE("errors of a batch, which can be used afterwards") {

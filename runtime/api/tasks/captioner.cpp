@@ -12,7 +12,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_captioner : pumice_work {
+struct pumice_captioner : pumice_work, Live<pumice_captioner> {
   pumice_captioner() : pumice_work("captioner") {}
 
   Result<SliceResult> slice(const SliceRequest& request) override { return captioner->slice(request); }
@@ -103,7 +103,7 @@ extern "C" {
 pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* caller_options,
                                       pumice_captioner** captioner, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(captioner);
     *captioner = nullptr;
     PUMICE_TRY(const pumice_captioner_options options, read(caller_options, "options"));
@@ -125,13 +125,13 @@ pumice_status pumice_captioner_create(pumice_model* model, const pumice_captione
 }
 
 void pumice_captioner_destroy(pumice_captioner* captioner) {
-  delete captioner;
+  destroy_live(captioner);
 }
 
 pumice_status pumice_captioner_caption(pumice_captioner* captioner, const pumice_input* pictures,
                                        size_t count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(captioner);
+    PUMICE_REQUIRE_LIVE(captioner);
     PUMICE_CHECK(captioner->begin(pictures, count));
     return captioner->captioner->run();
   });
@@ -140,7 +140,7 @@ pumice_status pumice_captioner_caption(pumice_captioner* captioner, const pumice
 pumice_status pumice_captioner_result(pumice_captioner* captioner, size_t index, const pumice_written** texts,
                                       size_t* text_count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(captioner);
+    PUMICE_REQUIRE_LIVE(captioner);
     PUMICE_REQUIRE(texts);
     PUMICE_REQUIRE(text_count);
     return captioner->hand_out(index, texts, text_count);
@@ -150,13 +150,13 @@ pumice_status pumice_captioner_result(pumice_captioner* captioner, size_t index,
 pumice_status pumice_captioner_begin(pumice_captioner* captioner, const pumice_input* pictures, size_t count,
                                      pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(captioner);
+    PUMICE_REQUIRE_LIVE(captioner);
     return captioner->begin(pictures, count);
   });
 }
 
 pumice_work* pumice_captioner_work(pumice_captioner* captioner) {
-  return captioner;
+  return is_live(captioner) ? captioner : nullptr;
 }
 
 } // extern "C"

@@ -8,7 +8,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_classifier {
+struct pumice_classifier : Live<pumice_classifier> {
   std::unique_ptr<Classifier> classifier;
 };
 
@@ -54,7 +54,7 @@ extern "C" {
 pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* caller_options,
                                        pumice_classifier** classifier, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(classifier);
     *classifier = nullptr;
     PUMICE_TRY(const pumice_classifier_options options, read(caller_options, "options"));
@@ -67,11 +67,11 @@ pumice_status pumice_classifier_create(pumice_model* model, const pumice_classif
 }
 
 void pumice_classifier_destroy(pumice_classifier* classifier) {
-  delete classifier;
+  destroy_live(classifier);
 }
 
 size_t pumice_classifier_label_count(const pumice_classifier* classifier) {
-  return classifier ? classifier->classifier->labels().size() : 0;
+  return is_live(classifier) ? classifier->classifier->labels().size() : 0;
 }
 
 const char* pumice_classifier_label(const pumice_classifier* classifier, size_t index) {
@@ -83,7 +83,7 @@ pumice_status pumice_classifier_classify(pumice_classifier* classifier, const ch
                                          size_t count, float* probabilities, size_t* cut,
                                          pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(classifier);
+    PUMICE_REQUIRE_LIVE(classifier);
     PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
     Classifier& task = *classifier->classifier;
     InputRunner& runner = task.runner();
@@ -102,7 +102,7 @@ pumice_status pumice_classifier_classify_pictures(pumice_classifier* classifier,
                                                   const pumice_picture* pictures, size_t count,
                                                   float* probabilities, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(classifier);
+    PUMICE_REQUIRE_LIVE(classifier);
     PUMICE_CHECK(check_array(probabilities, count, sizeof *probabilities, "probabilities"));
     Classifier& task = *classifier->classifier;
     if (!task.runner().source().reads_pictures()) {
@@ -113,7 +113,7 @@ pumice_status pumice_classifier_classify_pictures(pumice_classifier* classifier,
 }
 
 void pumice_classifier_cancel(pumice_classifier* classifier) {
-  if (classifier) classifier->classifier->runner().cancel();
+  if (is_live(classifier)) classifier->classifier->runner().cancel();
 }
 
 } // extern "C"

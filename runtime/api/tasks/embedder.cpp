@@ -9,7 +9,7 @@ using namespace pumice;
 using namespace pumice::api;
 
 // Of texts, of pictures, or of both in one space.
-struct pumice_embedder {
+struct pumice_embedder : Live<pumice_embedder> {
   std::unique_ptr<Embedder> texts, pictures;
 
   const Embedder& one() const { return texts ? *texts : *pictures; }
@@ -72,7 +72,7 @@ extern "C" {
 pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* caller_options,
                                      pumice_embedder** embedder, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(embedder);
     *embedder = nullptr;
     PUMICE_TRY(const pumice_embedder_options options, read(caller_options, "options"));
@@ -85,17 +85,17 @@ pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_
 }
 
 void pumice_embedder_destroy(pumice_embedder* embedder) {
-  delete embedder;
+  destroy_live(embedder);
 }
 
 uint32_t pumice_embedder_columns(const pumice_embedder* embedder) {
-  return embedder ? embedder->one().columns() : 0;
+  return is_live(embedder) ? embedder->one().columns() : 0;
 }
 
 pumice_status pumice_embedder_embed(pumice_embedder* embedder, const char* const* texts, size_t count,
                                     float* values, size_t* cut, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(embedder);
+    PUMICE_REQUIRE_LIVE(embedder);
     PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
     if (!embedder->texts) return reads_only("pictures: call pumice_embedder_embed_pictures");
     Embedder& of_texts = *embedder->texts;
@@ -111,7 +111,7 @@ pumice_status pumice_embedder_embed(pumice_embedder* embedder, const char* const
 pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder, const pumice_picture* pictures,
                                              size_t count, float* values, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(embedder);
+    PUMICE_REQUIRE_LIVE(embedder);
     PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
     if (!embedder->pictures) {
       return reads_only("texts: for pictures, load a model that has them in one space with "
@@ -125,7 +125,7 @@ pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder, const pu
 }
 
 void pumice_embedder_cancel(pumice_embedder* embedder) {
-  if (!embedder) return;
+  if (!is_live(embedder)) return;
   if (embedder->texts) embedder->texts->runner().cancel();
   if (embedder->pictures) embedder->pictures->runner().cancel();
 }

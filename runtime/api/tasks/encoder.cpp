@@ -12,7 +12,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_encoder : pumice_work {
+struct pumice_encoder : pumice_work, Live<pumice_encoder> {
   pumice_encoder() : pumice_work("encoder") {}
 
   Result<SliceResult> slice(const SliceRequest& request) override { return encoding->slice(request); }
@@ -86,7 +86,7 @@ extern "C" {
 pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* caller_options,
                                     pumice_encoder** encoder, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(encoder);
     *encoder = nullptr;
     const ModelShape& shape = model->model->shape();
@@ -109,17 +109,17 @@ pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_op
 }
 
 void pumice_encoder_destroy(pumice_encoder* encoder) {
-  delete encoder;
+  destroy_live(encoder);
 }
 
 uint32_t pumice_encoder_columns(const pumice_encoder* encoder) {
-  return encoder ? encoder->encoding->columns() : 0;
+  return is_live(encoder) ? encoder->encoding->columns() : 0;
 }
 
 pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
                                     float* values, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
+    PUMICE_REQUIRE_LIVE(encoder);
     PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
     PUMICE_CHECK(encoder->encoding->run(encoder_inputs));
     return read_values(*encoder, values, capacity, count);
@@ -129,7 +129,7 @@ pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input*
 pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* inputs, size_t input_count,
                                    pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
+    PUMICE_REQUIRE_LIVE(encoder);
     PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
     return encoder->encoding->begin(encoder_inputs);
   });
@@ -138,13 +138,13 @@ pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* 
 pumice_status pumice_encoder_read(pumice_encoder* encoder, float* values, size_t capacity, size_t* count,
                                   pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(encoder);
+    PUMICE_REQUIRE_LIVE(encoder);
     return read_values(*encoder, values, capacity, count);
   });
 }
 
 pumice_work* pumice_encoder_work(pumice_encoder* encoder) {
-  return encoder;
+  return is_live(encoder) ? encoder : nullptr;
 }
 
 } // extern "C"

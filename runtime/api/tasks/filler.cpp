@@ -6,7 +6,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_filler {
+struct pumice_filler : Live<pumice_filler> {
   std::unique_ptr<Filler> filler;
   std::vector<std::vector<std::vector<Filler::Fill>>> texts; // of the last call: the fills of each gap
   std::vector<pumice_fill> fills;                            // which refer to their words
@@ -31,7 +31,7 @@ extern "C" {
 pumice_status pumice_filler_create(pumice_model* model, const pumice_filler_options* caller_options,
                                    pumice_filler** filler, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(filler);
     *filler = nullptr;
     PUMICE_TRY(const pumice_filler_options options, read(caller_options, "options"));
@@ -43,14 +43,14 @@ pumice_status pumice_filler_create(pumice_model* model, const pumice_filler_opti
 }
 
 void pumice_filler_destroy(pumice_filler* filler) {
-  delete filler;
+  destroy_live(filler);
 }
 
 pumice_status pumice_filler_fill(pumice_filler* filler, const char* const* texts, size_t count,
                                  const pumice_fill** fills, size_t* fill_count, size_t* cut,
                                  pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(filler);
+    PUMICE_REQUIRE_LIVE(filler);
     PUMICE_REQUIRE(fills);
     PUMICE_REQUIRE(fill_count);
     Filler& task = *filler->filler;
@@ -79,7 +79,7 @@ pumice_status pumice_filler_fill(pumice_filler* filler, const char* const* texts
 }
 
 void pumice_filler_cancel(pumice_filler* filler) {
-  if (filler) filler->filler->runner().cancel();
+  if (is_live(filler)) filler->filler->runner().cancel();
 }
 
 } // extern "C"

@@ -8,7 +8,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_index {
+struct pumice_index : Live<pumice_index> {
   std::unique_ptr<TextIndex> index;
   bool rebuild = false;
   std::vector<pumice_passage> found; // of the last search
@@ -19,7 +19,7 @@ extern "C" {
 pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* caller_options,
                                   pumice_index** index, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(index);
     *index = nullptr;
     PUMICE_TRY(const pumice_index_options options, read(caller_options, "options"));
@@ -43,14 +43,14 @@ pumice_status pumice_index_create(pumice_model* model, const pumice_index_option
 }
 
 void pumice_index_destroy(pumice_index* index) {
-  delete index;
+  destroy_live(index);
 }
 
 pumice_status pumice_index_update(pumice_index* index,
                                   bool (*progress)(void* user, uint64_t done, uint64_t total), void* user,
                                   pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(index);
+    PUMICE_REQUIRE_LIVE(index);
     index->found.clear();
     PUMICE_CHECK(index->index->update(index->rebuild, {}, both(progress, user)));
     index->rebuild = false;
@@ -61,7 +61,7 @@ pumice_status pumice_index_update(pumice_index* index,
 pumice_status pumice_index_search(pumice_index* index, const char* query, size_t top,
                                   const pumice_passage** passages, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(index);
+    PUMICE_REQUIRE_LIVE(index);
     PUMICE_REQUIRE(query);
     PUMICE_REQUIRE(passages);
     PUMICE_REQUIRE(count);
@@ -81,7 +81,7 @@ pumice_status pumice_index_search(pumice_index* index, const char* query, size_t
 }
 
 void pumice_index_cancel(pumice_index* index) {
-  if (index) index->index->runner().cancel();
+  if (is_live(index)) index->index->runner().cancel();
 }
 
 } // extern "C"

@@ -6,7 +6,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_reranker {
+struct pumice_reranker : Live<pumice_reranker> {
   std::unique_ptr<Reranker> reranker;
 };
 
@@ -15,7 +15,7 @@ extern "C" {
 pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* caller_options,
                                      pumice_reranker** reranker, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(reranker);
     *reranker = nullptr;
     PUMICE_TRY(const pumice_reranker_options options, read(caller_options, "options"));
@@ -33,13 +33,13 @@ pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_
 }
 
 void pumice_reranker_destroy(pumice_reranker* reranker) {
-  delete reranker;
+  destroy_live(reranker);
 }
 
 pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query, const char* const* texts,
                                     size_t count, float* scores, size_t* cut, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(reranker);
+    PUMICE_REQUIRE_LIVE(reranker);
     PUMICE_REQUIRE(query);
     PUMICE_CHECK(check_array(scores, count, sizeof *scores, "scores"));
     Reranker& task = *reranker->reranker;
@@ -55,7 +55,7 @@ pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query
 }
 
 void pumice_reranker_cancel(pumice_reranker* reranker) {
-  if (reranker) reranker->reranker->runner().cancel();
+  if (is_live(reranker)) reranker->reranker->runner().cancel();
 }
 
 } // extern "C"

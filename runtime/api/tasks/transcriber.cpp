@@ -1,9 +1,11 @@
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/request.h"
 #include "api/tune.h"
 #include "api/work.h"
-#include "api/request.h"
 #include "media/resample.h"
 #include "model/architecture.h"
 #include "task/speech_recognizer.h"
@@ -11,7 +13,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_transcriber : pumice_work {
+struct pumice_transcriber : pumice_work, Live<pumice_transcriber> {
   static constexpr const char* name = "transcriber";
 
   pumice_transcriber() : pumice_work(name, "on_segment") {}
@@ -65,6 +67,11 @@ struct GivenSound {
   Status check() const {
     PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
     if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
+    for (size_t i = 0; i < count; ++i) {
+      if (!std::isfinite(samples[i]))
+        return Error{Code::invalid_argument,
+                     fmt::format("samples[{}] is {}: expected a number", i, samples[i])};
+    }
     if (rate <= highest_rate) return {};
     return Error{Code::invalid_argument,
                  fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
@@ -100,7 +107,7 @@ extern "C" {
 pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transcriber_options* caller_options,
                                         pumice_transcriber** transcriber, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(transcriber);
     *transcriber = nullptr;
     PUMICE_TRY(const pumice_transcriber_options options, read(caller_options, "options"));
@@ -122,6 +129,7 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     if (options.no_fallback) transcription.temperatures = {0};
     transcription.voice_activity = !options.keep_silence;
     transcription.prepared = true;
+    PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
     auto handle = std::make_unique<pumice_transcriber>();
     const Model& loaded = *model->model;
     PUMICE_TRY(SpeechSettings settings,
@@ -129,7 +137,6 @@ pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transc
     PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
     *transcriber = handle.release();
     return {};
-    PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
   });
 }
 
@@ -160,7 +167,7 @@ pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const f
 }
 
 const char* pumice_transcriber_language(pumice_transcriber* transcriber, float* probability) {
-  if (!transcriber) return "";
+  if (!is_live(transcriber)) return "";
   transcriber->heard = transcriber->recognizer->language();
   if (probability) *probability = transcriber->heard.language_probability;
   return transcriber->heard.language.c_str();
@@ -175,7 +182,7 @@ pumice_status pumice_transcriber_begin(pumice_transcriber* transcriber, const fl
 }
 
 pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber) {
-  return transcriber;
+  return is_live(transcriber) ? transcriber : nullptr;
 }
 
 } // extern "C"

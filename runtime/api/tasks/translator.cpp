@@ -9,7 +9,7 @@
 using namespace pumice;
 using namespace pumice::api;
 
-struct pumice_translator : pumice_work {
+struct pumice_translator : pumice_work, Live<pumice_translator> {
   pumice_translator() : pumice_work("translator") {}
 
   Result<SliceResult> slice(const SliceRequest& request) override { return translator->slice(request); }
@@ -95,7 +95,7 @@ extern "C" {
 pumice_status pumice_translator_create(pumice_model* model, const pumice_translator_options* caller_options,
                                        pumice_translator** translator, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(model);
+    PUMICE_REQUIRE_LIVE(model);
     PUMICE_REQUIRE(translator);
     *translator = nullptr;
     PUMICE_TRY(const pumice_translator_options options, read(caller_options, "options"));
@@ -114,13 +114,13 @@ pumice_status pumice_translator_create(pumice_model* model, const pumice_transla
 }
 
 void pumice_translator_destroy(pumice_translator* translator) {
-  delete translator;
+  destroy_live(translator);
 }
 
 pumice_status pumice_translator_translate(pumice_translator* translator, const char* const* texts,
                                           size_t count, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE_LIVE(translator);
     PUMICE_CHECK(translator->begin(texts, count));
     return translator->translator->run();
   });
@@ -129,7 +129,7 @@ pumice_status pumice_translator_translate(pumice_translator* translator, const c
 pumice_status pumice_translator_result(pumice_translator* translator, size_t index,
                                        const pumice_translation** translation, pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE_LIVE(translator);
     PUMICE_REQUIRE(translation);
     *translation = nullptr;
     PUMICE_CHECK(translator->hand_out(index));
@@ -141,13 +141,13 @@ pumice_status pumice_translator_result(pumice_translator* translator, size_t ind
 pumice_status pumice_translator_begin(pumice_translator* translator, const char* const* texts, size_t count,
                                       pumice_error* error) {
   return call(error, [&]() -> Status {
-    PUMICE_REQUIRE(translator);
+    PUMICE_REQUIRE_LIVE(translator);
     return translator->begin(texts, count);
   });
 }
 
 pumice_work* pumice_translator_work(pumice_translator* translator) {
-  return translator;
+  return is_live(translator) ? translator : nullptr;
 }
 
 } // extern "C"

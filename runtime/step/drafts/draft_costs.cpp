@@ -43,7 +43,7 @@ double DraftCosts::seconds(uint32_t rows) const {
   return seconds;
 }
 
-uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most) const {
+uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most, double each) const {
   const auto texts = static_cast<uint32_t>(chances.size());
   const double plain = texts / (repeated_.known() ? repeated_.value() : seconds(texts));
   double best = plain * least_gain;
@@ -57,7 +57,7 @@ uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most) const
       tokens += chance >= 1 ? drafts + 1 : (1 - std::pow(chance, drafts + 1)) / (1 - chance);
       if (chance > 0) all += drafts;
     }
-    if (const double rate = tokens / seconds(all); rate > best) {
+    if (const double rate = tokens / (seconds(all) + drafts * each); rate > best) {
       best = rate;
       count = drafts;
     }

@@ -13,6 +13,7 @@
 #include "io/json_text.h"
 #include "io/mapped_file.h"
 #include "io/output_file.h"
+#include "loading/draft_model.h"
 #include "loading/fitting_size.h"
 #include "options/prompt.h"
 #include "output/json_output.h"
@@ -147,6 +148,7 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
   SessionOptions session;
   session.size = session_size(size, model->shape());
+  PUMICE_TRY(session.draft_model, load_draft_model(size, *device_));
   Result<std::unique_ptr<Session>> created = Session::create(model, session);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   session_ = std::move(*created);

@@ -10,6 +10,7 @@
 #include "commands/mmproj.h"
 #include "input/model_inputs.h"
 #include "io/checksum.h"
+#include "loading/draft_model.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "step/batch_groups.h"
@@ -109,9 +110,11 @@ void add_text(Checksum& sum, const Text& text, bool seed_given) {
 class BatchGenerator {
 public:
   BatchGenerator(const GenerateOptions& options, const OpenedDevice& device, const MaybeTokenizer& tokenizer,
-                 TextQueue& queue, std::shared_ptr<const Model> model)
+                 TextQueue& queue, std::shared_ptr<const Model> model,
+                 std::shared_ptr<const Model> draft_model)
       : options_(options), tokenizer_(tokenizer), queue_(queue), model_(std::move(model)),
-        size_(session_size(options.size, model_->shape())), stop_ids_(options.stop_ids) {
+        draft_model_(std::move(draft_model)), size_(session_size(options.size, model_->shape())),
+        stop_ids_(options.stop_ids) {
     add_command(made_with_, options, device, *model_);
     const auto is_cpu = [](const OpenedDevice& each) { return each.capabilities().is_cpu(); };
     same_bits_ = is_cpu(device) && std::ranges::all_of(device.before, is_cpu);
@@ -174,6 +177,7 @@ private:
   Status make_batch() {
     SessionOptions options;
     options.size = batch_size();
+    options.draft_model = draft_model_;
     batch_.reset(); // its memory is free for the next one
     PUMICE_TRY(batch_, BatchGroups::create(model_, options));
     return {};
@@ -310,7 +314,7 @@ private:
   const GenerateOptions& options_;
   const MaybeTokenizer& tokenizer_;
   TextQueue& queue_;
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Model> model_, draft_model_;
   SessionSize size_; // at most
   std::vector<uint32_t> stop_ids_;
   Checksum made_with_; // of what is the same for all texts
@@ -394,9 +398,10 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(opened), device, options.size.load, &options.size));
+  PUMICE_TRY(std::shared_ptr<const Model> draft_model, load_draft_model(options.size, device));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
-  BatchGenerator generator(options, device, tokenizer, queue, model);
+  BatchGenerator generator(options, device, tokenizer, queue, model, std::move(draft_model));
   const Status status = generator.run();
   if (!status.ok()) generator.stop();
   if (status.ok() || queue.has_results()) queue.finish(status.ok());

@@ -310,6 +310,11 @@ void add_drafts_option(CLI::App& app, SizeOptions& options) {
       ->check(within(0u, most_drafts))
       ->capture_default_str()
       ->group(more_of(device_group));
+  app.add_option(
+         "--draft-model", options.draft_model,
+         "A smaller model of the same vocabulary that guesses too, at up to 8 tokens without --drafts")
+      ->type_name("MODEL")
+      ->group(more_of(device_group));
 }
 
 void add_fit_option(CLI::App& app, SizeOptions& options) {
@@ -324,7 +329,8 @@ SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   SessionSize size;
   size.context = context_for(options.context, shape);
   size.chunk = options.chunk;
-  size.drafts = options.drafts;
+  constexpr uint32_t usual_drafts = 8; // of a model
+  size.drafts = options.drafts || options.draft_model.empty() ? options.drafts : usual_drafts;
   for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
     if (options.kv == to_string(type)) size.cache = type;
   }

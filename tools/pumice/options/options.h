@@ -47,6 +47,7 @@ struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   uint32_t drafts = 0;
+  std::string draft_model; // empty: none
   std::string kv = "f16";
   bool kv_given = false, chunk_given = false;
   bool fit = false;
@@ -55,7 +56,7 @@ struct SizeOptions {
 void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv_default);
 // Adds --override-kv and the options of rotary positions: changes of a decoder's settings.
 void add_settings_options(CLI::App& app, LoadOptions& options);
-// Adds --drafts.
+// Adds --drafts and --draft-model.
 void add_drafts_option(CLI::App& app, SizeOptions& options);
 // Adds --fit.
 void add_fit_option(CLI::App& app, SizeOptions& options);

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "api/call.h"
+
+// Which handles are alive. A program that uses one after destroying it, destroys it twice or takes one for
+// another gets an error: what a pointer leads to is not looked at before it is known.
+namespace pumice::api {
+
+// Tells the kinds of handles apart by its address.
+template <class Handle>
+inline constexpr char kind_of_handle = 0;
+
+void add_live(const void* handle, const void* kind);
+void remove_live(const void* handle, const void* kind);
+bool find_live(const void* handle, const void* kind);
+
+// The base of a handle.
+template <class Handle>
+class Live {
+public:
+  Live() { add_live(static_cast<Handle*>(this), &kind_of_handle<Handle>); }
+  Live(const Live&) : Live() {} // a copy has a life of its own
+  Live& operator=(const Live&) { return *this; }
+  ~Live() { remove_live(static_cast<Handle*>(this), &kind_of_handle<Handle>); }
+};
+
+// False of null.
+template <class Handle>
+bool is_live(const Handle* handle) {
+  return handle && find_live(handle, &kind_of_handle<Handle>);
+}
+
+inline Error dead_handle(const char* name) {
+  return {Code::invalid_argument,
+          std::string(name) + " is no handle of its kind: it was destroyed, or it is something else"};
+}
+
+template <class Handle>
+Status check_live(const Handle* handle, const char* name) {
+  if (!handle) return null_argument(name);
+  return is_live(handle) ? Status() : dead_handle(name);
+}
+
+// Destroys a handle that is alive.
+template <class Handle>
+void destroy_live(Handle* handle) {
+  if (is_live(handle)) delete handle;
+}
+
+} // namespace pumice::api
+
+#define PUMICE_REQUIRE_LIVE(handle) PUMICE_CHECK(::pumice::api::check_live(handle, #handle))

@@ -1,0 +1,104 @@
+#include "step/drafts/model_drafter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "step/batch.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr double memory = 0.97; // of what was learned, with each token: about the last 30 count
+// Of what was learned, with each step without guesses: after some hundreds it is tried again.
+constexpr double rested_memory = 0.995;
+constexpr double first_held = 3, first_tried = 4;
+
+constexpr uint32_t most_padding = 128; // tokens by which vocabularies of one family differ
+
+} // namespace
+
+ModelDrafter::ModelDrafter(std::unique_ptr<Batch> batch, uint32_t vocabulary)
+    : batch_(std::move(batch)), vocabulary_(vocabulary) {}
+ModelDrafter::~ModelDrafter() = default;
+
+Result<std::unique_ptr<ModelDrafter>> ModelDrafter::create(std::shared_ptr<const Model> model,
+                                                           const Model& target, const SessionSize& size) {
+  const std::string& path = model->file().path();
+  const uint32_t vocabulary = model->shape().vocabulary, wanted = target.shape().vocabulary;
+  if (std::max(vocabulary, wanted) - std::min(vocabulary, wanted) > most_padding) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: it has {} tokens, and {} has {}: a model whose tokens are guesses must have the "
+                    "same vocabulary",
+                    path, vocabulary, target.file().path(), wanted)};
+  }
+  if (model->context().device != target.context().device || model->upstream()) {
+    return Error{
+        Code::invalid_argument,
+        path + ": a model whose tokens are guesses must be loaded on the one device of the other model"};
+  }
+  SessionOptions options;
+  options.size = size;
+  options.size.drafts = 0;
+  options.size.context = std::min(size.context, model->shape().context);
+  PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(std::move(model), options));
+  return std::unique_ptr<ModelDrafter>(new ModelDrafter(std::move(batch), wanted));
+}
+
+Result<std::vector<std::vector<uint32_t>>> ModelDrafter::draft(std::span<const Text> texts) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::vector<uint32_t>> drafts(texts.size());
+  std::map<uint32_t, size_t> places; // in the list of texts, by the sequence
+  uint32_t longest = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Text& text = texts[i];
+    if (text.tokens.size() + text.most > batch_->size().context) continue;
+    const auto known = [&](uint32_t token) { return token < batch_->runner().model().shape().vocabulary; };
+    if (!std::ranges::all_of(text.tokens, known)) continue;
+    SequenceRequest request;
+    request.prompt.assign(text.tokens.begin(), text.tokens.end());
+    request.sampling = *text.sampling;
+    request.sampling.log_probabilities = 0;
+    request.max_tokens = text.most;
+    PUMICE_TRY(const uint32_t id, batch_->add(std::move(request)));
+    places[id] = i;
+    longest = std::max(longest, text.most);
+  }
+  while (batch_->sequences() > 0) {
+    const Result<std::span<const BatchToken>> tokens = batch_->step();
+    if (!tokens.ok()) {
+      (void)batch_->stop_all();
+      return tokens.error();
+    }
+    for (const BatchToken& each : *tokens) drafts[places.at(each.sequence)].push_back(each.token);
+  }
+  for (std::vector<uint32_t>& draft : drafts) {
+    const auto unknown = std::ranges::find_if(draft, [&](uint32_t token) { return token >= vocabulary_; });
+    draft.erase(unknown, draft.end());
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (ran_ && longest > 0) {
+    seconds_ = seconds_ * memory + took.count();
+    tokens_ = tokens_ * memory + longest;
+  }
+  ran_ = ran_ || longest > 0;
+  return drafts;
+}
+
+void ModelDrafter::learn(size_t guessed, size_t held) {
+  for (size_t i = 0; i < std::min(guessed, held + 1); ++i) {
+    held_ = held_ * memory + (i < held);
+    tried_ = tried_ * memory + 1;
+  }
+}
+
+void ModelDrafter::rest() {
+  held_ = first_held + (held_ - first_held) * rested_memory;
+  tried_ = first_tried + (tried_ - first_tried) * rested_memory;
+}
+
+} // namespace pumice
