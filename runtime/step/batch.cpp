@@ -444,7 +444,12 @@ uint32_t Batch::choose_drafts() {
   }
   if (options_.always_draft) return size().drafts;
   if (chances.empty()) return 0;
-  return draft_costs_.count(chances, size().drafts, by_model ? model_drafter_->seconds() : 0);
+  double each = 0;
+  if (by_model) {
+    const std::optional<double> measured = model_drafter_->seconds();
+    each = measured ? *measured : draft_costs_.expected(model_drafter_->guessed_seconds());
+  }
+  return draft_costs_.count(chances, size().drafts, each);
 }
 
 // Guesses at the next tokens of the texts that go on.

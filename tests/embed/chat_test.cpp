@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command/chats.h"
+#include "support/sanitized.h"
 
 namespace {
 
@@ -566,6 +567,7 @@ TEST_CASE("a template that raises, never ends or nests too deep is an error with
       {"", {"makes nothing", "message"}},
   };
   for (const Bad& bad : bads) {
+    if (sanitized && std::string_view(bad.names[1]) == "for") continue; // takes a minute there
     CAPTURE(bad.text);
     pumice_chat_options options = {sizeof options};
     options.template_text = bad.text;

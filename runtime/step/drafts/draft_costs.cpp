@@ -43,6 +43,11 @@ double DraftCosts::seconds(uint32_t rows) const {
   return seconds;
 }
 
+double DraftCosts::expected(double guess) const {
+  if (!repeated_.known() || guesses_.empty()) return guess;
+  return guess * repeated_.value() / guesses_.begin()->second;
+}
+
 uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most, double each) const {
   const auto texts = static_cast<uint32_t>(chances.size());
   const double plain = texts / (repeated_.known() ? repeated_.value() : seconds(texts));

@@ -18,6 +18,9 @@ public:
   void took(uint32_t rows, double seconds);
   void took_repeated(double seconds);
 
+  // What a step that was guessed at so many seconds takes, by what one of a row takes here.
+  double expected(double guess) const;
+
   // How many tokens of each text to guess at, 0 to `most`. `chances`: of each text that a step continues,
   // how probable it is that a guessed token holds; 0 of one without a guess. A step gives a token of each
   // text and those that hold; the count is the one that gives the most tokens a second. 0 unless that is

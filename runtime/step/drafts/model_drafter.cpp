@@ -46,7 +46,10 @@ Result<std::unique_ptr<ModelDrafter>> ModelDrafter::create(std::shared_ptr<const
   options.size.drafts = 0;
   options.size.context = std::min(size.context, model->shape().context);
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(std::move(model), options));
-  return std::unique_ptr<ModelDrafter>(new ModelDrafter(std::move(batch), wanted));
+  PUMICE_TRY(const double guess, batch->runner().guessed_step_seconds(1));
+  std::unique_ptr<ModelDrafter> drafter(new ModelDrafter(std::move(batch), wanted));
+  drafter->guessed_seconds_ = guess;
+  return drafter;
 }
 
 Result<std::vector<std::vector<uint32_t>>> ModelDrafter::draft(std::span<const Text> texts) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,11 @@ public:
   // How probable it is that a guess holds, if those before it did. What has not been tried for long counts
   // less.
   double chance() const { return held_ / tried_; }
-  // What guessing at one more token of all texts takes; 0 before it is known.
-  double seconds() const { return tokens_ > 0 ? seconds_ / tokens_ : 0; }
+  // What guessing at one more token of all texts takes; nothing before it was measured.
+  std::optional<double> seconds() const {
+    return tokens_ > 0 ? std::optional(seconds_ / tokens_) : std::nullopt;
+  }
+  double guessed_seconds() const { return guessed_seconds_; } // of a step
   // A step went by without guesses of this model.
   void rest();
 
@@ -45,7 +49,8 @@ private:
   ModelDrafter(std::unique_ptr<Batch> batch, uint32_t vocabulary);
 
   std::unique_ptr<Batch> batch_;
-  uint32_t vocabulary_;             // of the model whose tokens are guessed at
+  uint32_t vocabulary_; // of the model whose tokens are guessed at
+  double guessed_seconds_ = 0;
   double held_ = 3, tried_ = 4;     // the latest weigh the most; at first a guess
   double seconds_ = 0, tokens_ = 0; // the same, of the longest draft of each call
   bool ran_ = false;                // its kernels are compiled
