@@ -74,6 +74,7 @@ public:
   bool possible() { return !is_dead(start()->positions) && can_end(start()); }
   // It grew over a limit: what it says is not right any more.
   bool too_large() const { return too_large_; }
+  size_t states() const { return states_.size(); }
 
   // States whose counts do not differ for texts of at most `reach` bytes have the same mask.
   const LocalMask* mask(const State* at, size_t reach);

@@ -36,6 +36,18 @@ bool is_plain_byte(uint32_t byte) {
   return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
+// Longer sources are not compared.
+constexpr size_t most_kept_source = 1 << 16;
+
+// Different for sources that are different.
+std::string name_of(const FormSource& source) {
+  std::string name;
+  for (const std::string* each : {&source.regex, &source.json_schema, &source.grammar})
+    name += fmt::format("{} {} ", each->size(), *each);
+  for (const std::string& choice : source.choices) name += fmt::format("{} {} ", choice.size(), choice);
+  return name;
+}
+
 struct Continuation {
   uint8_t first, last; // of the second byte
   uint32_t more;       // bytes after it
@@ -77,7 +89,9 @@ Result<form::Grammar> parse_form(const FormSource& source) {
 Result<std::shared_ptr<Form>> Form::create(const FormSource& source,
                                            std::shared_ptr<FormVocabulary> vocabulary) {
   PUMICE_TRY(const form::Grammar grammar, parse_form(source));
-  return create(grammar, std::move(vocabulary));
+  PUMICE_TRY(std::shared_ptr<Form> form, create(grammar, std::move(vocabulary)));
+  if (std::string name = name_of(source); name.size() <= most_kept_source) form->source_ = std::move(name);
+  return form;
 }
 
 Result<std::shared_ptr<Form>> Form::create(const form::Grammar& grammar,
@@ -89,6 +103,7 @@ Result<std::shared_ptr<Form>> Form::create(const form::Grammar& grammar,
 
 Status Form::make(const form::Grammar& grammar) {
   const std::lock_guard lock(vocabulary_->lock());
+  form::append_number(source_, vocabulary_->new_number());
   automata_.resize(grammar.rules.size());
   std::vector<bool> contradictory(grammar.rules.size());
   for (uint32_t rule = 0; rule < grammar.rules.size(); ++rule) {

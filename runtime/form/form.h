@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "form/form_table.h"
 #include "form/form_vocabulary.h"
 #include "form/grammar.h"
 
@@ -65,6 +66,10 @@ public:
   Result<bool> accept(FormPlace& place, std::string_view bytes);
   // The bytes that are certain to follow, at most so many.
   Result<std::string> forced(FormPlace place, size_t most = 256);
+  // The form as a table over so many tokens, for a text that has begun like this and may end with these
+  // tokens; null: it would be too large. Forms of one source share it.
+  std::shared_ptr<const FormTable> table(std::string_view begun, std::span<const uint32_t> end_tokens,
+                                         uint32_t tokens);
 
 private:
   using Thread = FormPlace::Thread;
@@ -90,8 +95,11 @@ private:
   bool is_plain_step(const form::State* at, const form::State*& to);
   uint32_t plain_reach(const form::State* at);
   const form::LocalMask& local_mask(const form::State* at);
+  std::shared_ptr<const FormTable> make_table(const FormPlace& from, std::span<const uint32_t> end_tokens,
+                                              uint32_t tokens);
 
   std::shared_ptr<FormVocabulary> vocabulary_;
+  std::string source_;                                     // the same for forms that are the same
   std::vector<std::shared_ptr<form::Automaton>> automata_; // of each rule
   std::vector<Frame> frames_{1};
   std::unordered_map<std::pair<const form::State*, uint32_t>, uint32_t, FrameHash> known_frames_;

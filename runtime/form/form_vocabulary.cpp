@@ -7,7 +7,16 @@
 
 namespace pumice {
 
+void form::append_number(std::string& key, uint32_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
 namespace {
+
+using form::append_number;
+
+// Most tables that are kept.
+constexpr size_t most_tables = 8;
 
 // Most automata that are kept after the last form that uses them.
 constexpr size_t most_automata = 256;
@@ -24,10 +33,6 @@ uint32_t plain_characters(std::string_view bytes) {
     if ((byte & 0xC0) != 0x80) ++count;
   }
   return count;
-}
-
-void append_number(std::string& key, uint32_t number) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 // The same for automata that are the same.
@@ -65,6 +70,7 @@ FormVocabulary::FormVocabulary(const Tokenizer& tokenizer) : FormVocabulary(byte
 FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   std::vector<std::pair<std::string_view, uint32_t>> plain, others;
   plain_.assign(longest_plain + 1, std::vector<uint32_t>((tokens_.size() + 31) / 32));
+  characters_.resize(tokens_.size());
   for (uint32_t id = 0; id < tokens_.size(); ++id) {
     if (tokens_[id].size() > most_token_bytes) tokens_[id].clear();
     if (tokens_[id].empty()) continue;
@@ -74,6 +80,7 @@ FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::m
     } else {
       plain.emplace_back(tokens_[id], id);
       plain_[characters][id / 32] |= 1U << id % 32;
+      characters_[id] = static_cast<uint8_t>(characters);
     }
   }
   for (uint32_t n = 1; n <= longest_plain; ++n) {
@@ -81,6 +88,18 @@ FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::m
   }
   plain_tree_ = form::TokenTree(std::move(plain));
   others_ = form::TokenTree(std::move(others));
+}
+
+std::optional<std::shared_ptr<const FormTable>> FormVocabulary::known_table(const std::string& key) {
+  const auto known = std::ranges::find(tables_, key, [](const auto& each) { return each.first; });
+  if (known == tables_.end()) return {};
+  tables_.splice(tables_.begin(), tables_, known);
+  return known->second;
+}
+
+void FormVocabulary::keep_table(std::string key, std::shared_ptr<const FormTable> table) {
+  tables_.emplace_front(std::move(key), std::move(table));
+  if (tables_.size() > most_tables) tables_.pop_back();
 }
 
 std::shared_ptr<FormVocabulary> LazyFormVocabulary::get() {

@@ -1,17 +1,24 @@
 #pragma once
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "form/automaton.h"
+#include "form/form_table.h"
 
 namespace pumice {
 
 class Tokenizer;
+
+namespace form {
+void append_number(std::string& key, uint32_t number);
+}
 
 // The tokens of a tokenizer as forms see them: by their bytes. Forms of one vocabulary share the automata of
 // rules that they have in common, such as the content of a string in JSON. May be used by several threads.
@@ -36,13 +43,20 @@ public:
   const std::vector<uint32_t>& plain(uint32_t most_characters) const { return plain_[most_characters]; }
   const form::TokenTree& plain_tree() const { return plain_tree_; }
   const form::TokenTree& others() const { return others_; }
+  // Of a plain token its characters; 0: it is none, or longer.
+  uint32_t characters(uint32_t token) const { return characters_[token]; }
   // An automaton without calls: the one that is known already if there is one.
   std::shared_ptr<form::Automaton> shared(form::Nfa nfa);
+  // The tables that were made last; of those that cannot be made, null.
+  std::optional<std::shared_ptr<const FormTable>> known_table(const std::string& key);
+  void keep_table(std::string key, std::shared_ptr<const FormTable> table);
+  uint32_t new_number() { return numbers_++; }
 
 private:
   std::vector<std::string> tokens_;
   form::TokenTree plain_tree_, others_;
   std::vector<std::vector<uint32_t>> plain_; // by the most characters
+  std::vector<uint8_t> characters_;
   std::mutex mutex_;
   struct Shared {
     std::shared_ptr<form::Automaton> automaton;
@@ -50,6 +64,8 @@ private:
   };
   std::map<std::string, Shared> automata_;
   uint64_t uses_ = 0;
+  std::list<std::pair<std::string, std::shared_ptr<const FormTable>>> tables_; // the last one first
+  uint32_t numbers_ = 0;
 };
 
 // The vocabulary of a tokenizer for forms, made when it is first asked for: that takes a tenth of a second
