@@ -120,8 +120,10 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   memory.step_layout = {memory.size.chunk, memory.size.sequences, positions};
   memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
   // Whether sampling or a search uses it is decided later.
-  memory.sampling = {Space::results, 0, 0,
-                     std::max(SamplingState::bytes(size.sequences), SearchState::bytes(size.sequences))};
+  const uint64_t tables = size.beams ? 0 : SamplingState::table_bytes(shape.vocabulary, size.sequences);
+  memory.sampling = {
+      Space::results, 0, 0,
+      std::max(SamplingState::bytes(size.sequences) + tables, SearchState::bytes(size.sequences))};
   return memory;
 }
 

@@ -17,9 +17,11 @@ WRITE_BUFFER(uvec4, step_block, SAMPLING_STEP);
 WRITE_BUFFER(SamplingSlot, slots, SAMPLING_STATE);
 READ_BUFFER(float, logits, SAMPLING_LOGITS);
 WRITE_BUFFER(uint, scratch, SAMPLING_SCRATCH);
+READ_BUFFER(uint, forms, SAMPLING_FORMS);
 
 #include "sampling/filters.glsl"
 #include "sampling/report.glsl"
+#include "sampling/form.glsl"
 
 const uint XTC_DRAW = 0xffffffffu; // in the place of a token
 
@@ -97,6 +99,10 @@ void main() {
   slots[slot].count = n + 1u; // with guessed rows, the host sets it to those that hold
   if (stops) atomicMin(slots[slot].finished_at, n); // rows of one step may be of one sequence
   if (slots[slot].dry_multiplier > 0.0 && is_breaker(slot, token)) slots[slot].dry_first = n + 1u;
+  if (slots[slot].form != 0u) {
+    const uint place = slots[slot].places[n % SAMPLING_PLACES], next = form_step(slots[slot].form - 1u, place, token);
+    slots[slot].places[(n + 1u) % SAMPLING_PLACES] = next == SAMPLING_NOWHERE ? place : next;
+  }
   if (output_row == 0u) {
     // Never the whole header: other workgroups may be reading its output count.
     step_block[0].x = outputs;

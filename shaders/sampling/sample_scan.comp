@@ -1,5 +1,5 @@
 #version 460
-// The logits' first pass: an invocation takes whole blocks of 32, adds biases, penalties and the mask to them and leaves the
+// The logits' first pass: an invocation takes whole blocks of 32, adds biases, penalties, mask and form to them and leaves the
 // block's largest key, so that the second pass reads only blocks in which there is something to find.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
@@ -14,6 +14,9 @@ READ_BUFFER(uvec4, step_block, SAMPLING_STEP);
 READ_BUFFER(SamplingSlot, slots, SAMPLING_STATE);
 WRITE_BUFFER(vec4, logits, SAMPLING_LOGITS);
 WRITE_BUFFER(uint, scratch, SAMPLING_SCRATCH);
+READ_BUFFER(uint, forms, SAMPLING_FORMS);
+
+#include "sampling/form.glsl"
 
 const uint MINUS_INFINITY = 0xff800000u;
 shared uint repeated[SLICE]; // a bit for each logit of the slice
@@ -139,8 +142,14 @@ float penalised(float logit, uint token, bool counted, bool repetitions) {
 
 // The bits of a block's tokens that may be drawn; set also for columns after the last token.
 uint allowed_in(uint block, uint used) {
-  if (slots[slot].masked == 0u || block >= SAMPLING_MASK) return 0xffffffffu;
-  return slots[slot].mask[block] | (used < 32u ? 0xffffffffu << used : 0u);
+  const uint form = slots[slot].form;
+  uint allowed = 0xffffffffu;
+  if (form != 0u) {
+    allowed = allowed_by_form(form - 1u, slots[slot].places[appended % SAMPLING_PLACES], block);
+  } else if (slots[slot].masked != 0u && block < SAMPLING_MASK) {
+    allowed = slots[slot].mask[block];
+  }
+  return allowed | (used < 32u ? 0xffffffffu << used : 0u);
 }
 
 void main() {

@@ -11,6 +11,7 @@ CONSTANT SAMPLING_STEP = 0;
 CONSTANT SAMPLING_STATE = 1;   // SamplingSlot[sequences]
 CONSTANT SAMPLING_LOGITS = 2;  // [outputs, stride]; scan overwrites those with a bias or a penalty
 CONSTANT SAMPLING_SCRATCH = 3; // uint[outputs][SAMPLING_ROW_QUAD + padded * SAMPLING_WORDS_PER_BLOCK]
+CONSTANT SAMPLING_FORMS = 4;   // uint[]: tables of forms
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT SAMPLING_SLICE_ID = 1; // blocks to a workgroup of scan
@@ -25,6 +26,7 @@ CONSTANT SAMPLING_BREAKERS = 262144; // tokens below this can be breakers
 CONSTANT SAMPLING_TOP = 64;       // most tokens whose log-probabilities are reported beside the chosen one's
 CONSTANT SAMPLING_REPORTS = 64;   // latest tokens whose reports are kept, a power of two
 CONSTANT SAMPLING_MASK = 16384;   // words of a mask of tokens: most tokens of a vocabulary with one, by 32
+CONSTANT SAMPLING_PLACES = 64;    // latest tokens whose places in a form are kept, a power of two
 CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
 
 // The log-probabilities that came with one token.
@@ -69,7 +71,8 @@ struct SamplingSlot {
   UINT dry_window;
   UINT dry_first; // n of the token after the latest breaker; pick writes it
   UINT masked; // not 0: only tokens of the mask may be drawn
-  UINT reserved[15];
+  UINT form;   // where the table of the text's form begins, and 1; 0: it has none
+  UINT reserved[14];
   UINT stops[SAMPLING_STOPS];
   UINT bias_tokens[SAMPLING_BIASES]; // each once
   float biases[SAMPLING_BIASES];
@@ -79,7 +82,18 @@ struct SamplingSlot {
   SamplingReport reports[SAMPLING_REPORTS]; // that of token n is reports[n % SAMPLING_REPORTS]
   UINT dry_breakers[SAMPLING_BREAKERS / 32]; // a bit for each token
   UINT mask[SAMPLING_MASK]; // a bit for each token
+  UINT places[SAMPLING_PLACES]; // in the form; where token n is sampled is places[n % SAMPLING_PLACES]; pick writes the next
 };
+
+// A form's table, in words: first these; then for each block of the vocabulary, 16 bits, the number of its page; for each
+// place of the form, where its row begins; the pages, each the classes of 32 tokens, 16 bits; and the rows, which lie
+// between each other: the word of a class holds place << 16 | the next place if the class may follow there, and otherwise
+// another place's number or none. Places in the table count from its beginning.
+CONSTANT SAMPLING_FORM_ROWS = 0;  // where the beginnings of rows are
+CONSTANT SAMPLING_FORM_PAGES = 1; // where the pages are
+CONSTANT SAMPLING_FORM_HEADER = 2;
+CONSTANT SAMPLING_FORM_PAGE = SAMPLING_BLOCK / 2; // words of a page
+CONSTANT SAMPLING_NOWHERE = 0xffffu;
 
 // The scratch of an output row, in uints: its row of the step block; each block's largest key and its sum of
 // exp(logit - the block's largest); blocks that hold candidates and candidates' keys, both strided by lane
@@ -111,7 +125,7 @@ PUMICE_PARAMS_END
 static_assert(sizeof(pumice::SamplingReport) == 4 * (2 + 2 * pumice::SAMPLING_TOP));
 static_assert(sizeof(pumice::SamplingSlot) ==
               4 * (48 + pumice::SAMPLING_STOPS + 2 * pumice::SAMPLING_BIASES + pumice::SAMPLING_RING +
-                   pumice::SAMPLING_BREAKERS / 32 + pumice::SAMPLING_MASK) +
+                   pumice::SAMPLING_BREAKERS / 32 + pumice::SAMPLING_MASK + pumice::SAMPLING_PLACES) +
                   pumice::SAMPLING_REPORTS * sizeof(pumice::SamplingReport));
 #endif
 #endif

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "kernel/sampling/form_words.h"
 #include "kernel/sampling/sampling.h"
 #include "shaders/common/step.h"
 #include "support/vulkan/gpu.h"
@@ -21,6 +22,8 @@ struct Batch {
   std::vector<Quad> rows;                       // token, position, sequence, first
   std::vector<uint32_t> output_rows;
   std::vector<std::vector<uint32_t>> masks; // for each of the first sequences; empty: none
+  // For each of the first sequences: the table of its form and its place; null: none.
+  std::vector<std::pair<const pumice::FormTable*, uint32_t>> forms;
   // For each of the first sequences: tokens that are guessed at. For each of the first outputs: how many of
   // them lie before it.
   std::vector<std::vector<uint32_t>> drafts;
@@ -63,6 +66,14 @@ struct Sampler {
         std::ranges::copy(batch.masks[s], view.set_mask(s).begin());
       if (s < batch.drafts.size()) view.set_drafts(s, batch.drafts[s]);
     }
+    std::vector<uint32_t> tables(5, 77);
+    for (uint32_t s = 0; s < batch.forms.size(); ++s) {
+      const auto [table, place] = batch.forms[s];
+      if (!table) continue;
+      view.set_form(s, static_cast<uint32_t>(tables.size()), place);
+      const std::vector<uint32_t> words = pumice::form_words(*table);
+      tables.insert(tables.end(), words.begin(), words.end());
+    }
     std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
     block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),
                 batch.produced, 5};
@@ -76,6 +87,7 @@ struct Sampler {
     args.logits = {gpu.upload(padded), static_cast<uint32_t>(batch.logits.size()), pumice::ROWS_OUTPUTS,
                    vocabulary, stride};
     args.state = state = gpu.upload(slots);
+    if (!batch.forms.empty()) args.tables = gpu.upload(tables);
     args.step = step = gpu.upload(block);
     args.step_capacity = capacity;
     args.scratch = gpu.upload(

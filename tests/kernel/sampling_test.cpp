@@ -624,3 +624,53 @@ TEST_CASE("a mask leaves the tokens whose bits are set, whatever the other optio
     }
   }
 }
+
+TEST_CASE("a form's table leaves the tokens of a mask, and a step leads to the next place") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t vocabulary : {33u, 1000u, 32001u}) {
+      CAPTURE(vocabulary);
+      std::mt19937 random(vocabulary);
+      FormTable table;
+      table.class_count = 40;
+      for (uint32_t token = 0; token < vocabulary; ++token)
+        table.classes.push_back(static_cast<uint16_t>(random() % 3 ? 0 : random() % table.class_count));
+      for (uint32_t place = 0; place < 30; ++place) {
+        std::vector<FormTable::Step>& steps = table.places.emplace_back();
+        for (uint16_t each = 1; each < table.class_count; ++each) {
+          if (random() % 8 == 0 || each == place + 1)
+            steps.push_back({each, static_cast<uint16_t>(random() % 30)});
+        }
+      }
+      Batch batch;
+      for (uint32_t seed = 0; seed < 12; ++seed) {
+        SamplingParams params;
+        params.temperature = seed % 3 ? 1.0f : 0.0f;
+        params.seed = seed;
+        batch.add(random_logits(vocabulary, seed), params, std::vector<uint32_t>(60 + seed, 3));
+        batch.forms.emplace_back(seed % 5 == 4 ? nullptr : &table, random() % 30);
+      }
+      Sampler sampler(profile, batch);
+      sampler.run();
+      const std::vector<uint32_t> tokens = sampler.tokens();
+      const std::vector<SamplingSlot> slots = sampler.slots();
+      TestGpu::get().clear();
+
+      Batch masked = batch; // the same by masks
+      masked.forms.clear();
+      for (size_t j = 0; j < tokens.size(); ++j) {
+        CAPTURE(j);
+        std::vector<uint32_t>& mask = masked.masks.emplace_back();
+        if (!batch.forms[j].first) continue;
+        mask.resize((vocabulary + 31) / 32);
+        for (uint32_t token = 0; token < vocabulary; ++token) {
+          if (table.next(batch.forms[j].second, token)) mask[token / 32] |= 1u << token % 32;
+        }
+        const std::optional<uint32_t> next = table.next(batch.forms[j].second, tokens[j]);
+        if (std::ranges::all_of(mask, [](uint32_t word) { return word == 0; })) continue;
+        REQUIRE(next);
+        CHECK(slots[j].places[(batch.histories[j].size() + 1) % SAMPLING_PLACES] == *next);
+      }
+      CHECK(sample_once(profile, masked) == tokens);
+    }
+  }
+}

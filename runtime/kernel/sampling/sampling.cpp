@@ -87,8 +87,21 @@ Status check_sampling(const SamplingParams& params) {
   return at_most("log-probabilities for each token", params.log_probabilities, SAMPLING_TOP);
 }
 
+uint64_t SamplingState::table_bytes(uint32_t vocabulary, uint32_t sequences) {
+  if (vocabulary == 0 || vocabulary > SAMPLING_MASK * SAMPLING_BLOCK) return 0;
+  constexpr uint64_t rows = 64 << 10, texts = 4;
+  const uint64_t blocks = (vocabulary + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK;
+  return (blocks * (4 * SAMPLING_FORM_PAGE + 2) + rows) / 4 * 4 * std::min<uint64_t>(sequences, texts);
+}
+
 SamplingState::SamplingState(std::span<std::byte> memory)
     : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), memory.size() / sizeof(SamplingSlot)) {}
+
+SamplingState::SamplingState(std::span<std::byte> memory, uint32_t sequences)
+    : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), sequences) {
+  const std::span<std::byte> rest = memory.subspan(std::min<size_t>(bytes(sequences), memory.size()));
+  tables_ = {reinterpret_cast<uint32_t*>(rest.data()), rest.size() / sizeof(uint32_t)};
+}
 
 void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) {
   SamplingSlot& slot = slots_[sequence];
@@ -97,6 +110,7 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
   slot.seed_high = static_cast<uint32_t>(params.seed >> 32);
   slot.log_probabilities = std::min(params.log_probabilities, SAMPLING_TOP);
   slot.masked = 0;
+  slot.form = 0;
 
   const std::map<uint32_t, float> biases = merge(params.logit_biases);
   slot.bias_count = 0;
@@ -117,6 +131,12 @@ void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) 
 std::span<uint32_t> SamplingState::set_mask(uint32_t sequence) {
   slots_[sequence].masked = 1;
   return slots_[sequence].mask;
+}
+
+void SamplingState::set_form(uint32_t sequence, uint32_t table, uint32_t place) {
+  SamplingSlot& slot = slots_[sequence];
+  slot.form = table + 1;
+  slot.places[slot.count % SAMPLING_PLACES] = place;
 }
 
 void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> tokens) {
@@ -185,6 +205,8 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
   scan.bind(SAMPLING_STEP, args.step, Access::read);
   scan.bind(SAMPLING_LOGITS, args.logits.buffer, Access::read_write);
   scan.bind(SAMPLING_SCRATCH, args.scratch, Access::write);
+  const BufferRef tables = args.tables.bytes ? args.tables : args.state; // no slot has a form then
+  scan.bind(SAMPLING_FORMS, tables, Access::read);
   scan.groups = {(params.blocks + slice - 1) / slice, args.logits.rows, 1};
   scan.bytes = 4.0 * args.logits.rows * args.logits.columns;
 
@@ -194,6 +216,7 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
   pick.bind(SAMPLING_STEP, args.step, Access::read_write);
   pick.bind(SAMPLING_LOGITS, args.logits.buffer, Access::read);
   pick.bind(SAMPLING_SCRATCH, args.scratch, Access::read_write);
+  pick.bind(SAMPLING_FORMS, tables, Access::read);
   pick.groups = {args.logits.rows, 1, 1};
   pick.bytes = 8.0 * args.logits.rows * params.blocks;
 
@@ -205,7 +228,10 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
 Status Sample::lower(Lowering& lowering, const Node& node) const {
   SampleArgs args;
   args.logits = lowering.tensor(node.inputs[0]);
-  args.state = lowering.sampling();
+  const BufferRef all = lowering.sampling();
+  const uint64_t slots = std::min(SamplingState::bytes(lowering.step_layout().sequences), all.bytes);
+  args.state = all.at(0, slots);
+  args.tables = all.at(slots, all.bytes - slots);
   args.step = lowering.step();
   args.step_capacity = lowering.step_capacity();
   args.scratch = lowering.temporary(sample_scratch_bytes(lowering.profile(), args.logits));

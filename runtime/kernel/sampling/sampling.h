@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/align.h"
 #include "base/result.h"
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
@@ -59,9 +60,13 @@ struct TokenLogProbabilities : TokenLogProbability {
 // while later ones run.
 class SamplingState {
 public:
-  static constexpr uint64_t bytes(uint32_t sequences) { return sequences * sizeof(SamplingSlot); }
+  // Of the slots; behind them may be tables of forms.
+  static constexpr uint64_t bytes(uint32_t sequences) { return align(sequences * sizeof(SamplingSlot), 256); }
+  // Of tables: room for those of four texts with large ones, or of many with small ones.
+  static uint64_t table_bytes(uint32_t vocabulary, uint32_t sequences);
 
-  explicit SamplingState(std::span<std::byte> memory); // bytes(sequences) of it, aligned to 4
+  explicit SamplingState(std::span<std::byte> memory); // of slots alone, aligned to 4
+  SamplingState(std::span<std::byte> memory, uint32_t sequences);
 
   uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
   // Values out of range are brought into it; lists that check_sampling refuses are cut.
@@ -70,6 +75,10 @@ public:
   // draws; set_params() lifts it.
   std::span<uint32_t> set_mask(uint32_t sequence);
   void lift_mask(uint32_t sequence) { slots_[sequence].masked = 0; }
+  // The memory of tables (form_words.h). The device follows a form whose table begins at a word of it, from a
+  // place on. After set_tokens(); set_params() lifts it.
+  std::span<uint32_t> tables() const { return tables_; }
+  void set_form(uint32_t sequence, uint32_t table, uint32_t place);
   // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
   // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
@@ -88,6 +97,7 @@ public:
 
 private:
   std::span<SamplingSlot> slots_;
+  std::span<uint32_t> tables_;
 };
 
 // One token for each output row of the step block. A sequence has one output row, or several where a step
@@ -99,7 +109,8 @@ private:
 // If the output count is 0, nothing is touched.
 struct SampleArgs {
   ActivationRef logits; // rows_kind outputs; biases and penalties are added in place
-  BufferRef state;      // SamplingState
+  BufferRef state;      // of SamplingState, its slots
+  BufferRef tables;     // and its tables; no bytes: none
   BufferRef step;
   uint32_t step_capacity = 0; // rows that fit the step block
   BufferRef scratch;          // sample_scratch_bytes()
