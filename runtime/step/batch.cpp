@@ -201,7 +201,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
     const std::span<const uint32_t> tokens(sequence.tokens());
     PUMICE_TRY(SequenceForm form,
                SequenceForm::create(runner_->model(), request.form, sequence.sampling.stop_tokens, tokens,
-                                    request.form_begin));
+                                    request.form_begin, options_.form_tables));
     if (form.holds()) sequence.form = std::move(form);
   }
   if (size().drafts > 0 && !sequence.form && can_draft(sequence.sampling)) sequence.drafter.emplace();
@@ -519,6 +519,7 @@ void Batch::release(Sequence& sequence) {
     Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
     slot.busy = false;
     slot.released = ++releases_;
+    if (sequence.form) sequence.form->release(form_tables_);
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
@@ -569,8 +570,9 @@ uint32_t Batch::repeatable_steps() const {
   if (changed_ || rows_.empty()) return 0;
   if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
   uint32_t steps = options_.steps_per_submit;
-  // What the next token may be follows from the last one.
-  if (std::ranges::any_of(rows_, [](const Sequence* row) { return row && row->form; })) {
+  // What the next token may be follows from the last one, which the host has to see.
+  if (std::ranges::any_of(rows_,
+                          [](const Sequence* row) { return row && row->form && !row->form->on_device(); })) {
     if (!in_flight_.empty()) return 0;
     steps = 1;
   }
@@ -768,6 +770,7 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
     std::ranges::replace_if(tokens, is_prompt_row, pictures->token);
   }
   sampling_state_.set_tokens(slot, tokens);
+  if (sequence.form) sequence.form->place(sampling_state_, slot, form_tables_);
   if (slots_[slot].place_lag != sequence.places.lag()) {
     PUMICE_CHECK(runner_->set_place_lag(slot, sequence.places.lag()));
     slots_[slot].place_lag = sequence.places.lag();

@@ -14,6 +14,7 @@
 #include "step/drafts/draft_costs.h"
 #include "step/drafts/model_drafter.h"
 #include "step/drafts/text_drafter.h"
+#include "step/form_tables.h"
 #include "step/prompt_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
@@ -41,6 +42,9 @@ struct SessionOptions {
   // With size.drafts: a smaller model of the same vocabulary on the same device, which guesses too. Not while
   // steps run in slices, because guesses are waited for.
   std::shared_ptr<const Model> draft_model = {};
+  // The device follows forms by itself where it can. Without that, each step of a text with a form waits for
+  // the token before it, and its tokens are the same.
+  bool form_tables = true;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -62,8 +66,8 @@ struct SequenceRequest {
   SharedEmbeddings embeddings = {};
   // If set, the prompt is there, and each token that is sampled is added to it.
   std::shared_ptr<std::vector<uint32_t>> tokens = {};
-  // The form of what follows the first `form_begin` tokens. Its text ends with a stop token, and each step
-  // waits for the token before it.
+  // The form of what follows the first `form_begin` tokens. Its text ends with a stop token. Where its table
+  // is too large for the device, each step waits for the token before it.
   TextForm form = {};
   size_t form_begin = 0;
 };
@@ -238,8 +242,9 @@ private:
   };
 
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
-      : runner_(std::move(runner)), options_(options), sampling_state_(runner_->sampling_memory()),
-        slots_(runner_->size().sequences) {}
+      : runner_(std::move(runner)), options_(options),
+        sampling_state_(runner_->sampling_memory(), runner_->size().sequences),
+        form_tables_(sampling_state_.tables()), slots_(runner_->size().sequences) {}
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
@@ -276,6 +281,7 @@ private:
   SessionOptions options_;
   size_t most_sliced_steps_ = 0; // most steps in slices whose tokens the host has not read
   SamplingState sampling_state_;
+  FormTables form_tables_;
   std::vector<Slot> slots_;
   std::list<Sequence> sequences_; // in the order of add()
   // Of the step that is composed: its rows with PROMPT_ROW, with the sequence and the number there.

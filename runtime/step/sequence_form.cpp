@@ -9,9 +9,13 @@ namespace pumice {
 
 Result<SequenceForm> SequenceForm::create(const Model& model, TextForm form,
                                           std::vector<uint32_t> stop_tokens, std::span<const uint32_t> tokens,
-                                          size_t begin) {
+                                          size_t begin, bool with_table) {
   SequenceForm sequence(model, std::move(form), std::move(stop_tokens));
   PUMICE_CHECK(sequence.or_lift(sequence.begin()));
+  if (sequence.holds() && with_table) {
+    sequence.table_ =
+        sequence.form_.form->table(sequence.form_.begun, sequence.stop_tokens_, model.shape().vocabulary);
+  }
   while (begin < tokens.size()) PUMICE_CHECK(sequence.follow(tokens.first(++begin)));
   return sequence;
 }
@@ -36,6 +40,7 @@ Status SequenceForm::begin() {
 Status SequenceForm::or_lift(Status status) {
   if (status.ok() || !form_.lenient) return status;
   place_.reset();
+  table_.reset();
   return {};
 }
 
@@ -44,13 +49,33 @@ Status SequenceForm::follow(std::span<const uint32_t> tokens) {
 }
 
 Status SequenceForm::go_on(uint32_t token) {
-  PUMICE_TRY(const bool fits, form_.form->accept(*place_, token));
+  bool fits = true;
+  if (!on_device()) {
+    PUMICE_TRY(fits, form_.form->accept(*place_, token));
+  }
+  if (table_ && fits) {
+    const std::optional<uint32_t> next = table_->next(table_place_, token);
+    fits = next.has_value();
+    table_place_ = next.value_or(table_place_);
+  }
   if (fits) return {};
   return Error{Code::invalid_argument,
                fmt::format("the token {} does not fit the form of the answer", token)};
 }
 
+void SequenceForm::place(SamplingState& state, uint32_t slot, FormTables& tables) {
+  if (table_ && !table_begin_) table_begin_ = tables.use(table_);
+  if (!table_begin_) table_.reset(); // a text that began without it goes on so
+  if (table_begin_) state.set_form(slot, *table_begin_, table_place_);
+}
+
+void SequenceForm::release(FormTables& tables) {
+  if (table_begin_) tables.release(*table_);
+  table_begin_.reset();
+}
+
 Status SequenceForm::write_mask(SamplingState& state, uint32_t slot) {
+  if (on_device()) return {};
   if (place_) PUMICE_CHECK(or_lift(set_mask(state, slot)));
   if (!place_) state.lift_mask(slot);
   return {};

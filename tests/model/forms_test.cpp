@@ -1,0 +1,230 @@
+// Texts whose form the device follows by itself, against those whose masks the host writes.
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "model/vocabulary.h"
+#include "step/form_tables.h"
+#include "step/work/resumable_batch.h"
+#include "support/files/paths.h"
+#include "support/files/temporary_folder.h"
+#include "support/model.h"
+#include "support/require.h"
+#include "support/session.h"
+
+using namespace pumice;
+
+namespace {
+
+const char* const person = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 10},
+  "way": {"enum": ["north", "south"]}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
+  "required": ["name", "way", "age"], "additionalProperties": false})";
+
+std::shared_ptr<const Model> model() {
+  static const auto loaded = load_one_kernel_model(stories_model());
+  return loaded;
+}
+
+const std::shared_ptr<FormVocabulary>& vocabulary() {
+  static const auto made = std::make_shared<FormVocabulary>(*require(load_tokenizer(model()->file())));
+  return made;
+}
+
+const std::vector<FormSource>& sources() {
+  static const std::vector<FormSource> all = {{.choices = {"up", "down", "over there, behind the hill"}},
+                                              {.json_schema = person},
+                                              {.regex = "[A-Z][a-z ]{20,60}[.!]"}};
+  return all;
+}
+
+SessionOptions options_for(bool tables, uint32_t sequences = 1) {
+  SessionOptions options;
+  options.size.context = 200;
+  options.size.sequences = sequences;
+  options.form_tables = tables;
+  options.steps_ahead = 3;
+  options.steps_per_submit = sequences == 1 ? 2 : 1;
+  return options;
+}
+
+SamplingParams warm(uint64_t seed) {
+  SamplingParams sampling;
+  sampling.temperature = 1;
+  sampling.repeat_penalty = seed % 2 ? 1.2f : 1.0f;
+  sampling.seed = seed;
+  sampling.stop_tokens = {2, 1};
+  return sampling;
+}
+
+TextForm form_of(const FormSource& source) {
+  return {require(Form::create(source, vocabulary()))};
+}
+
+GenerationRequest request_of(const FormSource& source, uint64_t seed) {
+  return {{1, 300, 400, static_cast<uint32_t>(500 + seed)}, true, 90, warm(seed), {}, form_of(source)};
+}
+
+// The text as numbers: its tokens, and why it ended.
+using Text = std::vector<uint32_t>;
+void take_all(Session& session, Text& text) {
+  while (const auto token = session.take()) {
+    text.push_back(token->token);
+    if (token->finish_reason != FinishReason::none)
+      text.push_back(1000000 + static_cast<uint32_t>(token->finish_reason));
+  }
+}
+
+Text whole_text(Session& session, GenerationRequest request) {
+  require(session.begin(std::move(request)));
+  Text text;
+  while (session.active()) require(session.step());
+  take_all(session, text);
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("the device follows a form as the host does, in whole steps and in slices of any size") {
+  const auto by_host = require(Session::create(model(), options_for(false)));
+  const auto by_device = require(Session::create(model(), options_for(true)));
+  for (const FormSource& source : sources()) {
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const Text expected = whole_text(*by_host, request_of(source, seed));
+      CHECK(expected.back() == 1000000 + static_cast<uint32_t>(FinishReason::stop));
+      CHECK(whole_text(*by_device, request_of(source, seed)) == expected);
+
+      std::mt19937 random(static_cast<uint32_t>(seed));
+      require(by_device->begin(request_of(source, seed)));
+      Text text;
+      for (int slice = 0; by_device->active() && slice < 20000; ++slice) {
+        require(by_device->slice({random() % 2 ? 2e-3 : 1e-4}));
+        if (random() % 8 == 0) require(by_device->discard());
+        if (random() % 40 == 0) { // its memory comes and goes
+          require(by_device->suspend());
+          require(by_device->resume(model()));
+        }
+        if (random() % 16 == 0 && by_device->active()) require(by_device->step());
+        take_all(*by_device, text);
+      }
+      take_all(*by_device, text);
+      CHECK(text == expected);
+    }
+  }
+}
+
+TEST_CASE("the host reads behind where the device follows the form") {
+  for (const bool tables : {false, true}) {
+    const auto batch = require(Batch::create(model(), options_for(tables)));
+    const GenerationRequest request = request_of(sources()[2], 1);
+    require(
+        batch->add({request.tokens, request.sampling, 90, {}, {}, {}, request.form, request.tokens.size()}));
+    require(batch->submit(6)); // and no token has been read
+    CHECK((batch->repeated_steps() >= 5) == tables);
+    require(batch->stop_all());
+  }
+}
+
+TEST_CASE("a text can be saved, cancelled and begun again while the device follows its form") {
+  const TemporaryFolder folder;
+  std::vector<Text> texts[2];
+  for (const bool tables : {false, true}) {
+    const auto session = require(Session::create(model(), options_for(tables)));
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      require(session->begin(request_of(sources()[seed % 3], seed)));
+      Text text;
+      while (session->active() && text.size() < 2) {
+        require(session->step());
+        take_all(*session, text);
+      }
+      text.resize(std::min<size_t>(text.size(), 2)); // how many came is a matter of time
+      if (seed % 2 && session->active()) {
+        session->cancel();
+        CHECK(!session->step().ok());
+      }
+      session->end_at(5);
+      require(session->save(folder.path() / "state"));
+      texts[tables].push_back(text);
+      const auto other = require(Session::create(model(), options_for(tables)));
+      require(other->restore(folder.path() / "state"));
+      GenerationRequest more = request_of(sources()[1], seed);
+      more.new_conversation = false;
+      texts[tables].push_back(whole_text(*other, more));
+      texts[tables].push_back(whole_text(*session, more));
+    }
+  }
+  CHECK(texts[0] == texts[1]);
+}
+
+namespace {
+
+// One in four has no form, and one in four has a form without a table.
+SequenceRequest mixed_request(uint32_t number) {
+  const FormSource recursive{.grammar = "root ::= \"(\" root* \")\""};
+  GenerationRequest request = request_of(number % 4 == 3 ? recursive : sources()[number % 3], number);
+  if (number % 4 == 1) request.form = {};
+  SequenceRequest result{request.tokens, request.sampling, 30 + number % 7};
+  result.form_begin = request.tokens.size();
+  result.form = request.form;
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("texts of a batch have forms of all kinds beside each other") {
+  constexpr uint32_t count = 12;
+  std::map<uint32_t, Text> texts[2], sliced;
+  for (const bool tables : {false, true}) {
+    const auto batch = require(Batch::create(model(), options_for(tables, 3)));
+    uint32_t added = 0;
+    while (added < 4) require(batch->add(mixed_request(added++)));
+    for (int steps = 0; batch->sequences() > 0; ++steps) {
+      const auto tokens = batch->step();
+      for (const BatchToken& token : require(tokens)) texts[tables][token.sequence].push_back(token.token);
+      if (steps % 5 == 0 && added < count) require(batch->add(mixed_request(added++)));
+    }
+  }
+  CHECK(texts[0].size() == count);
+  CHECK(texts[0] == texts[1]);
+
+  const auto batch = require(ResumableBatch::create(model(), options_for(true, 3)));
+  std::mt19937 random(1);
+  for (uint32_t number = 0; number < count; ++number) require(batch->add(mixed_request(number)));
+  for (int slice = 0; batch->active() && slice < 20000; ++slice) {
+    require(batch->slice({random() % 2 ? 2e-3 : 1e-4}));
+    if (random() % 8 == 0) require(batch->discard());
+    if (random() % 8 == 0 && batch->active()) require(batch->step());
+    while (const auto token = batch->take()) sliced[token->sequence].push_back(token->token);
+  }
+  while (const auto token = batch->take()) sliced[token->sequence].push_back(token->token);
+  CHECK(sliced == texts[0]);
+}
+
+TEST_CASE("tables share memory, and those that no text uses make room") {
+  std::vector<uint32_t> memory(900);
+  FormTables tables(memory);
+  const auto table_of = [](uint32_t tokens, uint16_t token_class) {
+    auto table = std::make_shared<FormTable>();
+    table->classes.assign(tokens, token_class);
+    table->class_count = token_class + 1U;
+    table->places = {{{token_class, 0}}};
+    return table;
+  };
+  const auto first = table_of(320, 200), second = table_of(320, 201), third = table_of(320, 202);
+  const auto begin = tables.use(first);
+  REQUIRE(begin);
+  CHECK(tables.use(first) == begin);
+  CHECK(tables.use(second));
+  CHECK(tables.use(third));
+  const auto large = table_of(320, 400);
+  CHECK(!tables.use(large)); // all are in use
+  tables.release(*first);
+  CHECK(!tables.use(large));
+  tables.release(*first);
+  tables.release(*second);
+  CHECK(tables.use(large) == begin);
+  CHECK(!tables.use(table_of(320, 2000)));
+  tables.release(*third);
+  CHECK(tables.use(third)); // it was still there, and what it needs is
+}
