@@ -507,9 +507,9 @@ PUMICE_API pumice_status pumice_sampling_usual(pumice_sampling* sampling, pumice
 
 /* The form that a text must have: exactly one of these is set. Only tokens that fit it are drawn, and the
  * text ends with its form; one that is cut off by max_tokens or the context does not fit yet.
- * runtime/form/README.md says what is supported; anything else is an error with a sentence. The device follows
- * a form that is small by itself, and its texts take the time of texts without one; with a larger form, each
- * token waits for the host to see the one before it. */
+ * runtime/form/README.md says what is supported; anything else is an error with a sentence. The device
+ * follows a form that is small by itself, and its texts take the time of texts without one; with a larger
+ * form, each token waits for the host to see the one before it. */
 typedef struct pumice_form {
   size_t struct_size;
   const char* const* choices; /* one of these texts */
@@ -559,8 +559,8 @@ typedef struct pumice_request {
   const pumice_form* form;
   /* Of an answer to a chat that has tools: "auto" (NULL: the same), "none" (no call), "required" (at least
    * one call), or the name of the only tool to call. Names and arguments of calls follow the tools' schemas;
-   * with "auto", only where pumice_chat_check_calls says so. It needs a token that ends the text. With `form`,
-   * no tool is called. */
+   * with "auto", only where pumice_chat_check_calls says so. It needs a token that ends the text. With
+   * `form`, no tool is called. */
   const char* tool_choice;
   /* What the answer to a chat begins with; it goes on from there, and this is a part of it. Special tokens
    * that it spells are special tokens. NULL: nothing. PUMICE_INVALID_ARGUMENT if it does not fit the form. */
