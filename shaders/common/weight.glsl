@@ -102,29 +102,29 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 #endif
 }
 
-#if defined(CODES) && SIGNED == 1 && BITS != 8
+#if defined(CODES) && BITS != 8 && !defined(NUMBER)
 #define MANTISSA_CODES
 
 // For CODES_MANTISSA: a code's dword, and its first bit there. Whole codes stay in the payload; others are put together in
-// the upper bits of bytes.
-#if BITS == 4
-uint code_dword(uint w[PAYLOAD], uint j) { return w[j % 4u]; }
-uint code_bit(uint j, uint i) { return 8u * i + 4u * (j / 4u); }
+// bytes, signed ones in their upper bits.
+#if BITS == 4 || BITS == 2
+uint code_dword(uint w[PAYLOAD], uint j) { return w[j % uint(BITS)]; }
+uint code_bit(uint j, uint i) { return 8u * i + uint(BITS) * (j / uint(BITS)); }
 #define CODE_STEP 1.0
 #else
 uint code_dword(uint w[PAYLOAD], uint j) { return quad_codes(w, j); }
-uint code_bit(uint j, uint i) { return 8u * i + uint(8 - BITS); }
-#define CODE_STEP float(1 << (8 - BITS))
+uint code_bit(uint j, uint i) { return 8u * i + (SIGNED == 1 ? uint(8 - BITS) : 0u); }
+#define CODE_STEP (SIGNED == 1 ? float(1 << (8 - BITS)) : 1.0)
 #endif
 
 // Codes that end beyond the mantissa's 23 bits come down by whole bytes, together with others of their dword.
 uint code_shift(uint bit) { return bit + uint(BITS) <= 23u ? 0u : bit + uint(BITS) <= 31u ? 8u : 16u; }
 uint code_place(uint bit) { return bit - code_shift(bit); }
 
-// The number that the code of column 4 * j + i stands for, times 2 to the power of its place. With its sign bit turned over,
-// a code counts from -2^(BITS - 1).
+// The number that the code of column 4 * j + i stands for, times 2 to the power of its place. A signed code with its sign bit
+// turned over counts from -2^(BITS - 1).
 float placed_code(uint w[PAYLOAD], uint j, uint i) {
-  const uint bit = code_bit(j, i), place = code_place(bit), sign = 1u << (BITS - 1) << place;
+  const uint bit = code_bit(j, i), place = code_place(bit), sign = SIGNED == 1 ? 1u << (BITS - 1) << place : 0u;
   const uint code = code_dword(w, j) >> code_shift(bit) & ((1u << BITS) - 1u) << place;
   return uintBitsToFloat(code ^ (0x4b000000u | sign)) - float(8388608u + sign);
 }

@@ -41,12 +41,16 @@ float own_squares[ROWS];
 shared float squares[ROWS * SUBGROUPS];
 
 void load_squares() {
+  uint at[ROWS];
   [[unroll]] for (uint m = 0; m < ROWS; ++m) {
     own_squares[m] = 0.0;
-    if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) continue;
-    const uint at = (x_row(m) * p.x_stride + p.scale_sums) >> 2;
-    for (uint i = own_slice() * 8u + LANE; i * 32u < p.scale_columns; i += gl_WorkGroupSize.x) {
-      const vec4 four = x[at + i];
+    at[m] = (x_row(m) * p.x_stride + p.scale_sums) >> 2;
+  }
+  if ((EPILOGUE & EPILOGUE_ROW_SCALE) == 0u) return;
+  // The rows' loop is the inner one: one around another is not unrolled, and its array would lie in memory.
+  for (uint i = own_slice() * 8u + LANE; i * 32u < p.scale_columns; i += gl_WorkGroupSize.x) {
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      const vec4 four = x[at[m] + i];
       own_squares[m] += (four.x + four.y) + (four.z + four.w);
     }
   }
