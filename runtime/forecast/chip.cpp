@@ -47,6 +47,7 @@ Capabilities capabilities_of(const KnownChip& known) {
   device.max_shared_bytes = 49152;
   device.max_push_constant_bytes = 256;
   device.max_workgroup_invocations = 1024;
+  device.cores = chip.cores;
   device.max_workgroups = {INT32_MAX, 65535, 65535};
   device.subgroup_size = device.min_subgroup_size = device.max_subgroup_size = chip.subgroup;
   device.full_subgroups = device.subgroup_size_control = true;
@@ -163,7 +164,8 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
     chip.launch_seconds = chip.barrier_seconds = 30e-6;
   } else {
     chip = most_alike(profile.generation);
-    chip.cores = std::max(1u, static_cast<uint32_t>(std::lround(multiply_adds / chip.lanes / chip.clock)));
+    const double cores = std::round(multiply_adds / chip.lanes / chip.clock);
+    chip.cores = device.cores > 0 ? device.cores : std::max(1u, static_cast<uint32_t>(cores));
     if (profile.subgroup > 0) chip.subgroup = profile.subgroup;
   }
   chip.name = this_chip;

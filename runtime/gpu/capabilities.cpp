@@ -63,6 +63,14 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   chain.add_extension(host, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  VkPhysicalDeviceShaderCorePropertiesAMD amd{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
+  chain.add_extension(nvidia, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);
+  chain.add_extension(amd, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);
+  chain.add_extension(arm, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME);
   VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
@@ -82,6 +90,8 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   device.max_texels = limits.maxTexelBufferElements;
   device.max_push_constant_bytes = limits.maxPushConstantsSize;
   device.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
+  device.cores = nvidia.shaderSMCount + arm.shaderCoreCount +
+                 amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
   device.timestamp_period_ns = limits.timestampPeriod;
   device.host_memory_alignment = host.minImportedHostPointerAlignment;

@@ -56,6 +56,7 @@ struct Capabilities {
   uint32_t max_shared_bytes = 0;    // of one workgroup
   uint32_t max_push_constant_bytes = 0;
   uint32_t max_workgroup_invocations = 0;
+  uint32_t cores = 0; // that take workgroups: multiprocessors, compute units; 0: the driver does not say
   std::array<uint32_t, 3> max_workgroups = {};
   uint32_t subgroup_size = 0;
   uint32_t min_subgroup_size = 0; // equal to max_subgroup_size if all subgroups have one size

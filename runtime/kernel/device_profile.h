@@ -41,6 +41,10 @@ struct DeviceProfile {
   uint32_t most_invocations = 128;
   // Bytes of shared memory of one workgroup.
   uint32_t shared_bytes = 16384;
+  // Cores that take workgroups; 0: not known.
+  uint32_t cores = 0;
+  // Storage buffers of one kernel. Every device allows as many as stand here.
+  uint32_t storage_buffers = 8;
   // Bytes that one binding of a buffer covers at most. Every device allows as many as stand here.
   uint64_t range_bytes = uint64_t{128} << 20;
   // The number of workgroups that keeps the device busy. Work of fewer workgroups is divided further.

@@ -30,6 +30,7 @@ struct FakeDevice {
   bool sized = true, size_extension = false;
   std::vector<VkQueueFamilyProperties> families = {{VK_QUEUE_COMPUTE_BIT, 1, 64, {}}};
   bool portability_subset = false;
+  const char* core_extension = nullptr; // which says how many cores there are
 };
 std::vector<FakeDevice> fake_devices;
 constexpr uint32_t amd = 0x1002, intel = 0x8086, nvidia = 0x10de, qualcomm = 0x5143;
@@ -102,6 +103,16 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
       reinterpret_cast<VkPhysicalDeviceShaderIntegerDotProductProperties*>(next)
           ->integerDotProduct4x8BitPackedSignedAccelerated = device_of(handle).vendor == amd;
     }
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV)
+      reinterpret_cast<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV*>(next)->shaderSMCount = 132;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM)
+      reinterpret_cast<VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM*>(next)->shaderCoreCount = 10;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD) {
+      auto* core = reinterpret_cast<VkPhysicalDeviceShaderCorePropertiesAMD*>(next);
+      core->shaderEngineCount = 6;
+      core->shaderArraysPerEngineCount = 2;
+      core->computeUnitsPerShaderArray = 8;
+    }
     if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
     auto* v11 = reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next);
     std::memset(v11->deviceUUID, device_of(handle).uuid, VK_UUID_SIZE);
@@ -149,6 +160,7 @@ VKAPI_ATTR VkResult VKAPI_CALL fake_extensions(VkPhysicalDevice handle, const ch
     names = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME};
   }
   if (device_of(handle).portability_subset) names.push_back(portability_subset_extension);
+  if (device_of(handle).core_extension) names.push_back(device_of(handle).core_extension);
   if (device_of(handle).size_extension) names.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   *count = static_cast<uint32_t>(names.size());
   for (size_t i = 0; extensions && i < names.size(); ++i) {
@@ -316,6 +328,18 @@ TEST_CASE("kernels have a subgroup size where one can be relied on") {
   };
   CHECK(fast(amd));
   CHECK(!fast(intel));
+}
+
+TEST_CASE("a device's cores are those that its driver counts") {
+  const auto cores = [](const char* extension) {
+    FakeDevice device = {"GPU", discrete, v13, 1, true};
+    device.core_extension = extension;
+    return fake_instance({device})->devices()[0].cores;
+  };
+  CHECK(cores(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME) == 132);
+  CHECK(cores(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME) == 96);
+  CHECK(cores(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME) == 10);
+  CHECK(cores(nullptr) == 0);
 }
 
 TEST_CASE("a queue that only computes comes before one that draws") {

@@ -19,10 +19,12 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   // The weights' codes and the sums share the registers.
   const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
-  Dispatch dispatch =
-      subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4, 256));
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
-  dispatch.set_constant(MATMUL_CODES_ID, fastest_codes(profile.generation));
+  // Mantissas save operations for each weight and take one for each row of x.
+  const uint32_t codes = fastest_codes(profile.generation);
+  const bool many = codes == CODES_MANTISSA && dispatch.constants[MATMUL_ROWS_ID] > 4;
+  dispatch.set_constant(MATMUL_CODES_ID, many ? CODES_FIELDS : codes);
   dispatch.set_params(matmul_params(args));
   bind_matmul(dispatch, args);
   estimate_matmul(dispatch, args);
@@ -37,8 +39,7 @@ bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
          args.format.lane_bytes == 16;
 }
 
-SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles,
-                               uint32_t most_invocations) {
+SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
   shape.rows = std::min(std::bit_ceil(all.rows), profile.registers.vector_rows);
@@ -46,12 +47,16 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
   const uint32_t pair = args.gated ? 2 : 1;
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;
   const uint32_t row_groups = all.groups(shape.rows);
-  while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < profile.busy_groups) shape.tiles /= 2;
+  // Nearly two to each core: with one alone it has too few subgroups to begin an instruction in every cycle.
+  const uint32_t wanted = profile.cores > 0 ? profile.cores * 7 / 4 : profile.busy_groups;
+  while (shape.tiles > pair && row_groups * (all.tiles / shape.tiles) < wanted) shape.tiles /= 2;
   // As many slices as leave some blocks for each: a GPU has more loads under way with more of them. Their
-  // number sets the order of a sum, so it must not depend on the rows.
+  // number sets the order of a sum, so it must not depend on the rows. A core whose only workgroup this is
+  // gets twice as many.
   const uint32_t least_blocks = profile.cpu ? 4 : 2;
-  shape.invocations =
-      std::min({most_invocations, profile.most_invocations, profile.registers.vector_invocations});
+  const bool alone = !args.routing && all.tiles / pair < profile.cores;
+  shape.invocations = std::min(std::bit_floor(profile.most_invocations),
+                               profile.registers.vector_invocations * (alone ? 2 : 1));
   while (shape.invocations > profile.subgroup &&
          args.format.blocks() * 8 < least_blocks * shape.invocations) {
     shape.invocations /= 2;

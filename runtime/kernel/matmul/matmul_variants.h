@@ -48,8 +48,7 @@ struct SubgroupSlices {
 };
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args);
 // `most_tiles`: the tiles that an invocation has registers for.
-SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles,
-                               uint32_t most_invocations);
+SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles);
 Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs& args,
                                   const SubgroupSlices& shape);
 

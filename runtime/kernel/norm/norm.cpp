@@ -1,5 +1,8 @@
 #include "kernel/norm/norm.h"
 
+#include <algorithm>
+#include <bit>
+
 #include <fmt/format.h>
 
 #include "kernel/lowering.h"
@@ -7,11 +10,23 @@
 
 namespace pumice {
 
+namespace {
+
+// A GPU has loads of all of a row's quads under way, as far as a workgroup reaches. The order of a sum
+// depends on it, so it must not depend on the rows.
+uint32_t norm_invocations(const DeviceProfile& profile, uint32_t columns) {
+  if (profile.cpu) return profile.workgroup;
+  return std::clamp(std::bit_ceil((columns + 3) / 4), profile.workgroup,
+                    std::max(profile.workgroup, std::min(256u, profile.most_invocations)));
+}
+
+} // namespace
+
 Dispatch norm(const DeviceProfile& profile, const NormArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "norm";
-  dispatch.constants = {profile.workgroup, args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER,
-                        args.bias ? 1u : 0u};
+  dispatch.constants = {norm_invocations(profile, args.x.columns / args.groups),
+                        args.kind == NormKind::rms ? NORM_KIND_RMS : NORM_KIND_LAYER, args.bias ? 1u : 0u};
   NormParams params = {};
   params.columns = args.x.columns / args.groups;
   params.groups = args.groups;

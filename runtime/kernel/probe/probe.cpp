@@ -222,6 +222,8 @@ DeviceProfile untuned_profile(const Capabilities& device) {
   }
   profile.shared_bytes = device.max_shared_bytes;
   profile.most_invocations = device.max_workgroup_invocations;
+  profile.cores = profile.cpu ? 0 : device.cores;
+  profile.storage_buffers = device.max_storage_buffers;
   profile.generation = generation_of(device);
   profile.registers = register_limits(profile.generation);
   profile.range_bytes = device.max_storage_range_bytes;

@@ -1,5 +1,7 @@
 // How kernels are shaped for devices with few registers. Their compilers say what is spilled otherwise:
 // tools/compilers.sh.
+#include <array>
+
 #include <doctest/doctest.h>
 
 #include "gpu/kernel_table.h"
@@ -129,4 +131,32 @@ TEST_CASE("blocks of a routed product have as many slots as most experts fill") 
   CHECK(routed_block_slots(31) == 16);
   CHECK(routed_block_slots(32) == 32);
   CHECK(routed_block_slots(1000) == 128);
+}
+
+TEST_CASE("registers: products of few rows are shaped by the number of cores") {
+  const auto shape = [](uint32_t cores, uint32_t tiles, uint32_t rows = 1, uint32_t most = 1024) {
+    DeviceProfile profile = profile_of(device(nvidia, 32), "subgroup");
+    profile.cores = cores;
+    profile.most_invocations = most;
+    MatmulArgs args;
+    args.format = {TensorType::q4_k, 4096, 16};
+    args.x = args.result = {{}, rows, 0, 4096, 4096};
+    args.weight.tiles = tiles;
+    const Graph graph;
+    TestLowering lowering(profile, graph, {});
+    REQUIRE(matmul(lowering, args).ok());
+    const Dispatch& made = lowering.dispatches().back();
+    REQUIRE(made.kernel == "matmul_subgroup.q4_k");
+    return std::array{made.constants[0], made.constants[MATMUL_TILES_ID]};
+  };
+  CHECK(shape(0, 512) == std::array{256u, 2u}); // 256 workgroups where the cores are not known
+  CHECK(shape(132, 512) == std::array{256u, 2u});
+  CHECK(shape(64, 512) == std::array{256u, 4u});
+  CHECK(shape(20, 128) == std::array{256u, 2u});
+  // A core has one of these workgroups at most.
+  CHECK(shape(132, 128) == std::array{512u, 1u});
+  CHECK(shape(128, 128) == std::array{256u, 1u});
+  CHECK(shape(132, 128, 1, 300) == std::array{256u, 1u});
+  // The order of a sum does not depend on the rows.
+  for (uint32_t rows : {2u, 4u, 8u}) CHECK(shape(132, 128, rows)[0] == 512);
 }
