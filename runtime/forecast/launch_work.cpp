@@ -27,14 +27,15 @@ struct WeightCost {
 
 // By shaders/common/weight.glsl; tools/compilers.sh says the same of matmul_subgroup's loop. multiplies: by
 // timing lavapipe with AVX-512.
-constexpr std::array costs = {WeightCost{"f32", 32, 0, 0, 0, 7},      WeightCost{"f16", 16, 1, 1, 1, 8},
-                              WeightCost{"bf16", 16, 1, 1, 1, 8},     WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
-                              WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2}, WeightCost{"q4_1", 4, 3, 1.5, 3, 8.5},
-                              WeightCost{"q5_0", 5, 4, 4, 2.5, 11},   WeightCost{"q5_1", 5, 4, 2.5, 4, 12},
-                              WeightCost{"q2_k", 2, 3, 1.5, 3, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
-                              WeightCost{"q4_k", 4, 3, 1.5, 3, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 4, 13},
-                              WeightCost{"q6_k", 6, 4, 4, 2.5, 13},   WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
-                              WeightCost{"iq4_xs", 4, 7, 7, 7, 16},   WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
+constexpr std::array costs = {
+    WeightCost{"f32", 32, 0, 0, 0, 7},         WeightCost{"f16", 16, 1, 1, 1, 8},
+    WeightCost{"bf16", 16, 1, 1, 1, 8},        WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
+    WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2},    WeightCost{"q4_1", 4, 3, 1.5, 1.25, 8.5},
+    WeightCost{"q5_0", 5, 4, 4, 2.5, 11},      WeightCost{"q5_1", 5, 4, 2.5, 2.5, 12},
+    WeightCost{"q2_k", 2, 3, 1.5, 1.25, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
+    WeightCost{"q4_k", 4, 3, 1.5, 1.25, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 2.5, 13},
+    WeightCost{"q6_k", 6, 4, 4, 2.5, 13},      WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
+    WeightCost{"iq4_xs", 4, 7, 7, 7, 16},      WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
 
 // Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
 const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
@@ -154,8 +155,9 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t p
                blocks = split ? std::max(1.0, span / work.invocations) : std::ceil(seen / work.invocations);
   work.groups =
       double{1} * dispatch.groups[0] * rows * (split ? std::min<double>(spans, dispatch.groups[2]) : 1);
-  // Four loads of 16 bytes are under way: of a key's steps, then of the values of a slice's positions.
-  constexpr double ahead = 4, load = 16;
+  // Loads of 16 bytes are under way: of a key's steps, then of the values of a slice's positions.
+  constexpr double load = 16;
+  const double ahead = std::max(1.0, constant(dispatch, ATTENTION_AHEAD_ID, 4));
   const double numbers = load / type.bytes, slices = std::max(1.0, work.invocations / (size / numbers));
   const double key_trips = std::ceil(size / numbers / ahead),
                value_trips = std::ceil(work.invocations / slices / ahead);
@@ -163,12 +165,25 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t p
       6; // for the workgroup, around maxima and sums, as long as a load from the cache together
   work.flight_bytes = ahead * load;
   work.trips = blocks * (key_trips + value_trips) + waits / 4;
-  // Both numbers are fitted to an H200 after 64 and 4,160 tokens: of a multiplication, with what is read of
-  // shared memory for it, and of an invocation beside them, mostly sums over the workgroup.
-  constexpr double of_one = 4, of_invocation = 600, of_head = 500;
-  work.instructions = multiplications * (of_one + chip.integer_slots * type.convert / heads) +
-                      (of_invocation + of_head * heads) * work.groups * work.invocations;
-  work.registers = 48 + 12 * heads;
+  // Fitted to an H200 after 64 and 4,160 tokens, with four loads under way: of a multiplication, with what is
+  // read of shared memory for it, and of an invocation beside them, mostly sums over the workgroup. Loops
+  // with more loads have no branches, which is by NVIDIA's compiler in Mesa 536 instructions where there were
+  // 726. Subgroups without a position that is seen then score none: two fifths of what a head takes.
+  const bool straight = ahead > 4;
+  const double of_one = straight ? 4.0 * 536 / 726 : 4;
+  constexpr double of_invocation = 600, of_head = 500, scoring = 0.4;
+  const double span_positions = std::min(work.invocations, seen),
+               scored = std::ceil(span_positions / chip.subgroup) * chip.subgroup / work.invocations,
+               of_heads = heads * of_head * (straight ? 1 - scoring * (1 - std::min(scored, 1.0)) : 1);
+  // And of one that rotates its queries first, as NVIDIA's compiler in Mesa lists it: half of the loop that
+  // also stores.
+  constexpr double of_rotation = 250, rotation_trips = 2;
+  const bool rotates = dispatch.kernel.starts_with("attention_portable.rope.");
+  if (rotates) work.trips += rotation_trips;
+  work.instructions =
+      multiplications * (of_one + chip.integer_slots * type.convert / heads) +
+      (of_invocation + of_heads + (rotates ? of_rotation : 0)) * work.groups * work.invocations;
+  work.registers = 48 + 12 * heads + 4 * ahead;
   work.cache_bytes = cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
   return work;
 }

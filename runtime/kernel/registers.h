@@ -15,6 +15,7 @@ struct RegisterLimits {
   uint32_t matrix_sums = 64;
   uint32_t matrix_queries = 64;
   uint32_t matrix_loads = 8;         // 16 bytes of keys, and of values, that are loaded ahead
+  uint32_t attention_loads = 4;      // the same of the portable kernel
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
@@ -40,6 +41,11 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     limits.vector_rows = 2;
     limits.vector_sums = 4;
     limits.vector_invocations = 128;
+    break;
+  case GpuGeneration::amd_rdna:
+  case GpuGeneration::amd_rdna3:
+  case GpuGeneration::nvidia_turing:
+    limits.attention_loads = 8; // others would spill, keep fewer subgroups, or gain nothing
     break;
   default:
     break;

@@ -108,7 +108,8 @@ CONSTANT ATTENTION_DOT_SUMS_ID = 44; // 2 or 8: sums of each dot product, added 
 
 CONSTANT ATTENTION_HELD_ID = 45;  // cm: 1: queries are kept in registers
 CONSTANT ATTENTION_APART_ID = 46; // cm: 1: keys and values of a tile have memory of their own
-CONSTANT ATTENTION_AHEAD_ID = 47; // cm: quads of keys, and of values, that an invocation loads ahead
+CONSTANT ATTENTION_AHEAD_ID =
+    47; // cm, portable: quads of keys, and of values, that an invocation loads ahead
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

@@ -3,10 +3,14 @@
 // sequence's start. While scores are computed, each invocation takes one position of the block. For the values it takes a
 // few dimensions of every SLICES-th position. Sums are made over spans of SPAN positions, and the spans are added up in
 // order: here, or by attention_combine where each span has a workgroup of its own. Both give the same bits. A row's
-// arithmetic does not depend on the rows that share its workgroup.
+// arithmetic does not depend on the rows that share its workgroup. The rotary kernels are for steps of one row. They also
+// rotate the queries and the key, and store the key and the value in the cache.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
+// variant: rope.f32 CACHE_TYPE=0 ROTARY
+// variant: rope.f16 CACHE_TYPE=1 ROTARY
+// variant: rope.q8_0 CACHE_TYPE=2 ROTARY
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "attention/attention.params.h"
@@ -24,16 +28,29 @@ layout(constant_id = ATTENTION_SPAN_ID) const uint SPAN = 256;
 layout(constant_id = ATTENTION_SPLIT_ID) const uint SPLIT = 0;
 layout(push_constant) uniform Push { AttentionParams p; };
 READ_BUFFER(uvec4, step_block, ATTENTION_STEP);
+#ifdef ROTARY
+#define CACHE_BUFFER COHERENT_BUFFER
+#else
+#define CACHE_BUFFER READ_BUFFER
 READ_BUFFER(float, q, ATTENTION_Q);
-READ_BUFFER(uvec4, keys, ATTENTION_KEYS);
-READ_BUFFER(uvec4, values, ATTENTION_VALUES);
+#endif
+CACHE_BUFFER(uvec4, keys, ATTENTION_KEYS);
+CACHE_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
+#if CACHE_TYPE != CACHE_Q8_0
+#define STRAIGHT (TOKENS == 1 ? SPLIT : 0u)
+#endif
 #include "attention/attention_scores.glsl"
 #include "attention/attention_spans.glsl"
+#ifdef ROTARY
+void keep_scaled(uint at, float number) { query[at] = number * score_scale(); }
+#define KEEP_ROTATED keep_scaled
+#include "attention/rotary_queries.glsl"
+#endif
 
 #if CACHE_TYPE == CACHE_F32
 const uint VALUE_CHUNK = 4; // dimensions that an invocation sums up
@@ -43,7 +60,7 @@ const uint VALUE_CHUNK = 8;
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK; // no more than a workgroup has invocations
 const uint SLICES = BLOCK / CHUNKS;
 const uint PARTS_OF_BLOCK = 8; // whose maxima, and sums, are taken first
-const uint VALUES_AHEAD = 4; // loads that are under way before the first is used
+const bool EVEN_VALUES = (STRAIGHT == 1u ? BLOCK % (AHEAD * SLICES) : 1u) == 0u;
 
 shared float weight[QUERIES * BLOCK]; // scores, then their exponentials
 shared float partial[QUERIES * PARTS_OF_BLOCK];
@@ -106,21 +123,25 @@ void add_values(uint base, SourceRange range, uint block, inout float sum[QUERIE
   if (slice >= SLICES) return;
   const int begin = int(block * BLOCK);
   const uint end = uint(min(range.last - begin, int(BLOCK) - 1)) + 1u;
-  for (uint first = slice; first < end; first += VALUES_AHEAD * SLICES) {
-    LoadedValue loaded[VALUES_AHEAD];
-    [[unroll]] for (uint j = 0; j < VALUES_AHEAD; ++j) {
-      const uint position = uint(begin) + min(first + j * SLICES, end - 1u);
+  // A value that a row must not see can be anything, a NaN too. A single row takes one that it sees in its place, times 0.
+  const uint start = TOKENS == 1 ? uint(max(range.first - begin, 0)) : 0u;
+  for (uint first = slice; first < end; first += AHEAD * SLICES) {
+    LoadedValue loaded[AHEAD];
+    [[unroll]] for (uint j = 0; j < AHEAD; ++j) {
+      const uint position = uint(begin) + clamp(first + j * SLICES, start, end - 1u);
       loaded[j] = load_value(position_base(base, range.source, position), position, OWN % CHUNKS);
     }
-    [[unroll]] for (uint j = 0; j < VALUES_AHEAD; ++j) {
+    [[unroll]] for (uint j = 0; j < AHEAD; ++j) {
       const uint t = first + j * SLICES;
-      if (t >= end) break;
+      if (!EVEN_VALUES && t >= end) break;
       float value[VALUE_CHUNK];
-      decode_value(loaded[j], uint(begin) + t, OWN % CHUNKS, value);
+      decode_value(loaded[j], uint(begin) + (TOKENS == 1 ? clamp(t, start, end - 1u) : t), OWN % CHUNKS, value);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
-        // Weight 0 may mean that the row must not see the value, which can be anything, a NaN too: it is not added.
-        const float w = weight[m * BLOCK + t];
-        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) sum[m][i] = w > 0.0 ? fma(w, value[i], sum[m][i]) : sum[m][i];
+        const float w = weight[m * BLOCK + t]; // 0 where the row must not see the value
+        [[unroll]] for (uint i = 0; i < VALUE_CHUNK; ++i) {
+          const float more = fma(w, value[i], sum[m][i]);
+          sum[m][i] = TOKENS == 1 || w > 0.0 ? more : sum[m][i];
+        }
       }
     }
   }
@@ -227,6 +248,24 @@ void store_result(uint m, uint rows) {
   }
 }
 
+#ifdef ROTARY
+// Whether the workgroup stores its head's key and value: where positions are split, the one in whose span they are, and for a
+// row that sees nothing the first.
+bool stores(Row row, OwnSpan own) {
+  if (SPLIT == 0u) return true;
+  return own.seen ? row.position - own.begin < int(SPAN) : own.place == 0u && row.first > row.last;
+}
+
+void rotate_row(Row row, OwnSpan own) {
+  [[unroll]] for (uint m = 0; m < HEADS; ++m) {
+    for (uint d = HEAD_QUADS * 4u + OWN; d < DIM_PADDED; d += BLOCK) query[m * DIM_PADDED + d] = 0.0;
+  }
+  rotate_and_store(first_token(), stores(row, own) ? LOCAL_HEADS : HEADS);
+  memoryBarrierBuffer();
+  barrier();
+}
+#endif
+
 void main() {
   const uint rows = step_block[0][ROWS_TOKENS];
   if (first_token() >= rows) return;
@@ -234,8 +273,13 @@ void main() {
   Row row[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) row[t] = read_row(first_token() + t, rows);
   const OwnSpan own = own_span(row[0], rows);
+#ifdef ROTARY
+  if (own.seen || stores(row[0], own)) rotate_row(row[0], own);
+  if (SPLIT == 1u && !own.seen) return;
+#else
   if (SPLIT == 1u && !own.seen) return;
   load_queries(rows);
+#endif
 
   // Of the current span.
   float maximum[QUERIES];
@@ -262,7 +306,13 @@ void main() {
       barrier(); // the previous block's weights have been read, and the queries are loaded
       const uint position = block * BLOCK + OWN;
       float score[QUERIES];
-      score_position(position_base(base, range.source, position), position, score);
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) score[m] = 0.0;
+      // Whole subgroups have nothing to load where a single row sees few positions.
+      bool wanted = true;
+      if (TOKENS == 1) wanted = int(position) >= range.first && int(position) <= range.last;
+      if (wanted) {
+        score_position(position_base(base, range.source, position), position, score);
+      }
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
         score[m] = sees(own, range, int(position)) ? final_score(score[m], m, own, int(position)) : NO_SCORE;

@@ -1,4 +1,8 @@
-// For kernels where each invocation scores one position and the queries are in shared memory.
+// For kernels where each invocation scores one position and the queries are in shared memory. The including file may define
+// STRAIGHT: 1 where there are registers for loops without a branch in them, if the numbers divide evenly.
+#ifndef STRAIGHT
+#define STRAIGHT 0u
+#endif
 #define OWN gl_LocalInvocationID.x
 const uint BLOCK = gl_WorkGroupSize.x;
 
@@ -18,6 +22,7 @@ void decode(uvec4 quad, out float e[8]) {
 }
 #endif
 
+#ifndef ROTARY
 void load_queries(uint rows) {
   for (uint i = OWN; i < QUERIES * DIM_PADDED; i += BLOCK) {
     const uint m = i / DIM_PADDED;
@@ -26,15 +31,20 @@ void load_queries(uint rows) {
     query[i] = d < HEAD_DIM ? q[at + d] * score_scale() : 0.0;
   }
 }
+#endif
+
+layout(constant_id = ATTENTION_AHEAD_ID) const uint AHEAD = 4;
 
 // What is loaded for KEY_STEP dimensions of a key: all loads of some steps are under way before the first is used.
 #if CACHE_TYPE == CACHE_Q8_0
 const uint KEY_LOADS = 3;
-const uint STEPS_AHEAD = 2;
+const uint MOST_STEPS_AHEAD = AHEAD / 2;
 #else
 const uint KEY_LOADS = 1;
-const uint STEPS_AHEAD = 4;
+const uint MOST_STEPS_AHEAD = AHEAD;
 #endif
+const uint STEPS_AHEAD = KEY_STEPS < MOST_STEPS_AHEAD ? KEY_STEPS : MOST_STEPS_AHEAD;
+const bool EVEN_STEPS = (STRAIGHT == 1u ? KEY_STEPS % STEPS_AHEAD : 1u) == 0u;
 
 // `at`: where the step of its tile begins, in units of 16 bytes.
 void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
@@ -64,11 +74,12 @@ void score_position(uint base, uint position, out float score[QUERIES]) {
   [[dont_unroll]] for (uint first = 0; first < KEY_STEPS; first += STEPS_AHEAD) {
     uvec4 loaded[STEPS_AHEAD][KEY_LOADS];
     [[unroll]] for (uint j = 0; j < STEPS_AHEAD; ++j) {
-      load_key(tile + min(first + j, KEY_STEPS - 1u) * KEY_STEP_QUADS, position, loaded[j]);
+      const uint step = EVEN_STEPS ? first + j : min(first + j, KEY_STEPS - 1u);
+      load_key(tile + step * KEY_STEP_QUADS, position, loaded[j]);
     }
     [[unroll]] for (uint j = 0; j < STEPS_AHEAD; ++j) {
       const uint c = first + j;
-      if (c >= KEY_STEPS) break;
+      if (!EVEN_STEPS && c >= KEY_STEPS) break;
       float key[KEY_STEP];
       decode_key(loaded[j], position, key);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {

@@ -1,4 +1,5 @@
-// Lets an attention kernel rotate its own queries and store its head's key and value in the cache.
+// Lets an attention kernel rotate its own queries and store its head's key and value in the cache. The including file may
+// define KEEP_ROTATED(at, number): what becomes of dimension at % DIM_PADDED of query at / DIM_PADDED.
 #include "attention/attention.params.h"
 #include "position/cos_sin.glsl"
 #include "position/rotary_store.params.h"
@@ -29,7 +30,10 @@ const uint LOCAL_HEADS = HEADS + 2; // queries, their key and its value
 #define PART_FIRST p.part_first
 #include "position/rotary.glsl"
 
+#ifndef KEEP_ROTATED
 shared float rotated[HEADS * DIM_PADDED];
+#define KEEP_ROTATED(at, number) rotated[at] = number
+#endif
 
 uint global_head(uint local_head) {
   if (local_head < HEADS) return query_head(local_head);
@@ -37,5 +41,5 @@ uint global_head(uint local_head) {
 }
 
 void keep_query(uint row, uint local_head, uint query, uint quad, vec4 a) {
-  [[unroll]] for (uint j = 0; j < 4; ++j) rotated[local_head * DIM_PADDED + quad * 4u + j] = a[j];
+  [[unroll]] for (uint j = 0; j < 4; ++j) KEEP_ROTATED(local_head * DIM_PADDED + quad * 4u + j, a[j]);
 }

@@ -21,7 +21,7 @@ CACHE_BUFFER(uint, stored_values, SLOT_VALUES);
 float largest_of(vec4 a) { return max(max(abs(a.x), abs(a.y)), max(abs(a.z), abs(a.w))); }
 
 // The largest of the 32 numbers that eight neighbouring invocations have.
-#ifdef ONE_ROW
+#ifdef LANE
 float block_maximum(vec4 a) { return lane_max(largest_of(a)); }
 #else
 shared float largest[gl_WorkGroupSize.x];

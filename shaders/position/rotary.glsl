@@ -2,7 +2,8 @@
 // multiple of eight invocations, and defines which heads it takes and where its queries go:
 //   SLOT_Q, SLOT_K, SLOT_V, SLOT_TABLE, SLOT_KEYS, SLOT_VALUES: the buffers; ROW_BUFFER declares the first three,
 //   CACHE_BUFFER the last two
-//   ONE_ROW, if it is a subgroup of eight, and all workgroups with a key's head have the same row
+//   ONE_ROW, if all workgroups with a key's head have the same row
+//   LANE, if it is a subgroup of eight (common/cpu8.glsl)
 //   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS, GROWTH, GROWTH_LENGTH, GROWTH_START: as in position/rotary_store.params.h
 //   PLACES, TEXT_PAIRS, DOWN_PAIRS: the same
 //   PARTS, PART_FIRST: what of the cache the launch has

@@ -121,6 +121,7 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 bool is_of(const std::string& variant, const Dispatch& dispatch) {
   return (variant == "cpu8-rope" && (dispatch.kernel.starts_with("attention.cpu8.rope.") ||
                                      dispatch.kernel == "attention.half8.rope")) ||
+         (variant == "rope" && dispatch.kernel.starts_with("attention_portable.rope.")) ||
          (variant == "split-kv" && dispatch.kernel == "attention_combine") ||
          (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }

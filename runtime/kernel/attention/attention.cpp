@@ -17,7 +17,8 @@ namespace pumice {
 namespace {
 
 constexpr std::array variants = {&attention_cpu8_qkv, &attention_cpu8_rope, &attention_cpu8,
-                                 &attention_split_kv, &attention_cm,        &attention_portable};
+                                 &attention_rope,     &attention_split_kv,  &attention_cm,
+                                 &attention_portable};
 
 // An estimate: a plan does not know how full the cache will be, so this takes it as half full.
 double positions_seen(const AttentionArgs& args) {
@@ -163,20 +164,6 @@ Status attention(Lowering& lowering, const AttentionArgs& args) {
   if (args.projection && &variant != &attention_cpu8_qkv) PUMICE_CHECK(matmul(lowering, *args.projection));
   // For CPU drivers the variants' order is always the order of speed.
   return lower_variant(lowering, attention_variants(), args, shape_class, lowering.profile().cpu8);
-}
-
-AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
-  AttentionArgs stored = args;
-  if (!args.store) return stored;
-  RotaryStoreArgs store = *args.store;
-  if (store.heads > 0) {
-    stored.q.stride = stored.q.padded_columns();
-    stored.q.buffer = lowering.temporary(uint64_t{stored.q.rows} * stored.q.stride * sizeof(float));
-    store.result = stored.q;
-  }
-  emit_rotary_store(lowering, std::move(store));
-  stored.store.reset();
-  return stored;
 }
 
 AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups) {

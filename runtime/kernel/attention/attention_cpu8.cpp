@@ -1,5 +1,4 @@
 #include <bit>
-#include <cstring>
 
 #include "kernel/attention/attention_variants.h"
 #include "kernel/loads.h"
@@ -105,43 +104,15 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
   return {};
 }
 
-// Only for steps of one row: with several, a row could read a key before another workgroup has stored it.
 // What a kernel stores itself it must not read as texels, and where these are fast, the kernel that does is
 // faster.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
-  return profile.cpu8 && fastest_load(profile) != LOAD_TEXEL && args.store && args.q.rows == 1 &&
-         args.mask == AttentionMask::causal && !args.cache.layout.values_are_keys &&
-         args.cache.layout.split == CacheSplit::whole && args.q.buffer.offset % descriptor_alignment == 0;
+  return profile.cpu8 && fastest_load(profile) != LOAD_TEXEL && can_store_itself(args);
 }
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {
-  const RotaryStoreArgs& store = *args.store;
   Dispatch dispatch = prepare(profile, args, attention_shape(args, fewest_groups), "rope.");
-  const RotaryConstants constants = rotary_constants(store);
-  dispatch.set_constant(ATTENTION_PAIRS_ID, constants.pairs);
-  dispatch.set_constant(ATTENTION_ROTARY_DIM_ID, constants.dim);
-  dispatch.set_constant(ATTENTION_NORMS_ID, constants.norms);
-  if (constants.growth_length > 0) {
-    dispatch.set_constant(ATTENTION_GROWTH_ID, constants.growth);
-    dispatch.set_constant(ATTENTION_GROWTH_LENGTH_ID, constants.growth_length);
-    dispatch.set_constant(ATTENTION_GROWTH_START_ID, constants.growth_start);
-  }
-  if (constants.places != ROTARY_PLACES_NONE) {
-    dispatch.set_constant(ATTENTION_PLACES_ID, constants.places);
-    dispatch.set_constant(ATTENTION_TEXT_PAIRS_ID, constants.text_pairs);
-    dispatch.set_constant(ATTENTION_DOWN_PAIRS_ID, constants.down_pairs);
-  }
-  AttentionParams params;
-  std::memcpy(&params, dispatch.params.data(), sizeof(params));
-  params.k_stride = store.k.stride;
-  params.v_stride = store.v.stride;
-  params.magnitude = store.magnitude;
-  params.norm_eps = store.norm_eps;
-  params.norm_offset = store.norm_offset;
-  dispatch.set_params(params);
-  dispatch.bind(ATTENTION_K, store.k.buffer, Access::read);
-  dispatch.bind(ATTENTION_V, store.v.buffer, Access::read);
-  if (constants.reads_table()) dispatch.bind(ATTENTION_TABLE, store.table, Access::read);
+  store_itself(dispatch, *args.store);
   return dispatch;
 }
 

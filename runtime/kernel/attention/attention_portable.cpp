@@ -46,7 +46,14 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
   dispatch.set_constant(ATTENTION_SPAN_ID, span(profile, workgroup, args));
   dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
+  // Other shapes have branches in their loops, for which compilers keep what was loaded in memory.
+  const bool straight = split && shape.tokens == 1 && args.cache.layout.type != CacheType::q8_0;
+  if (straight && !profile.cpu) dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.attention_loads);
   finish_attention(dispatch, args, shape);
+  if (args.store) {
+    dispatch.kernel = std::string("attention_portable.rope.") + to_string(args.cache.layout.type);
+    store_itself(dispatch, *args.store);
+  }
   return dispatch;
 }
 
@@ -98,6 +105,21 @@ void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_ro
   emit_combine(lowering, args, span_sums, {span, count, first_row});
 }
 
+// Its buffers are more than every device has.
+bool rope_runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  return profile.storage_buffers > ATTENTION_TABLE && can_store_itself(args);
+}
+
+Status lower_rope(Lowering& lowering, const AttentionArgs& args) {
+  const DeviceProfile& profile = lowering.profile();
+  if (split_runs(profile, args)) {
+    emit_split(lowering, args, 0, lowering.temporary(span_sum_bytes(profile, args)));
+  } else {
+    lowering.emit(prepare(profile, args, attention_shape(args), false));
+  }
+  return {};
+}
+
 // Rows are divided evenly among as many dispatches as it takes for a binding to reach the sums of each.
 Status lower_split(Lowering& lowering, const AttentionArgs& args) {
   AttentionArgs stored = store_first(lowering, args);
@@ -123,6 +145,9 @@ uint32_t attention_block(const DeviceProfile& profile, const CacheLayout& layout
   return causal && spans ? causal_span(profile, workgroup) : workgroup;
 }
 
+const KernelVariant<AttentionArgs> attention_rope = {
+    "rope", "For GPUs: one token, rotated and stored in the cache by the kernel that attends", rope_runs,
+    lower_rope};
 const KernelVariant<AttentionArgs> attention_split_kv = {
     "split-kv", "For GPUs: few tokens and a long cache, which is divided among workgroups", split_runs,
     lower_split};

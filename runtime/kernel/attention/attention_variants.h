@@ -13,6 +13,9 @@ extern const KernelVariant<AttentionArgs> attention_cpu8_qkv;
 extern const KernelVariant<AttentionArgs> attention_cpu8_rope;
 // For the same drivers: everything stays in registers.
 extern const KernelVariant<AttentionArgs> attention_cpu8;
+// For GPUs and steps of one row: as attention_split_kv, and the kernel also rotates the row and stores its
+// key and value in the cache.
+extern const KernelVariant<AttentionArgs> attention_rope;
 // For GPUs and few rows: as attention_portable, and each span of positions has a workgroup of its own.
 extern const KernelVariant<AttentionArgs> attention_split_kv;
 // For many rows on devices with cooperative matrices of 16-bit floats.
@@ -22,6 +25,11 @@ extern const KernelVariant<AttentionArgs> attention_portable;
 
 // Emits args.store, if it is set, before the attention. Returns the arguments without it.
 AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args);
+// Whether a kernel can do so itself. Only in steps of one row: with several, a row could read a key before
+// another workgroup has stored it.
+bool can_store_itself(const AttentionArgs& args);
+// Sets the parameters, buffers and specialisation constants of a kernel that does.
+void store_itself(Dispatch& dispatch, const RotaryStoreArgs& store);
 
 // The queries of one workgroup. They share its loads; each needs registers, more for larger heads.
 struct AttentionShape {

@@ -66,8 +66,9 @@ TEST_CASE("every kernel variant is listed with its family and what it is") {
   const CommandResult help = pumice_command({"tune", "--help-all"});
   CHECK(help.status == 0);
   for (const char* line : {"cpu8 [matmul] For CPU drivers: ", "portable [matmul] For any device: ",
-                           "split-kv [attention] For GPUs: ", "portable [attention] For any device: ",
-                           "chunked [delta_rule] For GPUs: ", "portable [selective_scan] For any device: "}) {
+                           "rope [attention] For GPUs: ", "split-kv [attention] For GPUs: ",
+                           "portable [attention] For any device: ", "chunked [delta_rule] For GPUs: ",
+                           "portable [selective_scan] For any device: "}) {
     CHECK(help.out.find(line) != std::string::npos);
   }
 }

@@ -3,6 +3,7 @@
 #include "kernel/matmul/matmul.h"
 #include "kernel/products/rows.h"
 #include "kernel/products/weights.h"
+#include "shaders/attention/attention.params.h"
 #include "support/skip.h"
 
 // Attention that puts its step's keys and values into the cache itself.
@@ -256,6 +257,27 @@ void check_storing(const StoringCase& c) {
   }
 }
 
+// The profile of a GPU whose kernels may have as many buffers as the device's.
+DeviceProfile rope_profile() {
+  DeviceProfile profile;
+  profile.storage_buffers = TestGpu::get().profile.storage_buffers;
+  return profile;
+}
+
+// The kernel for GPUs that stores itself. `divided`: the cache is longer than a span.
+void check_rope(const StoringCase& c, bool divided) {
+  INFO(c.attention.text(), " pairs ", to_string(c.pairs), " of ", c.rotary_dim, " norms ", c.query_norm,
+       c.key_norm, " rotary ", c.rotary);
+  const Left apart = run(rope_profile(), c, "portable");
+  CHECK(apart.dispatches == 2);
+  const Left together = run(rope_profile(), c, "");
+  CHECK(together.dispatches == (divided ? 2 : 1));
+  CHECK(same_bits(together, apart));
+  if (c.attention.layout.type != CacheType::f32 || c.step_rows == 0) return;
+  CHECK(relative_rms(without_padding(c.attention, together.result, c.attention.columns()), expected(c)) <=
+        3e-6);
+}
+
 StoringCase make_storing(CacheType type, uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t position,
                          uint32_t window = 0) {
   StoringCase c;
@@ -366,6 +388,74 @@ TEST_CASE("attention that stores: a step without rows leaves everything as it wa
     CHECK(left.keys == cache.packed_keys());
     CHECK(left.values == cache.packed_values());
   }
+}
+
+TEST_CASE("attention rope: the bits of storing first, wherever the row's span is") {
+  if (rope_profile().storage_buffers <= ATTENTION_TABLE) return skip("a kernel has too few buffers here");
+  for (CacheType type : all_types) {
+    for (uint32_t position : {0, 7, 100, 127}) check_rope(make_storing(type, 4, 2, 32, position), false);
+    for (uint32_t position : {0, 127, 128, 255, 300}) {
+      StoringCase c = make_storing(type, 4, 2, 32, position);
+      c.attention.layout.capacity = 320;
+      check_rope(c, true);
+    }
+  }
+}
+
+TEST_CASE("attention rope: heads of other sizes, norms, rings, and rows that see nothing") {
+  if (rope_profile().storage_buffers <= ATTENTION_TABLE) return skip("a kernel has too few buffers here");
+  StoringCase normed = make_storing(CacheType::f16, 2, 2, 20, 150);
+  normed.pairs = RotaryPairs::neighbouring;
+  normed.rotary_dim = 10;
+  normed.query_norm = normed.key_norm = true;
+  check_rope(normed, true);
+  // In two workgroups, one of which has a head less; both store the key.
+  StoringCase grouped = make_storing(CacheType::q8_0, 7, 1, 40, 65);
+  grouped.places = true;
+  check_rope(grouped, false);
+  StoringCase ring = make_storing(CacheType::f32, 2, 2, 18, 471, 290);
+  ring.attention.layout.capacity = 320;
+  ring.attention.layout.window = 290;
+  ring.attention.options.chunked = true;
+  ring.attention.options.sinks = random_floats(2, 78, 4);
+  ring.sums = true;
+  check_rope(ring, true);
+  StoringCase plain = make_storing(CacheType::f32, 2, 1, 5, 200);
+  plain.rotary = false;
+  plain.pairs = RotaryPairs::none;
+  plain.attention.options.soft_cap = 5;
+  plain.attention.options.bias = {8, 20, false};
+  plain.attention.options.bias_table = random_floats(8 * 2, 77, 2);
+  check_rope(plain, true);
+  StoringCase blind = make_storing(CacheType::f16, 4, 2, 32, 200);
+  blind.attention.rows[0].first = 260;
+  check_rope(blind, true);
+  blind.step_rows = 0;
+  check_rope(blind, true);
+}
+
+TEST_CASE("attention rope: only of one row, in kernels with buffers enough") {
+  AttentionArgs args;
+  args.heads = 8;
+  args.q = {{}, 1, 0, 8 * 64, 8 * 64};
+  args.cache.layout = {CacheType::f16, 1, 2048, 2, 64};
+  const auto chosen = [&](const DeviceProfile& profile) {
+    return choose_variant(attention_variants(), profile, args, attention_shape_class(args)).name;
+  };
+  DeviceProfile profile;
+  CHECK(chosen(profile) == "split-kv"); // nothing to store
+  args.store.emplace();
+  CHECK(chosen(profile) == "split-kv"); // too few buffers
+  profile.storage_buffers = ATTENTION_TABLE + 1;
+  CHECK(chosen(profile) == "rope");
+  args.q.rows = 2;
+  CHECK(chosen(profile) == "split-kv");
+  args.q.rows = 1;
+  args.cache.layout.values_are_keys = true;
+  CHECK(chosen(profile) == "split-kv");
+  args.cache.layout.values_are_keys = false;
+  profile.cpu = true;
+  CHECK(chosen(profile) == "portable");
 }
 
 TEST_CASE("attention that projects and stores: the bits of doing one after the other") {

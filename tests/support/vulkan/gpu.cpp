@@ -169,6 +169,7 @@ DeviceProfile forced_profile(std::string variant) {
   const Capabilities& device = gpu.device()->capabilities();
   DeviceProfile profile;
   profile.shared_bytes = gpu.profile.shared_bytes;
+  profile.storage_buffers = gpu.profile.storage_buffers;
   profile.subgroup = device.subgroup_shuffle ? device.subgroup_size : 0;
   profile.dot = gpu.profile.dot;
   profile.forced = std::move(variant);
