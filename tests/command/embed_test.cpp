@@ -258,13 +258,20 @@ TEST_CASE("embed writes NumPy's form and JSON lines") {
     REQUIRE(std::getline(text, line));
     CHECK(json::parse(line).get<std::vector<float>>() == expected[i]);
   }
-  // The lines before one that cannot be used, beside the older file.
-  const CommandResult cut =
-      pumice_command({"embed", folder.path().string(), "-o", npy}, std::string("fox\n\xff\nthe quick\n"));
-  CHECK(cut.status == 1);
-  CHECK(cut.err.find("out.partial.npy has the vectors") != std::string::npos);
-  CHECK(std::filesystem::file_size(npy) == 128 + 2 * 32 * 4);
-  CHECK(std::filesystem::file_size(folder.path() / "out.partial.npy") == 128 + 32 * 4);
+  // A line that cannot be used has a row of NaN, or null.
+  const std::string bad = "fox\n\xff\nthe quick\n";
+  CHECK(pumice_command({"embed", folder.path().string(), "-o", npy}, bad).status == 1);
+  std::ifstream with_gap(npy, std::ios::binary);
+  const std::string rows((std::istreambuf_iterator<char>(with_gap)), {});
+  REQUIRE(rows.size() == 128 + 3 * 32 * 4);
+  std::memcpy(values.data(), rows.data() + 128 + 128, 256);
+  CHECK(std::isnan(values[0]));
+  CHECK(std::isnan(values[31]));
+  CHECK(std::vector<float>(values.begin() + 32, values.end()) == expected[1]);
+  CHECK(pumice_command({"embed", folder.path().string(), "-o", lines}, bad).status == 1);
+  std::ifstream again(lines);
+  const std::string all((std::istreambuf_iterator<char>(again)), {});
+  CHECK(all.find("]\nnull\n[") != std::string::npos);
 }
 
 TEST_CASE("search finds the passages that are nearest, and reads only what has changed") {
@@ -340,7 +347,9 @@ TEST_CASE("embed: what it cannot do is said") {
   const std::string bad = "fox\nb\xff\nthe quick\n";
   const CommandResult ended = pumice_command({"embed", own}, bad);
   CHECK(ended.status == 1);
-  CHECK(numbers(ended.out) == embed(folder.path(), "fox\n"));
+  Vectors with_gap = embed(folder.path(), "fox\nthe quick\n");
+  with_gap.insert(with_gap.begin() + 1, std::vector<float>());
+  CHECK(numbers(ended.out) == with_gap);
   CHECK(ended.err.find("standard input: line 2") != std::string::npos);
   CHECK(ended.err.find("UTF-8") != std::string::npos);
   const CommandResult skipped = pumice_command({"embed", own, "--skip-bad-lines"}, bad);
@@ -353,6 +362,12 @@ TEST_CASE("embed: what it cannot do is said") {
   BertFolder small;
   small.vocabulary = 320;
   REQUIRE(small.write(other));
-  CHECK(fails_saying(pumice_command({"embed", other.path().string()}, "the transformers fox\nthe\n"),
-                     {"standard input: line 1", "there is no token", "0 to 319"}) == "");
+  CHECK(fails_saying(pumice_command({"embed", other.path().string(), "the transformers fox"}),
+                     {"TEXT 1", "there is no token", "0 to 319"}) == "");
+  const CommandResult objects = pumice_command({"embed", other.path().string(), "--json"}, "the\na\n");
+  CHECK(objects.status == 1);
+  const json first = json::parse(objects.out.substr(0, objects.out.find('\n')));
+  CHECK(first["text"] == "the");
+  CHECK(first["error"].get<std::string>().find("standard input: line 1") != std::string::npos);
+  CHECK(json::parse(objects.out.substr(objects.out.find('\n')))["text"] == "a");
 }

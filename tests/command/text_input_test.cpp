@@ -88,7 +88,7 @@ TEST_CASE("lines come from a file as they come from a pipe") {
   const CommandResult failed = pumice_command({"embed", model, "-f", bad});
   CHECK(failed.status == 1);
   CHECK(failed.err.find(bad + ": line 2") != std::string::npos);
-  CHECK(failed.out == pumice_command({"embed", model, "fox"}).out); // the line before it is answered
+  CHECK(failed.out == pumice_command({"embed", model, "fox"}).out + "\n"); // the line before it is answered
 }
 
 TEST_CASE("perplexity and tokenize read files and pipes") {

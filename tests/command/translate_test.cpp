@@ -195,17 +195,23 @@ FIXTURE_TEST_CASE("translate answers lines in their order, and each as if it wer
   CHECK(json::parse(words.translate({"--json"}, &blank).out)["text"] == "");
 }
 
-FIXTURE_TEST_CASE("translate answers the lines before a bad one, and with --skip-bad-lines those after it") {
+FIXTURE_TEST_CASE(
+    "translate answers the lines around a bad one, in whose place is an empty one or an error") {
   const Words words;
   const std::string first = words.translate({words.source}).out, second = words.translate({words.other}).out;
   const std::string input = words.source + "\n" + words.other + "\nw4 \xff\n" + words.other + "\n";
   std::vector<std::string> arguments = {"translate", words.model, "-n", "12"};
   const CommandResult ended = pumice_command(arguments, input);
   CHECK(ended.status == 1);
-  CHECK(ended.out == first + second);
+  CHECK(ended.out == first + second + "\n" + second);
   CHECK(ended.err.find("standard input: line 3") != std::string::npos);
   CHECK(ended.err.find("UTF-8") != std::string::npos);
-  arguments.push_back("--skip-bad-lines");
+  arguments.push_back("--json");
+  const std::vector<std::string> objects = lines_of(pumice_command(arguments, input).out);
+  REQUIRE(objects.size() == 4);
+  CHECK(json::parse(objects[2])["error"].get<std::string>().find("line 3") != std::string::npos);
+  CHECK(json::parse(objects[3]).contains("text"));
+  arguments.back() = "--skip-bad-lines";
   const CommandResult skipped = pumice_command(arguments, input);
   CHECK(skipped.status == 0);
   CHECK(skipped.out == first + second + second);

@@ -1,5 +1,6 @@
 #include "io/formats/vector_file.h"
 
+#include <limits>
 #include <span>
 
 #include <fmt/format.h>
@@ -53,6 +54,13 @@ Status VectorFile::write(const std::vector<float>& values) {
   if (file_.seekable()) return file_.write(std::as_bytes(std::span(values)));
   kept_.insert(kept_.end(), values.begin(), values.end());
   return {};
+}
+
+Status VectorFile::write_missing() {
+  if (form_ != Form::lines)
+    return write(std::vector<float>(columns_, std::numeric_limits<float>::quiet_NaN()));
+  ++count_;
+  return file_.write(bytes_of("null\n"));
 }
 
 Result<std::filesystem::path> VectorFile::finish_partial() {

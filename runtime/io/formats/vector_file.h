@@ -16,6 +16,8 @@ class VectorFile {
 public:
   Status open(const std::filesystem::path& path, uint32_t columns);
   Status write(const std::vector<float>& values);
+  // In the place of a vector that there is not: NaN for each number, and `null` in a .jsonl file.
+  Status write_missing();
   Status finish();
   // Where not all came: what did goes to a file of another name, which is returned, so that the older file
   // stays; to the same pipe or device. Empty: nothing did.

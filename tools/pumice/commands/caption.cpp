@@ -114,7 +114,8 @@ struct NamedPictures {
 };
 
 // Those that can be read; tells of the others.
-NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerSettings& settings) {
+NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerSettings& settings,
+                            bool json) {
   NamedPictures read;
   for (const std::string& path : paths) {
     Result<PreparedPicture> picture = read_picture(path, settings);
@@ -123,6 +124,7 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
       read.pictures.push_back(*std::move(picture));
     } else {
       print_part_error(picture.error().text());
+      if (json) print_json({{"image", path}, {"error", picture.error().text()}});
     }
   }
   return read;
@@ -136,7 +138,8 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
   for (size_t first = 0; first < options.pictures.size(); first += captioner.at_a_time()) {
     if (!bar.update(first, options.pictures.size())) return interruption();
     const size_t count = std::min(captioner.at_a_time(), options.pictures.size() - first);
-    auto [names, pictures] = read_pictures(std::span(options.pictures).subspan(first, count), settings);
+    auto [names, pictures] =
+        read_pictures(std::span(options.pictures).subspan(first, count), settings, options.writing.json);
     if (pictures.empty()) continue;
     EncoderInput shown;
     if (options.attention.given()) shown = pictures[0].inputs[0];

@@ -36,6 +36,11 @@ public:
   LabelPrinter(const ClassifyOptions& options, const Classifier& classifier)
       : options_(options), classifier_(classifier) {}
 
+  // What is printed of an input that cannot be read.
+  std::string missing(const char* kind, const std::string& input, const Error& error) const {
+    return options_.json ? json_text({{kind, input}, {"error", error.text()}}) : std::string();
+  }
+
   // `kind` is the name of the input's JSON field: "image" or "text".
   void print(const char* kind, const std::string& input, std::vector<float> row) const {
     const std::vector<std::string>& labels = classifier_.labels();
@@ -72,9 +77,12 @@ Status classify_texts(Classifier& classifier, const ClassifyOptions& options, co
   const TaskInputs::Read read_text = [&](const std::string& text, const std::string& name) {
     return classifier.runner().read(text, name);
   };
+  const char* kind = options.ids.empty() ? "text" : "ids";
+  lines.answer_bad_with(
+      [&](const Line& line, const Error& error) { return printer.missing(kind, line.text, error); });
   PUMICE_CHECK(inputs.run(lines, options.ids.empty() ? read_text : inputs.ids(),
                           [&](const Line& line, std::vector<float> row) -> Status {
-                            printer.print(options.ids.empty() ? "text" : "ids", line.text, std::move(row));
+                            printer.print(kind, line.text, std::move(row));
                             return {};
                           }));
   return inputs.finish();
@@ -85,10 +93,16 @@ Status classify_pictures(Classifier& classifier, const ClassifyOptions& options,
   const LabelPrinter printer(options, classifier);
   const ComputeWatch stopwatch;
   TaskInputs inputs(device, classifier.runner());
-  PUMICE_CHECK(inputs.run(pictures, "classifying", true, [&](size_t i, std::vector<float> row) -> Status {
-    printer.print("image", pictures[i], std::move(row));
-    return {};
-  }));
+  PUMICE_CHECK(inputs.run(
+      pictures, "classifying",
+      [&](size_t i, std::vector<float> row) -> Status {
+        printer.print("image", pictures[i], std::move(row));
+        return {};
+      },
+      [&](size_t i, const Error& error) -> Status {
+        print_result(printer.missing("image", pictures[i], error));
+        return {};
+      }));
   print_figures(fmt::format("{} ({})\n{}{} in {:.3f} s\n", device.name(), device.driver(), compiled_text(),
                             counted(pictures.size(), "picture"), stopwatch.seconds()));
   return device.save_pipelines();
@@ -101,7 +115,7 @@ Status check_pictures(const ClassifyOptions& options, const TaskModel& model) {
     return wrong_kind(options.model, model.definition->shape(),
                       "--file is for lines of text: name the pictures as arguments");
   }
-  if (!options.inputs.texts.empty()) return check_first(model, options.inputs.texts, true);
+  if (!options.inputs.texts.empty()) return check_any(model, options.inputs.texts);
   return Error{Code::invalid_argument, "no picture was given: name at least one PNG or JPEG file"};
 }
 
@@ -190,7 +204,7 @@ Subcommand add_classify(CLI::App& app) {
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object for each input. Its fields: image or text, and labels (a list of label and "
-         "probability, or score for a regression model)")
+         "probability, or score for a regression model) or error")
       ->group("Output");
   add_batch_option(*sub, options->scores.run.batch_tokens, device_group);
   add_weights_option(*sub, options->load);

@@ -60,9 +60,19 @@ public:
     }
     return {};
   }
+  // What is printed in the place of an input's vector, so that the others stay where they belong; a row of
+  // the file does the same there.
+  std::string missing(const char* kind, const std::string& input, const Error& error) {
+    if (options_.json) return json_text({{kind, input}, {"error", error.text()}});
+    const bool alone = options_.texts.texts.size() + options_.ids.size() + options_.pictures.size() == 1;
+    if (options_.output.empty()) return alone ? "" : "\n";
+    if (const Status status = file_.write_missing(); failed_.ok()) failed_ = status;
+    return {};
+  }
   // `status`: of what gives the vectors. Where it fails, those that came are kept.
   Status finish(Status status) {
     if (options_.output.empty()) return status;
+    if (status.ok()) status = failed_;
     if (status.ok()) return file_.finish();
     PUMICE_TRY(const std::filesystem::path kept, file_.finish_partial());
     if (!kept.empty()) print_note(fmt::format("{} has the vectors that were there by then", path_text(kept)));
@@ -92,6 +102,7 @@ private:
   const Tokenizer* tokenizer_ = nullptr; // of a sparse vector's tokens
   uint32_t columns_;
   VectorFile file_;
+  Status failed_; // to write in the place of a vector
 };
 
 Status embed_pictures(const EmbedOptions& options) {
@@ -101,7 +112,7 @@ Status embed_pictures(const EmbedOptions& options) {
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.lines.model)));
   PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_pictures(file, options.embedder()));
-  PUMICE_CHECK(check_first(plan.model, options.pictures, options.json));
+  PUMICE_CHECK(check_any(plan.model, options.pictures));
   PUMICE_TRY(const OpenedDevice device, open_device(options.lines.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
@@ -109,9 +120,14 @@ Status embed_pictures(const EmbedOptions& options) {
   VectorOutput output(options, *embedder);
   PUMICE_CHECK(output.open());
   TaskInputs inputs(device, embedder->runner());
-  PUMICE_CHECK(output.finish(
-      inputs.run(options.pictures, "encoding", options.json, [&](size_t i, std::vector<float> row) {
+  PUMICE_CHECK(output.finish(inputs.run(
+      options.pictures, "encoding",
+      [&](size_t i, std::vector<float> row) {
         return output.take("image", options.pictures[i], embedder->vector(std::move(row)));
+      },
+      [&](size_t i, const Error& error) -> Status {
+        print_result(output.missing("image", options.pictures[i], error));
+        return {};
       })));
   print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();
@@ -141,6 +157,8 @@ Status embed(const EmbedOptions& options) {
     return embedder->read(text, name);
   };
   const char* kind = options.ids.empty() ? "text" : "ids";
+  lines.answer_bad_with(
+      [&](const Line& line, const Error& error) { return output.missing(kind, line.text, error); });
   PUMICE_CHECK(output.finish(inputs.run(lines, options.ids.empty() ? read_text : inputs.ids(),
                                         [&](const Line& line, std::vector<float> row) -> Status {
                                           PUMICE_CHECK(
@@ -207,7 +225,8 @@ Subcommand add_embed(CLI::App& app) {
                                         "with the tensor 'embeddings' [texts, columns]. Nothing is printed")
                             ->type_name("FILE")
                             ->group("Output");
-  sub->add_flag("--json", options->json, "Print one JSON object for each text. Its fields: text, embedding")
+  sub->add_flag("--json", options->json,
+                "Print one JSON object for each text. Its fields: text, and embedding or error")
       ->group("Output")
       ->excludes(output);
   sub->add_flag("--sparse", options->vectors.sparse,
@@ -224,7 +243,8 @@ Subcommand add_embed(CLI::App& app) {
   sub->get_option("--resume")->excludes("--image")->excludes("--output");
   sub->footer(
       "Prints one vector on each line, in the order of the texts: numbers separated by spaces. A text "
-      "that is longer than the model reads is cut.\n\n" +
+      "that is longer than the model reads is cut. For one that cannot be read, the line is empty, and a row "
+      "of a file has NaN.\n\n" +
       example("pumice embed bge-small-folder < lines.txt > vectors.txt"));
   DeviceOptions& device = options->lines.device;
   return {sub,

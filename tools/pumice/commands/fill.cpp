@@ -49,6 +49,9 @@ Status fill(const FillOptions& options) {
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
   PUMICE_TRY(const std::unique_ptr<Filler> filler, Filler::create(std::move(model), std::move(plan)));
   WaitingLines lines(options.texts);
+  lines.answer_bad_with([&](const Line& line, const Error& error) {
+    return options.json ? json_text({{"text", line.text}, {"error", error.text()}}) : std::string();
+  });
   TaskInputs inputs(device, filler->runner());
   PUMICE_CHECK(inputs.run(
       lines, [&](const std::string& text, const std::string& name) { return filler->read(text, name); },
@@ -77,7 +80,7 @@ Subcommand add_fill(CLI::App& app) {
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object for each text. Its fields: text, and gaps (for each a list of word, id, "
-         "probability, and text with the word in it)")
+         "probability, and text with the word in it) or error")
       ->group("Output");
   sub->footer("Prints lines of a probability, a tab, a word, a tab, and the text with that word. Where a "
               "text has several "

@@ -98,7 +98,8 @@ Subcommand add_generate(CLI::App& app) {
       ->group(more_of("Prompt"))
       ->needs(requests);
   sub->add_flag("--skip-bad-lines", options->skip_bad,
-                "Leave out requests that are wrong, with a note for each, instead of ending at the first one")
+                "Leave out requests that are wrong, with a note for each. Without it, each is answered with "
+                "error, and the exit status is 1")
       ->group(more_of("Prompt"))
       ->needs(requests);
   sub->add_option(

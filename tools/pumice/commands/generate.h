@@ -95,6 +95,9 @@ struct Text {
   std::vector<Answer> hypotheses = {};                       // of beam search: all texts, best first
   std::optional<uint32_t> end = {};                          // the token that ended it, not in `ids`
   const char* finish_reason = nullptr;                       // null: it has not ended
+
+  std::vector<Line> bad_before = {}; // requests that cannot be used, behind the text before it
+  size_t missing_before = 0;         // all such requests there, with those of which was told already
 };
 
 // The texts that the options ask for, each prompt as many times as it has samples. Requests are read as they
@@ -111,12 +114,17 @@ public:
   Status add(Text prompt);
   bool has_texts() const { return requests_ || !given_.empty(); }
   size_t given() const { return given_.size(); } // texts that were there at once
-  // The texts that have arrived, some thousands at most. With `wait`, at least one unless ended(). The texts
-  // before a bad request are returned before its error.
+  // The texts that have arrived, some thousands at most. With `wait`, at least one unless ended() or there is
+  // a request that cannot be used.
   Result<std::vector<Text>> next(bool wait);
   size_t enough() const; // texts that wait at a time
   // Whether next() has returned all texts.
-  bool ended() const { return given_.empty() && (!requests_ || requests_->ended()) && !failed_; }
+  bool ended() const { return given_.empty() && (!requests_ || requests_->ended()); }
+  // Tells of requests that cannot be used (WaitingLines::reject): of these, or of those behind the last text.
+  Status reject(const std::vector<Line>& bad) const;
+  Status reject_last();
+  // Requests behind the last text that could not be used.
+  size_t missing() const { return missing_ + bad_.size(); }
 
 private:
   Text make_text(std::string source) const;
@@ -139,7 +147,8 @@ private:
   std::vector<Text> given_;
   std::optional<WaitingLines> requests_;
   std::optional<FormMaker> forms_; // made with the first form
-  std::optional<Error> failed_;    // for the next call
+  std::vector<Line> bad_;          // requests behind the last text that cannot be used
+  size_t missing_ = 0;             // those there of which was told
   size_t index_ = 0;               // of the next prompt
   // Texts of each prompt so far, however it was given. The k-th one gets the k-th seed after the first. The
   // key is a hash: there may be many long prompts.
@@ -208,8 +217,12 @@ public:
   Status keep();
   Status keep_in_time();
   const std::deque<Text>& texts() const { return texts_; } // all of them if they are needed
+  // Requests behind the last text that could not be used.
+  size_t missing() const { return source_.missing(); }
 
 private:
+  Status reject_last();
+
   TextSource& source_;
   TextPrinter& printer_;
   std::string resume_; // the file; empty: none
@@ -222,9 +235,9 @@ private:
 };
 
 // Writes `generated_ids` [texts, tokens], including the token that ended each text, and padded with the
-// model's padding token, if --outputs is given. `complete`: all texts have ended; else those that have are
-// written to a file beside it, and a note says so.
-Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model,
+// model's padding token, if --outputs is given. A request that cannot be used has padding alone. `complete`:
+// all texts have ended; else those that have are written to a file beside it, and a note says so.
+Status write_generated(const GenerateOptions& options, const TextQueue& queue, const ModelFile& model,
                        bool complete);
 
 // `pumice generate` for models without an encoder, and for those with one.

@@ -267,11 +267,11 @@ Status generate_from_inputs(const GenerateOptions& options, OpenedModel opened,
   const Status status = InputAnswerer(options, tokenizer, queue, model, std::move(config)).run();
   if (status.ok() || queue.has_results()) queue.finish(status.ok());
   if (!status.ok()) {
-    if (const Status written = write_generated(options, queue.texts(), model->file(), false); !written.ok())
+    if (const Status written = write_generated(options, queue, model->file(), false); !written.ok())
       print_error(written.error().text());
   }
   PUMICE_CHECK(status);
-  PUMICE_CHECK(write_generated(options, queue.texts(), model->file(), true));
+  PUMICE_CHECK(write_generated(options, queue, model->file(), true));
   return device.save_pipelines();
 }
 

@@ -406,14 +406,14 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   if (!status.ok()) generator.stop();
   if (status.ok() || queue.has_results()) queue.finish(status.ok());
   if (!status.ok()) {
-    if (const Status written = write_generated(options, queue.texts(), model->file(), false); !written.ok())
+    if (const Status written = write_generated(options, queue, model->file(), false); !written.ok())
       print_error(written.error().text());
   }
   const Status kept = queue.keep();
   if (!status.ok() && !kept.ok()) print_error(kept.error().text());
   PUMICE_CHECK(status);
   PUMICE_CHECK(kept);
-  PUMICE_CHECK(write_generated(options, queue.texts(), model->file(), true));
+  PUMICE_CHECK(write_generated(options, queue, model->file(), true));
   return device.save_pipelines();
 }
 

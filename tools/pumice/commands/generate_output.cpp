@@ -107,26 +107,30 @@ uint32_t padding_token(const ModelFile& model) {
 }
 
 // The ids of all texts that have ended, with what ended them.
-std::vector<std::vector<uint32_t>> rows_of(const std::deque<Text>& texts) {
+std::vector<std::vector<uint32_t>> rows_of(const GenerateOptions& options, const TextQueue& queue,
+                                           bool complete) {
   std::vector<std::vector<uint32_t>> rows;
   const auto add = [&rows](const auto& each) {
     rows.push_back(each.ids);
     if (each.end) rows.back().push_back(*each.end);
   };
-  for (const Text& text : texts) {
+  const auto add_missing = [&](size_t requests) { rows.resize(rows.size() + requests * options.samples); };
+  for (const Text& text : queue.texts()) {
     if (!text.finish_reason) break; // rows are told apart by their numbers
+    if (text.sample == 0) add_missing(text.missing_before);
     if (text.hypotheses.empty()) add(text);
     for (const Answer& each : text.hypotheses) add(each);
   }
+  if (complete) add_missing(queue.missing());
   return rows;
 }
 
 } // namespace
 
-Status write_generated(const GenerateOptions& options, const std::deque<Text>& texts, const ModelFile& model,
+Status write_generated(const GenerateOptions& options, const TextQueue& queue, const ModelFile& model,
                        bool complete) {
   if (options.outputs.empty()) return {};
-  std::vector<std::vector<uint32_t>> rows = rows_of(texts);
+  std::vector<std::vector<uint32_t>> rows = rows_of(options, queue, complete);
   if (!complete && rows.empty()) return {};
   size_t columns = 0;
   for (const std::vector<uint32_t>& row : rows) columns = std::max(columns, row.size());

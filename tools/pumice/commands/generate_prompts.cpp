@@ -8,6 +8,7 @@
 #include "chat/chosen_template.h"
 #include "commands/requests.h"
 #include "input/input_stream.h"
+#include "io/json_text.h"
 #include "options/prompt.h"
 #include "process/replicas.h"
 
@@ -45,6 +46,16 @@ constexpr size_t most_requests = 1024;
 constexpr double keeping_period = 2;
 constexpr double keeping_share = 0.01;
 
+// What stands in the place of the answer to a request that cannot be used: with its id, if it has one.
+std::string error_row(const Line& line, const Error& error) {
+  Json row = Json::object();
+  const Result<nlohmann::ordered_json> request = parse_ordered_json(line.text, "");
+  if (request.ok() && request->is_object() && request->contains("id")) row["id"] = (*request)["id"];
+  row["line"] = line.number;
+  row["error"] = error.text();
+  return json_text(row);
+}
+
 // Whether a last message is what an answer begins with.
 bool begins_answer(const nlohmann::ordered_json& message) {
   return message.value("role", "") == "assistant" && !message.contains("tool_calls") &&
@@ -80,6 +91,7 @@ Status TextSource::open() {
     }
     requests_.emplace(lines);
     requests_->prepare_with([this](Line& line) { return place_request(line); });
+    requests_->answer_bad_with(error_row);
     return {};
   }
   return options_.inputs.empty() ? read_prompts() : read_tensors();
@@ -217,21 +229,36 @@ size_t TextSource::enough() const {
 }
 
 Result<std::vector<Text>> TextSource::next(bool wait) {
-  if (failed_) return *failed_;
   std::vector<Text> texts = std::exchange(given_, {});
-  while (requests_ && texts.empty() && !requests_->ended()) {
-    PUMICE_TRY(const std::vector<Line> lines, requests_->next(enough(), wait));
-    for (const Line& line : lines) {
-      Status status = add_request(line, texts);
-      if (!status.ok()) status = requests_->reject(line, std::move(status).error());
-      if (status.ok()) continue;
-      failed_ = std::move(status).error();
-      if (texts.empty()) return *failed_;
-      return texts;
-    }
+  const size_t told_later = bad_.size();
+  while (requests_ && texts.empty() && bad_.size() == told_later && !requests_->ended()) {
+    PUMICE_TRY(std::vector<Line> lines, requests_->next(enough(), wait));
     if (lines.empty()) break; // the end, or nothing yet
+    for (Line& line : lines) {
+      const size_t first = texts.size();
+      const Status status = line.error ? Status(*line.error) : add_request(line, texts);
+      if (!status.ok()) {
+        texts.erase(texts.begin() + static_cast<ptrdiff_t>(first), texts.end());
+        line.error = status.error();
+        bad_.push_back(std::move(line));
+      } else if (texts.size() > first) {
+        texts[first].missing_before = std::exchange(missing_, 0) + bad_.size();
+        texts[first].bad_before = std::exchange(bad_, {});
+      }
+    }
   }
   return texts;
+}
+
+Status TextSource::reject(const std::vector<Line>& bad) const {
+  for (const Line& line : bad) PUMICE_CHECK(requests_->reject(line, *line.error));
+  return {};
+}
+
+Status TextSource::reject_last() {
+  const std::vector<Line> bad = std::exchange(bad_, {});
+  missing_ += bad.size();
+  return reject(bad);
 }
 
 Status TextSource::read_tensors() {
@@ -284,15 +311,23 @@ Status TextSource::read_prompts() {
 Status TextQueue::take(bool wait) {
   const size_t enough = source_.enough(); // texts that wait
   if (failed_) return wait ? Status(*failed_) : Status();
-  if (source_.ended() || waiting() >= enough) return {};
-  Result<std::vector<Text>> more = source_.next(wait);
-  if (!more.ok()) {
-    if (wait) return std::move(more).error();
-    failed_ = std::move(more).error();
-    return {};
-  }
-  for (Text& text : *more) texts_.push_back(std::move(text));
+  do {
+    if (source_.ended() || waiting() >= enough) return {};
+    Result<std::vector<Text>> more = source_.next(wait);
+    if (!more.ok()) {
+      if (wait) return std::move(more).error();
+      failed_ = std::move(more).error();
+      return {};
+    }
+    for (Text& text : *more) texts_.push_back(std::move(text));
+    PUMICE_CHECK(reject_last());
+  } while (wait && waiting() == 0);
   return {};
+}
+
+// Tells of requests that cannot be used where their turn has come.
+Status TextQueue::reject_last() {
+  return printed_ == texts_.size() ? source_.reject_last() : Status();
 }
 
 bool TextQueue::can_print() const {
@@ -305,6 +340,8 @@ bool TextQueue::can_print() const {
 
 void TextQueue::print() {
   while (can_print()) {
+    (void)source_.reject(
+        std::exchange(texts_[printed_].bad_before, {})); // an error comes with the next lines
     printer_.print(texts_[printed_]);
     if (keeps_all_) {
       ++printed_;
@@ -313,12 +350,15 @@ void TextQueue::print() {
       --begun_;
     }
   }
+  (void)reject_last();
 }
 
 void TextQueue::finish(bool complete) {
   print();
   for (size_t i = printed_; printer_.as_they_come() && resume_.empty() && i < begun_; ++i) {
-    if (!texts_[i].ids.empty()) printer_.print(texts_[i]);
+    if (texts_[i].ids.empty()) continue;
+    (void)source_.reject(std::exchange(texts_[i].bad_before, {}));
+    printer_.print(texts_[i]);
   }
   printer_.finish(texts_, complete);
 }

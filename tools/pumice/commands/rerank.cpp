@@ -56,6 +56,11 @@ Status rerank(const RerankOptions& options) {
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
   PUMICE_TRY(const std::unique_ptr<Reranker> reranker, Reranker::create(std::move(model), std::move(plan)));
   WaitingLines source(options.texts);
+  source.answer_bad_with([&](const Line& line, const Error& error) {
+    return options.json
+               ? json_text({{"index", line.number - 1}, {"text", line.text}, {"error", error.text()}})
+               : std::string();
+  });
   TaskInputs inputs(device, reranker->runner());
   std::vector<Scored> best;
   const Status status = inputs.run(
@@ -72,7 +77,7 @@ Status rerank(const RerankOptions& options) {
         }
         return {};
       });
-  for (const Scored& scored : best) print(options, scored); // also those before a line that cannot be used
+  for (const Scored& scored : best) print(options, scored); // also those before an error
   PUMICE_CHECK(status);
   return inputs.finish();
 }
@@ -104,7 +109,7 @@ Subcommand add_rerank(CLI::App& app) {
          "Print the model's logit instead of a probability. With several labels, it is that of label 1")
       ->group("Scores");
   sub->add_flag("--json", options->json,
-                "Print one JSON object for each text. Its fields: index (from 0), score, text")
+                "Print one JSON object for each text. Its fields: index (from 0), text, and score or error")
       ->group("Scores");
   sub->footer(
       "Prints 'SCORE<tab>TEXT' for each text, in the order of the texts. The score is a probability, 0 to 1: "

@@ -293,6 +293,8 @@ Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, 
         SoundInput::open(options.files[at], rate, options.raw_sound());
     if (input.ok() || input.error().code == Code::cancelled) return input;
     print_part_error(input.error().text());
+    if (options.json && options.folder.empty())
+      print_json({{"audio", options.files[at]}, {"error", input.error().text()}});
   }
   return std::shared_ptr<SoundInput>();
 }

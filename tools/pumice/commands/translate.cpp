@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -64,7 +65,12 @@ public:
   Status answer(const std::vector<Line>& lines, const WaitingLines& from) {
     std::vector<Source> sources;
     numbers_.clear();
-    const Status status = read(lines, from, sources);
+    std::map<uint64_t, Line> bad = read(lines, from, sources);
+    const auto reject_before = [&](uint64_t number) -> Status {
+      for (auto at = bad.begin(); at != bad.end() && at->first < number; at = bad.erase(at))
+        PUMICE_CHECK(from.reject(at->second, *at->second.error));
+      return {};
+    };
     const size_t count = sources.size();
     TranslationCallbacks callbacks;
     std::optional<StreamDecoder> stream;
@@ -78,6 +84,7 @@ public:
       add_figures(source, numbers_[index]);
       if (stream) return;
       progress_.erase();
+      (void)reject_before(numbers_[index]);
       print(source, numbers_[index]);
       (void)end_line(numbers_[index]); // an error comes with the next lines, too
       if (lines.size() > 1) progress_.update(answered_ + index + 1, answered_ + count);
@@ -89,8 +96,9 @@ public:
     answered_ += count;
     progress_.erase();
     if (stream) print_result(stream->flush() + "\n");
+    PUMICE_CHECK(reject_before(UINT64_MAX));
     PUMICE_CHECK(failed_);
-    PUMICE_CHECK(status);
+    if (count == 0) return {};
     return options_.attention.given() ? draw() : Status();
   }
 
@@ -107,18 +115,26 @@ private:
            !options_.attention.alignment && stdout_is_terminal() && !is_replica();
   }
 
-  // Reads lines up to the first one that cannot be used, and returns its error.
-  Status read(const std::vector<Line>& lines, const WaitingLines& from, std::vector<Source>& sources) {
+  // Returns those that cannot be used, by their numbers.
+  std::map<uint64_t, Line> read(const std::vector<Line>& lines, const WaitingLines& from,
+                                std::vector<Source>& sources) {
+    std::map<uint64_t, Line> bad;
     for (const Line& line : lines) {
-      Source source = translator_->read(line.text);
-      if (const Status status = check(source, from.name(line)); !status.ok()) {
-        PUMICE_CHECK(from.reject(line, status.error()));
+      Source source;
+      Status status = line.error ? Status(*line.error) : Status();
+      if (status.ok()) {
+        source = translator_->read(line.text);
+        status = check(source, from.name(line));
+      }
+      if (!status.ok()) {
+        Line& kept = bad[line.number] = line;
+        kept.error = status.error();
         continue;
       }
       sources.push_back(std::move(source));
       numbers_.push_back(line.number);
     }
-    return {};
+    return bad;
   }
 
   Status check(const Source& source, const std::string& name) const {
@@ -228,6 +244,11 @@ Status translate(const TranslateOptions& options) {
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   WaitingLines from(options.texts);
+  from.answer_bad_with([&](const Line& line, const Error& error) {
+    if (options.writing.json) return json_text({{"source", line.text}, {"error", error.text()}});
+    // Each line of the output belongs to one of the input.
+    return std::string(options.texts.texts.size() == 1 ? "" : "\n");
+  });
   std::vector<Line> lines;
   if (options.attention.given()) PUMICE_CHECK(check_single(from, lines));
 
@@ -298,11 +319,11 @@ Subcommand add_translate(CLI::App& app) {
          "blank lines stay. For files whose lines end in the middle of sentences")
       ->excludes("TEXT")
       ->group("Text");
-  sub->add_flag(
-         "--json", options->writing.json,
-         "Print one JSON object for each text. Its fields: source, text, tokens, score; truncated if the "
-         "text was cut; hypotheses with --n-best; sentences with --sentences; alignment "
-         "with --alignment")
+  sub->add_flag("--json", options->writing.json,
+                "Print one JSON object for each text. Its fields: source, text, tokens, score, or error; "
+                "truncated if "
+                "the text was cut; hypotheses with --n-best; sentences with --sentences; alignment "
+                "with --alignment")
       ->group("Text");
   add_alignment_option(*sub, options->attention);
   add_attention_options(*sub, options->attention);

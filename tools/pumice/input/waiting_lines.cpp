@@ -19,10 +19,10 @@ void add_text_options(CLI::App& app, TextOptions& options, const char* name, con
       ->type_name("FILE")
       ->group("Text")
       ->excludes(texts);
-  app.add_flag(
-         "--skip-bad-lines", options.skip_bad,
-         "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each, instead of "
-         "ending at the first one")
+  app.add_flag("--skip-bad-lines", options.skip_bad,
+               "Leave out lines that are not UTF-8 or that the model cannot read, with a note for each. "
+               "Without it, "
+               "such a line is an error, the others are answered, and the exit status is 1")
       ->group(more_of("Text"));
 }
 
@@ -40,15 +40,19 @@ std::string WaitingLines::name(const Line& line) const {
                 : fmt::format("{}: {} {}", input_.name(), paragraphs_ ? "paragraph" : "line", line.number);
 }
 
-Status WaitingLines::reject(const Line& line, Error error) const {
-  PUMICE_CHECK(reject(std::move(error)));
-  return end_line(line.number); // without a result
+// Returns what stands in the place of its answer.
+std::string WaitingLines::tell(const Line& line, const Error& error) const {
+  if (skip_bad_) {
+    print_note(error.text() + ": left out");
+    return {};
+  }
+  print_part_error(error.text());
+  return error_row_ ? error_row_(line, error) : std::string();
 }
 
-Status WaitingLines::reject(Error error) const {
-  if (!skip_bad_) return error;
-  print_note(error.text() + ": left out");
-  return {};
+Status WaitingLines::reject(const Line& line, const Error& error) const {
+  if (const std::string row = tell(line, error); !row.empty()) print_result(row);
+  return end_line(line.number);
 }
 
 // The complete line that begins at this byte of what has arrived, or at the end of the input the last one.
@@ -110,8 +114,17 @@ bool WaitingLines::ended() const {
 
 Result<std::vector<Line>> WaitingLines::next(size_t most, bool wait) {
   if (!is_replica()) return read_lines(most, wait);
-  return next_dealt(
-      {[this](size_t count) { return read_lines(count, false); }, [this] { return all_read(); }}, most, wait);
+  const auto read = [this](size_t count) -> Result<std::vector<DealtLine>> {
+    PUMICE_TRY(std::vector<Line> lines, read_lines(count, false));
+    std::vector<DealtLine> dealt;
+    for (Line& line : lines) {
+      std::optional<std::string> result;
+      if (line.error) result = tell(line, *line.error);
+      dealt.push_back({std::move(line), std::move(result)});
+    }
+    return dealt;
+  };
+  return next_dealt({read, [this] { return all_read(); }}, most, wait);
 }
 
 // Whether the line is used; an error if it cannot be.
@@ -125,12 +138,10 @@ Result<bool> WaitingLines::use(Line& line) const {
 }
 
 bool WaitingLines::all_read() const {
-  if (failed_) return false;
   return given_ ? count_ == texts_.size() : input_.ended() && taken_ == unread_.size();
 }
 
 Result<std::vector<Line>> WaitingLines::read_lines(size_t most, bool wait) {
-  if (failed_) return *failed_;
   PUMICE_CHECK(keep_answered(resume_));
   std::vector<Line> lines;
   dry_ = false;
@@ -140,19 +151,19 @@ Result<std::vector<Line>> WaitingLines::read_lines(size_t most, bool wait) {
       line.number = ++count_;
       PUMICE_CHECK(note_read(line.number, line.text));
       const Result<bool> used = use(line);
+      if (used.ok() && !*used) continue;
       if (used.ok()) {
-        if (!*used) continue;
         line.kept = unfinished_before(line.number);
-        lines.push_back(std::move(line));
-      } else if (Status status = reject(used.error()); !status.ok()) {
-        if (lines.empty()) return std::move(status).error();
-        failed_ = std::move(status).error();
-        break;
+      } else {
+        line.error = used.error();
       }
+      lines.push_back(std::move(line));
     } else if (given_ || input_.ended() || (dry_ && !(wait && lines.empty()))) {
       break;
     } else {
-      PUMICE_CHECK(read(wait && lines.empty()));
+      const Status status = read(wait && lines.empty());
+      if (!status.ok() && lines.empty()) return status.error();
+      if (!status.ok()) break; // it comes again with the next lines
     }
   }
   return lines;

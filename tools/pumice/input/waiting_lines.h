@@ -23,14 +23,18 @@ struct Line {
   uint64_t number = 0; // counted from 1; lines that were left out count, too
   std::string text;
   std::optional<RequestPlace> place = {};
-  std::string kept = {}; // what it has come to in an earlier run (answered_lines.h); empty: nothing
+  std::string kept = {};           // what it has come to in an earlier run (answered_lines.h); empty: nothing
+  std::optional<Error> error = {}; // why it cannot be used
 };
+
+// What is printed in the place of the answer to a line that cannot be used.
+using ErrorRow = std::function<std::string(const Line& line, const Error& error)>;
 
 // The texts that a subcommand is given.
 struct TextOptions {
   std::vector<std::string> texts; // none: the lines of `file`
   std::string file = "-";         // "-": standard input
-  bool skip_bad = false;          // leave out lines that cannot be used
+  bool skip_bad = false;          // lines that cannot be used are left out, without a trace in the results
   bool paragraphs = false;        // lines up to a blank one are one text, and count as one
   std::string resume;             // see answered_lines.h; empty: nothing is kept
 
@@ -60,21 +64,23 @@ public:
   // answered.
   using Prepare = std::function<Result<bool>(Line& line)>;
   void prepare_with(Prepare prepare) { prepare_ = std::move(prepare); }
+  // Without it, nothing is printed in the place of such an answer.
+  void answer_bad_with(ErrorRow row) { error_row_ = std::move(row); }
 
   // Waits for a line. Returns it and the lines after it that have already arrived, at most `most`; none at
-  // the end. The lines before one that is not UTF-8 are returned before its error. Without `wait`, returns
-  // none as well if none has arrived. Errors: io; invalid_argument if a line is not UTF-8; cancelled by
-  // Ctrl-C.
+  // the end. One that is not UTF-8 comes with its error. Without `wait`, returns none as well if none has
+  // arrived. Errors: io; cancelled by Ctrl-C.
   Result<std::vector<Line>> next(size_t most, bool wait = true);
   // Whether all lines were returned.
   bool ended() const;
   // The name of a line in messages.
   std::string name(const Line& line) const;
-  // What becomes of a line that cannot be used: a note if such lines are to be left out, otherwise the error.
-  Status reject(const Line& line, Error error) const;
+  // Tells that a line cannot be used, when its turn comes: the command goes on, and its exit status is 1. If
+  // such lines are to be left out, it is a note.
+  Status reject(const Line& line, const Error& error) const;
 
 private:
-  Status reject(Error error) const;
+  std::string tell(const Line& line, const Error& error) const;
   Result<std::vector<Line>> read_lines(size_t most, bool wait);
   bool all_read() const;
   Result<bool> use(Line& line) const;
@@ -88,13 +94,13 @@ private:
   bool paragraphs_;
   std::string resume_;
   Prepare prepare_;
+  ErrorRow error_row_;
   InputStream input_;
-  std::string unread_;          // arrived, and not returned yet
-  size_t taken_ = 0;            // bytes of `unread_` that were returned
-  bool dry_ = false;            // nothing more has arrived yet
-  bool announced_ = false;      // a person was told what is waited for
-  uint64_t count_ = 0;          // lines so far
-  std::optional<Error> failed_; // for the next call
+  std::string unread_;     // arrived, and not returned yet
+  size_t taken_ = 0;       // bytes of `unread_` that were returned
+  bool dry_ = false;       // nothing more has arrived yet
+  bool announced_ = false; // a person was told what is waited for
+  uint64_t count_ = 0;     // lines so far
 };
 
 } // namespace pumice::command

@@ -1,6 +1,7 @@
 #include "loading/task_inputs.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +18,29 @@ namespace pumice::command {
 namespace {
 
 constexpr size_t lines_ahead = 1024; // most lines that are read before they are encoded
+
+// Lines that cannot be used, among others: each is told of after the results of the lines before it.
+class BadLines {
+public:
+  explicit BadLines(const WaitingLines& source) : source_(source) {}
+
+  // `before`: how many others come first.
+  void add(size_t before, Line line, Error error) {
+    line.error = std::move(error);
+    lines_.emplace_back(before, std::move(line));
+  }
+  // Those that come before the other line `index`.
+  Status tell_before(size_t index) {
+    for (; told_ < lines_.size() && lines_[told_].first <= index; ++told_)
+      PUMICE_CHECK(source_.reject(lines_[told_].second, *lines_[told_].second.error));
+    return {};
+  }
+
+private:
+  const WaitingLines& source_;
+  std::vector<std::pair<size_t, Line>> lines_;
+  size_t told_ = 0;
+};
 
 } // namespace
 
@@ -70,13 +94,13 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
     if (arrived.empty()) return {};
     std::vector<Line> lines;
     std::vector<EncoderInput> inputs;
-    Status status;
+    BadLines bad(source);
     for (Line& line : arrived) {
       const uint64_t unknown = runner_.figures().unknown; // before it
-      Result<EncoderInput> input = read(line.text, source.name(line));
+      Result<EncoderInput> input =
+          line.error ? Result<EncoderInput>(*line.error) : read(line.text, source.name(line));
       if (!input.ok()) {
-        status = source.reject(line, std::move(input).error());
-        if (!status.ok()) break; // after the results of the lines before
+        bad.add(lines.size(), std::move(line), input.error());
         continue;
       }
       if (runner_.figures().unknown > unknown && !std::exchange(unknown_told_, true)) {
@@ -90,24 +114,25 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
     const uint64_t done = runner_.figures().inputs; // of many lines that arrive a part at a time
     const std::string doing = done ? fmt::format("encoding, {} done", counted(done, "line")) : "encoding";
     PUMICE_CHECK(watch(doing.c_str(), [&](ProgressBar& bar) {
-      const auto take_row = [&](size_t i, std::vector<float> row) {
+      const auto take_row = [&](size_t i, std::vector<float> row) -> Status {
         bar.erase();
+        PUMICE_CHECK(bad.tell_before(i));
         return take(lines[i], std::move(row));
       };
       return runner_.run(inputs, take_row, bar.callback());
     }));
-    PUMICE_CHECK(status);
+    PUMICE_CHECK(bad.tell_before(lines.size()));
   }
 }
 
-Status TaskInputs::run(std::span<const std::string> pictures, const char* doing, bool named,
-                       const TakePicture& take) {
+Status TaskInputs::run(std::span<const std::string> pictures, const char* doing, const TakePicture& take,
+                       const BadPicture& bad) {
   return watch(doing, [&](ProgressBar& bar) -> Status {
     for (size_t next = 0; next < pictures.size();) {
       std::vector<EncoderInput> inputs;
       std::vector<size_t> numbers; // of the pictures
-      Status status;
-      for (; status.ok() && inputs.size() < runner_.most_inputs() && next < pictures.size(); ++next) {
+      std::map<size_t, Error> errors;
+      for (; inputs.size() < runner_.most_inputs() && next < pictures.size(); ++next) {
         const std::string& path = pictures[next];
         const Result<Image> picture = read_image(path_of(path));
         Result<EncoderInput> input =
@@ -115,22 +140,28 @@ Status TaskInputs::run(std::span<const std::string> pictures, const char* doing,
         if (input.ok()) {
           inputs.push_back(*std::move(input));
           numbers.push_back(next);
-        } else if (named) {
-          bar.erase();
-          print_part_error(input.error().text());
         } else {
-          status = input.error();
+          errors.emplace(next, std::move(input).error());
         }
       }
-      const auto take_row = [&](size_t i, std::vector<float> row) {
+      const auto tell_before = [&](size_t number) -> Status {
+        for (auto at = errors.begin(); at != errors.end() && at->first < number; at = errors.erase(at)) {
+          bar.erase();
+          print_part_error(at->second.text());
+          PUMICE_CHECK(bad(at->first, at->second));
+        }
+        return {};
+      };
+      const auto take_row = [&](size_t i, std::vector<float> row) -> Status {
         bar.erase();
+        PUMICE_CHECK(tell_before(numbers[i]));
         return take(numbers[i], std::move(row));
       };
       const auto progress = [&](uint64_t, uint64_t) {
         return bar.update(next - inputs.size(), pictures.size());
       };
       PUMICE_CHECK(runner_.run(inputs, take_row, progress));
-      PUMICE_CHECK(status);
+      PUMICE_CHECK(tell_before(next));
     }
     return {};
   });
@@ -145,6 +176,7 @@ Status TaskInputs::finish() const {
                            counted(figures.cut, "line"), figures.cut == 1 ? "was" : "were", what,
                            runner_.limit()));
   }
+  if (figures.inputs == 0 && exit_status() != 0) return device_.save_pipelines(); // no line could be used
   print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s{}\n", device_.name(), device_.driver(),
                             compiled_text(), counted(figures.inputs, "line"),
                             counted(figures.tokens, "token"), counted(figures.steps, "step"), seconds(),
@@ -152,9 +184,9 @@ Status TaskInputs::finish() const {
   return device_.save_pipelines();
 }
 
-Status check_first(const TaskModel& model, std::span<const std::string> pictures, bool named) {
+Status check_any(const TaskModel& model, std::span<const std::string> pictures) {
   Status first;
-  for (const std::string& path : pictures.first(named ? pictures.size() : 1)) {
+  for (const std::string& path : pictures) {
     const Result<Image> picture = read_image(path_of(path));
     const auto values = picture.ok() ? prepare(*picture, *model.preparation, path)
                                      : Result<std::vector<float>>(picture.error());

@@ -33,14 +33,17 @@ public:
   using Take = std::function<Status(const Line& line, std::vector<float> row)>;
   // What reads ids in the place of texts.
   Read ids() const;
-  // The results come in the order of the lines, after each step.
+  // The results come in the order of the lines, after each step. A line that cannot be used is rejected when
+  // its turn comes (WaitingLines::reject).
   Status run(WaitingLines& lines, const Read& read, const Take& take);
 
   // Receives a picture's index and its row.
   using TakePicture = InputRunner::Take;
-  // Where results say of which picture they are (`named`), those that cannot be read are told of and left
-  // out; otherwise up to the first of them.
-  Status run(std::span<const std::string> pictures, const char* doing, bool named, const TakePicture& take);
+  // Receives the index of a picture that cannot be read, of which was told, when its turn comes.
+  using BadPicture = std::function<Status(size_t index, const Error& error)>;
+  // The results come in the order of the pictures.
+  Status run(std::span<const std::string> pictures, const char* doing, const TakePicture& take,
+             const BadPicture& bad);
 
   // Runs `work`, whose steps the runner counts, and shows a progress bar.
   Status watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work);
@@ -56,8 +59,7 @@ private:
   bool unknown_told_ = false; // that a text is mostly of unknown tokens
 };
 
-// An error if the first picture cannot be used, or where results are named none can, before the model is
-// loaded.
-Status check_first(const TaskModel& model, std::span<const std::string> pictures, bool named);
+// An error, before the model is loaded, if no picture can be used.
+Status check_any(const TaskModel& model, std::span<const std::string> pictures);
 
 } // namespace pumice::command

@@ -58,12 +58,7 @@ public:
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(dealt_, number, &Open::number);
     if (found != dealt_.end()) found->result = std::move(text);
-    while (!dealt_.empty() && dealt_.front().result) {
-      write_result(*dealt_.front().result);
-      const Status noted = note_answered(dealt_.front().number);
-      if (!noted.ok() && !failed_) failed_ = noted.error();
-      dealt_.pop_front();
-    }
+    write_results();
   }
 
   Status unfinished(const UnfinishedLines& lines) {
@@ -96,10 +91,20 @@ private:
     std::optional<std::string> result;
   };
 
+  // Those whose turn has come.
+  void write_results() {
+    while (!dealt_.empty() && dealt_.front().result) {
+      write_result(*dealt_.front().result);
+      const Status noted = note_answered(dealt_.front().number);
+      if (!noted.ok() && !failed_) failed_ = noted.error();
+      dealt_.pop_front();
+    }
+  }
+
   // Some lines more than one copy takes, so that all get as many at the end.
   void read(size_t most) {
     while (reader_ && !failed_ && waiting_.size() < most * errors_.size() && !reader_->ended()) {
-      Result<std::vector<Line>> lines = reader_->next(most);
+      Result<std::vector<DealtLine>> lines = reader_->next(most);
       if (!lines.ok()) {
         failed_ = std::move(lines).error();
       } else if (lines->empty()) {
@@ -115,10 +120,12 @@ private:
     const size_t share = (waiting_.size() + errors_.size() - 1) / errors_.size();
     const size_t count = stopped_ ? 0 : std::min(share, most);
     for (size_t i = 0; i < count; ++i) {
-      dealt_.push_back({waiting_.front().number, replica, {}});
-      dealt.lines.push_back(std::move(waiting_.front()));
+      DealtLine& next = waiting_.front();
+      dealt_.push_back({next.line.number, replica, next.result});
+      if (!next.result) dealt.lines.push_back(std::move(next.line));
       waiting_.pop_front();
     }
+    write_results();
     const bool no_more = failed_ || (read_ && (!reader_ || reader_->ended()));
     dealt.ended = stopped_ || (waiting_.empty() && no_more);
     return dealt;
@@ -127,7 +134,7 @@ private:
   mutable std::mutex mutex_;
   std::optional<LineReader> reader_;
   bool read_ = false; // there has been a reader
-  std::deque<Line> waiting_;
+  std::deque<DealtLine> waiting_;
   std::deque<Open> dealt_;
   std::vector<std::optional<Error>> errors_; // of each copy
   std::optional<Error> failed_;              // of reading

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,15 @@ Status end_replicas(const Status& status);
 // Closes the links.
 void forget_replicas();
 
+// A line for one of the copies, or with the result that it has already: none gets it then.
+struct DealtLine {
+  Line line;
+  std::optional<std::string> result;
+};
+
 // Reads lines as WaitingLines::next() does without waiting, and whether there may be more.
 struct LineReader {
-  std::function<Result<std::vector<Line>>(size_t most)> next;
+  std::function<Result<std::vector<DealtLine>>(size_t most)> next;
   std::function<bool()> ended;
 };
 // The lines of this copy, as WaitingLines::next() has it. `reader` is used in process 0, until
