@@ -215,7 +215,7 @@ typedef struct pumice_source {
   const char* name; /* used in messages, for memory and callbacks; NULL: "model" */
 } pumice_source;
 
-/* Whose memory the weights of a mixture's experts take. The other weights are always on the device. */
+/* Whose memory the weights of a mixture's experts take. */
 typedef enum pumice_experts {
   PUMICE_EXPERTS_AUTOMATIC = 0, /* the device's; the host's if all weights together would leave less than an
                                    eighth of a GPU's free memory */
@@ -290,7 +290,10 @@ typedef struct pumice_load_options {
    * stay valid as long as the source. */
   const pumice_source* mmproj;
   pumice_purpose purpose;
-  uint32_t reserved; /* 0 */
+  /* Of a model with a decoder, how many layers have their matrices in the device's memory: the last ones.
+   * Those of the layers before them are in the host's, as those of experts are with PUMICE_EXPERTS_HOST. 0:
+   * all layers; -1: none. */
+  int32_t device_layers;
   /* What the model's settings are to say in place of its file, each "KEY=TYPE:VALUE" as llama.cpp's
    * --override-kv has it: "llama.rope.freq_base=float:500000". TYPE is int, float, bool or str. In a
    * config.json, dots lead into objects: "rope_scaling.factor=float:4". They must stay valid as long as the
@@ -1281,12 +1284,15 @@ typedef struct pumice_index_options {
   bool rebuild;             /* makes the index again, of all files, with the next update */
   const char* query_prefix; /* comes before each query; NULL: the model's prompt "query" */
   const char* text_prefix;  /* before each passage; NULL: the model's prompt "document" or "passage" */
+  uint32_t sparse;          /* 1: compares sparse vectors, as of an embedder */
+  uint32_t reserved;        /* 0 */
 } pumice_index_options;
 
 PUMICE_API pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* options,
                                              pumice_index** index, pumice_error* error);
 PUMICE_API void pumice_index_destroy(pumice_index* index);
-/* Brings the index up to date with the folder, and waits: only files that have changed are read. `progress`
+/* Brings the index up to date with the folder, and waits: only files that have changed are read. What cannot
+ * be read, of files or of passages, is left out. `progress`
  * gets the number of passages done and of all new ones; if it returns false, the update ends with
  * PUMICE_CANCELLED, and the next one goes on there; until then, nothing can be found. It may be NULL.
  * PUMICE_INVALID_ARGUMENT for an index that another model or other options made. */
@@ -1295,15 +1301,16 @@ PUMICE_API pumice_status pumice_index_update(pumice_index* index,
                                              void* user, pumice_error* error);
 
 typedef struct pumice_passage {
-  float score; /* the cosine of its vector and the query's */
+  float score; /* the cosine of its vector and the query's; of sparse vectors their product */
   uint32_t reserved;
   uint64_t line;    /* its first in the file, from 1 */
   const char* file; /* in the folder, with / between names */
   const char* text;
 } pumice_passage;
 
-/* The best passages for a query, best first, at most `top`, and waits. `passages` and their strings are in
- * Pumice's memory, valid until the next call with this index. PUMICE_NOT_READY before an update. */
+/* The best passages for a query, best first, at most `top`, and waits; by sparse vectors, only those that
+ * share a token with the query. `passages` and their strings are in Pumice's memory, valid until the next
+ * call with this index. PUMICE_NOT_READY before an update. */
 PUMICE_API pumice_status pumice_index_search(pumice_index* index, const char* query, size_t top,
                                              const pumice_passage** passages, size_t* count,
                                              pumice_error* error);

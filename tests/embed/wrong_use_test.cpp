@@ -45,7 +45,7 @@ ENDS_WITH(pumice_embedder_options, reserved);
 ENDS_WITH(pumice_reranker_options, reserved);
 ENDS_WITH(pumice_classifier_options, reserved);
 ENDS_WITH(pumice_filler_options, reserved);
-ENDS_WITH(pumice_index_options, text_prefix);
+ENDS_WITH(pumice_index_options, reserved);
 ENDS_WITH(pumice_tune_options, reserved);
 static_assert(sizeof(pumice_error) == 1024);
 

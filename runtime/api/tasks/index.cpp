@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "api/background.h"
 #include "api/call.h"
 #include "api/tasks/task.h"
@@ -31,6 +33,11 @@ pumice_status pumice_index_create(pumice_model* model, const pumice_index_option
     index_options.query_prefix = text_or_empty(options.query_prefix);
     index_options.text_prefix = text_or_empty(options.text_prefix);
     index_options.run = {options.max_tokens, options.batch_tokens};
+    if (options.sparse > 1)
+      return Error{Code::invalid_argument,
+                   fmt::format("options.sparse is {}: expected 0 or 1", options.sparse)};
+    index_options.sparse = options.sparse;
+    if (index_options.sparse) PUMICE_CHECK(check_head(*model));
     PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model->model->file(), index_options, model->tokenizer));
     auto handle = std::make_unique<pumice_index>();
     handle->rebuild = options.rebuild;

@@ -5,16 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "io/formats/safetensors.h"
-#include "io/formats/vector_file.h"
-
 namespace pumice {
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* vectors_file = "model.safetensors";
 constexpr size_t texts_at_a_time = 1024; // that are tokenized before they are encoded
 
 bool same_file(const IndexedFile& a, const IndexedFile& b) {
@@ -35,8 +31,8 @@ std::vector<size_t> first_rows(const IndexHead& head) {
 // Brings an index up to date with its folder.
 class IndexUpdate {
 public:
-  IndexUpdate(const fs::path& folder, const fs::path& index, Embedder& embedder)
-      : folder_(folder), index_(index), embedder_(embedder) {}
+  IndexUpdate(const fs::path& folder, const fs::path& index, Embedder& embedder, std::vector<Error>& left_out)
+      : folder_(folder), index_(index), embedder_(embedder), left_out_(left_out) {}
 
   Status run(const std::string& settings, bool rebuild, const TextIndex::OnPassages& on_passages,
              const Progress& progress) {
@@ -70,13 +66,14 @@ private:
 
   Status write(const IndexHead& old, const TextIndex::OnPassages& on_passages, const Progress& progress) {
     std::vector<Passage> kept;
-    SafetensorsFile vectors;
+    IndexVectors vectors(index_, embedder_.plan().sparse, new_.dimensions);
     if (!old.files.empty()) {
       PUMICE_TRY(kept, read_passages(index_));
-      PUMICE_TRY(vectors, SafetensorsFile::open(index_ / vectors_file));
+      PUMICE_CHECK(vectors.read(old.passages()));
+      if (kept.size() != old.passages()) return vectors.not_together();
     }
-    PUMICE_TRY(const std::vector<float> rows, old_rows(old, vectors, kept.size()));
-    PUMICE_CHECK(collect(old, kept));
+    collect(old, kept);
+    if (passages_.empty() && !left_out_.empty()) return left_out_.front();
     if (passages_.empty()) {
       return Error{Code::not_found, fmt::format("{}: there is no text in it", path_text(folder_))};
     }
@@ -84,7 +81,7 @@ private:
     fs::create_directories(index_, error);
     const auto added = static_cast<size_t>(std::ranges::count(from_, SIZE_MAX));
     if (on_passages) on_passages(passages_.size(), added);
-    const Status encoded = write_vectors(rows, added, progress);
+    const Status encoded = write_vectors(vectors, added, progress);
     if (!passages_.empty()) {
       PUMICE_CHECK(write_passages(index_, passages_));
       PUMICE_CHECK(write_index_head(index_, new_));
@@ -92,21 +89,8 @@ private:
     return encoded;
   }
 
-  Result<std::vector<float>> old_rows(const IndexHead& old, const SafetensorsFile& vectors,
-                                      size_t passages) const {
-    if (old.files.empty()) return std::vector<float>();
-    const SafetensorsFile::Entry* entry = vectors.find("embeddings");
-    const std::vector<uint64_t> shape = {old.passages(), old.dimensions};
-    if (!entry || entry->shape != shape || passages != old.passages()) {
-      return Error{Code::invalid_file,
-                   fmt::format("{}: its files do not belong together: make it again with --rebuild",
-                               path_text(index_))};
-    }
-    return SafetensorsFile::floats(*entry);
-  }
-
   // The passages of the new index; from_ says where each one's vector is in the old index.
-  Status collect(const IndexHead& old, const std::vector<Passage>& kept) {
+  void collect(const IndexHead& old, const std::vector<Passage>& kept) {
     const std::vector<size_t> first = first_rows(old);
     for (size_t i = 0; i < new_.files.size(); ++i) {
       IndexedFile& file = new_.files[i];
@@ -122,31 +106,31 @@ private:
         }
         continue;
       }
-      PUMICE_TRY(std::vector<Passage> cut, cut_file(folder_, file, number));
-      file.passages = cut.size();
-      for (Passage& passage : cut) {
+      Result<std::vector<Passage>> cut = cut_file(folder_, file, number);
+      if (!cut.ok()) {
+        file.time = -1; // it is tried again
+        left_out_.push_back(std::move(cut).error());
+        continue;
+      }
+      file.passages = cut->size();
+      for (Passage& passage : *cut) {
         passages_.push_back(std::move(passage));
         from_.push_back(SIZE_MAX);
       }
     }
-    return {};
   }
 
   // In the order of the passages, whether their vectors are kept or new. Where encoding them does not come to
   // its end, the new ones that are left go from the index, and the next update goes on there.
-  Status write_vectors(const std::vector<float>& rows, size_t added, const Progress& progress) {
-    VectorFile file;
-    PUMICE_CHECK(file.open(index_ / vectors_file, new_.dimensions));
+  Status write_vectors(IndexVectors& vectors, size_t added, const Progress& progress) {
+    PUMICE_CHECK(vectors.open());
     size_t next = 0, done = 0;
     const auto write_kept = [&]() -> Status {
-      for (; next < from_.size() && from_[next] != SIZE_MAX; ++next) {
-        const auto begin = rows.begin() + static_cast<ptrdiff_t>(from_[next] * new_.dimensions);
-        PUMICE_CHECK(file.write({begin, begin + new_.dimensions}));
-      }
+      for (; next < from_.size() && from_[next] != SIZE_MAX; ++next) PUMICE_CHECK(vectors.keep(from_[next]));
       return {};
     };
     const auto write_new = [&](size_t, std::vector<float> row) -> Status {
-      PUMICE_CHECK(file.write(embedder_.vector(std::move(row))));
+      PUMICE_CHECK(vectors.add(embedder_.vector(std::move(row))));
       ++next;
       ++done;
       return write_kept();
@@ -155,17 +139,18 @@ private:
     PUMICE_CHECK(write_kept());
     Status status;
     while (status.ok() && done < added) {
-      const Result<std::vector<EncoderInput>> inputs = read_new(next);
-      status = inputs.ok() ? embedder_.runner().run(*inputs, write_new, of_all) : Status(inputs.error());
+      const std::vector<EncoderInput> inputs = read_new(next, added);
+      status = embedder_.runner().run(inputs, write_new, of_all);
+      if (status.ok()) status = write_kept(); // behind one that was left out
     }
     while (next < from_.size()) {
       leave_out(next);
       PUMICE_CHECK(write_kept());
     }
-    if (passages_.empty()) return status; // an older index stays
+    if (passages_.empty()) return status.ok() ? Status(left_out_.front()) : status; // an older index stays
     std::error_code none;
     fs::remove(index_ / "config.json", none); // from here on there is no index until the new one is whole
-    PUMICE_CHECK(file.finish());
+    PUMICE_CHECK(vectors.finish());
     return status;
   }
 
@@ -182,15 +167,25 @@ private:
     from_.erase(from_.begin() + first, from_.begin() + last);
   }
 
-  // Those of the new passages from one on that come next.
-  Result<std::vector<EncoderInput>> read_new(size_t at) {
+  // Those of the new passages from one on that come next. One that the model cannot read goes from the index,
+  // and `added` counts it no more.
+  std::vector<EncoderInput> read_new(size_t at, size_t& added) {
     std::vector<EncoderInput> inputs;
-    for (; at < passages_.size() && inputs.size() < texts_at_a_time; ++at) {
-      if (from_[at] != SIZE_MAX) continue;
-      const Passage& passage = passages_[at];
-      const std::string name = fmt::format("{}: line {}", new_.files[passage.file].path, passage.line);
-      PUMICE_TRY(EncoderInput input, embedder_.read(passage.text, name));
-      inputs.push_back(std::move(input));
+    while (at < passages_.size() && inputs.size() < texts_at_a_time) {
+      IndexedFile& file = new_.files[passages_[at].file];
+      Result<EncoderInput> input =
+          from_[at] == SIZE_MAX
+              ? embedder_.read(passages_[at].text, fmt::format("{}: line {}", file.path, passages_[at].line))
+              : Result<EncoderInput>(EncoderInput());
+      if (!input.ok()) {
+        left_out_.push_back(std::move(input).error());
+        passages_.erase(passages_.begin() + static_cast<ptrdiff_t>(at));
+        from_.erase(from_.begin() + static_cast<ptrdiff_t>(at));
+        --file.passages;
+        --added;
+        continue;
+      }
+      if (from_[at++] == SIZE_MAX) inputs.push_back(*std::move(input));
     }
     return inputs;
   }
@@ -200,6 +195,7 @@ private:
   IndexHead new_;
   std::vector<Passage> passages_;
   std::vector<size_t> from_; // the row of the old index; SIZE_MAX: a new passage
+  std::vector<Error>& left_out_;
 };
 
 } // namespace
@@ -211,13 +207,16 @@ Result<TextIndexPlan> TextIndexPlan::of(const ModelFile& file, const TextIndexOp
   EmbedderOptions as_embedder;
   as_embedder.pooling = options.pooling;
   as_embedder.dimensions = options.dimensions;
+  as_embedder.sparse = options.sparse;
   as_embedder.run = options.run;
   PUMICE_TRY(embedder, EmbedderPlan::of_texts(file, as_embedder, std::move(loaded)));
   const EncoderShape shape = embedder.model.shape();
   const SentenceSettings& settings = embedder.settings;
-  embedder.model.output = pooled_tensor(settings, shape);
-  embedder.normalize = true;
-  if (!embedder.dimensions) embedder.dimensions = settings.columns(shape.hidden);
+  if (!embedder.sparse) {
+    embedder.model.output = pooled_tensor(settings, shape);
+    embedder.normalize = true;
+    if (!embedder.dimensions) embedder.dimensions = settings.columns(shape.hidden);
+  }
   plan.before_query = options.query_prefix.empty()
                           ? settings.first_prompt({"query", "search_query", "Retrieval-query"})
                           : options.query_prefix;
@@ -229,6 +228,7 @@ Result<TextIndexPlan> TextIndexPlan::of(const ModelFile& file, const TextIndexOp
 }
 
 std::string TextIndexPlan::settings() const {
+  if (embedder.sparse) return fmt::format("sparse vectors, before a text '{}'", embedder.before);
   return fmt::format("pooling {}, {} dimensions, before a text '{}'",
                      embedder.model.output.substr(std::string_view("pooled_").size()), embedder.dimensions,
                      embedder.before);
@@ -244,13 +244,21 @@ Result<std::unique_ptr<TextIndex>> TextIndex::create(std::shared_ptr<const Model
 
 Status TextIndex::update(bool rebuild, const OnPassages& on_passages, const Progress& progress) {
   scores_.reset(); // reads the index's files
-  PUMICE_CHECK(IndexUpdate(folder_, index_, *embedder_).run(settings_, rebuild, on_passages, progress));
+  sparse_.reset();
+  left_out_.clear();
+  PUMICE_CHECK(
+      IndexUpdate(folder_, index_, *embedder_, left_out_).run(settings_, rebuild, on_passages, progress));
   return open();
 }
 
 Status TextIndex::open() {
   PUMICE_TRY(head_, read_index_head(index_));
   PUMICE_TRY(passages_, read_passages(index_));
+  if (embedder_->plan().sparse) {
+    PUMICE_TRY(sparse_, SparseVectors::read(index_ / index_vectors_file, embedder_->columns()));
+    if (sparse_->count() == passages_.size()) return {};
+    return IndexVectors(index_, true, embedder_->columns()).not_together();
+  }
   PUMICE_TRY(ModelFile file, ModelFile::open(index_));
   LoadOptions load;
   load.threads = runner().model().options().threads;
@@ -266,14 +274,24 @@ Result<EncoderInput> TextIndex::read(const std::string& query, const std::string
   return runner().read(before_query_ + query, name);
 }
 
-Result<std::vector<TextIndex::Found>> TextIndex::find(std::vector<float> row, size_t most) {
-  if (!scores_) {
-    return Error{Code::not_ready, fmt::format("{}: bring the index up to date first", path_text(index_))};
+// Of all passages.
+Result<std::vector<float>> TextIndex::scores(const std::vector<float>& query) {
+  if (sparse_) {
+    std::vector<float> scores(passages_.size());
+    for (size_t i = 0; i < scores.size(); ++i) scores[i] = sparse_->product(i, query);
+    return scores;
   }
   EncoderInput input;
-  input.values = embedder_->vector(std::move(row));
+  input.values = query;
   PUMICE_CHECK(scores_->encode(std::span(&input, 1)));
-  PUMICE_TRY(const std::vector<float> scores, scores_->read("scores", 0));
+  return scores_->read("scores", 0);
+}
+
+Result<std::vector<TextIndex::Found>> TextIndex::find(std::vector<float> row, size_t most) {
+  if (!scores_ && !sparse_) {
+    return Error{Code::not_ready, fmt::format("{}: bring the index up to date first", path_text(index_))};
+  }
+  PUMICE_TRY(const std::vector<float> scores, this->scores(embedder_->vector(std::move(row))));
   std::vector<size_t> order(passages_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const size_t count = std::min(most, order.size());
@@ -282,6 +300,7 @@ Result<std::vector<TextIndex::Found>> TextIndex::find(std::vector<float> row, si
       [&](size_t a, size_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
   std::vector<Found> found;
   for (size_t i = 0; i < count; ++i) {
+    if (sparse_ && scores[order[i]] <= 0) break;
     const Passage& passage = passages_[order[i]];
     found.push_back({scores[order[i]], &passage, &head_.files[passage.file].path});
   }

@@ -3,17 +3,21 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "task/embedder.h"
 #include "task/search/index_files.h"
+#include "task/search/index_vectors.h"
 
 namespace pumice {
 
 struct TextIndexOptions {
   std::string pooling;                   // as of an embedder
   uint32_t dimensions = 0;               // the same
+  bool sparse = false;                   // the same: then neither of those two counts
   std::string query_prefix, text_prefix; // before each; empty: the model's prompts for them
   RunOptions run;
 };
@@ -43,15 +47,18 @@ public:
   // Brings the index up to date with the folder: vectors of unchanged files are kept. `rebuild`: makes it
   // again. Errors: an index that another model or other options made; a folder without text.
   Status update(bool rebuild, const OnPassages& on_passages = {}, const Progress& progress = {});
+  // Of the last update, why files or passages were left out that could not be read. It tries files again.
+  std::span<const Error> left_out() const { return left_out_; }
 
   Result<EncoderInput> read(const std::string& query, const std::string& name);
   struct Found {
-    float score = 0; // the cosine
+    float score = 0; // the cosine; of sparse vectors the product
     const Passage* passage = nullptr;
     const std::string* file = nullptr;
   };
   // The best passages for a query, of the row that the runner gives: best first, and of equal scores the
-  // earlier one first. They stay valid until update(), before which there are none.
+  // earlier one first. Of sparse vectors, only those that share a token with the query. They stay valid until
+  // update(), before which there are none.
   Result<std::vector<Found>> find(std::vector<float> row, size_t most);
   InputRunner& runner() { return embedder_->runner(); }
 
@@ -61,13 +68,16 @@ private:
       : before_query_(std::move(before_query)), settings_(std::move(settings)), folder_(std::move(folder)),
         index_(std::move(index)) {}
   Status open();
+  Result<std::vector<float>> scores(const std::vector<float>& query);
 
   const std::string before_query_, settings_;
   const std::filesystem::path folder_, index_;
   std::unique_ptr<Embedder> embedder_;
   IndexHead head_;
   std::vector<Passage> passages_;
-  std::unique_ptr<Encoder> scores_; // the product of a query with every vector
+  std::vector<Error> left_out_;
+  std::unique_ptr<Encoder> scores_;     // the product of a query with every vector
+  std::optional<SparseVectors> sparse_; // in place of that
 };
 
 } // namespace pumice

@@ -143,6 +143,76 @@ TEST_CASE("search: an update that is cancelled keeps what it has, and the next o
   CHECK(update(index.get()) == 1);
 }
 
+TEST_CASE("search: a passage that the model cannot read is named and left out") {
+  const TemporaryFolder folder; // whose tokenizer has more tokens than the model
+  BertFolder small;
+  small.vocabulary = 320;
+  REQUIRE(small.write(folder));
+  std::filesystem::create_directories(folder.path() / "texts");
+  folder.write("texts/a.txt", "a\n\nthe and of\n\na b\n");
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const CommandResult result = pumice_command({"search", model, texts, "a", "--json"});
+  CAPTURE(result.err);
+  CHECK(result.status == 1);
+  CHECK(result.err.find("a.txt: line 3: ") != std::string::npos);
+  REQUIRE(lines_of(result.out).size() == 2);
+  CHECK(json::parse(lines_of(result.out)[0])["text"] == "a");
+  const CommandResult queries = pumice_command({"search", model, texts, "the", "a", "--json"});
+  CHECK(queries.status == 1);
+  REQUIRE(lines_of(queries.out).size() == 3);
+  CHECK(json::parse(lines_of(queries.out)[0])["query"] == "the");
+  CHECK(json::parse(lines_of(queries.out)[0]).contains("error"));
+  CHECK(lines_of(queries.out)[1] == lines_of(result.out)[0]);
+}
+
+TEST_CASE("search: by sparse vectors, whose products are the scores") {
+  const TemporaryFolder folder;
+  BertFolder masked;
+  masked.masked = true;
+  REQUIRE(masked.write(folder));
+  std::filesystem::create_directories(folder.path() / "texts");
+  folder.write("texts/a.txt", "the quick brown fox\n\ntransformers are models\n\n42\n");
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const std::vector<Found> printed = printed_passages(model, texts, "fox", {"--sparse"});
+  REQUIRE(!printed.empty());
+
+  std::map<std::string, std::map<uint32_t, double>> vectors;
+  for (const json& each : printed_objects(
+           {"embed", model, "--sparse", "the quick brown fox", "transformers are models", "42", "fox"})) {
+    for (const json& weight : each["weights"])
+      vectors[each["text"]][weight["id"].get<uint32_t>()] = weight["weight"];
+  }
+  const auto product = [&](const std::string& text) {
+    double sum = 0;
+    for (const auto& [token, weight] : vectors.at("fox")) {
+      const auto found = vectors.at(text).find(token);
+      if (found != vectors.at(text).end()) sum += weight * found->second;
+    }
+    return sum;
+  };
+  size_t related = 0;
+  for (const auto& [text, vector] : vectors) related += text != "fox" && product(text) > 0;
+  CHECK(printed.size() == related);
+  for (const Found& each : printed) CHECK(each.score == doctest::Approx(product(each.text)).epsilon(1e-4));
+
+  const ModelHandle headless = load_for(shared_device().get(), model, PUMICE_FOR_TEXT);
+  pumice_index_options options = {sizeof options};
+  options.folder = texts.c_str();
+  options.sparse = 1;
+  pumice_index* none = nullptr;
+  pumice_error error;
+  CHECK(pumice_index_create(headless.get(), &options, &none, &error) == PUMICE_UNSUPPORTED);
+  const ModelHandle loaded = load_for(shared_device().get(), model, PUMICE_FOR_SCORES);
+  const IndexHandle index = make_index(loaded.get(), options);
+  CHECK(update(index.get()) == 0); // the command's index is as new as the texts
+  CHECK(search(index.get(), "fox") == printed);
+  folder.write("texts/b.txt", "a new fox\n");
+  CHECK(update(index.get()) == 1);
+  CHECK(printed_passages(model, texts, "a new fox", {"--sparse"}) == search(index.get(), "a new fox"));
+  CHECK(fails_saying(pumice_command({"search", model, texts, "fox"}), {"other options", "sparse vectors"}) ==
+        "");
+}
+
 TEST_CASE("search: by decoders that read whole texts") {
   const DeviceHandle& device = shared_device();
   const TemporaryFolder folder;

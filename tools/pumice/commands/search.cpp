@@ -63,11 +63,15 @@ Status search(const SearchOptions& options) {
     };
     return index->update(options.rebuild, tell, bar.callback());
   }));
+  for (const Error& error : index->left_out()) print_part_error(error.text());
   if (const uint64_t unknown = index->runner().figures().unknown) {
     print_note(fmt::format("{}: the model's vocabulary lacks most of {}, which will hardly be found",
                            options.folder, counted(unknown, "new passage")));
   }
   WaitingLines queries(options.queries);
+  queries.answer_bad_with([&](const Line& line, const Error& error) {
+    return options.json ? json_text({{"query", line.text}, {"error", error.text()}}) : std::string();
+  });
   PUMICE_CHECK(inputs.run(
       queries, [&](const std::string& text, const std::string& name) { return index->read(text, name); },
       [&](const Line& line, std::vector<float> row) -> Status {
@@ -103,6 +107,13 @@ Subcommand add_search(CLI::App& app) {
       ->type_name("N")
       ->check(within(1u, 1u << 20))
       ->group(more_of("Vectors"));
+  sub->add_flag(
+         "--sparse", options->vectors.sparse,
+         "Compare the sparse vectors of a masked language model trained for them (SPLADE), as of pumice "
+         "embed: the score is their product, and passages without any of the query's tokens are left out")
+      ->group(more_of("Vectors"))
+      ->excludes("--pooling")
+      ->excludes("--dimensions");
   sub->add_option("--query-prefix", options->vectors.query_prefix,
                   "Put this before each query (default: the model's prompt 'query')")
       ->type_name("TEXT")
@@ -117,7 +128,8 @@ Subcommand add_search(CLI::App& app) {
       ->capture_default_str()
       ->group("Output");
   sub->add_flag("--json", options->json,
-                "Print one JSON object for each passage. Its fields: query, score, file, line, text")
+                "Print one JSON object for each passage. Its fields: query, score, file, line, text. A query "
+                "that cannot be read has query and error")
       ->group("Output");
   sub->footer(
       "Prints 'SCORE<tab>FILE:LINE<tab>TEXT'. A passage is a paragraph, or 1200 bytes of a long one; the "
