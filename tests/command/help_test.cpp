@@ -11,6 +11,7 @@
 
 #include "support/command/command.h"
 #include "support/command/terminal.h"
+#include "support/files/fixtures.h"
 #include "support/skip.h"
 
 namespace {
@@ -315,10 +316,15 @@ TEST_CASE("bad arguments end with status 1 and a message") {
   CHECK(fails_saying(pumice_command({"eval", "m"}), {"--inputs is missing"}) == "");
 }
 
-TEST_CASE("help and devices fit a narrow terminal, and break between words") {
+TEST_CASE("help, devices and models fit a narrow terminal, and break between words") {
   const std::regex escape("\033\\[[0-9;?]*[A-Za-z]");
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"--help"}, {"run", "--help"}, {"search", "--help"}, {"devices"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"run", "--help"},
+                                             {"search", "--help"},
+                                             {"devices"},
+                                             {"inspect", fixtures().model("gemma4").string()},
+                                             {"embed", "--help-all"}}) {
     CAPTURE(arguments[0]);
     const std::string wide = pumice_at_terminal(arguments, "", {}, 200).shown;
     for (const unsigned short columns : {40, 80}) {

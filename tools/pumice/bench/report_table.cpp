@@ -5,6 +5,7 @@
 #include "bench/report.h"
 #include "bench/statistics.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -175,7 +176,7 @@ std::string quoted(const std::string& text) {
 std::string report_markdown(const BenchReport& report) {
   std::string text;
   if (!report.results.empty()) text = report.model ? model_table(report) : operation_table(report);
-  text += notes(report);
+  text += fitted(notes(report), stdout_columns());
   for (const StepProfile& each : report.profiles) text += profile_table(each);
   return text;
 }

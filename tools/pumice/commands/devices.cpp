@@ -9,6 +9,7 @@
 #include "options/subcommand.h"
 #include "output/json_output.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -101,12 +102,7 @@ std::string describe(const Capabilities& device, bool chosen) {
   std::string text =
       fmt::format("{} {}: {}{}\n", chosen ? "*" : " ", device.index, device.name, chosen ? "  (chosen)" : "");
   const auto line = [&](const char* label, const std::string& value) {
-    constexpr size_t indent = 16, least = 20;
-    const std::string known = value.empty() ? "none" : value;
-    const size_t columns = stdout_columns();
-    const std::string lines =
-        columns < indent + least ? known + "\n" : wrapped(known, indent, columns).substr(indent);
-    text += fmt::format("     {:<10} {}", label, lines);
+    text += listed(fmt::format("     {:<10} ", label), value.empty() ? "none" : value);
   };
   line("type", device.type_name());
   line("driver", fmt::format("{} {}, Vulkan {}", device.driver, device.driver_version, version_of(device)));

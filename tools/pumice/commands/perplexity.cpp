@@ -15,6 +15,7 @@
 #include "task/quality/divergence.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -87,7 +88,8 @@ Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
   if (base) PUMICE_CHECK(base->finish());
   set_last_words({});
   bar.erase();
-  print_result(result_text(options, device, windows, windows.count, score));
+  const std::string text = result_text(options, device, windows, windows.count, score);
+  print_result(options.json ? text : fitted(text, stdout_columns()));
   if (!options.json)
     print_figures(fmt::format("{} ({})\n{}", device.name(), device.driver(), compiled_text()));
   return device.save_pipelines();

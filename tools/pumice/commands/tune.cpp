@@ -5,6 +5,7 @@
 #include "output/json_output.h"
 #include "process/measuring_child.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -50,17 +51,22 @@ Json to_json(const Tuning& tuning, const OpenedDevice& device) {
 }
 
 std::string to_text(const Tuning& tuning, const OpenedDevice& device) {
-  std::string text = fmt::format("{} ({})\n\n{:<40} {:<10} {:>11} {:>9} {:>9}\n", device.name(),
-                                 device.driver(), "class", "variant", "µs", "GFLOP/s", "GB/s");
+  const bool narrow = stdout_columns() > 0 && stdout_columns() < 80; // a class has a line of its own then
+  const auto head = [narrow](const std::string& name, const std::string& variant) {
+    if (!narrow) return fmt::format("{:<40} {:<9} ", name, variant);
+    return fmt::format("{}{}  {:<9} ", name, name.empty() ? "" : "\n", variant);
+  };
+  std::string text = listed("", fmt::format("{} ({})", device.name(), device.driver())) + "\n" +
+                     head("class", "variant") + fmt::format("{:>9} {:>8} {:>7}\n", "µs", "GFLOP/s", "GB/s");
   for (const TunedClass& tuned : tuning.classes) {
     std::string name = tuned.shape_class;
     for (const VariantResult& each : tuned.variants) {
-      text += fmt::format("{:<40} {:<10} ", name, each.variant);
+      text += head(name, each.variant);
       if (!each.blocked.empty()) {
         text += fmt::format("blocked: {}\n", each.blocked);
       } else {
         text +=
-            fmt::format("{:10.1f} {:9.2f} {:9.2f}{}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,
+            fmt::format("{:8.1f} {:8.2f} {:7.2f}{}{}\n", each.seconds * 1e6, each.flops / each.seconds / 1e9,
                         each.bytes / each.seconds / 1e9, each.variant == tuned.winner ? "  *" : "",
                         each.not_taken.empty() ? "" : "  not taken: " + each.not_taken);
       }

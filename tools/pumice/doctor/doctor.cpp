@@ -10,6 +10,7 @@
 #include "gpu/known_drivers.h"
 #include "options/subcommand.h"
 #include "terminal/version.h"
+#include "terminal/wrapping.h"
 #include "tuning/check_record.h"
 #include "tuning/short_check.h"
 
@@ -167,7 +168,7 @@ private:
     if (options_.json) return print_json(json(), 2);
     std::string text = healthy() ? "\nNothing is wrong.\n" : "\nSomething is wrong.\n";
     if (!advice_.empty()) text += healthy() ? "What could be better:\n" : "What to do:\n";
-    for (const std::string& each : advice_) text += fmt::format("- {}\n", each);
+    for (const std::string& each : advice_) text += listed("- ", each);
     print_result(text);
   }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "terminal/wrapping.h"
+
 namespace pumice::command {
 
 const char* to_string(Verdict::State state) {
@@ -18,7 +20,7 @@ const char* to_string(Verdict::State state) {
 }
 
 std::string line_of(const Verdict& verdict) {
-  return fmt::format("{:<5} {:<22} {}\n", to_string(verdict.state), verdict.what, verdict.text);
+  return listed(fmt::format("{:<5} {:<22} ", to_string(verdict.state), verdict.what), verdict.text);
 }
 
 Json json_of(const Verdict& verdict) {

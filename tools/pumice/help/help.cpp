@@ -1,13 +1,13 @@
 #include "help/help.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "help/aliases.h"
 #include "options/option_text.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -100,28 +100,6 @@ std::string all_pages(const CLI::App& app) {
 }
 
 } // namespace
-
-std::string wrapped(const std::string& text, size_t indent, size_t width) {
-  std::string result, line;
-  const auto end_line = [&] {
-    if (!line.empty()) result += std::string(indent, ' ') + line + "\n";
-    line.clear();
-  };
-  std::istringstream paragraphs(text);
-  for (std::string paragraph; std::getline(paragraphs, paragraph);) {
-    if (paragraph.starts_with(' ') || paragraph.empty()) {
-      result += paragraph.empty() ? "\n" : std::string(indent, ' ') + paragraph + "\n";
-      continue;
-    }
-    std::istringstream words(paragraph);
-    for (std::string word; words >> word;) {
-      if (!line.empty() && indent + line.size() + 1 + word.size() > width) end_line();
-      line += (line.empty() ? "" : " ") + word;
-    }
-    end_line();
-  }
-  return result;
-}
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const {
   const bool all = mode != CLI::AppFormatMode::Normal;

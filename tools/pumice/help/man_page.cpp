@@ -123,8 +123,11 @@ std::string surroundings(const CLI::App& app) {
     variables = item("XDG_CACHE_HOME", "Where caches are kept.") +
                 item("VK_DRIVER_FILES", "The Vulkan drivers to use, read by the Vulkan loader.");
   }
-  variables += item("NO_COLOR", "If it is set, nothing is coloured or bold.") +
-               item("TERM", "With 'dumb', no line is drawn over another one.");
+  variables +=
+      item("NO_COLOR",
+           "If it is set, nothing is coloured or bold, and no escape is written but those with which a line "
+           "is edited in a chat.") +
+      item("TERM", "With 'dumb', no line is drawn over another one.");
   return files + ".SH ENVIRONMENT\n" + variables;
 }
 

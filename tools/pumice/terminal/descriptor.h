@@ -16,7 +16,7 @@ void prepare_standard_streams();
 bool is_terminal(int file);
 // Whether it is a terminal whose cursor moves and whose lines can be erased: not where TERM is "dumb".
 bool moves_cursor(int file);
-// Whether it is one that shows styles: not where NO_COLOR is set.
+// Whether it is one that gets escapes for more than editing a line: not where NO_COLOR is set.
 bool shows_styles(int file);
 unsigned columns_of(int file); // of a terminal; 0: unknown
 // Whether it is a pipe or a file, rather than a terminal or the device that stands for nothing.

@@ -1,5 +1,6 @@
 #include "terminal/interrupt.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <mutex>
@@ -42,10 +43,23 @@ std::function<std::string()> last_words;
 
 // From here on, only what may be called in a signal handler.
 
+void erase_bar() {
+  if (!moves_cursor(standard_error)) return;
+  constexpr char erase_line[] = "\r\033[K";
+  if (shows_styles(standard_error)) {
+    (void)!write_some(standard_error, erase_line, sizeof erase_line - 1);
+    return;
+  }
+  char blank[256];
+  const size_t count = std::min<size_t>(sizeof blank, std::max(columns_of(standard_error), 2u) + 1);
+  std::fill_n(blank, count, ' ');
+  blank[0] = blank[count - 1] = '\r';
+  (void)!write_some(standard_error, blank, count);
+}
+
 [[noreturn]] void end_at_once() {
   remove_unfinished_files();
-  constexpr char erase_line[] = "\r\033[K"; // of a progress bar
-  if (moves_cursor(standard_error)) (void)!write_some(standard_error, erase_line, sizeof erase_line - 1);
+  erase_bar();
   std::_Exit(interrupted_status());
 }
 

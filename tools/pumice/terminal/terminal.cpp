@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "process/processes.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -39,6 +40,12 @@ size_t count_characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
+// Goes to the beginning of a line of standard error that shows so many characters, and erases them.
+std::string erasing(size_t characters) {
+  if (shows_styles(console.streams.err)) return "\r\033[K";
+  return "\r" + std::string(characters, ' ') + "\r";
+}
+
 } // namespace
 
 void use_streams(const Streams& streams) {
@@ -63,6 +70,9 @@ bool stdout_shows_styles() {
 }
 bool stderr_is_terminal() {
   return is_terminal(console.streams.err);
+}
+unsigned stderr_columns() {
+  return stderr_is_terminal() ? columns_of(console.streams.err) : 0;
 }
 
 void set_verbosity(Verbosity verbosity) {
@@ -90,7 +100,8 @@ void print_part_error(std::string_view message) {
 }
 
 void print_note(std::string_view message) {
-  if (console.verbosity != Verbosity::quiet) print_error(message);
+  if (console.verbosity != Verbosity::quiet)
+    print_to_stderr(fitted(fmt::format("pumice: {}\n", message), stderr_columns()));
 }
 
 void print_detail(std::string_view message) {
@@ -98,7 +109,7 @@ void print_detail(std::string_view message) {
 }
 
 void print_figures(std::string_view lines) {
-  if (console.verbosity != Verbosity::quiet) print_to_stderr(lines);
+  if (console.verbosity != Verbosity::quiet) print_to_stderr(fitted(std::string(lines), stderr_columns()));
 }
 
 void capture_results(std::string* into) {
@@ -150,17 +161,19 @@ bool ProgressBar::update(uint64_t done, uint64_t total) {
   const auto now = std::chrono::steady_clock::now();
   if (!std::exchange(begun_, true)) first_ = now;
   if (look_ == Look::counted && now - first_ < std::chrono::milliseconds(300)) return true;
-  if (drawn_ && done < total && now - last_ < std::chrono::milliseconds(50)) return true;
-  const unsigned columns = columns_of(console.streams.err);
-  print_to_stderr("\r\033[K" + text(std::min(done, total), total, (columns ? columns : 80) - 1));
-  drawn_ = true;
+  if (drawn_ > 0 && done < total && now - last_ < std::chrono::milliseconds(50)) return true;
+  const unsigned columns = stderr_columns();
+  const std::string bar = text(std::min(done, total), total, (columns ? columns : 80) - 1);
+  print_to_stderr(erasing(drawn_) + bar);
+  drawn_ = count_characters(bar);
   last_ = now;
   return true;
 }
 
 void ProgressBar::erase() {
-  if (drawn_) print_to_stderr("\r\033[K");
-  begun_ = drawn_ = false;
+  if (drawn_ > 0) print_to_stderr(erasing(drawn_));
+  begun_ = false;
+  drawn_ = 0;
 }
 
 } // namespace pumice::command

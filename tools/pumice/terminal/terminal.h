@@ -25,6 +25,7 @@ bool stdout_is_terminal();
 // The width of the terminal that standard output is; 0: it is none, or has none.
 unsigned stdout_columns();
 bool stderr_is_terminal();
+unsigned stderr_columns(); // the same of standard error
 
 // How much is written to standard error.
 enum class Verbosity {
@@ -82,7 +83,7 @@ private:
   std::string label_;
   Look look_;
   bool begun_ = false; // update() was called since the last erase()
-  bool drawn_ = false;
+  size_t drawn_ = 0;   // characters that are shown
   std::chrono::steady_clock::time_point first_ = {}, last_ = {};
 };
 
