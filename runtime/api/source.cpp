@@ -93,6 +93,13 @@ Result<LoadOptions> read_load_options(const pumice_load_options& options) {
     return Error{Code::invalid_argument, fmt::format("options.experts is {}: expected one of pumice_experts",
                                                      number_in(options.experts))};
   }
+  if (options.device_layers < -1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.device_layers is {}: expected -1, 0 or a number of layers",
+                             options.device_layers)};
+  }
+  if (options.device_layers != 0)
+    result.device_layers = static_cast<uint32_t>(std::max(options.device_layers, 0));
   PUMICE_CHECK(check_array(options.settings, options.setting_count, sizeof(char*), "options.settings"));
   for (size_t i = 0; i < options.setting_count; ++i) {
     const std::string name = fmt::format("options.settings[{}]", i);

@@ -195,7 +195,7 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
   }
   if (!options.stage.whole(model->parts_->shape.layers_to_cut()))
     PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
-  PUMICE_CHECK(model->place_experts());
+  PUMICE_CHECK(model->choose_places());
   if (model->context_.device) {
     PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
   }
@@ -203,12 +203,50 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-// Places the weights, those of experts in whose memory the options ask for.
-Status Model::place_experts() {
+// What a stage of the whole model reads.
+Result<std::set<std::string>> Model::tensors_of(const Stage& stage) const {
+  LoadOptions options = options_;
+  options.stage = stage;
+  const ModelShape& shape = parts_->shape;
+  const uint32_t encoder = shape.encoder_layers();
+  std::vector<Graph> graphs;
+  if (encoder > 0 && !stage.within(0, encoder).empty()) {
+    PUMICE_TRY(Graph graph, build_encoder_graph(*parts_->definition, parts_->file, {}, options));
+    graphs.push_back(std::move(graph));
+  }
+  if (!stage.within(encoder, static_cast<uint32_t>(shape.layers.size())).empty()) {
+    PUMICE_TRY(Graph graph, build_graph(*parts_->definition, parts_->file, {}, options));
+    graphs.push_back(std::move(graph));
+  }
+  std::set<std::string> tensors;
+  for (const Graph& graph : graphs) {
+    for (const Node& node : graph.nodes()) {
+      for (WeightId weight : node.weights) tensors.insert(graph.weight(weight).view.tensor->name);
+    }
+  }
+  return tensors;
+}
+
+// What the first layers read and no other layer does.
+Result<std::set<std::string>> Model::host_tensors() const {
+  const uint32_t layers = parts_->shape.layers_to_cut();
+  if (!parts_->shape.has_decoder() || options_.device_layers >= layers) return std::set<std::string>();
+  const uint32_t first = layers - options_.device_layers;
+  PUMICE_TRY(std::set<std::string> tensors, tensors_of({0, first}));
+  if (first == layers) return tensors;
+  PUMICE_TRY(const std::set<std::string> others, tensors_of({first, layers}));
+  std::erase_if(tensors, [&](const std::string& name) { return others.contains(name); });
+  return tensors;
+}
+
+// Places the weights in whose memory the options ask for.
+Status Model::choose_places() {
   const Capabilities& device = context_.capabilities();
-  const auto placed = [&](bool experts_on_host) -> Status {
-    parts_->weights =
-        std::make_unique<WeightStore>(context_.profile, device, options_.weights, experts_on_host);
+  HostWeights on_host;
+  PUMICE_TRY(on_host.tensors, host_tensors());
+  const auto placed = [&](bool experts) -> Status {
+    on_host.experts = experts;
+    parts_->weights = std::make_unique<WeightStore>(context_.profile, device, options_.weights, on_host);
     return place_weights();
   };
   PUMICE_CHECK(placed(options_.experts == ExpertPlacement::host));

@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/progress.h"
@@ -30,6 +32,9 @@ struct LoadOptions {
   // can_quantize().
   std::optional<TensorType> weights;
   ExpertPlacement experts = ExpertPlacement::automatic;
+  // Most layers of a model with a decoder whose matrices are in the device's memory: the last ones. Those of
+  // the layers before them, and an embedding that only they read, are in the host's; with 0 all matrices.
+  uint32_t device_layers = UINT32_MAX;
   SettingChanges settings; // made before they are read, see OpenedModel
   Stage stage;             // which layers are loaded
   // The stages before this one, if it is the last of several: its runners have a part there each.
@@ -111,7 +116,7 @@ public:
   SessionMemory lay_out_memory(const SessionSize& size) const;
   bool loaded() const { return !parts_->allocations.empty(); }
   uint64_t weight_bytes() const { return parts_->bytes.weights; } // on the device, or for plan(): once loaded
-  uint64_t host_weight_bytes() const { return parts_->bytes.host; } // of experts in the host's memory
+  uint64_t host_weight_bytes() const { return parts_->bytes.host; } // of those in the host's memory
   uint64_t loading_bytes() const { return parts_->bytes.staging; }  // taken during loading only; 0 after it
   // A checksum of the settings, the tensors and a sample of their bytes. Saved keys and values fit only a
   // model with the same number.
@@ -141,8 +146,10 @@ private:
 
   Model(std::shared_ptr<Parts> parts, DeviceContext context, const LoadOptions& options)
       : parts_(std::move(parts)), context_(std::move(context)), options_(options) {}
+  Result<std::set<std::string>> tensors_of(const Stage& stage) const;
+  Result<std::set<std::string>> host_tensors() const;
+  Status choose_places();
   Status place_weights();
-  Status place_experts();
 
   std::shared_ptr<Parts> parts_;
   DeviceContext context_;

@@ -11,7 +11,7 @@ namespace pumice {
 // Memory that an upload will take.
 struct UploadBytes {
   uint64_t weights = 0; // of the device
-  uint64_t host = 0;    // of the host, for experts that lie there
+  uint64_t host = 0;    // of the host, for weights that lie there
   uint64_t staging = 0; // of the device; freed when the upload is done
 };
 Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store);

@@ -40,12 +40,12 @@ std::vector<T> interleave(const std::vector<T>& a, const std::vector<T>& b, size
 } // namespace
 
 WeightStore::WeightStore(const DeviceProfile& profile, const Capabilities& device,
-                         std::optional<TensorType> weights, bool experts_on_host)
+                         std::optional<TensorType> weights, HostWeights on_host)
     : profile_(profile), weights_(weights),
       alignment_(std::max<uint64_t>(256, device.storage_offset_alignment)),
       range_limit_(device.max_storage_range_bytes),
       allocation_limit_(std::min(device.max_allocation_bytes - 4096, preferred_allocation_bytes)),
-      tiles_limit_(device.max_workgroups[1]), experts_on_host_(experts_on_host) {
+      tiles_limit_(device.max_workgroups[1]), on_host_(std::move(on_host)) {
   range_limit_ = std::min(range_limit_, allocation_limit_);
 }
 
@@ -82,13 +82,21 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
   tiles.resize(align(tiles.size(), alternating ? 8 : 4));
   packed.tiles = static_cast<uint32_t>(tiles.size());
   has_experts_ |= role == WeightRole::expert;
-  PUMICE_CHECK(place_segments(packed, std::move(tiles), names(weights), role));
+  PUMICE_CHECK(place_segments(packed, std::move(tiles), weights, role));
   matrices_.emplace(key, packed);
   return packed;
 }
 
+bool WeightStore::lies_on_host(std::span<const WeightView> weights, WeightRole role) const {
+  if (on_host_.experts && role == WeightRole::expert) return true;
+  return std::ranges::all_of(
+      weights, [&](const WeightView& weight) { return on_host_.tensors.contains(weight.tensor->name); });
+}
+
 Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource> tiles,
-                                   const std::string& what, WeightRole role) {
+                                   std::span<const WeightView> weights, WeightRole role) {
+  const std::string what = names(weights);
+  const bool on_host = lies_on_host(weights, role);
   const uint64_t tile_bytes = packed.format.tile_payload_bytes();
   uint32_t limit = static_cast<uint32_t>(range_limit_ / tile_bytes) / 8 * 8;
   // A product of experts has workgroups for the tiles of one expert only.
@@ -104,9 +112,9 @@ Status WeightStore::place_segments(PackedWeight& packed, std::vector<TileSource>
     WeightSegment segment;
     segment.first_tile = first;
     segment.tiles = std::min(limit, packed.tiles - first);
-    PUMICE_TRY(segment.payload, place(segment.tiles * tile_bytes, what, role));
+    PUMICE_TRY(segment.payload, place(segment.tiles * tile_bytes, what, on_host));
     if (packed.format.scaled()) {
-      PUMICE_TRY(segment.scales, place(segment.tiles * packed.format.tile_scale_bytes(), what, role));
+      PUMICE_TRY(segment.scales, place(segment.tiles * packed.format.tile_scale_bytes(), what, on_host));
     }
     packed.segments.push_back(segment);
     items_.push_back({segment.payload,
@@ -150,14 +158,13 @@ Result<BufferRef> WeightStore::place_values(std::vector<float> values, const std
   return ref;
 }
 
-Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what, WeightRole role) {
+Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what, bool on_host) {
   if (sealed_) return Error{Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
   if (bytes > range_limit_) {
     return Error{Code::unsupported,
                  fmt::format("{}: it takes {} bytes, and this device's kernels can reach {} at once", what,
                              bytes, range_limit_)};
   }
-  const bool on_host = experts_on_host_ && role == WeightRole::expert;
   std::optional<uint32_t>& open = open_[on_host];
   if (!open || align(allocations_[*open].bytes, alignment_) + bytes > allocation_limit_) {
     open = static_cast<uint32_t>(allocations_.size());

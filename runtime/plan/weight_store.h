@@ -30,6 +30,13 @@ enum class ExpertPlacement {
   host, // kernels read them there, over the bus of a device with memory of its own
 };
 
+// The matrices that lie in the host's memory, where kernels read them over the bus of a device with memory of
+// its own.
+struct HostWeights {
+  bool experts = false;
+  std::set<std::string> tensors; // by their names
+};
+
 // Decides where a model's weights lie on the device. Each request for a matrix, a vector or constants gets a
 // place; the same request gets the same place again. Nothing is allocated or read from the file until the
 // upload (plan/upload.h).
@@ -38,7 +45,7 @@ public:
   // Matrices of 16- or 32-bit numbers are quantised to `weights` if it is given; quantised matrices stay as
   // they are.
   WeightStore(const DeviceProfile& profile, const Capabilities& device,
-              std::optional<TensorType> weights = {}, bool experts_on_host = false);
+              std::optional<TensorType> weights = {}, HostWeights on_host = {});
 
   // See the functions of the same names in kernel/lowering.h.
   Result<PackedWeight> matrix(std::span<const WeightView> weights, bool alternating,
@@ -75,10 +82,11 @@ public:
 
 private:
   using Key = std::pair<std::vector<WeightView>, bool>;
-  Result<BufferRef> place(uint64_t bytes, const std::string& what, WeightRole role = WeightRole::usual);
+  bool lies_on_host(std::span<const WeightView> weights, WeightRole role) const;
+  Result<BufferRef> place(uint64_t bytes, const std::string& what, bool on_host = false);
   Result<BufferRef> place_values(std::vector<float> values, const std::string& what);
-  Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles, const std::string& what,
-                        WeightRole role);
+  Status place_segments(PackedWeight& packed, std::vector<TileSource> tiles,
+                        std::span<const WeightView> weights, WeightRole role);
 
   DeviceProfile profile_;
   std::optional<TensorType> weights_;
@@ -87,7 +95,7 @@ private:
   uint64_t range_limit_;      // of what one binding covers
   uint64_t allocation_limit_; // of one allocation
   uint32_t tiles_limit_;      // of a segment: a product's launch has a workgroup for each tile at most
-  bool experts_on_host_;
+  const HostWeights on_host_;
   bool has_experts_ = false;
   std::vector<Allocation> allocations_;
   std::optional<uint32_t> open_[2]; // the allocation that grows, on the device and on the host

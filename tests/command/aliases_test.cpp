@@ -78,7 +78,11 @@ TEST_CASE("command lines of other programs are understood, or answered with what
     std::vector<std::string> says;
   } cases[] = {
       {{"run", "-m", "/none", "-p", "Once", "-n", "32", "-ngl", "99", "-fa", "on", "-no-cnv"},
-       {"-ngl has no effect", "-fa has no effect", "-no-cnv has no effect", none}},
+       {"-fa has no effect", "-no-cnv has no effect", none}},
+      {{"run", "/none", "x", "-ngl", "all"}, {none}},
+      {{"run", "/none", "x", "--n-gpu-layers", "-1"}, {none}},
+      {{"run", "/none", "x", "-ngl", "many"}, {"--gpu-layers: 'many' is not a whole number", "nor all"}},
+      {{"embed", "/none", "x", "-ngl", "99"}, {"-ngl has no effect", none}},
       {{"run", "-m", "/none", "-fa", "-p", "Once"}, {"-fa has no effect", none}},
       {{"run", "-m", "/none", "-p", "Once", "-n", "x"}, {"--count: 'x' is not a whole number"}},
       {{"run", "-m", "/none", "-p", "a\\nb", "-e", "-co", "--mlock", "-t", "4", "-b", "512"}, {none}},
@@ -238,11 +242,11 @@ TEST_CASE("options without a meaning here are accepted and explained") {
   const std::string model = fixtures().story().string();
   const Arguments own = {"run", model, "Once upon a time", "-n", "4", "--temp", "0"};
   Arguments alias = own;
-  alias.insert(alias.end(), {"-ngl", "99", "--threads", "4"});
+  alias.insert(alias.end(), {"-b", "512", "--threads", "4"});
   const CommandResult result = pumice_command(alias);
   CHECK(result.status == 0);
   CHECK(result.out == pumice_command(own).out);
-  CHECK(result.err.find("-ngl has no effect: ") != std::string::npos);
+  CHECK(result.err.find("-b has no effect: ") != std::string::npos);
   CHECK(result.err.find("--threads has no effect: ") != std::string::npos);
 }
 

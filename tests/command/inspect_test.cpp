@@ -150,8 +150,21 @@ TEST_CASE("inspect says what experts take of the host") {
   CHECK(there["host_bytes"] > 0);
   CHECK(there["weights_bytes"] < here["weights_bytes"]);
   CHECK(inspect(limited)["memory"] == here); // there is room
-  CHECK(pumice_command({"inspect", model, "--experts", "host"}).out.find("experts on host") !=
+  CHECK(pumice_command({"inspect", model, "--experts", "host"}).out.find("weights on host") !=
         std::string::npos);
+}
+
+TEST_CASE("inspect says what layers take of the host with -ngl, of an encoder with a decoder too") {
+  for (const char* name : {"llama-gqa", "t5"}) {
+    const std::string model = fixtures().model(name).string();
+    const json all = inspect({model, "--memory-limit", "1G"})["memory"],
+               some = inspect({model, "--memory-limit", "1G", "-ngl", "1"})["memory"],
+               none = inspect({model, "--memory-limit", "1G", "--gpu-layers", "0"})["memory"];
+    CHECK(all["host_bytes"] == 0);
+    CHECK(some["host_bytes"] > 0);
+    CHECK(none["host_bytes"] > some["host_bytes"]);
+    CHECK(some["weights_bytes"] < all["weights_bytes"]);
+  }
 }
 
 TEST_CASE("inspect prints graph and plan, and does without a device where it can") {

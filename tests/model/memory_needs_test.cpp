@@ -103,6 +103,28 @@ TEST_CASE("experts in the host's memory take none of the device's, and give the 
   CHECK(load_model(shipped, there)->host_weight_bytes() == 0);
 }
 
+TEST_CASE(
+    "the first layers' matrices in the host's memory take none of the device's, and give the same bits") {
+  const std::vector<uint32_t> ids = {3, 14, 15, 92, 6, 5, 35};
+  for (const char* name : {"llama-gqa", "qwen3-moe", "gemma4"}) {
+    CAPTURE(name);
+    const std::filesystem::path path = fixtures().model(name);
+    const auto all = load_model(path);
+    uint64_t before = 0;
+    for (uint32_t layers : {99u, 1u, 0u}) {
+      LoadOptions load;
+      load.device_layers = layers;
+      check_session(path, size_of(100), load);
+      const auto some = load_model(path, load);
+      CHECK((some->host_weight_bytes() > 0) == (layers != 99));
+      CHECK(some->host_weight_bytes() >= before);
+      CHECK((some->weight_bytes() < all->weight_bytes()) == (layers != 99));
+      CHECK(forward(some, ids, 5) == forward(all, ids, 5));
+      before = some->host_weight_bytes() + 1;
+    }
+  }
+}
+
 TEST_CASE("experts leave a GPU without room for them") {
   constexpr uint64_t gigabyte = 1 << 30;
   CHECK(experts_leave_device(9 * gigabyte, 8 * gigabyte, false));

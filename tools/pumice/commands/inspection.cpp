@@ -13,6 +13,8 @@
 #include "output/json_output.h"
 #include "plan/plan.h"
 #include "step/runner_layout.h"
+#include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 #include "tuning/sample_steps.h"
 
 namespace pumice::command {
@@ -164,39 +166,48 @@ double share(uint64_t part, uint64_t whole) {
   return whole ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
+// Whether the terminal has no room for the usual columns.
+bool is_narrow() {
+  return stdout_columns() > 0 && stdout_columns() < 64;
+}
+
+// A name and a number, in columns.
+std::string numbered(const std::string& name, uint64_t number) {
+  return fmt::format("  {:<{}}{:>{}}", name, is_narrow() ? 14 : 16, grouped(number), is_narrow() ? 13 : 20);
+}
+
+std::string size_line(const std::string& name, uint64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return is_narrow() ? fmt::format("  {:<16}{:>14.2f} MiB", name, mebibytes)
+                     : fmt::format("{} bytes{:>14.2f} MiB", numbered(name, bytes), mebibytes);
+}
+
 // What of it the device has room for.
 std::string fitting_text(const InspectedMemory& memory) {
-  std::string text = fmt::format(
-      "  {:<16}{:>20} bytes{:>14.2f} MiB{}\n", "free", grouped(memory.needs.available),
-      static_cast<double>(memory.needs.available) / (1 << 20), memory.needs.fits() ? "" : ", too little");
-  for (const FittingContext& each : memory.fitting) {
-    text += fmt::format("  fits in {:<8}{:>20} tokens\n", to_string(each.cache), grouped(each.context));
-  }
+  std::string text =
+      size_line("free", memory.needs.available) + (memory.needs.fits() ? "\n" : ", too little\n");
+  for (const FittingContext& each : memory.fitting)
+    text += numbered(fmt::format("fits in {}", to_string(each.cache)), each.context) + " tokens\n";
   if (const SessionSize& fit = memory.fit; !memory.needs.fits() && fit.context > 0) {
-    text += fmt::format("  with --fit{:>26} tokens in {}, read in chunks of {}\n", grouped(fit.context),
-                        to_string(fit.cache), fit.chunk);
+    text += listed(numbered("with --fit", fit.context) + " ",
+                   fmt::format("tokens in {}, read in chunks of {}", to_string(fit.cache), fit.chunk));
   }
   return text;
 }
 
 std::string memory_text(const Inspection& inspection) {
   if (!inspection.memory)
-    return fmt::format("\nmemory: not known without a device: {}\n", inspection.no_memory);
+    return "\n" + listed("memory: ", "not known without a device: " + inspection.no_memory);
   const InspectedMemory& memory = *inspection.memory;
   const MemoryNeeds& needs = memory.needs;
   std::string text =
-      memory.exact
-          ? fmt::format("\nmemory for a context of {} tokens (cache in {}) on {}\n", needs.context, memory.kv,
-                        memory.device)
-          : fmt::format(
-                "\nmemory for a context of {} tokens (cache in {}), an estimate with weights of 16 bits\n",
-                needs.context, memory.kv);
-  const auto line = [&](const char* name, uint64_t bytes) {
-    text += fmt::format("  {:<16}{:>20} bytes{:>14.2f} MiB\n", name, grouped(bytes),
-                        static_cast<double>(bytes) / (1 << 20));
-  };
+      "\n" +
+      listed("memory ",
+             fmt::format("for a context of {} tokens (cache in {}){}", needs.context, memory.kv,
+                         memory.exact ? " on " + memory.device : ", an estimate with weights of 16 bits"));
+  const auto line = [&](const char* name, uint64_t bytes) { text += size_line(name, bytes) + "\n"; };
   line("weights", needs.weights);
-  if (needs.host) line("experts on host", needs.host);
+  if (needs.host) line("weights on host", needs.host);
   line("KV cache", needs.cache);
   if (memory.exact) {
     line("scratch", needs.scratch);
@@ -204,7 +215,7 @@ std::string memory_text(const Inspection& inspection) {
   }
   line("total", memory.total());
   if (memory.exact) text += fitting_text(memory);
-  if (!inspection.no_memory.empty()) text += fmt::format("  ({})\n", inspection.no_memory);
+  if (!inspection.no_memory.empty()) text += listed("  ", "(" + inspection.no_memory + ")");
   return text;
 }
 
@@ -213,7 +224,7 @@ std::string facts_text(const Inspection& inspection) {
   const ModelFacts& facts = inspection.facts;
   std::string text;
   const auto line = [&](const std::string& name, const std::string& value) {
-    if (!value.empty()) text += fmt::format("{:<18}{}\n", name, value);
+    if (!value.empty()) text += listed(fmt::format("{:<18}", name), value);
   };
   line("format", inspection.format);
   line("weights", facts.no_weights.empty() ? facts.quantisation : "none: " + facts.no_weights);
@@ -237,23 +248,23 @@ std::string unread_text(const std::vector<std::string>& names) {
 }
 
 std::string summary(const Inspection& inspection) {
-  std::string text = fmt::format("{}\n\n{}\narchitecture      {}\n", inspection.model, facts_text(inspection),
-                                 inspection.architecture);
+  std::string text = fmt::format("{}\n\n{}\n", inspection.model, facts_text(inspection)) +
+                     listed("architecture      ", inspection.architecture);
   size_t width = 16;
   for (const Hyperparameter& each : inspection.hyperparameters) width = std::max(width, each.name.size() + 2);
   for (const Hyperparameter& each : inspection.hyperparameters) {
-    text += fmt::format("  {:<{}}{}\n", each.name, width, each.value);
+    text += listed(fmt::format("  {:<{}}", each.name, width), each.value);
   }
   const uint64_t total = inspection.parameters();
   text += "\nparameters\n";
   for (const ComponentCount& each : inspection.components) {
-    text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", each.component, grouped(each.parameters),
+    text += fmt::format("{}{:>9.2f} %\n", numbered(each.component, each.parameters),
                         share(each.parameters, total));
   }
-  text += fmt::format("  {:<16}{:>20}{:>9.2f} %\n", "total", grouped(total), share(total, total));
+  text += fmt::format("{}{:>9.2f} %\n", numbered("total", total), share(total, total));
   if (!inspection.types.empty()) text += "\ntensors by type\n";
   for (const TypeCount& each : inspection.types) {
-    text += fmt::format("  {:<16}{:>20} bytes in {} tensors\n", each.type, grouped(each.bytes), each.tensors);
+    text += listed(numbered(each.type, each.bytes) + " ", fmt::format("bytes in {} tensors", each.tensors));
   }
   if (!inspection.unread.empty()) text += "\n" + unread_text(inspection.unread);
   return text + memory_text(inspection);

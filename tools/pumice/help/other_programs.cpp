@@ -174,6 +174,7 @@ std::span<const OtherOption> other_options() {
       {.names = {"-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict"},
        .no_effect = driver_threads,
        .takes = a_value},
+      {.names = {"-ngl", "--n-gpu-layers"}, .target = "--gpu-layers"},
       {.names = {"-ngl", "--gpu-layers", "--n-gpu-layers"}, .no_effect = all_on_device, .takes = a_value},
       {.names = {"-t", "--threads", "-tb", "--threads-batch"}, .no_effect = driver_threads, .takes = a_value},
       {.names = {"--mlock",      "--no-mmap",     "--mmap",          "-nkvo",           "--no-kv-offload",

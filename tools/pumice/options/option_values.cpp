@@ -129,6 +129,19 @@ CLI::Validator token_count(uint32_t low, uint32_t high, uint32_t no_limit) {
   return {parse, ""};
 }
 
+CLI::Validator layer_count() {
+  const auto parse = [](std::string& text) {
+    constexpr std::string_view all[] = {"-1", "all", "auto"};
+    if (std::ranges::count(all, text)) {
+      text = std::to_string(UINT32_MAX);
+      return std::string();
+    }
+    const std::string wrong = check_within(text, 0u, UINT32_MAX);
+    return wrong.empty() ? wrong : wrong + ", nor all";
+  };
+  return {parse, ""};
+}
+
 std::vector<std::string> names_in(const std::string& list) {
   std::vector<std::string> names;
   for (const std::string& name : CLI::detail::split(list, ',')) names.push_back(CLI::detail::trim_copy(name));

@@ -23,6 +23,10 @@ CLI::Validator within(T low, T high);
 // `no_limit`.
 CLI::Validator token_count(uint32_t low, uint32_t high, uint32_t no_limit);
 
+// A number of layers; -1, "all" and "auto" stand for all of them, as in llama.cpp. Add it with
+// Option::transform().
+CLI::Validator layer_count();
+
 // The sizes that a word of a list stands for: "32", or as llama-bench has ranges "32-128" (each),
 // "32-128+32" and "32-128*2". Empty if it stands for none, for one that is not from `low` to `high`, or for
 // more than 1,024.

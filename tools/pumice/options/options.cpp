@@ -213,6 +213,16 @@ void add_weights_option(CLI::App& app, LoadOptions& options) {
       ->group(more_of(device_group));
 }
 
+void add_layers_option(CLI::App& app, LoadOptions& options) {
+  app.add_option(
+         "--gpu-layers", options.device_layers,
+         "Keep the matrices of the last N layers in the device's memory, and those of the layers before "
+         "in the host's, where a GPU reads them over its bus at each step (default: all)")
+      ->type_name("N")
+      ->transform(layer_count())
+      ->group(more_of(device_group));
+}
+
 void add_batch_option(CLI::App& app, uint32_t& tokens, const std::string& group) {
   app.add_option(
          "--batch-tokens", tokens,
@@ -251,6 +261,7 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->capture_default_str()
       ->group(kv_default == "f16" ? device_group : more_of(device_group)); // exact results matter elsewhere
   add_weights_option(app, options.load);
+  add_layers_option(app, options.load);
 }
 
 void add_settings_options(CLI::App& app, LoadOptions& options) {

@@ -68,6 +68,7 @@ void add_verbosity_options(CLI::App& app);
 
 // Adds --weights, the type that weights are quantised to while they are loaded.
 void add_weights_option(CLI::App& app, LoadOptions& options);
+void add_layers_option(CLI::App& app, LoadOptions& options);
 
 // Adds --batch-tokens, the maximum number of tokens that an encoder reads in one step. `tokens` stays 0 if
 // the option is not given; batch_tokens() then returns the default.

@@ -82,6 +82,7 @@ Json to_request(const OpenedDevice& device, const MeasuringTask& what, const Tun
   request["model"] = what.model;
   if (what.load.weights) request["weights"] = static_cast<int>(*what.load.weights);
   request["experts"] = static_cast<int>(what.load.experts);
+  request["device_layers"] = what.load.device_layers;
   request["settings"] = what.load.settings.values;
   request["rotary"] = to_json(what.load.settings.rotary);
   const TuneOptions& how = what.how;
@@ -133,6 +134,7 @@ Status measure_as_asked(const ParentProcess& parent) {
   LoadOptions load;
   if (request.contains("weights")) load.weights = static_cast<TensorType>(request["weights"].get<int>());
   load.experts = static_cast<ExpertPlacement>(request["experts"].get<int>());
+  load.device_layers = request["device_layers"];
   load.settings.values = request["settings"].get<std::vector<std::string>>();
   load.settings.rotary = rotary_change(request["rotary"]);
   PUMICE_TRY(const std::shared_ptr<const Model> model,
