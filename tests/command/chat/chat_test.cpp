@@ -2,12 +2,15 @@
 
 #include <ctime>
 #include <fstream>
+#include <iterator>
 
 #include "model/vocabulary.h"
 #include "support/chat_families.h"
 #include "support/command/command.h"
+#include "support/command/command_process.h"
 #include "support/files/fixtures.h"
 #include "support/files/paths.h"
+#include "support/files/word_folder.h"
 #include "support/require.h"
 #include "text/chat/chat.h"
 
@@ -36,6 +39,11 @@ struct ChatModel {
     return require(encode_chat(chat_template, *tokenizer, variables, std::tm()));
   }
 };
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 } // namespace
 
@@ -68,6 +76,29 @@ TEST_CASE("chat puts a pipe behind its question, ends at strings, and answers in
   CHECK(json::parse(asked({"What is 2 plus 3?", "--json", "-n", "2"}))["finish_reason"] == "count");
   CHECK(json::parse(asked({"What is 2 plus 3?", "--json", "--stop", "is"}))["finish_reason"] ==
         "stop string");
+}
+
+TEST_CASE("chat asks its question without a pipe that stays open in silence, and --file waits for one") {
+  const TemporaryFolder folder;
+  const std::string out = (folder.path() / "out").string(), err = (folder.path() / "err").string();
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  CommandProcess process({"chat", model.string(), "What is 2 plus 3?", "--temp", "0"}, [&] {
+    ::dup2(ends[0], 0);
+    redirect(1, out.c_str(), O_WRONLY | O_CREAT);
+    redirect(2, err.c_str(), O_WRONLY | O_CREAT);
+  });
+  CHECK(process.wait() == 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  CHECK(text_of(out) == "2 plus 3 is 5.\n");
+  CHECK(text_of(err).find("the question is asked without it") != std::string::npos);
+  const std::string file = folder.write("rest.txt", std::string_view("2 plus 3?\n")).string();
+  CHECK(chat({"What is", "--file", file}).out == chat({"What is\n\n2 plus 3?"}).out);
+  CHECK(pumice_command({"chat", model.string(), "What is", "-f", "-", "--temp", "0"}, "2 plus 3?").out ==
+        chat({"What is\n\n2 plus 3?"}).out);
+  CHECK(chat({"-f", folder.write("all.txt", std::string_view("What is 2 plus 3?\n")).string()}).out ==
+        "2 plus 3 is 5.\n");
 }
 
 TEST_CASE("chat --session keeps the messages, and a bare list of them is read too") {
@@ -117,6 +148,26 @@ TEST_CASE("chat and generate --requests give variables to the template") {
         std::string(R"({"messages": [{"role": "user", "content": "Hi"}]})") + "\n");
   };
   CHECK(with_option(R"({"enable_thinking": false})").status == 0);
+  // The option is for requests without variables of their own.
+  const TemporaryFolder words;
+  write_word_folder(words, "llama-gqa");
+  words.write(
+      "tokenizer_config.json",
+      json{{"chat_template", "{{ greeting }} {% for m in messages %}{{ m.content }}{% endfor %}"}}.dump());
+  const auto greeted = [&](const char* option, const char* of_request) {
+    const std::string line =
+        std::string(R"({"messages": [{"role": "user", "content": "w30"}])") + of_request + "}\n";
+    const CommandResult answer =
+        pumice_command({"generate", words.path().string(), "--requests", "-", "-n", "8", "--temp", "0",
+                        "--ignore-eos", "--chat-template-kwargs", option},
+                       line);
+    CAPTURE(answer.err);
+    REQUIRE(answer.status == 0);
+    return json::parse(answer.out)["ids"];
+  };
+  const json first = greeted(R"({"greeting": "w40"})", ""), second = greeted(R"({"greeting": "w41"})", "");
+  CHECK(first != second);
+  CHECK(greeted(R"({"greeting": "w40"})", R"(, "chat_template_kwargs": {"greeting": "w41"})") == second);
   CHECK(fails_saying(with_option("[1]"), {"--chat-template-kwargs", "object"}) == "");
   CHECK(fails_saying(pumice_command({"generate", model.string(), "x", "--chat-template-kwargs", "{}"}),
                      {"--requests"}) == "");
@@ -126,9 +177,15 @@ TEST_CASE("chat and generate --requests give variables to the template") {
       R"( "temperature": 0})");
   REQUIRE(begun.status == 0);
   CHECK(json::parse(begun.out)["text"] == " 3 is 5.");
-  CHECK(fails_saying(generated(R"({"messages": [{"content": "x"}]})"), {"line 1", "role"}) == "");
-  CHECK(fails_saying(generated(R"({"prompt": "a", "messages": []})"), {"line 1", "both"}) == "");
-  CHECK(fails_saying(generated(R"({"prompt": "a", "chat_template_kwargs": {}})"), {"'messages'"}) == "");
+  const auto refused = [&](const std::string& line) { // with an error in the place of its answer
+    CommandResult answer = generated(line);
+    CHECK(json::parse(answer.out).contains("error"));
+    answer.out.clear();
+    return answer;
+  };
+  CHECK(fails_saying(refused(R"({"messages": [{"content": "x"}]})"), {"line 1", "role"}) == "");
+  CHECK(fails_saying(refused(R"({"prompt": "a", "messages": []})"), {"line 1", "both"}) == "");
+  CHECK(fails_saying(refused(R"({"prompt": "a", "chat_template_kwargs": {}})"), {"'messages'"}) == "");
 }
 
 TEST_CASE("chat says what is wrong with a model, a template or a question") {

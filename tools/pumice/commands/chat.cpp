@@ -27,6 +27,7 @@ struct ChatOptions {
   std::string model;
   std::string question;
   CLI::Option* question_option = nullptr;
+  std::string file; // behind the question, or in its place; empty: none
   std::string system;
   std::string chosen; // template
   std::vector<std::string> pictures;
@@ -145,18 +146,41 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
   if (std::filesystem::is_regular_file(path_of(options.chosen), ignored))
     files.push_back({"--template", path_of(options.chosen)});
   if (!options.mmproj.empty()) files.push_back({"--mmproj", path_of(options.mmproj)});
+  if (!options.file.empty()) files.push_back({"--file", path_of(options.file)});
   for (const std::string& picture : options.pictures) files.push_back({"--image", path_of(picture)});
   return files;
 }
 
-// The question of the command line, and behind it what a pipe has; nothing where a person is to be asked.
+// Whether a pipe beside a question has something to say. One that stays open in silence, such as that of a
+// program which started this one, is not waited for.
+Result<bool> input_arrives() {
+  InputStream input("-");
+  PUMICE_TRY(bool arrived, input.arrives(1000));
+  if (arrived) return true;
+  print_note("standard input is an open pipe: it is waited for, in case it has more of the question");
+  PUMICE_TRY(arrived, input.arrives(4000));
+  if (!arrived)
+    print_note(
+        "nothing came from it in 5 s: the question is asked without it; '--file -' waits for all of it");
+  return arrived;
+}
+
+// The question of the command line, and behind it what a file or a pipe has; nothing where a person is to be
+// asked.
 Result<std::optional<std::string>> read_question(const ChatOptions& options) {
   const bool asked = options.question_option->count() > 0 && options.question != "-";
-  if (!asked && options.question != "-" && !input_is_given()) return std::optional<std::string>();
   std::optional<std::string> question;
   if (asked) question = options.question;
-  if (asked && !input_is_given()) return question;
-  PUMICE_TRY(const std::string text, read_text("-"));
+  std::string path = options.file;
+  if (path.empty()) {
+    if (options.question != "-" && !input_is_given()) return question;
+    if (asked) {
+      PUMICE_TRY(const bool arrives, input_arrives());
+      if (!arrives) return question;
+    }
+    path = "-";
+  }
+  PUMICE_TRY(const std::string text, read_text(path));
   if (!asked) return std::optional(text);
   if (!text.empty()) *question += "\n\n" + text;
   return question;
@@ -217,11 +241,17 @@ Subcommand add_chat(CLI::App& app) {
   sub->add_option("MODEL", options->model, "A GGUF file or a Hugging Face folder with a chat template")
       ->required()
       ->type_name("");
-  options->question_option =
-      sub->add_option("QUESTION", options->question,
-                      "One question: its answer ends the command. '-' reads it from standard input. Without "
-                      "QUESTION, questions are read from the terminal, or one from a pipe");
+  options->question_option = sub->add_option(
+      "QUESTION", options->question,
+      "One question: its answer ends the command. '-' reads it from standard input. Without "
+      "QUESTION, questions are read from the terminal, or one from a pipe. What a pipe has beside "
+      "QUESTION comes behind it");
   options->question_option->type_name("");
+  sub->add_option("-f,--file", options->file,
+                  "Put the text of this file behind the question, or in its place. '-' is standard input, "
+                  "however long it takes")
+      ->type_name("FILE")
+      ->group("Text");
   sub->add_option("--system", options->system, "A message before all others, which says how to answer")
       ->type_name("TEXT")
       ->group("Text");
@@ -290,7 +320,8 @@ Subcommand add_chat(CLI::App& app) {
   add_fit_option(*sub, options->size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
-  return {sub, [options] { return chat(*options); }, {{"MODEL", "--image", "--mmproj"}, {"--session"}}};
+  return {
+      sub, [options] { return chat(*options); }, {{"MODEL", "--file", "--image", "--mmproj"}, {"--session"}}};
 }
 
 } // namespace pumice::command

@@ -54,6 +54,13 @@ Result<bool> InputStream::read(std::string& text, bool wait) {
   return false;
 }
 
+Result<bool> InputStream::arrives(int milliseconds) {
+  PUMICE_CHECK(open());
+  const bool ready = ended_ || wait_to_read(descriptor_, milliseconds);
+  if (interrupted()) return interruption();
+  return ready;
+}
+
 Result<std::string> read_all(InputStream& stream) {
   if (stream.is_terminal()) print_note("waiting for a text; Ctrl-D on an empty line ends it");
   std::string text;

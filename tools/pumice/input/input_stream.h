@@ -21,6 +21,8 @@ public:
   // Appends the next piece to `text`, and returns whether there was one. `wait`: waits until something
   // arrives or the input ends. Errors: io; cancelled by Ctrl-C.
   Result<bool> read(std::string& text, bool wait);
+  // Whether something arrives, or the input ends, within this time. Errors: io; cancelled by Ctrl-C.
+  Result<bool> arrives(int milliseconds);
   bool ended() const { return ended_; }
   std::string name() const { return input_name(path_); }
   // Whether a person types the input.
