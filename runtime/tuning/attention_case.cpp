@@ -48,24 +48,28 @@ public:
   explicit Reference(const AttentionCase& c)
       : c_(c), sections_(c), frequencies_(rotary_frequencies(rotation_of(c))) {}
 
-  // Stores a row's keys and values, and adds its result where it is wanted.
-  void attend(std::span<const float> row, uint32_t position, std::vector<float>* results) {
+  // Stores a row's keys and values.
+  void store(std::span<const float> row, uint32_t position) {
     std::vector<double> key(row.begin() + sections_.key_at,
                             row.begin() + sections_.key_at + sections_.key_columns);
     std::vector<double> value(row.begin() + sections_.value_at,
                               row.begin() + sections_.value_at + sections_.key_columns);
-    std::vector<double> query(row.begin(), row.begin() + sections_.query_columns);
-    rotate(query, position);
     rotate(key, position);
     keep(key);
     keep(value);
     keys_.push_back(std::move(key));
     values_.push_back(std::move(value));
-    for (uint32_t head = 0; results && head < c_.heads; ++head) append_head(query, head, *results);
+  }
+  // Adds the result of a row, which sees all that are stored.
+  void attend(std::span<const float> row, uint32_t position, std::vector<float>& results) const {
+    std::vector<double> query(row.begin(), row.begin() + sections_.query_columns);
+    rotate(query, position);
+    for (uint32_t head = 0; head < c_.heads; ++head) append_head(query, head, results);
   }
 
 private:
   void rotate(std::vector<double>& all, uint32_t position) const {
+    if (c_.both_ways) return;
     const size_t pairs = frequencies_.size();
     for (size_t head = 0; head < all.size(); head += c_.head_dim) {
       for (size_t i = 0; i < pairs; ++i) {
@@ -170,24 +174,31 @@ void add_attention(const AttentionCase& c, KernelCase& made, TensorId row) {
   const TensorId q = section("q", sections.query_columns, 0),
                  k = section("k", sections.key_columns, sections.key_at),
                  v = section("v", sections.key_columns, sections.value_at);
-  RotaryStore store;
-  store.heads = c.heads;
-  store.kv_heads = c.kv_heads;
-  store.head_dim = c.head_dim;
-  store.rotary = rotation_of(c);
   Attention operation;
   operation.heads = c.heads;
   operation.scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
-  const TensorId rotated = rotary_store(graph, "rotated", q, k, v, store);
-  graph.make_readable(attention(graph, "result", rotated, operation), "result");
+  TensorId query = q;
+  if (c.both_ways) {
+    operation.mask = AttentionMask::bidirectional;
+    cache_store(graph, "stored", k, v, 0);
+  } else {
+    RotaryStore store;
+    store.heads = c.heads;
+    store.kv_heads = c.kv_heads;
+    store.head_dim = c.head_dim;
+    store.rotary = rotation_of(c);
+    query = rotary_store(graph, "rotated", q, k, v, store);
+  }
+  graph.make_readable(attention(graph, "result", query, operation), "result");
 }
 
 } // namespace
 
 std::string AttentionCase::name() const {
   const std::string made_of = projected ? fmt::format(", projected by {}", info(*projected).name) : "";
-  return fmt::format("{} cache, {} row{} at {}, {}/{} heads of {}{}", to_string(cache), rows,
-                     rows == 1 ? "" : "s", past, heads, kv_heads, head_dim, made_of);
+  return fmt::format("{} cache, {} row{} {}, {}/{} heads of {}{}", to_string(cache), rows,
+                     rows == 1 ? "" : "s", both_ways ? "both ways" : fmt::format("at {}", past), heads,
+                     kv_heads, head_dim, made_of);
 }
 
 std::unique_ptr<KernelCase> AttentionCase::make() const {
@@ -210,9 +221,12 @@ std::unique_ptr<KernelCase> AttentionCase::make() const {
     Reference reference(c);
     const size_t columns = Sections(c).columns;
     std::vector<float> all;
+    const auto row = [&](uint32_t at) { return std::span(values).subspan(at * columns, columns); };
     for (uint32_t at = 0; at < c.past + c.rows; ++at) {
-      reference.attend(std::span(values).subspan(at * columns, columns), at, at < c.past ? nullptr : &all);
+      reference.store(row(at), at);
+      if (at >= c.past && !c.both_ways) reference.attend(row(at), at, all);
     }
+    for (uint32_t at = 0; c.both_ways && at < c.rows; ++at) reference.attend(row(at), at, all);
     return all;
   };
   return made;

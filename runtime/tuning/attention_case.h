@@ -7,7 +7,8 @@
 
 namespace pumice {
 
-// Attention with rotary positions, with its keys and values in a cache, for checking its kernels.
+// Attention with its keys and values in a cache, for checking its kernels: with rotary positions, or of an
+// encoder without.
 struct AttentionCase {
   CacheType cache = CacheType::f16;
   uint32_t heads = 1, kv_heads = 1, head_dim = 64;
@@ -15,6 +16,7 @@ struct AttentionCase {
   uint32_t rows = 1;
   // A product of such weights makes the queries, keys and values; empty: they are the input.
   std::optional<TensorType> projected;
+  bool both_ways = false; // an encoder's: each row sees all rows, and there is nothing before them
 
   std::string name() const;
   std::unique_ptr<KernelCase> make() const;

@@ -91,7 +91,11 @@ void GraphRun::write_step(uint32_t rows, uint32_t position) {
   std::memset(step_.mapped().data(), 0, step_.size());
   auto* words = reinterpret_cast<uint32_t*>(step_.mapped().data());
   words[0] = rows;
-  for (uint32_t row = 0; row < rows; ++row) words[(STEP_HEADER_QUADS + row) * 4 + 1] = position + row;
+  const uint32_t details = plan_context_.step_layout.details();
+  for (uint32_t row = 0; row < rows; ++row) {
+    words[(STEP_HEADER_QUADS + row) * 4 + 1] = position + row;
+    words[(details + row) * 4 + 3] = position + rows; // the end of an encoder's input
+  }
 }
 
 void GraphRun::write_input(const Plan& plan, std::span<const float> input) {

@@ -87,6 +87,7 @@ private:
       add("attention", AttentionCase{type, 4, 1, 128, 700, 1, {}}); // long enough to be divided
       ++turn;
     }
+    add("attention", AttentionCase{CacheType::f32, 4, 4, 32, 0, 13, {}, true});
     for (TensorType weights : {TensorType::f16, TensorType::q8_0, TensorType::q4_0})
       add("attention", AttentionCase{CacheType::f16, 4, 2, 64, 37, 1, weights});
   }

@@ -32,6 +32,7 @@ std::vector<Plan> plans_of(const Model& model, const DeviceProfile& profile) {
   };
   RunnerOptions options;
   options.size.context = std::min(shape.context, usual_positions);
+  if (shape.encoder) options.size.cache = CacheType::f32; // which EncoderOptions has
   if (shape.has_decoder()) add(options);
   if (!shape.encoder) return plans;
   options.part = ModelPart::encoder;

@@ -10,6 +10,7 @@
 
 #include "kernel/attention/attention.h"
 #include "kernel/weight_packing.h"
+#include "shaders/attention/attention.params.h"
 #include "shaders/norm/norm.params.h"
 #include "tuning/attention_case.h"
 #include "tuning/experts_case.h"
@@ -73,8 +74,10 @@ std::vector<KernelCaseName> product_cases(const ClassWords& words) {
   return {named_case("matmul", c)};
 }
 
-// `kernel`: the launch's. With the model's heads, because what runs may depend on their number.
-std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::string& kernel) {
+// With the model's heads, because what runs may depend on their number.
+std::vector<KernelCaseName> attention_cases(const ClassWords& words, const Dispatch& dispatch) {
+  const std::string& kernel = dispatch.kernel;
+  if (!kernel.starts_with("attention")) return {}; // what stores keys and values before it
   const std::optional<CacheType> type = cache_type(words.word(1));
   AttentionCase c;
   c.heads = words.number(4);
@@ -90,6 +93,11 @@ std::vector<KernelCaseName> attention_cases(const ClassWords& words, const std::
   }
   c.heads /= c.kv_heads;
   c.kv_heads = 1;
+  if (dispatch.constants[ATTENTION_MASK_ID] == ATTENTION_MASK_BIDIRECTIONAL) {
+    c.both_ways = true;
+    c.past = 0;
+    return {named_case("attention", c)};
+  }
   AttentionCase divided = c; // among workgroups
   divided.past = 700;
   return {named_case("attention", c), named_case("attention", divided)};
@@ -139,7 +147,7 @@ SmallCase small_case(const Plan& plan, const PlannedDispatch& planned, std::stri
   kind = fmt::format("{} {} {}{}", words.word(0), words.word(1), choice.chosen,
                      words.has("routed") ? " routed" : "");
   if (words.word(0) == "matmul") made.cases = product_cases(words);
-  if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch.kernel);
+  if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch);
   if (words.word(0) == "delta_rule" || words.word(0) == "selective_scan")
     made.cases = recurrence_cases(words);
   return made;

@@ -6,19 +6,24 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "api/handles.h"
 #include "gpu/kernel_table.h"
+#include "step/runner_layout.h"
 #include "support/command/command.h"
 #include "support/command/messages.h"
 #include "support/embedding.h"
 #include "support/files/fixtures.h"
+#include "support/model.h"
 #include "support/require.h"
 #include "support/vulkan/spirv_faults.h"
 #include "tuning/check_record.h"
+#include "tuning/graph_run.h"
 #include "tuning/short_check.h"
+#include "tuning/small_cases.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -74,6 +79,16 @@ private:
   std::vector<std::string> names_;
   TemporaryFolder files_;
 };
+
+// The kernels of a plan's attention, as pipelines are made of them.
+std::set<std::pair<std::string, std::vector<uint32_t>>> attention_kernels(const Plan& plan) {
+  std::set<std::pair<std::string, std::vector<uint32_t>>> kernels;
+  for (const PlannedDispatch& planned : plan.dispatches) {
+    if (planned.dispatch.kernel.starts_with("attention"))
+      kernels.emplace(planned.dispatch.kernel, planned.dispatch.constants);
+  }
+  return kernels;
+}
 
 pumice_get_instance_proc_addr loader() {
   static void* const library = ::dlopen(crashing_vulkan().c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -429,4 +444,31 @@ TEST_CASE("the command ends where a wrong kernel has no other, unless it is told
   for (int starts = 0; starts < 2; ++starts)
     CHECK(fails_saying(run(cache), {"llvmpipe", "kernel norm: ", "--no-tune goes on nevertheless"}) == "");
   CHECK(run(cache, {"--no-tune"}).status == 0);
+}
+
+// Drivers take seconds to compile it, and the model's own is compiled anyway.
+TEST_CASE("an encoder's attention is checked by the kernel that it runs itself") {
+  const auto model = load_model(fixtures().model("bert"));
+  RunnerOptions options;
+  options.part = ModelPart::encoder;
+  options.sampling = false;
+  options.size.chunk = 64;
+  options.size.cache = CacheType::f32;
+  const RunnerLayout layout = require(lay_out_runner(*model, options, nullptr));
+  size_t found = 0;
+  for (const SmallCase& each : small_cases(layout.plans)) {
+    for (const KernelCaseName& name : each.cases) {
+      if (name.family != "attention") continue;
+      CHECK(name.name.find("both ways") != std::string::npos);
+      const std::unique_ptr<KernelCase> made = name.make();
+      const auto run = require(
+          GraphRun::create(model->context(), made->graph, {made->caches, made->states}, made->rows, 1));
+      const Plan plan = require(run->plan(model->context().profile, made->rows));
+      for (const auto& kernel : attention_kernels(plan)) {
+        CHECK(attention_kernels(layout.plans.back()).contains(kernel));
+        ++found;
+      }
+    }
+  }
+  CHECK(found == 1);
 }
