@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "output/json_output.h"
-#include "speech/transcription.h"
+#include "speech/subtitles.h"
 
 // The forms in which `pumice transcribe` prints and writes what was said.
 namespace pumice::command {
@@ -17,8 +17,6 @@ struct SpokenFile {
   bool partial = false; // not transcribed to its end, or damaged
 };
 
-// The text of a segment, or without a tokenizer its ids.
-std::string text_of(const TranscriptSegment& segment, bool has_text);
 // A segment in the forms `text` and `timed_text`: a line, or one for each word where they are timed. Each
 // begins with `name`.
 std::string lines_of(const TranscriptSegment& segment, bool has_text, bool timed, const std::string& name);
@@ -29,10 +27,6 @@ inline Json language_json(const std::string& language) {
 }
 // The fields of --json: without device and driver.
 Json json_of(const Transcript& transcript, const SpokenFile& file, const std::string& task, bool has_text);
-
-// SubRip and WebVTT subtitles.
-std::string srt_of(const Transcript& transcript, bool has_text);
-std::string vtt_of(const Transcript& transcript, bool has_text);
 
 // Where -o DIR puts a form of a file's transcript: DIR/NAME.txt for .../NAME.flac.
 std::string output_path(const std::string& folder, const std::string& file, TranscriptForm form);
