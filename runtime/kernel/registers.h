@@ -42,7 +42,6 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     limits.vector_sums = 4;
     limits.vector_invocations = 128;
     break;
-  case GpuGeneration::amd_rdna:
   case GpuGeneration::amd_rdna3:
   case GpuGeneration::nvidia_turing:
     limits.attention_loads = 8; // others would spill, keep fewer subgroups, or gain nothing
