@@ -10,8 +10,8 @@ PUMICE_PARAMS_BEGIN
 CONSTANT CODES_FIELDS = 0;
 // Four unsigned codes are masked together, where an instruction makes a number of any byte of a register.
 CONSTANT CODES_BYTES = 1;
-// A code becomes the last bits of a large number's mantissa, and the number is subtracted: one operation on integers, where these
-// and conversions have half of the rate of floats.
+// A code becomes the last bits of a large number's mantissa, and the number is subtracted: one operation on integers, where
+// these and conversions have half of the rate of floats.
 CONSTANT CODES_MANTISSA = 2;
 
 PUMICE_PARAMS_END
