@@ -305,18 +305,20 @@ TEST_CASE("copies of an encoder divide lines, whose vectors come in their order"
   check_copies({"embed", folder.path().string()}, lines, false);
 }
 
-TEST_CASE("with copies, the lines before a wrong one are answered before its error") {
+TEST_CASE("with copies, a wrong line is an error in its place") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::vector<std::string> generate_requests = {"generate", model,        "--requests",
                                                       "-",        "--replicas", "2"};
   std::string requests;
   for (int i = 0; i < 5; ++i) requests += json{{"prompt", "Once"}, {"count", 2}}.dump() + "\n";
-  requests += "{\"prompt\": 3}\n";
+  requests += "{\"prompt\": 3}\n" + requests;
   const CommandResult result = mpirun({{2, generate_requests}}, requests);
   CAPTURE(result.err);
   CHECK(result.status != 0);
   CHECK(result.err.find("line 6") != std::string::npos);
-  CHECK(std::ranges::count(result.out, '\n') == 5);
+  const std::vector<std::string> answers = lines_of(result.out);
+  REQUIRE(answers.size() == 11);
+  for (size_t i = 0; i < answers.size(); ++i) CHECK(json::parse(answers[i]).contains("error") == (i == 5));
 }
 
 TEST_CASE("copies that the processes cannot be divided into, and what copies cannot do, are refused") {
