@@ -103,6 +103,8 @@ private:
       add_case({kind, 1, 64, 2, 40, 0, 67});
       add_case({kind, 1, 128, 1, 33, 41, 40});
     }
+    for (uint32_t rows : row_counts(2))
+      add("selective_scan", RecurrenceCase{selective_scan, 1, 16, 37, 1, 5, rows, true});
   }
 
   void add_norms() {

@@ -49,7 +49,7 @@ private:
   uint32_t columns_ = 0;
 };
 
-// One number of each head, by what it is: biases, logarithms of decays, what skips the scan.
+// One number of each head, or several, by what it is: biases, logarithms of decays, what skips the scan.
 using HeadNumbers = std::vector<std::vector<float>>;
 
 double softplus_in_64_bits(double x) {
@@ -69,9 +69,9 @@ double scan_row(const RecurrenceCase& c, const std::vector<std::span<const float
                 const HeadNumbers& weights, uint32_t channel, std::span<double> state) {
   const uint32_t head = channel / c.head_dim, first = head / (c.heads / c.groups) * c.size;
   const double step = softplus_in_64_bits(double{in[3][head]} + weights[0][head]);
-  const double keep = std::exp(-std::exp(double{weights[1][head]}) * step);
   double sum = double{weights[2][head]} * in[0][channel];
   for (uint32_t n = 0; n < c.size; ++n) {
+    const double keep = std::exp(-std::exp(double{weights[1][c.wide ? head * c.size + n : head]}) * step);
     state[n] = state[n] * keep + step * in[0][channel] * in[1][first + n];
     sum += state[n] * in[2][first + n];
   }
@@ -132,6 +132,7 @@ uint32_t add_selective_scan(const RecurrenceCase& c, KernelCase& made, const std
   operation.head_dim = c.head_dim;
   operation.groups = c.groups;
   operation.size = c.size;
+  operation.wide = c.wide;
   made.graph.make_readable(selective_scan(made.graph, "result",
                                           {in[0], in[1], in[2], in[3], weights[0], weights[1], weights[2]},
                                           operation),
@@ -142,8 +143,9 @@ uint32_t add_selective_scan(const RecurrenceCase& c, KernelCase& made, const std
 } // namespace
 
 std::string RecurrenceCase::name() const {
-  return fmt::format("{} row{} at {}, {} head{} of {}, {} state{} of {}", rows, rows == 1 ? "" : "s", past,
-                     heads, heads == 1 ? "" : "s", head_dim, groups, groups == 1 ? "" : "s", size);
+  return fmt::format("{} row{} at {}, {} head{} of {}, {} state{} of {}{}", rows, rows == 1 ? "" : "s", past,
+                     heads, heads == 1 ? "" : "s", head_dim, groups, groups == 1 ? "" : "s", size,
+                     wide ? ", wide" : "");
 }
 
 std::unique_ptr<KernelCase> RecurrenceCase::make() const {
@@ -160,8 +162,10 @@ std::unique_ptr<KernelCase> RecurrenceCase::make() const {
   HeadNumbers numbers;
   std::vector<WeightId> weights;
   const bool delta = kind == Kind::delta_rule;
-  for (uint32_t i = 0; i < (delta ? 2u : 3u); ++i)
-    weights.push_back(made->add_vector(fmt::format("weight {}", i), heads, 32 + i, numbers.emplace_back()));
+  for (uint32_t i = 0; i < (delta ? 2u : 3u); ++i) {
+    const uint32_t count = wide && i == 1 ? heads * size : heads;
+    weights.push_back(made->add_vector(fmt::format("weight {}", i), count, 32 + i, numbers.emplace_back()));
+  }
   StateLayout layout;
   layout.floats =
       delta ? add_delta_rule(*this, *made, in, weights) : add_selective_scan(*this, *made, in, weights);

@@ -14,6 +14,7 @@ struct RecurrenceCase {
   uint32_t heads = 1, head_dim = 16;
   uint32_t past = 0; // positions before, after which the state is kept
   uint32_t rows = 1;
+  bool wide = false; // a scan's rates, see SelectiveScan
 
   const char* family() const { return kind == Kind::delta_rule ? "delta_rule" : "selective_scan"; }
   std::string name() const;

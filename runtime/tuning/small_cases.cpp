@@ -115,7 +115,8 @@ std::vector<KernelCaseName> recurrence_cases(const ClassWords& words) {
   c.groups = words.number(8);
   c.size = words.number(10);
   if (c.head_dim == 0 || c.groups == 0 || c.size == 0 || c.heads % c.groups != 0 || c.heads == 0) return {};
-  c.heads = std::min(c.heads / c.groups, 2u);
+  c.wide = words.has("wide");
+  c.heads = std::min(c.heads / c.groups, c.wide ? 33u : 2u);
   c.groups = 1;
   c.past = 9;
   return {named_case(c.family(), c)};

@@ -113,7 +113,7 @@ void main() {
   const uvec4 token = step_row(row);
   load_state(token, channel, real);
 #ifndef DELTA
-  const float skip = weights[2u * p.weight_stride + head];
+  const float skip = weights[p.weight_stride + head];
 #endif
 
   uint position = token.y;

@@ -1,7 +1,10 @@
-// A row's step of the selective scan, and what a head's state decays by. The including file has the buffers steps and weights.
+// A row's step of the selective scan, what a head's state decays by, and what skips it. The including file has the buffers
+// steps and weights.
 
-float scan_rate(uint head) {
-  const float a = weights[p.weight_stride + head];
+float scan_skip(uint head) { return weights[p.weight_stride + head]; }
+
+float scan_rate(uint at) {
+  const float a = weights[2u * p.weight_stride + at];
   return LOG_A != 0u ? -exp(a) : a;
 }
 

@@ -12,6 +12,7 @@ layout(constant_id = SELECTIVE_SCAN_LOG_A_ID) const uint LOG_A = 1;
 layout(constant_id = SELECTIVE_SCAN_SIZE_ID) const uint SIZE = 128;
 layout(constant_id = SELECTIVE_SCAN_CHANNELS_ID) const uint CHANNELS = 2;
 layout(constant_id = SELECTIVE_SCAN_LOAD_ID) const uint LOAD = LOAD_LANE;
+layout(constant_id = SELECTIVE_SCAN_WIDE_ID) const uint WIDE = 0;
 layout(push_constant) uniform Push { SelectiveScanParams p; };
 READ_BUFFER(uvec4, step_block, SELECTIVE_SCAN_STEP);
 READ_BUFFER(float, x, SELECTIVE_SCAN_X);
@@ -38,7 +39,12 @@ void main() {
   }
   const uvec4 token = step_row(row);
   const uint head = channel / p.head_dim, group = head / p.group_heads * SIZE;
-  const float rate = scan_rate(head), skip = weights[2u * p.weight_stride + head];
+  const float rate = scan_rate(head), skip = scan_skip(head);
+  float rates[VECTORS];
+  [[unroll]] for (uint i = 0; i < VECTORS; ++i) {
+    rates[i] = 0.0;
+    if (WIDE != 0u && 8u * i + LANE < SIZE) rates[i] = scan_rate(head * SIZE + 8u * i + LANE);
+  }
   float s[CHANNELS][VECTORS];
   load_state(token, channel, s);
 
@@ -61,8 +67,9 @@ void main() {
     [[unroll]] for (uint i = 0; i < VECTORS; ++i) {
       const float bn = LOAD == LOAD_UNIFORM ? uniform_vector(b_address, i) : LOAD_VECTOR(b, b_at, i);
       const float cn = LOAD == LOAD_UNIFORM ? uniform_vector(c_address, i) : LOAD_VECTOR(c, c_at, i);
+      const float kept = WIDE != 0u ? exp(time * rates[i]) : keep;
       [[unroll]] for (uint m = 0; m < CHANNELS; ++m) {
-        const float next = s[m][i] * keep + time * own[m] * bn;
+        const float next = s[m][i] * kept + time * own[m] * bn;
         values[m] += next * cn;
         s[m][i] = next;
       }

@@ -7,6 +7,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = SELECTIVE_SCAN_LOG_A_ID) const uint LOG_A = 1;
+layout(constant_id = SELECTIVE_SCAN_WIDE_ID) const uint WIDE = 0;
 layout(push_constant) uniform Push { SelectiveScanParams p; };
 READ_BUFFER(uvec4, step_block, SELECTIVE_SCAN_STEP);
 READ_BUFFER(float, x, SELECTIVE_SCAN_X);
@@ -35,7 +36,7 @@ void main() {
   const uint size = p.size * p.columns;
   const uint head = channel / p.head_dim;
   const uint group = head / p.group_heads * p.size;
-  const float rate = scan_rate(head), skip = weights[2u * p.weight_stride + head];
+  const float rate = scan_rate(head), skip = scan_skip(head);
 
   uint position = token.y;
   for (bool more = true; more;) {
@@ -49,7 +50,8 @@ void main() {
     float sum = 0.0;
     for (uint n = 0; n < p.size; ++n) {
       const float before = begins ? 0.0 : state[from + n * p.columns];
-      const float s = before * keep + change * b[b_at + n];
+      const float kept = WIDE != 0u ? exp(time * scan_rate(head * p.size + n)) : keep;
+      const float s = before * kept + change * b[b_at + n];
       state[to + n * p.columns] = s;
       sum += s * c[c_at + n];
     }

@@ -44,11 +44,12 @@ inline std::vector<double> selective_scan_reference(const pumice::SelectiveScan&
     for (uint32_t channel = 0; channel < columns; ++channel) {
       const uint32_t head = channel / shape.head_dim, group = head / (shape.heads / shape.groups);
       const double step = softplus_reference(double{in.steps[row * shape.heads + head]} + in.step_bias[head]);
-      const double keep = std::exp(-std::exp(double{in.log_a[head]}) * step);
       const double own = in.x[row * columns + channel];
       double sum = in.skip[head] * own;
       for (uint32_t n = 0; n < shape.size; ++n) {
         double& s = state[size_t{channel} * shape.size + n];
+        const size_t rate = shape.wide ? head * shape.size + n : head;
+        const double keep = std::exp(-std::exp(double{in.log_a[rate]}) * step);
         const size_t at = row * shared + group * shape.size + n;
         s = s * keep + step * own * in.b[at];
         sum += s * in.c[at];

@@ -212,19 +212,27 @@ TEST_CASE("causal convolution") {
 TEST_CASE("selective scan") {
   struct Shape {
     uint32_t heads, head_dim, groups, size;
+    bool wide = false;
   };
   for (const DeviceProfile& profile : every_profile()) {
-    for (const Shape& shape :
-         {Shape{1, 1, 1, 1}, {6, 5, 2, 7}, {4, 16, 1, 16}, {2, 40, 1, 128}, {1, 3, 1, 260}}) {
-      if (takes_long(profile, shape.size, 128)) continue;
+    for (const Shape& shape : {Shape{1, 1, 1, 1},
+                               {6, 5, 2, 7},
+                               {4, 16, 1, 16},
+                               {2, 40, 1, 128},
+                               {1, 3, 1, 260},
+                               {35, 1, 1, 16, true},
+                               {6, 1, 2, 7, true}}) {
+      if (shape.wide ? profile.forced == "chunked" : takes_long(profile, shape.size, 128)) continue;
       SelectiveScan operation;
       operation.heads = shape.heads;
       operation.head_dim = shape.head_dim;
       operation.groups = shape.groups;
       operation.size = shape.size;
+      operation.wide = shape.wide;
       const uint32_t shared = shape.groups * shape.size;
       const Input x(operation.columns(), 1), b(shared, 2), c(shared, 3), steps(shape.heads, 4);
-      const Vector bias({shape.heads}, 5), a({shape.heads}, 6), skip({shape.heads}, 7);
+      const Vector bias({shape.heads}, 5), a({shape.heads * (shape.wide ? shape.size : 1)}, 6),
+          skip({shape.heads}, 7);
       const auto add = [&](Graph& graph, const std::vector<TensorId>& in) {
         return selective_scan(graph, "out",
                               {in[0], in[1], in[2], in[3], bias.add(graph), a.add(graph), skip.add(graph)},

@@ -148,7 +148,8 @@ Status lower_delta(Lowering& lowering, const DeltaRuleArgs& args) {
 }
 
 bool scan_runs(const DeviceProfile& profile, const SelectiveScanArgs& args) {
-  return runs(profile, args.result.rows, args.sequences, args.shape.heads, args.shape.size);
+  return !args.shape.wide &&
+         runs(profile, args.result.rows, args.sequences, args.shape.heads, args.shape.size);
 }
 
 Status lower_scan(Lowering& lowering, const SelectiveScanArgs& args) {

@@ -171,7 +171,7 @@ TensorId causal_convolution(Graph& graph, std::string name, TensorId x, WeightId
 
 TensorId selective_scan(Graph& graph, std::string name, const SelectiveScanInputs& in,
                         const SelectiveScan& operation) {
-  return graph.add(operation, {in.x, in.b, in.c, in.steps}, {in.step_bias, in.a, in.skip},
+  return graph.add(operation, {in.x, in.b, in.c, in.steps}, {in.step_bias, in.skip, in.a},
                    {std::move(name), RowKind::tokens, operation.columns()});
 }
 
@@ -190,6 +190,10 @@ TensorId head_norm(Graph& graph, std::string name, TensorId x, WeightId weight, 
   operation.head_dim = head_dim;
   operation.eps = eps;
   return graph.add(operation, {x}, {weight}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+}
+
+TensorId add_every_row(Graph& graph, std::string name, TensorId a, TensorId b) {
+  return graph.add(EveryRow<Add>(), {a, b}, {}, {std::move(name), RowKind::tokens, graph.tensor(a).columns});
 }
 
 TensorId gate_every_row(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation) {

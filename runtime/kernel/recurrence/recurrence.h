@@ -28,7 +28,7 @@ struct CausalConvolution : Operation {
 };
 
 // Mamba 2's selective scan, see shaders/recurrence/selective_scan.params.h. inputs: x [tokens, heads *
-// head_dim], b and c [tokens, groups * size], steps [tokens, heads]. weights: step_bias, a, skip [heads].
+// head_dim], b and c [tokens, groups * size], steps [tokens, heads]. weights: step_bias, skip, a [heads].
 // output: [tokens, heads * head_dim].
 struct SelectiveScan : Operation {
   uint32_t state = 0;
@@ -37,6 +37,7 @@ struct SelectiveScan : Operation {
   uint32_t groups = 1;
   uint32_t size = 0; // of a channel's state
   bool log_a = true; // a's weight is the logarithm of -a
+  bool wide = false; // Mamba 1's: a is [heads, size], and heads have one channel
   float least_step = 0;
   float most_step = std::numeric_limits<float>::infinity();
 
@@ -104,8 +105,9 @@ TensorId delta_rule(Graph& graph, std::string name, const DeltaRuleInputs& input
                     const DeltaRule& operation);
 TensorId head_norm(Graph& graph, std::string name, TensorId x, WeightId weight, uint32_t head_dim, float eps);
 
-// gate() and gate_rows() that do not run on the output rows alone: products of one input are merged, and
-// which are must not depend on what the host reads.
+// add(), gate() and gate_rows() that do not run on the output rows alone: products of one input are merged,
+// and which are must not depend on what the host reads.
+TensorId add_every_row(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId gate_every_row(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
 TensorId sigmoid_gate_every_row(Graph& graph, std::string name, TensorId a, TensorId b);
 

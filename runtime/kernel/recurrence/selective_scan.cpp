@@ -45,7 +45,7 @@ Dispatch prepare(const Lowering& lowering, const SelectiveScanArgs& args) {
 }
 
 ChannelCost cost(const SelectiveScanArgs& args) {
-  return {5.0 * args.shape.size, 8.0 * args.shape.size};
+  return {(args.shape.wide ? 15.0 : 5.0) * args.shape.size, 8.0 * args.shape.size};
 }
 
 bool base_runs(const DeviceProfile&, const SelectiveScanArgs&) {
@@ -56,6 +56,7 @@ Status lower_base(Lowering& lowering, const SelectiveScanArgs& args) {
   Dispatch dispatch = prepare(lowering, args);
   dispatch.kernel = "selective_scan_portable";
   dispatch.constants = {lowering.profile().workgroup, args.shape.log_a};
+  if (args.shape.wide) dispatch.set_constant(SELECTIVE_SCAN_WIDE_ID, 1);
   set_channel_work(dispatch, lowering, args.result, cost(args));
   emit_in_parts<SelectiveScanParams>(lowering, dispatch, args.result.rows, args.shape.size);
   return {};
@@ -71,6 +72,7 @@ Status lower_cpu8(Lowering& lowering, const SelectiveScanArgs& args) {
   dispatch.kernel = "selective_scan.cpu8";
   dispatch.constants = {8, args.shape.log_a, shape.size, shape.channels,
                         shape.uniform ? LOAD_UNIFORM : LOAD_LANE};
+  if (args.shape.wide) dispatch.set_constant(SELECTIVE_SCAN_WIDE_ID, 1);
   if (shape.uniform) {
     dispatch.pass_address(offsetof(SelectiveScanParams, b), args.b.buffer);
     dispatch.pass_address(offsetof(SelectiveScanParams, c), args.c.buffer);
@@ -103,7 +105,8 @@ static const FamilyRegistration selective_scan_registration("selective_scan",
                                                             list_variants<selective_scan_variants>);
 
 std::string SelectiveScan::describe() const {
-  return fmt::format("{} heads of {}, states of {} in {} groups", heads, head_dim, size, groups);
+  return fmt::format("{} heads of {}, states of {}{} in {} groups", heads, head_dim, size,
+                     wide ? " with rates of their own" : "", groups);
 }
 
 Status SelectiveScan::lower(Lowering& lowering, const Node& node) const {
@@ -120,14 +123,15 @@ Status SelectiveScan::lower(Lowering& lowering, const Node& node) const {
   const uint32_t floats = args.state.layout.floats;
   const bool fits = groups > 0 && heads % groups == 0 && args.x.columns == columns() &&
                     args.b.columns == groups * size && args.c.columns == args.b.columns &&
-                    args.steps.columns == heads;
+                    args.steps.columns == heads && (!wide || head_dim == 1);
   if (!fits || floats != state_floats()) {
     return does_not_fit(*this, fmt::format("{}, {}, {} and {} columns and a state of {}", args.x.columns,
                                            args.b.columns, args.c.columns, args.steps.columns, floats));
   }
   PUMICE_TRY(args.weights, lowering.vector(node.weights));
-  const std::string shape_class = fmt::format("selective_scan f32 {} x {} x {} of {} x {}",
-                                              rows_class(args.result.rows), heads, head_dim, groups, size);
+  const std::string shape_class =
+      fmt::format("selective_scan f32 {} x {} x {} of {} x {}{}", rows_class(args.result.rows), heads,
+                  head_dim, groups, size, wide ? " wide" : "");
   return lower_variant(lowering, selective_scan_variants(), args, shape_class);
 }
 
