@@ -16,12 +16,25 @@ READ_BUFFER(vec4, a, ELEMENTWISE_A);
 READ_BUFFER(vec4, b, ELEMENTWISE_B);
 WRITE_BUFFER(vec4, result, ELEMENTWISE_RESULT);
 
+float xielu(float x) {
+  if (x > 0.0) return p.slope * x + p.rise * x * x;
+  // exp(m) - 1 - m, by its series where that would leave few digits.
+  const float m = min(x, p.end), square = m * m;
+  const float series = square * (1.0 / 2.0 + m / 6.0 + square * (1.0 / 24.0 + m / 120.0 + square / 720.0));
+  return p.slope * x + p.fall * ((m > -0.25 ? series : exp(m) - 1.0 - m) + (m - x));
+}
+
 vec4 combine(uint a_at, uint b_at, uint b_row) {
   vec4 v = a[a_at];
   if (KIND == ELEMENTWISE_GATE_ROWS) return v / (1.0 + exp(-clamp(b[b_row].x, -80.0, 80.0)));
   if (KIND == ELEMENTWISE_GATE_SIGMOID) return v / (1.0 + exp(-clamp(b[b_at], -80.0, 80.0)));
   if (KIND == ELEMENTWISE_ADD) return v + b[b_at];
   if (KIND == ELEMENTWISE_SCALE) return v * p.amount;
+  if (KIND == ELEMENTWISE_CLAMP) return clamp(v, -p.amount, p.amount);
+  if (KIND == ELEMENTWISE_XIELU) {
+    for (uint j = 0; j < 4u; ++j) v[j] = xielu(v[j]);
+    return v;
+  }
   if (KIND == ELEMENTWISE_SOFT_CAP) {
     for (uint j = 0; j < 4u; ++j) v[j] = p.amount * finite_tanh(v[j] / p.amount);
     return v;

@@ -1,5 +1,6 @@
-// result = a + b, activation(a) * b, activation(a), amount * a, amount * tanh(a / amount) or a * sigmoid(b),
-// where b has one column, for where a product's epilogue cannot do it.
+// result = a + b, activation(a) * b, activation(a), amount * a, amount * tanh(a / amount), a * sigmoid(b),
+// where b has one column, a within amount, or xIELU (Huang and Schlag, 2024), for where a product's epilogue
+// cannot do it.
 #ifndef PUMICE_ELEMENTWISE_PARAMS_H
 #define PUMICE_ELEMENTWISE_PARAMS_H
 #include "common/shared.h"
@@ -23,6 +24,8 @@ CONSTANT ELEMENTWISE_SCALE = 3;
 CONSTANT ELEMENTWISE_SOFT_CAP = 4;
 CONSTANT ELEMENTWISE_GATE_ROWS = 5;
 CONSTANT ELEMENTWISE_GATE_SIGMOID = 6;
+CONSTANT ELEMENTWISE_CLAMP = 7;
+CONSTANT ELEMENTWISE_XIELU = 8;
 
 struct ElementwiseParams {
   UINT columns;
@@ -32,12 +35,17 @@ struct ElementwiseParams {
   UINT b_stride;
   UINT out_stride;
   UINT rows_kind; // ROWS_*
-  float amount;   // of SCALE and SOFT_CAP
+  float amount;   // of SCALE, SOFT_CAP and CLAMP
+  // Of XIELU: slope a + rise a^2 where a is positive, otherwise slope a + fall (exp(min(a, end)) - 1 - a).
+  float rise;
+  float fall;
+  float slope;
+  float end;
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ElementwiseParams) == 32);
+static_assert(sizeof(pumice::ElementwiseParams) == 48);
 #endif
 #endif

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "kernel/activation.h"
+#include "kernel/elementwise/elementwise.h"
 
 // The activations, in 64 bits.
 inline double activation_reference(pumice::Activation activation, double x) {
@@ -24,4 +25,9 @@ inline double activation_reference(pumice::Activation activation, double x) {
     return x / (1 + std::exp(-1.702 * x));
   }
   return NAN;
+}
+
+inline double xielu_reference(const pumice::XieluCurve& curve, double x) {
+  if (x > 0) return curve.slope * x + curve.rise * x * x;
+  return curve.slope * x + curve.fall * (std::expm1(std::min(x, double{curve.end})) - x);
 }

@@ -18,6 +18,7 @@ struct Case {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
   float amount = 1;
+  XieluCurve curve = {};
   uint32_t columns = 64;
   uint32_t bucket = 3;
   uint32_t count = 3;
@@ -43,12 +44,15 @@ void run(const DeviceProfile& profile, const Case& c) {
                        : c.kind == ElementwiseKind::scale ? double{c.amount} * a[i]
                        : by_row                           ? a[i] / (1 + std::exp(-double{b[i / c.columns]}))
                        : c.kind == ElementwiseKind::soft_cap ? c.amount * std::tanh(a[i] / double{c.amount})
+                       : c.kind == ElementwiseKind::clamp    ? std::clamp(a[i], -c.amount, c.amount)
+                       : c.kind == ElementwiseKind::xielu    ? xielu_reference(c.curve, a[i])
                                                              : activated);
   }
   ElementwiseArgs args;
   args.kind = c.kind;
   args.activation = c.activation;
   args.amount = c.amount;
+  args.curve = c.curve;
   args.a = upload_rows(a, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
   if (c.kind == ElementwiseKind::add || c.kind == ElementwiseKind::gate || by_row)
     args.b = upload_rows(b, b_columns, c.view ? 64 : 0, c.view, c.rows_kind);
@@ -84,11 +88,21 @@ TEST_CASE("gates and activations") {
   }
 }
 
-TEST_CASE("scales and soft caps") {
+TEST_CASE("xIELU") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const XieluCurve& curve : {XieluCurve{0.8f, 1.3f, 0.5f, -1e-6f}, {2, 0.5f, -0.25f, -0.5f}}) {
+      for (uint32_t columns : {1u, 33u, 768u})
+        run(profile, {.kind = ElementwiseKind::xielu, .curve = curve, .columns = columns});
+    }
+  }
+}
+
+TEST_CASE("scales, soft caps and clamps") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (float amount : {0.125f, 5.0f, 30.0f}) {
       for (uint32_t columns : {1u, 33u, 768u}) {
-        for (ElementwiseKind kind : {ElementwiseKind::scale, ElementwiseKind::soft_cap}) {
+        for (ElementwiseKind kind :
+             {ElementwiseKind::scale, ElementwiseKind::soft_cap, ElementwiseKind::clamp}) {
           run(profile, {.kind = kind, .amount = amount, .columns = columns});
           run(profile, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
         }

@@ -26,16 +26,21 @@ uint32_t shader_kind(ElementwiseKind kind) {
     return ELEMENTWISE_GATE_ROWS;
   case ElementwiseKind::gate_sigmoid:
     return ELEMENTWISE_GATE_SIGMOID;
+  case ElementwiseKind::clamp:
+    return ELEMENTWISE_CLAMP;
+  case ElementwiseKind::xielu:
+    return ELEMENTWISE_XIELU;
   }
   return ELEMENTWISE_ADD;
 }
 
 Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering, const Node& node,
-                float amount = 1) {
+                float amount = 1, const XieluCurve& curve = {}) {
   ElementwiseArgs args;
   args.kind = kind;
   args.activation = activation;
   args.amount = amount;
+  args.curve = curve;
   args.a = lowering.tensor(node.inputs[0]);
   if (node.inputs.size() > 1) args.b = lowering.tensor(node.inputs[1]);
   args.result = lowering.tensor(node.output);
@@ -66,6 +71,10 @@ Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) 
   params.out_stride = args.result.stride;
   params.rows_kind = args.a.rows_kind;
   params.amount = args.amount;
+  params.rise = args.curve.rise;
+  params.fall = args.curve.fall;
+  params.slope = args.curve.slope;
+  params.end = args.curve.end;
   dispatch.set_params(params);
   dispatch.bind(ELEMENTWISE_STEP, args.step, Access::read);
   dispatch.bind(ELEMENTWISE_A, a.buffer, Access::read);
@@ -112,6 +121,22 @@ std::string SoftCap::describe() const {
 
 Status SoftCap::lower(Lowering& lowering, const Node& node) const {
   return lower_as(ElementwiseKind::soft_cap, Activation::none, lowering, node, cap);
+}
+
+std::string Clamp::describe() const {
+  return fmt::format("{:g}", most);
+}
+
+Status Clamp::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::clamp, Activation::none, lowering, node, most);
+}
+
+std::string Xielu::describe() const {
+  return fmt::format("slope {:g}, rise {:g}, fall {:g}", curve.slope, curve.rise, curve.fall);
+}
+
+Status Xielu::lower(Lowering& lowering, const Node& node) const {
+  return lower_as(ElementwiseKind::xielu, Activation::none, lowering, node, 1, curve);
 }
 
 Status GateRows::lower(Lowering& lowering, const Node& node) const {
@@ -167,6 +192,18 @@ TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weig
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {
   SoftCap operation;
   operation.cap = cap;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId clamp(Graph& graph, std::string name, TensorId a, float most) {
+  Clamp operation;
+  operation.most = most;
+  return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId xielu(Graph& graph, std::string name, TensorId a, const XieluCurve& curve) {
+  Xielu operation;
+  operation.curve = curve;
   return add_node(graph, std::move(name), operation, {a});
 }
 

@@ -17,6 +17,14 @@ enum class ElementwiseKind : uint32_t {
   soft_cap,     // amount * tanh(a / amount)
   gate_rows,    // a * sigmoid(b), b has one column
   gate_sigmoid, // a * sigmoid(b)
+  clamp,        // a, but at most amount and at least -amount
+  xielu,        // see XieluCurve
+};
+
+// An activation whose numbers are learned (Huang and Schlag, xIELU, 2024): slope x + rise x^2 where x is
+// positive, otherwise slope x + fall (exp(min(x, end)) - 1 - x).
+struct XieluCurve {
+  float rise = 0, fall = 0, slope = 0, end = 0;
 };
 
 // For where a product's epilogue cannot do it. All of one shape, except as said above. a and b may be views
@@ -25,6 +33,7 @@ struct ElementwiseArgs {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
   float amount = 1;
+  XieluCurve curve;
   ActivationRef a;
   std::optional<ActivationRef> b; // for add and gates
   ActivationRef result;
@@ -80,6 +89,26 @@ struct SoftCap : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// result = a, but at most `most` and at least -most. inputs: a.
+struct Clamp : Operation {
+  float most = 0;
+
+  std::string_view name() const override { return "clamp"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// inputs: a.
+struct Xielu : Operation {
+  XieluCurve curve;
+
+  std::string_view name() const override { return "xielu"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 // result = a * sigmoid(b). inputs: a, b, which has one column or as many as a.
 struct GateRows : Operation {
   std::string_view name() const override { return "gate_rows"; }
@@ -101,5 +130,7 @@ TensorId scale(Graph& graph, std::string name, TensorId a, float factor);
 TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weight);
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
+TensorId clamp(Graph& graph, std::string name, TensorId a, float most);
+TensorId xielu(Graph& graph, std::string name, TensorId a, const XieluCurve& curve);
 
 } // namespace pumice
