@@ -1,7 +1,8 @@
 #version 460
 // Each workgroup takes a row of logits. Experts are ordered by falling rank, equal ones by rising number; the j-th
 // choice is the first expert after the choice before it. Without a bias and groups, the order of the logits is the
-// order of the scores, so the scores of experts that are not chosen need not be computed.
+// order of the scores, so the scores of experts that are not chosen need not be computed. SparseMixer's share of a choice
+// (Liu, Gao and Chen, 2023) is its softmax among those experts that are left whose logits are nearly as large.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
@@ -87,6 +88,17 @@ float sum_of_all() {
   return workgroup_sum(sum);
 }
 
+float sparse_share(Choice choice) {
+  float sum = 0.0;
+  for (uint expert = me; expert < p.experts; expert += gl_WorkGroupSize.x) {
+    const Choice other = candidate(expert);
+    if (before(other, choice)) continue; // it has been chosen
+    const float near = 2.0 * p.jitter * max(abs(other.rank), choice.rank);
+    if (choice.rank - other.rank <= near) sum += exp(other.rank - choice.rank);
+  }
+  return 1.0 / workgroup_sum(sum);
+}
+
 // Opens the groups with the best ranks; of equal ones those with the lower numbers.
 void open_groups() {
   const uint size = p.experts / GROUPS;
@@ -129,7 +141,9 @@ void main() {
     choice = next_choice(choice, j == 0u);
     if (!RANK_BY_SCORE && j == 0u) largest = choice.rank;
     const float logit = ordered(logits[at + choice.expert]);
-    const float share = SCORE == EXPERT_SCORE_SIGMOID ? score(choice.expert) : exp(logit - largest);
+    const float share = SCORE == EXPERT_SCORE_SIGMOID        ? score(choice.expert)
+                        : SCORE == EXPERT_SCORE_SPARSE_MIXER ? sparse_share(choice)
+                                                             : exp(logit - largest);
     total += share;
     if (me == 0u) {
       const uint slot = row * p.used + j;
@@ -139,7 +153,7 @@ void main() {
     }
   }
   if (NORMALISE == 0u) {
-    total = SCORE == EXPERT_SCORE_SIGMOID ? 1.0 : RANK_BY_SCORE ? exp_sum : sum_of_all();
+    total = SCORE != EXPERT_SCORE_SOFTMAX ? 1.0 : RANK_BY_SCORE ? exp_sum : sum_of_all();
   } else {
     total = max(total, 1e-20); // where every chosen score is zero
   }

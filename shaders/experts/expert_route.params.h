@@ -21,8 +21,9 @@ CONSTANT EXPERT_ROUTE_BIAS_ID = 3;      // 1: experts are chosen by score + bias
 CONSTANT EXPERT_ROUTE_GROUPS_ID = 4;    // groups of neighbouring experts, of equal size
 CONSTANT EXPERT_ROUTE_SCALED_ID = 5;    // 1: a share is multiplied by its expert's scale
 
-CONSTANT EXPERT_SCORE_SOFTMAX = 0; // of all logits
-CONSTANT EXPERT_SCORE_SIGMOID = 1; // of each logit
+CONSTANT EXPERT_SCORE_SOFTMAX = 0;      // of all logits
+CONSTANT EXPERT_SCORE_SIGMOID = 1;      // of each logit
+CONSTANT EXPERT_SCORE_SPARSE_MIXER = 2; // of the logits near the choice's, see the shader
 
 struct ExpertRouteParams {
   UINT experts;
@@ -32,11 +33,12 @@ struct ExpertRouteParams {
   UINT used_groups;   // groups whose experts can be chosen
   UINT group_best;    // 1 or 2: so many of a group's best scores decide
   float scale;        // of all shares
+  float jitter;       // of SPARSE_MIXER
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ExpertRouteParams) == 28);
+static_assert(sizeof(pumice::ExpertRouteParams) == 32);
 #endif
 #endif

@@ -17,6 +17,11 @@ namespace {
 // Drivers for CPUs end all loops of an invocation after 65,536 iterations.
 constexpr uint32_t most_experts = 512;
 
+uint32_t score_constant(ExpertScore score) {
+  if (score == ExpertScore::sigmoid) return EXPERT_SCORE_SIGMOID;
+  return score == ExpertScore::softmax ? EXPERT_SCORE_SOFTMAX : EXPERT_SCORE_SPARSE_MIXER;
+}
+
 // The products of one layer's experts, and the arguments that they share.
 class ExpertLayer {
 public:
@@ -30,10 +35,13 @@ public:
   Status combine(ExpertCombineArgs args);
 
 private:
+  size_t matrices() const { return (experts_.ungated ? size_t{2} : size_t{3}) * experts_.count; }
   std::span<const WeightId> gates() const { return weights_.subspan(0, experts_.count); }
-  std::span<const WeightId> ups() const { return weights_.subspan(experts_.count, experts_.count); }
+  std::span<const WeightId> ups() const {
+    return weights_.subspan(experts_.ungated ? 0 : experts_.count, experts_.count);
+  }
   std::span<const WeightId> downs() const {
-    return weights_.subspan(2 * size_t{experts_.count}, experts_.count);
+    return weights_.subspan(matrices() - experts_.count, experts_.count);
   }
   // Of all gates, all ups or all downs.
   std::span<const WeightId> bias(size_t part) const { return weights_.last(3 - part).first(1); }
@@ -85,8 +93,8 @@ Status ExpertLayer::check() const {
   PUMICE_CHECK(check_routing());
   const ExpertRouting& routing = experts_.routing;
   const size_t wanted =
-      size_t{3} * count + (routing.biased ? 1 : 0) + (routing.scaled ? 1 : 0) + (experts_.biases ? 3 : 0);
-  if (weights_.size() != wanted) {
+      matrices() + (routing.biased ? 1 : 0) + (routing.scaled ? 1 : 0) + (experts_.biases ? 3 : 0);
+  if (weights_.size() != wanted || (experts_.ungated && experts_.biases)) {
     return Error{Code::internal, fmt::format("{}: {} weights for {} experts", name_, weights_.size(), count)};
   }
   const WeightView& first = view(gates()[0]);
@@ -113,7 +121,7 @@ Status ExpertLayer::route(const ActivationRef& logits) {
   ExpertRouteArgs args;
   args.logits = logits;
   args.routing = experts_.routing;
-  size_t next = size_t{3} * experts_.count;
+  size_t next = matrices();
   if (args.routing.biased) {
     PUMICE_TRY(args.bias, lowering_.vector(weights_[next++]));
   }
@@ -177,7 +185,10 @@ Result<ActivationRef> ExpertLayer::gated() {
   args.activation = experts_.activation;
   args.used = experts_.routing.used;
   PUMICE_TRY(args.gate, multiply(x_, args.used, gates(), false));
-  PUMICE_TRY(args.up, multiply(x_, args.used, ups(), false));
+  args.up = args.gate;
+  if (!experts_.ungated) {
+    PUMICE_TRY(args.up, multiply(x_, args.used, ups(), false));
+  }
   args.result = slot_rows(args.gate.columns);
   args.choices = choices_;
   if (experts_.biases) {
@@ -192,7 +203,8 @@ Result<ActivationRef> ExpertLayer::gated() {
 
 // The activation of gate x and up x, for each slot.
 Result<ActivationRef> ExpertLayer::hidden() {
-  const bool plain = !experts_.biases && !experts_.scaled_inputs && experts_.activation.limit == 0;
+  const bool plain =
+      !experts_.ungated && !experts_.biases && !experts_.scaled_inputs && experts_.activation.limit == 0;
   if (!plain || view(gates()[0]).type() != view(ups()[0]).type()) return gated();
   std::vector<WeightId> pairs;
   for (uint32_t e = 0; e < experts_.count; ++e) pairs.insert(pairs.end(), {gates()[e], ups()[e]});
@@ -229,18 +241,16 @@ Dispatch expert_route(const DeviceProfile& profile, const ExpertRouteArgs& args)
   Dispatch dispatch;
   dispatch.kernel = "expert_route";
   const ExpertRouting& routing = args.routing;
-  dispatch.constants = {profile.workgroup,
-                        routing.normalise ? 1u : 0u,
-                        routing.score == ExpertScore::sigmoid ? EXPERT_SCORE_SIGMOID : EXPERT_SCORE_SOFTMAX,
-                        routing.biased ? 1u : 0u,
-                        routing.groups,
-                        routing.scaled ? 1u : 0u};
+  dispatch.constants = {
+      profile.workgroup, routing.normalise ? 1u : 0u, score_constant(routing.score), routing.biased ? 1u : 0u,
+      routing.groups,    routing.scaled ? 1u : 0u};
   ExpertRouteParams params = {};
   params.experts = args.logits.columns;
   params.used = routing.used;
   params.used_groups = routing.used_groups;
   params.group_best = routing.group_best;
   params.scale = routing.scale;
+  params.jitter = routing.jitter;
   params.logits_stride = args.logits.stride;
   params.rows_kind = args.logits.rows_kind;
   dispatch.set_params(params);
@@ -333,7 +343,9 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
 }
 
 std::string ExpertRouting::describe() const {
-  std::string text = score == ExpertScore::sigmoid ? "sigmoid" : "softmax";
+  std::string text = score == ExpertScore::sigmoid   ? "sigmoid"
+                     : score == ExpertScore::softmax ? "softmax"
+                                                     : fmt::format("sparse mixer of jitter {:g}", jitter);
   if (biased) text += " biased";
   if (groups > 1) text += fmt::format(" in {} of {} groups", used_groups, groups);
   if (normalise) text += " normalised";
@@ -347,6 +359,7 @@ std::string Experts::describe() const {
       fmt::format("{} of {} {}, {}", routing.used, count, to_string(activation.kind), routing.describe());
   if (activation.limit != 0) text += fmt::format(" clamped at {:g}", activation.limit);
   if (biases) text += " with biases";
+  if (ungated) text += " without gates";
   if (scaled_inputs) text += " inputs scaled";
   if (residual) text += " residual";
   return text;
@@ -366,6 +379,7 @@ TensorId experts(Graph& graph, std::string name, TensorId x, TensorId router_log
                  const ExpertWeights& weights, Experts operation, std::optional<TensorId> residual) {
   std::vector<TensorId> inputs = {x, router_logits};
   operation.residual = residual.has_value();
+  operation.ungated = weights.gate.empty();
   if (residual) inputs.push_back(*residual);
   std::vector<WeightId> ids;
   for (const std::vector<WeightId>* part : {&weights.gate, &weights.up, &weights.down})

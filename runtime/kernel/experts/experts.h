@@ -27,16 +27,19 @@ struct ExpertBlocks {
   uint64_t bytes() const { return 4 * (1 + uint64_t{count} * (1 + block_slots)); }
 };
 
-enum class ExpertScore : uint32_t { softmax, sigmoid };
+// Of all logits; the sigmoid of each; softmax among those experts left that are nearly as good
+// (Phi-3.5-MoE's, only for shares that are not normalised, without a bias or groups).
+enum class ExpertScore : uint32_t { softmax, sigmoid, sparse_mixer };
 
 // How a row chooses its experts, and their shares of its result.
 struct ExpertRouting {
   uint32_t used = 1;
-  ExpertScore score = ExpertScore::softmax; // of all logits; or the sigmoid of each
-  bool normalise = true;                    // the shares of the chosen experts add up to `scale`
-  float scale = 1;                          // otherwise a share is the score times `scale`
-  bool biased = false; // a bias for each expert is added to its score for the choice, not for the share
-  bool scaled = false; // a share is multiplied at last by a factor that its expert has
+  ExpertScore score = ExpertScore::softmax;
+  bool normalise = true; // the shares of the chosen experts add up to `scale`
+  float scale = 1;       // otherwise a share is the score times `scale`
+  float jitter = 0;      // sparse_mixer: half the distance of logits that are near
+  bool biased = false;   // a bias for each expert is added to its score for the choice, not for the share
+  bool scaled = false;   // a share is multiplied at last by a factor that its expert has
   // Neighbouring experts form groups of equal size. Only the experts of the best groups can be chosen. A
   // group is as good as the sum of its one or two best scores.
   uint32_t groups = 1, used_groups = 1, group_best = 1;
@@ -97,9 +100,11 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
 // result = sum over the chosen e of share_e * down_e(activation(gate_e x, up_e x)) + residual. The products
 // have biases if `biases` is set. inputs: x, the router's logits [rows, count], then the residual if any.
 // weights: the gates, the ups, the downs, `count` of each, then the routing's bias [count] and its scales
-// [count] if it has them, then the biases [count, rows] of all gates, of all ups and of all downs.
+// [count] if it has them, then the biases [count, rows] of all gates, of all ups and of all downs. Experts
+// without gates have no biases, and their up is their gate: with ReLU, the inner row is its square.
 struct Experts : Operation {
   uint32_t count = 1;
+  bool ungated = false;
   ExpertRouting routing;
   ExpertActivation activation;
   bool scaled_inputs = false; // shares multiply an expert's input, not its result
@@ -113,7 +118,7 @@ struct Experts : Operation {
 
 // The weights of a layer's experts.
 struct ExpertWeights {
-  std::vector<WeightId> gate, up, down; // a matrix for each expert
+  std::vector<WeightId> gate, up, down; // a matrix for each expert; or no gates
   std::optional<WeightId> routing_bias, routing_scales;
   std::vector<WeightId> biases; // none, or of all gates, of all ups and of all downs
 };

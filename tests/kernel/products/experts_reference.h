@@ -40,6 +40,18 @@ inline std::vector<double> expert_scores(std::span<const float> logits, pumice::
   return scores;
 }
 
+// SparseMixer's share of a choice: its softmax among those that are not before it and nearly as good.
+inline double sparse_share(std::span<const double> ranks, const std::vector<uint32_t>& order, size_t place,
+                           double jitter) {
+  const double best = ranks[order[place]];
+  double sum = 0;
+  for (size_t i = place; i < order.size(); ++i) {
+    const double own = ranks[order[i]];
+    if (best - own <= 2 * jitter * std::max(std::abs(own), best)) sum += std::exp(own - best);
+  }
+  return 1 / sum;
+}
+
 // What a group's experts are worth to it.
 inline double group_rank(std::vector<double> ranks, uint32_t best) {
   std::sort(ranks.rbegin(), ranks.rend());
@@ -71,8 +83,11 @@ inline std::vector<ExpertChoice> route_reference(std::span<const float> logits,
   double total = 0;
   for (uint32_t expert : falling(ranks)) {
     if (!open[expert / size] || choices.size() == routing.used) continue;
-    choices.push_back({expert, scores[expert]});
-    total += scores[expert];
+    double share = scores[expert];
+    if (routing.score == pumice::ExpertScore::sparse_mixer)
+      share = sparse_share(ranks, falling(ranks), choices.size(), routing.jitter);
+    choices.push_back({expert, share});
+    total += share;
   }
   for (ExpertChoice& choice : choices) {
     choice.share *= routing.scale / (routing.normalise ? total : 1);
@@ -91,7 +106,7 @@ inline std::vector<double> product_reference(const std::vector<float>& matrix, s
 }
 
 struct ExpertReference {
-  std::vector<float> gate, up;                      // [ff, hidden]
+  std::vector<float> gate, up;                      // [ff, hidden]; without a gate the up is it too
   std::vector<float> down;                          // [hidden, ff]
   std::vector<float> gate_bias, up_bias, down_bias; // none, or one for each row
 };

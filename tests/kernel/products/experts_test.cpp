@@ -32,6 +32,7 @@ struct Case {
   bool scaled = false; // the same
   bool biases = false; // of the products
   bool scaled_inputs = false;
+  bool ungated = false;
   bool residual = false;
   uint32_t rows_kind = ROWS_TOKENS;
   uint64_t range_limit = UINT64_MAX;
@@ -69,6 +70,7 @@ struct Layer {
                       {},
                       {},
                       {}};
+      if (c.ungated) reference[e].gate = reference[e].up;
       if (!c.biases) continue;
       reference[e].gate_bias = gate_bias.decoded(e);
       reference[e].up_bias = up_bias.decoded(e);
@@ -115,7 +117,7 @@ struct Layer {
     operation.scaled_inputs = c.scaled_inputs;
     ExpertWeights weights;
     for (uint32_t e = 0; e < c.experts; ++e) {
-      weights.gate.push_back(graph.weight(gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
+      if (!c.ungated) weights.gate.push_back(graph.weight(gate.weight.slice(e * c.ff, c.ff), "feed-forward"));
       weights.up.push_back(graph.weight(up.weight.slice(e * c.ff, c.ff), "feed-forward"));
       weights.down.push_back(graph.weight(down.weight.slice(e * c.hidden, c.hidden), "feed-forward"));
     }
@@ -300,6 +302,22 @@ TEST_CASE(
     odd.biases = true;
     odd.bucket = odd.count = 3;
     run(profile, odd);
+  }
+}
+
+TEST_CASE("experts without gates, of the square of ReLU") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t rows : {1u, 17u}) {
+      for (bool scaled : {false, true}) {
+        Case c = shaped(TensorType::q8_0, TensorType::f16, 96, 33);
+        c.bucket = c.count = rows;
+        c.ungated = true;
+        c.activation.kind = Activation::relu;
+        c.biased = c.residual = rows > 1;
+        c.scaled_inputs = scaled;
+        run(profile, c);
+      }
+    }
   }
 }
 
@@ -539,6 +557,21 @@ TEST_CASE("routing by sigmoid, with a bias, scales and groups") {
             check_routing(profile, logits, experts, routing, bias, scales);
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("routing by SparseMixer shares among the logits near the choice") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t experts : {2u, 6u, 16u, 130u}) {
+      for (float jitter : {0.01f, 0.3f}) {
+        const ExpertRouting routing = {
+            .used = 2, .score = ExpertScore::sparse_mixer, .normalise = false, .jitter = jitter};
+        check_routing(profile, random_values(size_t{13} * experts, experts, 4), experts, routing);
+        std::vector<float> few = random_values(size_t{5} * experts, experts, 2); // many equal ones
+        for (float& v : few) v = std::round(v);
+        check_routing(profile, few, experts, routing);
       }
     }
   }
