@@ -1,5 +1,7 @@
 #include "models/settings.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -26,8 +28,17 @@ std::string Settings::name(const SettingName& setting) const {
   return gguf_ ? prefix_ + std::string(setting.gguf) : std::string(setting.hugging_face);
 }
 
+bool Settings::names(const SettingName& setting) const {
+  return !(gguf_ ? setting.gguf : setting.hugging_face).empty();
+}
+
 bool Settings::has(const SettingName& setting) const {
-  return !(gguf_ ? setting.gguf : setting.hugging_face).empty() && fields_.has(name(setting));
+  return names(setting) && fields_.has(name(setting));
+}
+
+bool Settings::has_tensor(std::string_view end) const {
+  return std::ranges::any_of(file_.tensors(),
+                             [&](const TensorView& tensor) { return tensor.name.ends_with(end); });
 }
 
 Result<uint32_t> Settings::u32(const SettingName& setting, uint32_t min, uint32_t max) const {

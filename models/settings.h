@@ -39,7 +39,9 @@ public:
   const Fields& fields() const { return fields_; }
   std::string architecture() const;                   // the file's, or the text model's
   std::string name(const SettingName& setting) const; // the full name in the file's format
+  bool names(const SettingName& setting) const;       // whether the file's format has a name for it
   bool has(const SettingName& setting) const;
+  bool has_tensor(std::string_view end) const; // whether a tensor's name in the file ends so
 
   Result<uint32_t> u32(const SettingName& setting, uint32_t min, uint32_t max) const;
   Result<uint32_t> u32_or(const SettingName& setting, uint32_t min, uint32_t max, uint32_t fallback) const;

@@ -1,5 +1,7 @@
 #include "models/decoder/builder.h"
 
+#include <algorithm>
+
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
 #include "kernel/matmul/linear.h"
@@ -41,8 +43,25 @@ EncoderGraph DecoderBuilder::take_reader() {
 TensorId DecoderBuilder::norm(TensorId x, const TensorName& name) {
   const NormStyle& style = config_.norm;
   if (style.kind == NormKind::rms) return rms_norm(x, name, style.weight_offset);
+  if (!style.weight) {
+    const WeightView ones = derived_tensor("ones", {graph().tensor(x).columns},
+                                           [](std::span<float> values) { std::ranges::fill(values, 1.0f); });
+    return pumice::layer_norm(graph(), node_name(name), x, weight(ones, "norms"), {}, config_.norm_eps);
+  }
   return ModelBuilder::layer_norm(x, name, config_.norm_eps, ".weight", style.bias ? ".bias" : "",
                                   style.weight_offset);
+}
+
+TensorId DecoderBuilder::head_layer_norm(TensorId x, const TensorName& name) {
+  const uint32_t head_dim = sizes().head_dim, heads = graph().tensor(x).columns / head_dim;
+  const auto filled = [&](const char* what, float value) {
+    const auto fill = [value](std::span<float> values) { std::ranges::fill(values, value); };
+    return weight(derived_tensor(what, {head_dim}, fill), "norms");
+  };
+  const TensorId y = grouped_layer_norm(graph(), node_name(name) + ".unweighted", x, filled("head_ones", 1),
+                                        filled("head_zeros", 0), heads, config_.norm_eps);
+  const WeightView weights = tensor(name, ".weight", heads, head_dim, "norms");
+  return scale_columns(graph(), node_name(name), y, weight(weights, "norms"));
 }
 
 AttentionInputs DecoderBuilder::query_key_value(TensorId x, const AttentionStyle& style) {
@@ -151,6 +170,14 @@ TensorId DecoderBuilder::fused_gated_feed_forward(TensorId x) {
   const TensorId up = project(x, node + ".up", slices[1], nullptr, component);
   const TensorId y = gate(graph(), node + ".gated", gated, up, config_.activation);
   return project(y, {"mlp.down_proj", "ffn_down"}, config_.hidden, false, component);
+}
+
+TensorId DecoderBuilder::squared_feed_forward(TensorId x, const TensorName& up, const TensorName& down,
+                                              uint32_t rows, bool bias) {
+  x = project(x, up, rows, bias, "feed-forward");
+  // relu(x) * x is the square of relu(x).
+  const TensorId y = gate(graph(), node_name(up) + ".squared", x, x, Activation::relu);
+  return project(y, down, config_.hidden, bias, "feed-forward");
 }
 
 TensorId DecoderBuilder::plain_feed_forward(TensorId x, const TensorName& up, const TensorName& down,

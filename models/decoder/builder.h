@@ -64,6 +64,8 @@ public:
 
   // A norm of the config's kind.
   TensorId norm(TensorId x, const TensorName& name);
+  // A layer norm of each head, by a tensor [heads, head_dim], without biases.
+  TensorId head_layer_norm(TensorId x, const TensorName& name);
 
   // Queries, keys and values by separate projections with LLaMA's names; only queries in a layer that attends
   // to the keys and values of another.
@@ -79,6 +81,9 @@ public:
   TensorId gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias = false);
   // The same where one tensor holds gate and up, with Phi-3's names.
   TensorId fused_gated_feed_forward(TensorId x);
+  // down(relu(up(x))^2) with `rows` rows of up.
+  TensorId squared_feed_forward(TensorId x, const TensorName& up, const TensorName& down, uint32_t rows,
+                                bool bias = false);
   // down(activation(up(x))).
   TensorId plain_feed_forward(TensorId x, const TensorName& up, const TensorName& down, bool bias);
 

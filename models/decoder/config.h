@@ -15,7 +15,8 @@ namespace pumice {
 // How all norms of a decoder are made, except those of heads.
 struct NormStyle {
   NormKind kind = NormKind::rms;
-  bool bias = true;        // of a layer norm
+  bool weight = true;      // of a layer norm
+  bool bias = true;        // the same
   float weight_offset = 0; // added to the weights that Hugging Face's files have; GGUF's have it already
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernel/elementwise/elementwise.h"
+#include "kernel/recurrence/recurrence.h"
 #include "model/gguf_model.h"
 #include "models/decoder/rotary.h"
 
@@ -43,6 +45,12 @@ Status Decoder::read_window(const Settings& settings, const SettingName& name, u
   return {};
 }
 
+Status Decoder::read_most_input(const Settings& settings, const SettingName& name) {
+  PUMICE_TRY(most_input, settings.f32_or(name, 0.0f, 1e6f, 0.0f));
+  if (most_input > 0) gguf_metadata[std::string(name.gguf)] = most_input;
+  return {};
+}
+
 Status Decoder::set_squared_relu(const Settings& settings) {
   if (!settings.gguf()) {
     PUMICE_TRY(const std::string activation, settings.fields().string_or("hidden_act", "relu2"));
@@ -51,11 +59,7 @@ Status Decoder::set_squared_relu(const Settings& settings) {
   }
   own_feed_forward = [bias = feed_forward_bias](DecoderBuilder& builder, uint32_t, TensorId x) {
     const GatedNames names;
-    const DecoderConfig& config = builder.config();
-    const TensorId up = builder.project(x, names.up, config.feed_forward, bias, "feed-forward");
-    // relu(x) * x is the square of relu(x).
-    const TensorId y = gate(builder.graph(), builder.prefix() + "activated", up, up, Activation::relu);
-    return builder.project(y, names.down, config.hidden, bias, "feed-forward");
+    return builder.squared_feed_forward(x, names.up, names.down, builder.config().feed_forward, bias);
   };
   return {};
 }
@@ -67,9 +71,11 @@ void Decoder::set_mixture(const Settings& settings, MixtureConfig read, const Gg
                                 : "do not normalise the weights of a token's experts");
   }
   const uint32_t dense = read.dense_layers();
-  if (std::find(read.sparse.begin() + dense, read.sparse.end(), false) != read.sparse.end())
-    refuse_gguf(settings, "mlp_only_layers", "have no dense layers after sparse ones");
-  if (dense && !rule.dense_layers) refuse_gguf(settings, "mlp_only_layers", "have no dense layers");
+  if (!rule.any_layers) {
+    if (std::find(read.sparse.begin() + dense, read.sparse.end(), false) != read.sparse.end())
+      refuse_gguf(settings, "mlp_only_layers", "have no dense layers after sparse ones");
+    if (dense && !rule.dense_layers) refuse_gguf(settings, "mlp_only_layers", "have no dense layers");
+  }
   for (Hyperparameter& each : hyperparameters(read)) shown.push_back(std::move(each));
   gguf_metadata.update(gguf_mixture(read));
   mixture = std::move(read);
@@ -99,7 +105,26 @@ TensorId Decoder::attend(DecoderBuilder& builder, uint32_t layer, TensorId x,
     inputs.query = builder.rms_norm(inputs.query, own.query_norm);
     inputs.key = builder.rms_norm(inputs.key, own.key_norm);
   }
-  return builder.attend_and_project(layer, inputs, own);
+  if (head_layer_norms) {
+    inputs.query = builder.head_layer_norm(inputs.query, own.query_norm);
+    inputs.key = builder.head_layer_norm(inputs.key, own.key_norm);
+  }
+  if (most_input > 0) {
+    for (const auto& [name, id] : {std::pair("clamped_query", &inputs.query),
+                                   {"clamped_key", &inputs.key},
+                                   {"clamped_value", &inputs.value}})
+      *id = clamp(builder.graph(), builder.prefix() + name, *id, most_input);
+  }
+  if (attention_gate.hugging_face.empty() && inner_norm.hugging_face.empty())
+    return builder.attend_and_project(layer, inputs, own);
+  const std::string_view component = "attention";
+  std::optional<TensorId> opened;
+  if (!attention_gate.hugging_face.empty())
+    opened = builder.project(x, attention_gate, config.query_rows(), false, component);
+  TensorId y = builder.attend(layer, inputs, own);
+  if (opened) y = sigmoid_gate_every_row(builder.graph(), builder.prefix() + "gated_attention", y, *opened);
+  if (!inner_norm.hugging_face.empty()) y = builder.rms_norm(y, inner_norm);
+  return builder.project(y, own.output, config.hidden, own.output_bias, component);
 }
 
 TensorId Decoder::feed(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
@@ -221,6 +246,7 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_null()) model.metadata[prefix + key] = value;
   }
+  model.metadata.update(decoder_.gguf_bare_metadata);
   return model;
 }
 

@@ -31,7 +31,11 @@ struct Decoder {
   // Attention. In layers without a window keys_as_values counts, in those with one `chunked`.
   AttentionStyle style;
   std::optional<FusedInputs> fused_inputs;
-  bool whole_norms = false;  // norms over the whole of the queries and of the keys
+  bool whole_norms = false;      // norms over the whole of the queries and of the keys
+  bool head_layer_norms = false; // layer norms of each head's query and key, whose weights differ by head
+  float most_input = 0; // the most that queries, keys and values may be, and -most the least; 0: any number
+  TensorName attention_gate; // what attention gives is multiplied by the sigmoid of this projection; or none
+  TensorName inner_norm;     // a norm of what attention gives, before its output projection; or none
   TensorName sinks;          // a score for each head; or none
   std::vector<bool> rotated; // by layer; empty: all are
   std::optional<RotaryConfig> rotary_in_windows;
@@ -53,7 +57,8 @@ struct Decoder {
   std::string_view gguf_name;        // the first of the entry's; empty: llama.cpp has none
   // GGUF's keys besides the common ones, without the architecture's name in front; null leaves one out.
   nlohmann::json gguf_metadata = nlohmann::json::object();
-  std::optional<Error> gguf_refusal; // why the model has no GGUF form
+  nlohmann::json gguf_bare_metadata = nlohmann::json::object(); // keys that never have it
+  std::optional<Error> gguf_refusal;                            // why the model has no GGUF form
 
   // What an entry reads.
 
@@ -65,6 +70,8 @@ struct Decoder {
   Status read_shown_biases(const Settings& settings, const BiasNames& names = {});
   // One window for all layers.
   Status read_window(const Settings& settings, const SettingName& name, uint32_t least = 0);
+  // most_input, which is refused below 0.
+  Status read_most_input(const Settings& settings, const SettingName& name);
   // A feed-forward without a gate, of the square of ReLU; after the biases have been read.
   Status set_squared_relu(const Settings& settings);
   // Sets the mixture, after all of it has been read, and refuses what llama.cpp would compute otherwise.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel/elementwise/elementwise.h"
+#include "kernel/recurrence/recurrence.h"
 
 namespace pumice {
 
@@ -64,8 +65,9 @@ Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
   PUMICE_TRY(routing.normalise,
              settings.boolean_or({"norm_topk_prob", "expert_weights_norm"},
                                  settings.gguf() ? defaults.gguf_normalise : defaults.normalise));
-  PUMICE_TRY(routing.scale,
-             settings.f32_or({"routed_scaling_factor", "expert_weights_scale"}, 0.0f, 1e6f, 1.0f));
+  const SettingName scale =
+      present(settings, {"routed_scaling_factor", "route_scale"}, "expert_weights_scale");
+  PUMICE_TRY(routing.scale, settings.f32_or(scale, 0.0f, 1e6f, 1.0f));
   if (routing.scale == 0) routing.scale = 1; // as llama.cpp takes it
   const SettingName groups = {"n_group", "expert_group_count"},
                     used_groups = {"topk_group", "expert_group_used_count"};
@@ -87,13 +89,23 @@ Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
 }
 
 // Qwen's settings, GLM's, LFM's, ERNIE's and GGUF's.
-Result<std::vector<bool>> read_sparse(const Settings& settings, uint32_t layers) {
+Result<std::vector<bool>> read_sparse(const Settings& settings, uint32_t layers, uint32_t by_default) {
+  const SettingName types = {"mlp_layer_types", ""};
+  if (settings.has(types)) {
+    PUMICE_TRY(const std::vector<std::string> list, settings.fields().string_array("mlp_layer_types"));
+    const auto known = [](const std::string& type) { return type == "dense" || type == "sparse"; };
+    if (list.size() != layers || !std::ranges::all_of(list, known))
+      return settings.error(types, fmt::format("expected dense or sparse for each of the {} layers", layers));
+    std::vector<bool> listed;
+    for (const std::string& type : list) listed.push_back(type == "sparse");
+    return listed;
+  }
   const SettingName first =
       present(settings, {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"},
               "leading_dense_block_count");
   const SettingName interval =
       present(settings, {"decoder_sparse_step", "moe_layer_interval"}, "interleave_moe_layer_step");
-  PUMICE_TRY(uint32_t dense, settings.u32_or(first, 0, limits::layers, 0));
+  PUMICE_TRY(uint32_t dense, settings.u32_or(first, 0, limits::layers, settings.gguf() ? 0 : by_default));
   PUMICE_TRY(uint32_t step, settings.u32_or(interval, 1, limits::layers, 1));
   PUMICE_TRY(const float last, settings.f32_or({"moe_layer_end_index", ""}, -1, limits::layers, -1));
   if (last >= 0 && last + 1 < static_cast<float>(layers))
@@ -173,7 +185,10 @@ private:
 
 TensorId shared_expert(DecoderBuilder& builder, TensorId x, const MixtureConfig& config,
                        const MixtureNames& names) {
-  const TensorId y = builder.gated_feed_forward(x, names.shared, config.shared_feed_forward);
+  const GatedNames& shared = names.shared;
+  const TensorId y = config.ungated
+                         ? builder.squared_feed_forward(x, shared.up, shared.down, config.shared_feed_forward)
+                         : builder.gated_feed_forward(x, shared, config.shared_feed_forward);
   if (!config.shared_gate) return y;
   // GGUF has the only row as a vector.
   const uint32_t hidden = builder.config().hidden;
@@ -197,17 +212,18 @@ Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig
              same_in_all(settings, {"moe_intermediate_size", "expert_feed_forward_length"},
                          4 * limits::columns, config.feed_forward));
   PUMICE_TRY(mixture.routing, read_routing(settings, mixture.experts, defaults));
-  PUMICE_TRY(mixture.sparse, read_sparse(settings, config.layers));
+  PUMICE_TRY(mixture.sparse, read_sparse(settings, config.layers, defaults.dense));
   return mixture;
 }
 
-Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward) {
+Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward, uint32_t fallback) {
   constexpr uint32_t most = 64;
   const SettingName name = present(
-      settings, {"n_shared_experts", "moe_num_shared_experts", "num_shared_expert"}, "expert_shared_count");
+      settings, {"n_shared_experts", "moe_num_shared_experts", "num_shared_expert", "num_shared_experts"},
+      "expert_shared_count");
   PUMICE_TRY(const uint32_t count, name.hugging_face == "num_shared_expert"
-                                       ? same_in_all(settings, name, most, 1)
-                                       : settings.u32_or(name, 0, most, 1));
+                                       ? same_in_all(settings, name, most, fallback)
+                                       : settings.u32_or(name, 0, most, fallback));
   return count * feed_forward;
 }
 
@@ -229,6 +245,7 @@ nlohmann::json gguf_mixture(const MixtureConfig& mixture) {
     metadata["expert_group_count"] = routing.groups;
     metadata["expert_group_used_count"] = routing.used_groups;
   }
+  if (mixture.latent) metadata["moe_latent_size"] = mixture.latent;
   if (mixture.dense_layers()) metadata["leading_dense_block_count"] = mixture.dense_layers();
   return metadata;
 }
@@ -258,11 +275,13 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, const MixtureConfig& confi
 TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, const MixtureConfig& config,
                  const MixtureNames& names) {
   const uint32_t hidden = builder.config().hidden, feed_forward = config.feed_forward;
+  const uint32_t columns = config.latent ? config.latent : hidden;
   ExpertWeights weights;
   ExpertMatrices matrices(builder, config, names);
-  weights.gate = matrices.add(names.gate, feed_forward, hidden, 0);
-  weights.up = matrices.add(names.up, feed_forward, hidden, 1);
-  weights.down = matrices.add(names.down, hidden, feed_forward);
+  if (!config.ungated) weights.gate = matrices.add(names.gate, feed_forward, columns, 0);
+  weights.up = config.ungated ? matrices.add(names.up, feed_forward, columns)
+                              : matrices.add(names.up, feed_forward, columns, 1);
+  weights.down = matrices.add(names.down, columns, feed_forward);
   weights.biases = std::move(matrices.biases);
   if (config.routing.biased) {
     const WeightView bias =
@@ -281,8 +300,12 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, co
   operation.scaled_inputs = config.scaled_inputs;
   std::optional<TensorId> shared;
   if (config.shared_feed_forward) shared = shared_expert(builder, x, config, names);
-  return experts(builder.graph(), builder.node_name(names.result), x, router_logits, weights, operation,
-                 shared);
+  const std::string name = builder.node_name(names.result);
+  if (!config.latent) return experts(builder.graph(), name, x, router_logits, weights, operation, shared);
+  const TensorId read = builder.project(x, names.to_latent, columns, false, mixture_component);
+  const TensorId given = experts(builder.graph(), name, read, router_logits, weights, operation);
+  const TensorId y = builder.project(given, names.from_latent, hidden, false, mixture_component);
+  return shared ? add_every_row(builder.graph(), builder.prefix() + "experts_and_shared", y, *shared) : y;
 }
 
 } // namespace pumice

@@ -13,9 +13,11 @@ struct MixtureConfig {
   uint32_t shared_feed_forward = 0; // of the expert that every token uses; 0: there is none
   bool shared_gate = false;         // its result is multiplied by the sigmoid of a projection
   bool biases = false;              // of the router and the experts
-  float limit = 0;                  // of a clamped gate, see ExpertActivation; 0: none
-  bool scaled_inputs = false;       // shares multiply what an expert reads
-  std::vector<bool> sparse;         // by layer: a mixture; otherwise one feed-forward
+  bool ungated = false;       // experts have no gates: they are of the square of ReLU, the shared one too
+  uint32_t latent = 0;        // columns that routed experts read and give; 0: those of the model
+  float limit = 0;            // of a clamped gate, see ExpertActivation; 0: none
+  bool scaled_inputs = false; // shares multiply what an expert reads
+  std::vector<bool> sparse;   // by layer: a mixture; otherwise one feed-forward
 
   uint32_t dense_layers() const; // at the beginning
 };
@@ -26,6 +28,7 @@ struct MixtureDefaults {
   bool biased = false;
   bool normalise = true;      // where a config.json lacks norm_topk_prob
   bool gguf_normalise = true; // what llama.cpp does where a GGUF file lacks expert_weights_norm
+  uint32_t dense = 0;         // layers at the beginning, where a config.json says nothing of them
 };
 
 // Reads the number of experts, what a token uses of them, their size, the routing, and which layers are
@@ -33,8 +36,8 @@ struct MixtureDefaults {
 Result<MixtureConfig> read_mixture(const Settings& settings, const DecoderConfig& config,
                                    const MixtureDefaults& defaults);
 
-// The columns of n_shared_experts that are one feed-forward.
-Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward);
+// The columns of n_shared_experts that are one feed-forward. `fallback`: experts where the file does not say.
+Result<uint32_t> read_shared_experts(const Settings& settings, uint32_t feed_forward, uint32_t fallback = 1);
 
 // GGUF's keys for the same and the shared expert.
 nlohmann::json gguf_mixture(const MixtureConfig& mixture);
@@ -61,6 +64,8 @@ struct MixtureNames {
                        "shared_gated"};
   TensorName shared_gate = {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"};
   TensorName scales = {"router.per_expert_scale", "ffn_down_exps.scale"}; // of the routing; without a suffix
+  TensorName to_latent = {"mlp.fc1_latent_proj", "ffn_latent_down"};
+  TensorName from_latent = {"mlp.fc2_latent_proj", "ffn_latent_up"};
 };
 
 // Where Hugging Face's file has the shared experts in the plural, as GLM's and DeepSeek's.
@@ -90,6 +95,7 @@ TensorId mixture(DecoderBuilder& builder, TensorId x, TensorId router_logits, co
 struct GgufMixtureRule {
   std::optional<bool> normalise; // none: it reads expert_weights_norm
   bool dense_layers = false;     // at the beginning, by leading_dense_block_count
+  bool any_layers = false;       // a layer is sparse where it has a router
 };
 
 } // namespace pumice

@@ -82,8 +82,13 @@ Result<StackConfig> read_stack_config(const Settings& settings, const StackConfi
   PUMICE_TRY(config.vocabulary, read_vocabulary(settings, names.vocabulary));
   PUMICE_TRY(config.context, settings.u32_or(names.context, 1, limits::context, names.default_context));
   PUMICE_TRY(config.hidden, settings.u32(names.hidden, 1, limits::columns));
-  PUMICE_TRY(config.layers, settings.u32(names.layers, 1, limits::layers));
-  PUMICE_TRY(config.heads, settings.u32(names.heads, 1, limits::heads));
+  config.layers = config.heads = 1; // where the format has no name for them
+  if (settings.names(names.layers)) {
+    PUMICE_TRY(config.layers, settings.u32(names.layers, 1, limits::layers));
+  }
+  if (settings.names(names.heads)) {
+    PUMICE_TRY(config.heads, settings.u32(names.heads, 1, limits::heads));
+  }
   PUMICE_TRY(config.kv_heads, settings.u32_or(names.kv_heads, 1, limits::heads, config.heads));
   const uint32_t head_dim = names.default_head_dim ? names.default_head_dim : config.hidden / config.heads;
   PUMICE_TRY(config.head_dim, settings.u32_or(names.head_dim, 1, limits::head_dim, head_dim));
