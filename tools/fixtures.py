@@ -26,7 +26,8 @@ from safetensors.numpy import load_file, save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 NEW_TOKENS = 12
-ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2", "eurobert")
+ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2", "eurobert",
+            "jina_embeddings_v3")
 
 
 # --- Numbers from a seed and a name; tests/support/seeded_numbers.h has the same. ---
@@ -105,6 +106,10 @@ def distribution(name, shape, config):
         return 0, 0.03125 if config["model_type"].startswith("gemma") else 0.25  # Gemma scales them by the width's square root
     if name.endswith((".A_log", "mixer.D", "mamba.D")):
         return 0.5, 1
+    if name.endswith((".alpha_p", ".alpha_n", ".beta")):  # xIELU's
+        return 0.5, 0.25
+    if name.endswith("act_fn.eps"):
+        return 0, 2.0 ** -20
     if name.endswith("sinks"):
         return 0, 1
     if name.endswith("weight.original0"):

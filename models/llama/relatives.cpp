@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/elementwise/elementwise.h"
 #include "models/decoder/decoder.h"
 
 // Decoders of LLaMA's form by others.
@@ -134,7 +135,8 @@ constexpr StackConfigNames cohere_names = {.norm_eps = {"layer_norm_eps", "atten
                                            .tied_by_default = true};
 
 Status describe_cohere(const Settings& settings, Decoder& d) {
-  PUMICE_CHECK(settings.expect("use_qk_norm", false, false));
+  PUMICE_TRY(d.head_layer_norms, settings.boolean_or({"use_qk_norm", ""}, false));
+  if (settings.gguf()) d.head_layer_norms = settings.file().find("blk.0.attn_q_norm.weight");
   d.norms = one_norm;
   d.parallel = true;
   d.config.rotary.pairs = RotaryPairs::neighbouring;
@@ -205,8 +207,8 @@ Status describe_hunyuan_moe(const Settings& settings, Decoder& d) {
 
 // OLMoE (Muennighoff et al. 2024): norms over the whole query and key projections.
 Status describe_olmoe(const Settings& settings, Decoder& d) {
-  if (settings.has({"clip_qkv", "attention.clamp_kqv"}))
-    return settings.error({"clip_qkv", "attention.clamp_kqv"}, "clamped queries and keys are not supported");
+  PUMICE_CHECK(d.read_most_input(settings, {"clip_qkv", "attention.clamp_kqv"}));
+  if (d.most_input > 0) d.refuse_gguf(settings, "clip_qkv", "do not limit queries, keys and values");
   d.whole_norms = true;
   if (d.config.kv_heads != d.config.heads)
     d.refuse_gguf(settings, "num_key_value_heads", "have as many of them as of queries");
@@ -217,6 +219,120 @@ Status describe_olmoe(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// Of xIELU, the numbers of each layer as files have them: those that are learned by softplus, and two more.
+struct XieluNumbers {
+  std::vector<float> rise, fall, slope, end;
+  std::vector<std::pair<std::string, std::vector<uint64_t>>> tensors; // of a layer, with their shapes
+};
+
+// Hugging Face's file has a tensor of one number for each. The fallback is an untrained model's.
+Result<std::vector<float>> read_xielu_number(const Settings& settings, uint32_t layers, std::string_view name,
+                                             float fallback, XieluNumbers& numbers) {
+  const ModelFile& file = settings.file();
+  std::vector<float> values(layers, fallback);
+  if (settings.gguf()) {
+    const std::string key = fmt::format("xielu.{}", name);
+    const GgufArray* list = file.array(key);
+    if (list) values = list->floats();
+    if (values.size() == layers) return values;
+    return file.fields().error(key, fmt::format("expected a number for each of the {} layers", layers));
+  }
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    const std::string tensor = fmt::format("model.layers.{}.mlp.act_fn.{}", layer, name);
+    const TensorView* found = file.find(tensor);
+    if (!found) continue;
+    const bool one = std::ranges::all_of(found->shape, [](uint64_t size) { return size == 1; });
+    if (!one || info(found->type).block_size > 1)
+      return file.fields().error(tensor, "expected one number that is not quantised");
+    decode_row(found->type, found->data.data(), std::span(values).subspan(layer, 1));
+    if (layer == 0) numbers.tensors.emplace_back(fmt::format("mlp.act_fn.{}", name), found->shape);
+  }
+  return values;
+}
+
+Result<XieluNumbers> read_xielu(const Settings& settings, uint32_t layers) {
+  const float rise = std::log(std::expm1(0.8f)), fall = std::log(std::expm1(0.3f));
+  XieluNumbers numbers;
+  PUMICE_TRY(numbers.rise, read_xielu_number(settings, layers, "alpha_p", rise, numbers));
+  PUMICE_TRY(numbers.fall, read_xielu_number(settings, layers, "alpha_n", fall, numbers));
+  PUMICE_TRY(numbers.slope, read_xielu_number(settings, layers, "beta", 0.5f, numbers));
+  PUMICE_TRY(numbers.end, read_xielu_number(settings, layers, "eps", -1e-6f, numbers));
+  return numbers;
+}
+
+// Apertus (Swiss AI 2025): a feed-forward of xIELU without a gate, norms of each head's query and key.
+Status describe_apertus(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(settings.expect("qk_norm", true, true));
+  PUMICE_CHECK(settings.expect("post_norm", false, false));
+  PUMICE_CHECK(settings.expect("mlp_bias", false, false));
+  PUMICE_TRY(const std::string activation, settings.fields().string_or("hidden_act", "xielu"));
+  if (activation != "xielu" && !settings.gguf())
+    return settings.error({"hidden_act", ""}, fmt::format("expected xielu; found '{}'", activation));
+  d.norms = {{"attention_layernorm", "attn_norm"}, {}, {"feedforward_layernorm", "ffn_norm"}, {}};
+  d.style.head_norms = true;
+  PUMICE_CHECK(d.read_biases(settings, attention_biases));
+  if (d.style.input_bias) d.refuse_gguf(settings, "attention_bias", "have no biases");
+  PUMICE_TRY(const XieluNumbers numbers, read_xielu(settings, d.config.layers));
+  d.own_feed_forward = [numbers](DecoderBuilder& builder, uint32_t layer, TensorId x) {
+    const std::string_view component = "feed-forward";
+    for (const auto& [name, shape] : numbers.tensors) builder.shaped_tensor({name, ""}, "", shape, component);
+    const auto softplus = [](float v) { return std::log1p(std::exp(v)); };
+    const XieluCurve curve = {softplus(numbers.rise[layer]),
+                              numbers.slope[layer] + softplus(numbers.fall[layer]), numbers.slope[layer],
+                              numbers.end[layer]};
+    const GatedNames names;
+    const TensorId up = builder.project(x, names.up, builder.config().feed_forward, false, component);
+    const TensorId y = xielu(builder.graph(), builder.prefix() + "activated", up, curve);
+    return builder.project(y, names.down, builder.config().hidden, false, component);
+  };
+  d.gguf_bare_metadata = {{"xielu.alpha_p", numbers.rise},
+                          {"xielu.alpha_n", numbers.fall},
+                          {"xielu.beta", numbers.slope},
+                          {"xielu.eps", numbers.end}};
+  return {};
+}
+
+// BitNet b1.58 (Ma et al. 2024): norms before both output projections, and a gate of squared ReLU (Microsoft
+// 2025) or SiLU, which llama.cpp's first files have without saying so.
+Status describe_bitnet(const Settings& settings, Decoder& d) {
+  if (settings.has({"quantization_config", ""})) {
+    return settings.error({"quantization_config", ""},
+                          "weights that are rounded when they are loaded are not supported");
+  }
+  if (settings.gguf() && settings.has_tensor(".scale")) {
+    return Error{Code::unsupported,
+                 settings.file().path() + ": scales of whole matrices (NAME.scale) are not supported"};
+  }
+  const SettingName name = {"hidden_act", "hidden_activation"};
+  PUMICE_TRY(const std::string activation,
+             settings.fields().string_or(settings.name(name), settings.gguf() ? "silu" : "relu2"));
+  const bool squared = activation == "relu2";
+  if (!squared && activation != "silu")
+    return settings.error(name, fmt::format("expected relu2 or silu; found '{}'", activation));
+  d.config.activation = squared ? Activation::relu : Activation::silu;
+  d.config.default_activation = d.config.activation;
+  d.gguf_metadata[std::string(name.gguf)] = activation;
+  if (!d.config.tied_head) d.refuse_gguf(settings, "tie_word_embeddings", "have true; found false");
+  PUMICE_CHECK(d.read_biases(settings, attention_biases));
+  if (d.style.input_bias) d.refuse_gguf(settings, "attention_bias", "have no biases");
+  d.inner_norm = {"self_attn.attn_sub_norm", "attn_sub_norm"};
+  d.own_feed_forward = [squared](DecoderBuilder& builder, uint32_t, TensorId x) {
+    const std::string_view component = "feed-forward";
+    const uint32_t rows = builder.config().feed_forward;
+    const GatedNames names;
+    const std::string& prefix = builder.prefix();
+    TensorId opened = builder.project(x, names.gate, rows, false, component);
+    const TensorId up = builder.project(x, names.up, rows, false, component);
+    // relu(x) * x is the square of relu(x).
+    if (squared) opened = gate(builder.graph(), prefix + "squared", opened, opened, Activation::relu);
+    const TensorId y =
+        gate(builder.graph(), prefix + "gated", opened, up, squared ? Activation::none : Activation::silu);
+    return builder.project(builder.rms_norm(y, {"mlp.ffn_sub_norm", "ffn_sub_norm"}), names.down,
+                           builder.config().hidden, false, component);
+  };
+  return {};
+}
+
 constexpr StackConfigNames squared_relu_names = {
     .activation = {}, .default_norm_eps = 1e-5f, .default_activation = Activation::relu};
 
@@ -224,6 +340,8 @@ constexpr StackConfigNames squared_relu_names = {
 
 Architectures llama_relatives() {
   return {
+      decoder("apertus", {"apertus"}, {"apertus"}, {.activation = {}, .default_norm_eps = 1e-5f},
+              describe_apertus),
       // AFM (Arcee 2025): a feed-forward of the square of ReLU, without a gate.
       decoder("arcee", {"arcee"}, {"arcee"}, squared_relu_names,
               [](const Settings& settings, Decoder& d) -> Status {
@@ -231,6 +349,8 @@ Architectures llama_relatives() {
                 PUMICE_CHECK(d.read_shown_biases(settings));
                 return d.set_squared_relu(settings);
               }),
+      decoder("bitnet", {"bitnet"}, {"bitnet"}, {.activation = {}, .default_norm_eps = 1e-5f},
+              describe_bitnet),
       decoder("cohere", {"cohere"}, {"command-r"}, cohere_names, describe_cohere),
       // Command R7B and Command A (Cohere 2025): only the layers with a window have rotary positions.
       decoder("cohere2", {"cohere2"}, {"cohere2"}, cohere_names,
@@ -277,6 +397,17 @@ Architectures llama_relatives() {
       decoder("hunyuan_moe", {"hunyuan_v1_moe"}, {"hunyuan-moe"}, {.default_norm_eps = 1e-5f},
               describe_hunyuan_moe),
       decoder("minimax_m2", {"minimax_m2"}, {"minimax-m2"}, {}, describe_minimax_m2),
+      // OLMo (Groeneveld et al. 2024): layer norms without weights, limits of queries, keys and values.
+      decoder("olmo", {"olmo"}, {"olmo"},
+              {.norm_eps = {"", "attention.layer_norm_epsilon"}, .default_norm_eps = 1e-5f},
+              [](const Settings& settings, Decoder& d) -> Status {
+                d.config.set_neighbouring_in_gguf(settings.gguf());
+                d.config.norm = {.kind = NormKind::layer, .weight = false, .bias = false};
+                PUMICE_CHECK(d.read_most_input(settings, {"clip_qkv", "attention.clamp_kqv"}));
+                PUMICE_CHECK(d.read_biases(settings, attention_biases));
+                if (d.style.input_bias) d.refuse_gguf(settings, "attention_bias", "have no biases");
+                return {};
+              }),
       // OLMo 2 (OLMo Team 2025): norms after the sublayers instead of before, and norms over the whole query
       // and key projections. OLMo 3 adds a window to three of four layers, whose rotation is not scaled when
       // the context is extended.

@@ -31,7 +31,8 @@ constexpr const char* folders[] = {
     "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe",  "deepseek-v2", "deepseek-v3"};
 // That only the repository's own set has.
 constexpr const char* own_folders[] = {"arcee",        "cohere",      "olmoe",    "granite-moe",
-                                       "ernie4-5-moe", "hunyuan-moe", "lfm2-moe", "dots1"};
+                                       "ernie4-5-moe", "hunyuan-moe", "lfm2-moe", "dots1",
+                                       "apertus",      "bitnet",      "olmo",     "cohere-plus"};
 
 // Those of the running test's set.
 std::vector<std::string> folders_of_set() {
@@ -39,6 +40,12 @@ std::vector<std::string> folders_of_set() {
   if (&fixtures() == &fixture_sets()[0])
     names.insert(names.end(), std::begin(own_folders), std::end(own_folders));
   return names;
+}
+
+// A short run has those in turn from their folder or as the GGUF file that convert writes, a long one both.
+bool takes_form(const std::string& name, bool gguf) {
+  const auto own = std::ranges::find(own_folders, name);
+  return own == std::end(own_folders) || takes(((own - own_folders) % 2 == 1) == gguf);
 }
 
 // GGUF has no key for which layers of SmolLM3 are not rotated, for Llama 4's chunks and for dots1's windows.
@@ -143,6 +150,7 @@ void check(const std::filesystem::path& path, const Expected& expected, size_t t
 FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
   size_t turn = 0;
   for (const std::string& name : folders_of_set()) {
+    if (!takes_form(name, false)) continue;
     const auto folder = fixtures().model(name);
     const Expected expected = read_expected(folder / "expected.safetensors");
     check(folder, expected, turn);
@@ -155,6 +163,7 @@ FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
 FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
   size_t turn = 0;
   for (const std::string& name : folders_of_set()) {
+    if (!takes_form(name, true)) continue;
     const uint32_t chunk = chunks[turn++ % std::size(chunks)]; // whose kernels are there
     CAPTURE(name);
     const TemporaryFolder temporary;
