@@ -18,6 +18,21 @@ Status describe_glm4(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// GLM-4 of 2024 and ChatGLM (GLM Team): the same without norms of results. Converted from ChatGLM's own
+// files, queries, keys and values are one tensor.
+Status describe_glm(const Settings& settings, Decoder& d) {
+  d.fused_gate = true;
+  d.config.rotary.pairs = RotaryPairs::neighbouring;
+  PUMICE_CHECK(d.read_biases(settings, {.feed_forward = {}, .attention_by_default = true}));
+  const ModelFile& file = settings.file();
+  if (settings.gguf() && file.find("blk.0.attn_qkv.weight")) {
+    d.fused_inputs = {{"", "attn_qkv"}};
+    d.style.input_bias = file.find("blk.0.attn_qkv.bias");
+  }
+  d.style.output_bias = false;
+  return {};
+}
+
 // GLM-4.5 and later (GLM Team 2025): experts chosen by the sigmoid of their logits plus a bias, beside shared
 // ones, after some dense layers.
 Status describe_glm4_moe(const Settings& settings, Decoder& d) {
@@ -39,6 +54,9 @@ Status describe_glm4_moe(const Settings& settings, Decoder& d) {
 
 Architectures glm_models() {
   return {
+      decoder("glm", {"glm"}, {"chatglm"},
+              {.default_head_dim = 128, .default_norm_eps = 1.5625e-7f, .default_rotary_share = 0.5f},
+              describe_glm),
       decoder("glm4", {"glm4", "glm4v_text"}, {"glm4"},
               {.default_head_dim = 128, .default_norm_eps = 1e-5f, .default_rotary_share = 0.5f},
               describe_glm4),
