@@ -127,7 +127,8 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
     third = settings.file().find(bias);
     defaults.gguf_normalise = false;
   } else {
-    third = settings.architecture() == "deepseek_v3";
+    third = settings.architecture() != "deepseek_v2";
+    defaults.dense = settings.architecture() == "glm4_moe_lite";
   }
   defaults.normalise = defaults.biased = third;
   defaults.score = third ? ExpertScore::sigmoid : ExpertScore::softmax;
@@ -143,8 +144,8 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
   return mixture;
 }
 
-// DeepSeek V2 and V3 (DeepSeek-AI 2024): multi-head latent attention, and experts beside shared ones after
-// some dense layers.
+// DeepSeek V2 and V3 (DeepSeek-AI 2024), Kimi K2 (Moonshot AI 2025) and GLM-4.7-Flash (GLM Team 2026):
+// multi-head latent attention, and experts beside shared ones after some dense layers.
 Status describe_deepseek(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   PUMICE_CHECK(drop_prediction_layers(settings, config));
@@ -187,7 +188,7 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
 } // namespace
 
 Architectures deepseek_models() {
-  return {decoder("deepseek", {"deepseek_v2", "deepseek_v3"}, {"deepseek2"},
+  return {decoder("deepseek", {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"}, {"deepseek2"},
                   {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
                   describe_deepseek)};
 }
