@@ -68,12 +68,6 @@ TensorId gated_norm(DecoderBuilder& builder, TensorId y, TensorId z, const Mamba
 
 // Biases and the norm are where the file has them.
 Result<MambaConfig> read_gguf_mamba(const Settings& settings) {
-  const auto has = [&](const char* end) {
-    for (const TensorView& tensor : settings.file().tensors()) {
-      if (tensor.name.ends_with(end)) return true;
-    }
-    return false;
-  };
   MambaConfig mamba;
   const SettingName heads = {"", "ssm.time_step_rank"}, inner = {"", "ssm.inner_size"},
                     groups = {"", "ssm.group_count"};
@@ -91,8 +85,8 @@ Result<MambaConfig> read_gguf_mamba(const Settings& settings) {
   mamba.head_dim = columns / mamba.heads;
   PUMICE_TRY(mamba.size, settings.u32({"", "ssm.state_size"}, 1, limits::heads));
   PUMICE_TRY(mamba.taps, settings.u32({"", "ssm.conv_kernel"}, 2, CausalConvolution::most_taps));
-  mamba.convolution_bias = has(".ssm_conv1d.bias");
-  mamba.norm = has(".ssm_norm.weight");
+  mamba.convolution_bias = settings.has_tensor(".ssm_conv1d.bias");
+  mamba.norm = settings.has_tensor(".ssm_norm.weight");
   mamba.norm_groups = mamba.groups;
   mamba.most_step = std::numeric_limits<float>::max();
   return mamba;
@@ -144,11 +138,11 @@ Result<MambaConfig> read_mamba(const Settings& settings, const MambaSettingNames
   return mamba;
 }
 
-void add_mamba(const Settings& settings, const MambaConfig& mamba, const MambaSettingNames& names,
-               Decoder& d) {
+void add_mamba(const Settings& settings, const MambaConfig& mamba, const MambaSettingNames& names, Decoder& d,
+               const std::vector<bool>& mixes) {
   const uint32_t shared = mamba.groups * mamba.size;
   for (uint32_t layer = 0; layer < d.config.layers; ++layer) {
-    if (!d.config.attends.empty() && d.config.attends[layer]) continue;
+    if (mixes.empty() ? !d.config.attends.empty() && d.config.attends[layer] : !mixes[layer]) continue;
     for (uint32_t columns : {mamba.columns(), shared, shared})
       d.config.states.push_back(CausalConvolution::state_floats(columns, mamba.taps));
     d.config.states.push_back(mamba.columns() * mamba.size);

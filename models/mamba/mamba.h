@@ -40,9 +40,15 @@ inline constexpr MambaSettingNames hybrid_mamba_settings = {
 
 Result<MambaConfig> read_mamba(const Settings& settings, const MambaSettingNames& names);
 // Adds the states of the layers that have the mixer: those without attention, or all where all have both.
-// What is shown, GGUF's keys, and whether llama.cpp would compute it otherwise.
+// What is shown, GGUF's keys, and whether llama.cpp would compute it otherwise. `mixes`: which layers have
+// it, if some have neither.
 void add_mamba(const Settings& settings, const MambaConfig& mamba, const MambaSettingNames& names,
-               Decoder& decoder);
+               Decoder& decoder, const std::vector<bool>& mixes = {});
+
+// A model of nothing but such mixers, each after a norm; and GGUF's keys of its attention.
+void build_attentionless(DecoderBuilder& builder,
+                         const std::function<TensorId(DecoderBuilder& builder, TensorId x)>& mixer);
+nlohmann::json attentionless_metadata();
 
 // The mixer whose tensors' names begin with `prefix`.
 TensorId mamba(DecoderBuilder& builder, TensorId x, const MambaConfig& config, const std::string& prefix);

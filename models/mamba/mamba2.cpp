@@ -7,12 +7,15 @@ namespace {
 constexpr MambaSettingNames mamba2_settings = {"num_heads",   "head_dim", "n_groups", "state_size",
                                                "conv_kernel", "use_bias", "use_bias", "use_conv_bias"};
 
-void build_mamba2(DecoderBuilder& builder, const MambaConfig& config) {
+} // namespace
+
+void build_attentionless(DecoderBuilder& builder,
+                         const std::function<TensorId(DecoderBuilder& builder, TensorId x)>& mixer) {
   TensorId x = builder.embed({"backbone.embeddings", "token_embd"});
   for (uint32_t layer = 0; layer < builder.config().layers; ++layer) {
     builder.layer_input(x);
     builder.layer(layer, "backbone.layers.{}.");
-    const TensorId y = mamba(builder, builder.norm(x, {"norm", "attn_norm"}), config, "mixer.");
+    const TensorId y = mixer(builder, builder.norm(x, {"norm", "attn_norm"}));
     x = builder.add(y, x, "residual");
     builder.hidden_state(x); // the reference counts results of layers, not what they read
   }
@@ -22,19 +25,28 @@ void build_mamba2(DecoderBuilder& builder, const MambaConfig& config) {
   builder.finish(x, {"lm_head", "output"});
 }
 
+// llama.cpp wants the first two.
+nlohmann::json attentionless_metadata() {
+  return {{"feed_forward_length", 0u},
+          {"attention.head_count", 0u},
+          {"attention.head_count_kv", nullptr},
+          {"attention.key_length", nullptr},
+          {"attention.value_length", nullptr}};
+}
+
+namespace {
+
 // Mamba 2 (Dao and Gu 2024): no attention at all.
 Status describe_mamba2(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(settings.expect("rms_norm", true, true));
   PUMICE_TRY(const MambaConfig mamba, read_mamba(settings, mamba2_settings));
   d.config.attends.assign(d.config.layers, false);
-  d.own_build = [mamba](const Decoder&, DecoderBuilder& builder) { build_mamba2(builder, mamba); };
+  d.own_build = [config = mamba](const Decoder&, DecoderBuilder& builder) {
+    build_attentionless(
+        builder, [&](DecoderBuilder& own, TensorId x) { return pumice::mamba(own, x, config, "mixer."); });
+  };
   add_mamba(settings, mamba, mamba2_settings, d);
-  // llama.cpp wants the first two, and there is no attention.
-  d.gguf_metadata.update({{"feed_forward_length", 0u},
-                          {"attention.head_count", 0u},
-                          {"attention.head_count_kv", nullptr},
-                          {"attention.key_length", nullptr},
-                          {"attention.value_length", nullptr}});
+  d.gguf_metadata.update(attentionless_metadata());
   return {};
 }
 

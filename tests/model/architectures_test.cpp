@@ -30,9 +30,10 @@ constexpr const char* folders[] = {
     "gpt-oss",   "llama4",        "lfm2",       "mamba2",      "falcon-h1",   "granite-hybrid", "qwen3-next",
     "qwen3-5",   "qwen3-5-moe",   "gemma4",     "gemma4-moe",  "deepseek-v2", "deepseek-v3"};
 // That only the repository's own set has.
-constexpr const char* own_folders[] = {"arcee",       "cohere",      "olmoe", "granite-moe",  "ernie4-5-moe",
-                                       "hunyuan-moe", "lfm2-moe",    "dots1", "apertus",      "bitnet",
-                                       "olmo",        "cohere-plus", "glm",   "glm4-moe-lite"};
+constexpr const char* own_folders[] = {
+    "arcee",    "cohere",        "olmoe",   "granite-moe",  "ernie4-5-moe", "hunyuan-moe",
+    "lfm2-moe", "dots1",         "apertus", "bitnet",       "olmo",         "cohere-plus",
+    "glm",      "glm4-moe-lite", "mamba",   "falcon-mamba", "jamba"};
 
 // Those of the running test's set.
 std::vector<std::string> folders_of_set() {
