@@ -10,11 +10,12 @@ namespace pumice {
 namespace {
 
 // Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions, a gated feed-forward and no biases but those
-// of norms.
+// of norms. Jina's embeddings, version 3 (Sturua et al. 2024): the same with BERT's feed-forward, all biases
+// and its pooler.
 class NomicBert : public EncoderModel {
 public:
-  NomicBert(EncoderConfig config, bool gguf, std::string prefix)
-      : EncoderModel(std::move(config), gguf), prefix_(std::move(prefix)) {}
+  NomicBert(EncoderConfig config, bool gguf, std::string prefix, bool jina = false, bool pooler = false)
+      : EncoderModel(std::move(config), gguf), prefix_(std::move(prefix)), jina_(jina), pooler_(pooler) {}
 
 protected:
   void build(EncoderBuilder& builder) const override {
@@ -26,11 +27,17 @@ protected:
         token_type_embedding(builder.graph(), "token_type_embedding", builder.weight(table, "embedding"));
     x = builder.add(x, types, "with_types");
     x = builder.layer_norm(x, {"emb_ln", "token_embd_norm"});
-    builder.finish(builder.run_layers(x, layer_names()));
+    x = builder.run_layers(x, layer_names());
+    builder.finish(x);
+    if (!pooler_) return;
+    builder.prefix(prefix_, "");
+    const TensorId dense =
+        builder.project(builder.first_rows(x), {"pooler.dense", ""}, config().hidden, true, "head");
+    builder.pooler_output(activate(builder.graph(), "pooler.dense.activated", dense, Activation::tanh));
   }
 
-  std::string_view gguf_architecture() const override { return "nomic-bert"; }
-  Activation gguf_activation() const override { return Activation::silu; }
+  std::string_view gguf_architecture() const override { return jina_ ? "jina-bert-v3" : "nomic-bert"; }
+  Activation gguf_activation() const override { return jina_ ? Activation::gelu : Activation::silu; }
 
 private:
   LayerNames layer_names() const {
@@ -46,10 +53,17 @@ private:
     names.down = {"mlp.fc2", "ffn_down"};
     names.feed_forward_bias = false;
     names.feed_forward_norm = {"norm2", "layer_output_norm"};
+    if (!jina_) return names;
+    names.attention.fused = {"mixer.Wqkv", "attn_qkv"};
+    names.attention.output = {"mixer.out_proj", "attn_output"};
+    names.attention.input_bias = names.attention.output_bias = names.feed_forward_bias = true;
+    names.gate.reset();
+    names.up = {"mlp.fc1", "ffn_up"};
     return names;
   }
 
   std::string prefix_; // of tensor names: "nomic_bert.", or empty if the file has only the encoder
+  bool jina_, pooler_;
 };
 
 // Before transformers 5, Nomic's own code named the settings as GPT-2 has them.
@@ -107,10 +121,34 @@ OpenedDefinition open_nomic_bert(const ModelFile& file) {
       std::make_unique<NomicBert>(std::move(config), settings.gguf(), prefix));
 }
 
+OpenedDefinition open_jina_v3(const ModelFile& file) {
+  const Settings settings(file);
+  StackConfigNames names;
+  names.set_heads_share_columns();
+  names.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"};
+  names.default_norm_eps = 1e-5f;
+  names.default_context = 8194;
+  names.default_activation = Activation::gelu;
+  EncoderConfig config;
+  PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
+  PUMICE_TRY(config.rotary, read_rotary(settings, config));
+  const bool says = settings.has({"rope_parameters", ""}) || settings.has({"rope_theta", ""}) ||
+                    settings.has({"rotary_emb_base", ""});
+  if (!settings.gguf() && !says) config.rotary.base = 20000;
+  PUMICE_TRY(config.token_types, settings.u32_or({"type_vocab_size", ""}, 1, limits::tokens, 1));
+  if (const TensorView* table = settings.gguf() ? file.find("token_types.weight") : nullptr)
+    config.token_types = table->shape.size() < 2 ? 1 : static_cast<uint32_t>(table->shape[0]);
+  const std::string prefix = file.find("roberta.embeddings.word_embeddings.weight") ? "roberta." : "";
+  const bool pooler = file.find(prefix + "pooler.dense.weight");
+  return std::unique_ptr<ModelDefinition>(
+      std::make_unique<NomicBert>(std::move(config), settings.gguf(), prefix, true, pooler));
+}
+
 } // namespace
 
 Architectures nomic_bert_models() {
-  return {{"nomic_bert", {"nomic_bert"}, {"nomic-bert"}, open_nomic_bert}};
+  return {{"jina_embeddings_v3", {"jina_embeddings_v3"}, {"jina-bert-v3"}, open_jina_v3},
+          {"nomic_bert", {"nomic_bert"}, {"nomic-bert"}, open_nomic_bert}};
 }
 
 } // namespace pumice

@@ -49,7 +49,8 @@ constexpr const char* folders[] = {"bert",
                                    "whisper",
                                    "vit-gpt2"};
 // That only the repository's own set has.
-constexpr const char* own_folders[] = {"beit", "deit", "vit-trocr", "deit-trocr", "beit-trocr", "eurobert"};
+constexpr const char* own_folders[] = {"beit",       "deit",     "vit-trocr", "deit-trocr",
+                                       "beit-trocr", "eurobert", "jina-v3"};
 
 // [queries, heads, width] as a pass gives them to [heads, queries, keys] as the reference does, with zeros
 // for padding.
