@@ -81,6 +81,18 @@ Text alone(const SequenceRequest& request) {
   return texts[id];
 }
 
+void check_together(Batch& batch, const std::vector<SequenceRequest>& requests,
+                    const std::vector<Text>& expected) {
+  std::vector<uint32_t> ids;
+  for (const SequenceRequest& request : requests) ids.push_back(add(batch, request));
+  Texts texts;
+  finish(batch, texts);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    CAPTURE(i);
+    CHECK(texts[ids[i]] == expected[i]);
+  }
+}
+
 std::vector<uint32_t> some_prompt(uint32_t count, uint32_t seed) {
   std::vector<uint32_t> tokens(count);
   for (uint32_t i = 0; i < count; ++i) tokens[i] = (seed * 7919 + i * 131 + i * i * 17) % 2000 + 3;
@@ -169,14 +181,7 @@ TEST_CASE("texts whose tokens are guessed at stay the same") {
     options.size.drafts = drafts;
     options.always_draft = always;
     auto batch = make_batch(options);
-    std::vector<uint32_t> ids;
-    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
-    Texts texts;
-    finish(*batch, texts);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      CAPTURE(i);
-      CHECK(texts[ids[i]] == expected[i]);
-    }
+    check_together(*batch, requests, expected);
     if (!always) continue;
     CHECK(batch->drafts().guessed > 0);
     CHECK(batch->drafts().held > 0);
@@ -196,14 +201,7 @@ TEST_CASE("texts whose tokens a model guesses at stay the same") {
     options.always_draft = always;
     options.draft_model = model(); // whose guesses all hold
     auto batch = make_batch(options);
-    std::vector<uint32_t> ids;
-    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
-    Texts texts;
-    finish(*batch, texts);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      CAPTURE(i);
-      CHECK(texts[ids[i]] == expected[i]);
-    }
+    check_together(*batch, requests, expected);
     if (!always) continue;
     CHECK(batch->drafts().guessed > 40);
     CHECK(batch->drafts().held > batch->drafts().guessed * 9 / 10);
