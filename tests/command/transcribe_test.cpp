@@ -238,11 +238,16 @@ TEST_CASE("what can be read of a damaged sound is transcribed, and so are the so
   std::istringstream lines(json.out);
   std::string line;
   std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line)["audio"] == none);
+  CHECK(nlohmann::json::parse(line).contains("error"));
+  std::getline(lines, line);
   const nlohmann::json damaged = nlohmann::json::parse(line);
   CHECK(damaged["audio"] == b);
   CHECK(damaged["partial"] == true);
   CHECK(damaged["duration"].get<double>() == doctest::Approx(19978 / 16000.0));
   CHECK(!damaged["segments"].empty());
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line)["error"].get<std::string>().find("expected a WAV") != std::string::npos);
   std::getline(lines, line);
   CHECK(nlohmann::json::parse(line)["audio"] == a);
   CHECK(nlohmann::json::parse(line)["partial"] == false);
