@@ -14,7 +14,7 @@
 #include "form/form.h"
 
 using namespace pumice;
-using nlohmann::json;
+using json = nlohmann::ordered_json; // properties have an order
 
 namespace {
 
