@@ -267,6 +267,63 @@ TEST_CASE("settings of mixtures of experts that cannot be are refused") {
   refused(with(gpt, {{"swiglu_limit", 0}}), {"swiglu_limit"});
 }
 
+TEST_CASE("what mixtures of several families cannot do is refused by name") {
+  const json phi = with(base("phimoe"), {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  CHECK(open(phi).ok());
+  refused(with(phi, {{"num_experts_per_tok", 3}}), {"num_experts_per_tok", "expected 2", "found 3"});
+  const json factors = {1, 1, 1, 1, 1, 1, 1, 1};
+  const json scaling = {{"type", "longrope"},     {"short_factor", factors},
+                        {"long_factor", factors}, {"short_mscale", 1.2f},
+                        {"long_mscale", 1.2f},    {"original_max_position_embeddings", 64}};
+  CHECK(rotary(with(phi, {{"rope_scaling", scaling}})).find("magnitude 1.2") != std::string::npos);
+  refused(with(phi, {{"rope_scaling", with(scaling, {{"long_mscale", 1.3f}})}}),
+          {"long_mscale", "1.2", "found 1.3"});
+  const json afm =
+      with(base("afmoe"), {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"sliding_window", 9}});
+  CHECK(windows(afm) == Windows{9, 9, 9, 0});
+  CHECK(windows(with(afm, {{"global_attn_every_n_layers", 2}})) == Windows{9, 0, 9, 0});
+  refused(with(afm, {{"route_norm", false}}), {"route_norm", "only true"});
+  const json exaone =
+      with(base("exaone_moe"), {{"num_experts", 4}, {"num_experts_per_tok", 2}, {"sliding_window", 9}});
+  CHECK(windows(with(exaone, {{"sliding_window_pattern", 3}})) == Windows{9, 9, 0, 9});
+  refused(with(exaone, {{"mlp_layer_types", {"dense", "sparse"}}}), {"mlp_layer_types", "4 layers"});
+}
+
+TEST_CASE("layers of several kinds, and what their models cannot do") {
+  const json nemotron = with(base("nemotron_h"), {{"mamba_num_heads", 4},
+                                                  {"mamba_head_dim", 8},
+                                                  {"ssm_state_size", 16},
+                                                  {"conv_kernel", 4},
+                                                  {"hybrid_override_pattern", "M-*M-"}});
+  const auto shape = [](const json& config) {
+    const auto definition = open(config);
+    if (!definition.ok()) FAIL(definition.error().text());
+    return (*definition)->shape();
+  };
+  CHECK(shape(nemotron).layers.size() == 5);
+  CHECK(shape(nemotron).states.size() == 2 * 4); // three convolutions and a scan of each mixer
+  CHECK(shape(nemotron).layers[1].kv_heads == 0);
+  CHECK(shape(nemotron).layers[2].kv_heads == 2);
+  refused(with(nemotron, {{"hybrid_override_pattern", "MX"}}), {"hybrid_override_pattern", "found 'X'"});
+  refused(with(nemotron, {{"attention_bias", true}}), {"attention_bias", "only false"});
+  refused(with(nemotron, {{"mlp_hidden_act", "silu"}}), {"mlp_hidden_act", "relu2", "silu"});
+  const json jamba =
+      with(base("jamba"), {{"num_experts", 1}, {"attn_layer_period", 2}, {"attn_layer_offset", 1}});
+  CHECK(shape(jamba).states.size() == 2 * 2); // a convolution and a scan of each mixer
+  CHECK(shape(jamba).layers[0].kv_heads == 0);
+  refused(with(jamba, {{"attn_layer_offset", 2}}), {"attn_layer_offset", "2"});
+  const json mamba = {
+      {"model_type", "mamba"}, {"vocab_size", 100}, {"hidden_size", 40}, {"num_hidden_layers", 2}};
+  CHECK(shape(with(mamba, {{"time_step_rank", "auto"}})).states ==
+        std::vector<uint32_t>{240, 1280, 240, 1280});
+  refused(with(mamba, {{"time_step_rank", "some"}}), {"time_step_rank", "some"});
+  refused(with(mamba, {{"hidden_act", "gelu"}}), {"hidden_act", "silu", "gelu"});
+  refused(with(base("bitnet"), {{"quantization_config", {{"quant_method", "bitnet"}}}}),
+          {"quantization_config"});
+  refused(with(base("bitnet"), {{"hidden_act", "gelu"}}), {"hidden_act", "relu2", "gelu"});
+  refused(with(base("apertus"), {{"hidden_act", "silu"}}), {"hidden_act", "xielu", "silu"});
+}
+
 TEST_CASE("both sides of an encoder-decoder have sizes of their own") {
   for (const char* type : {"bart", "marian", "whisper"}) {
     CAPTURE(type);
