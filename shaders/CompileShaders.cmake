@@ -1,9 +1,10 @@
-# Turns every shaders/FAMILY/KERNEL[.TIER].comp into SPIR-V and one table of kernels that C++ looks up by name.
+# Turns every shaders/FAMILY/KERNEL[.TIER].comp into SPIR-V and one table of kernels that C++ looks up by name, in which
+# tools/embed_kernels.cpp packs them.
 #
 # A shader lists its variants, one line each ('-' for a variant without a name of its own):
 #   // variant: NAME [needs=TIER] DEFINE=VALUE DEFINE2 ...
 # A name with {weight_type} stands for a variant of each type of weights in common/weight_types.def, with what
-# common/weight.glsl wants to know of it; {linear_weight_type} for those whose codes are the numbers themselves.
+# common/weight.glsl wants to know of it; {linear_weight_type} for those whose numbers four codes become bytes at once.
 # Kernel name: the file's stem, then the variant's name, so that matmul.cpu8.comp with 'q8_0' is "matmul.cpu8.q8_0".
 # Tier: needs=, or else the last part of the stem (matmul.cm.comp), or none. Tiers the compiler is too old for are left out.
 # PUMICE_SHADERS_FROM names a build folder whose compiled shaders are taken as they are; a second build saves the time.
@@ -25,21 +26,6 @@ if(CMAKE_SCRIPT_MODE_FILE)
     string(REPLACE "\n" "\n  " text "${text}")  # indented, message() does not wrap the lines
     message(FATAL_ERROR "\n  ${SOURCE} ${DEFINES}\n  ${text}")
   endif()
-  # SPIR-V is little-endian words; C++ includes them as a list of numbers, packed as runtime/gpu/kernel_table.h says.
-  file(READ "${OUTPUT}" code HEX)
-  string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," code "${code}")
-  set(digit "[0-9a-f]")
-  set(digits "${digit}${digit}${digit}")
-  string(REGEX REPLACE "0x0000([0-7]${digits})," "0x\\1," code "${code}")
-  string(REGEX REPLACE "0x003f(${digits}${digit})," "0xffff,0x003f,0x\\1," code "${code}")
-  string(REGEX REPLACE "0x00([0-3]${digit})0([01]${digit}${digit})," "0x8000|0x\\1<<9|0x\\2," code "${code}")
-  string(REGEX REPLACE "0x(${digit}${digits})(${digit}${digits})," "0xffff,0x\\1,0x\\2," code "${code}")
-  string(REGEX REPLACE "(0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,0x[^,]*,)" "\\1\n" code "${code}")
-  file(WRITE "${OUTPUT}.inc" "${code}\n")
-  # What tells a kernel from another build's: 64 bits will do.
-  file(SHA256 "${OUTPUT}" hash)
-  string(SUBSTRING "${hash}" 0 16 hash)
-  file(WRITE "${OUTPUT}.hash" "0x${hash}u\n")
   return()
 endif()
 
@@ -119,10 +105,12 @@ function(pumice_read_weight_types)
       list(APPEND defines BITS=${bits} SCALE_COUNT=${parts} ${scales})
       if(numbers STREQUAL "signed")
         list(APPEND defines SIGNED=1)
+      elseif(numbers MATCHES "^bytes_")
+        list(APPEND defines NUMBERS=${numbers}_numbers)
       elseif(NOT numbers STREQUAL "unsigned")
         list(APPEND defines NUMBER=${numbers}_number)
       endif()
-      if(numbers MATCHES "^(un)?signed$")
+      if(numbers MATCHES "^(un)?signed$|^bytes_")
         list(APPEND linear "${name}")
       endif()
     endif()
@@ -174,7 +162,7 @@ function(pumice_compile_table target function folder include)
   endif()
 
   set(names)
-  set(words)
+  set(modules)
   foreach(shader IN LISTS ARGN)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${shader}")  # its variant lines are read here
     file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}/shaders" "${shader}")
@@ -218,14 +206,14 @@ function(pumice_compile_table target function folder include)
 
       set(output "${folder}/${family}/${name}.spv")
       list(APPEND names "${name}")
-      list(APPEND words "${output}.inc" "${output}.hash")
+      list(APPEND modules "${output}")
       set(tier_of_${name} "${tier}")
       set(output_of_${name} "${output}")
       if(PUMICE_SHADERS_FROM)
         continue()
       endif()
       pumice_tier_target("${tier}" environment)
-      add_custom_command(OUTPUT "${output}" "${output}.inc" "${output}.hash"
+      add_custom_command(OUTPUT "${output}"
         COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
           "-DINCLUDE=${include}" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
         DEPENDS "${shader}" "${PUMICE_GLSLANG}" "${PUMICE_SHADER_SCRIPT}"
@@ -237,37 +225,45 @@ function(pumice_compile_table target function folder include)
   # One file for all: the names sorted, so that a lookup can be a binary search.
   list(SORT names)
   list(LENGTH names count)
-  set(arrays "")
-  set(rows "")
-  set(index 0)
+  set(lines "")
   foreach(name IN LISTS names)
-    string(APPEND arrays "const uint16_t code_${index}[] = {\n#include \"${output_of_${name}}.inc\"\n};\n")
-    string(APPEND rows "    {\"${name}\", \"${tier_of_${name}}\", code_${index},\n#include \"${output_of_${name}}.hash\"\n    },\n")
-    math(EXPR index "${index} + 1")
+    set(tier "${tier_of_${name}}")
+    if(NOT tier)
+      set(tier -)
+    endif()
+    string(APPEND lines "${name} ${tier} ${output_of_${name}}\n")
   endforeach()
+  set(list "${PROJECT_BINARY_DIR}/generated/${function}.txt")
+  file(CONFIGURE OUTPUT "${list}" CONTENT "${lines}" @ONLY)  # written only when it differs
+  pumice_embed_kernels_tool(tool)
   set(table "${PROJECT_BINARY_DIR}/generated/${function}.cpp")
-  # Written only when it differs, so that a touched shader does not rebuild what has not changed.
-  file(CONFIGURE OUTPUT "${table}" @ONLY CONTENT
-"// Made by shaders/CompileShaders.cmake.
-#include \"gpu/kernel_table.h\"
-
-#include <array>
-#include <cstdint>
-
-namespace pumice {
-namespace {
-
-@arrays@
-const std::array<KernelBinary, @count@> table = {{
-@rows@}};
-
-}  // namespace
-
-std::span<const KernelBinary> @function@() { return table; }
-
-}  // namespace pumice
-")
-  set_source_files_properties("${table}" PROPERTIES OBJECT_DEPENDS "${words}" SKIP_UNITY_BUILD_INCLUSION ON)
-  target_sources(${target} PRIVATE "${table}" ${words})
+  add_custom_command(OUTPUT "${table}"
+    COMMAND ${tool} "${list}" "${table}" ${function}
+    DEPENDS ${tool} "${list}" ${modules}
+    COMMENT "Kernels: ${function}" VERBATIM)
+  set_source_files_properties("${table}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
+  target_sources(${target} PRIVATE "${table}")
   message(STATUS "Kernels: ${count} (${function})")
+endfunction()
+
+# The tool that makes the tables, which runs while building: where programs for the target do not run here, one for this machine.
+function(pumice_embed_kernels_tool result)
+  set(sources "${PROJECT_SOURCE_DIR}/tools/embed_kernels.cpp" "${PROJECT_SOURCE_DIR}/runtime/gpu/packed_code.cpp")
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+    if(NOT TARGET embed_kernels)
+      add_executable(embed_kernels ${sources})
+      target_include_directories(embed_kernels PRIVATE "${PROJECT_SOURCE_DIR}/runtime")
+    endif()
+    set(${result} embed_kernels PARENT_SCOPE)
+    return()
+  endif()
+  set(tool "${CMAKE_BINARY_DIR}/embed_kernels")
+  if(NOT TARGET embed_kernels_here)
+    find_program(PUMICE_HOST_CXX NAMES c++ g++ clang++ REQUIRED DOC "A C++ compiler for this machine, for a tool of the build")
+    add_custom_command(OUTPUT "${tool}"
+      COMMAND "${PUMICE_HOST_CXX}" -std=c++20 -O1 -I "${PROJECT_SOURCE_DIR}/runtime" -o "${tool}" ${sources}
+      DEPENDS ${sources} VERBATIM)
+    add_custom_target(embed_kernels_here DEPENDS "${tool}")
+  endif()
+  set(${result} "${tool}" PARENT_SCOPE)
 endfunction()
