@@ -14,7 +14,7 @@ cd "${script%/*}/.."
 . tools/debian_root.sh
 name="compilers" dir=build/compilers arguments=("$@") prepare= write=
 families="delta_rule selective_scan"  # that llamas do not have
-types="F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4"
+types="F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4 NVFP4 IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S TQ1_0 TQ2_0 Q1_0 Q2_0"
 chips=(intel:tgl intel:dg2 intel:bmg amd:vega10 amd:navi21 amd:navi31 nvidia:0x140 nvidia:0x172 qcom:630 qcom:740)
 while [[ ${1:-} == --* ]]; do
   case $1 in

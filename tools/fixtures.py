@@ -4,6 +4,7 @@
   tools/fixtures.py models [NAME...]    weights.json and expected.safetensors of tests/fixtures/models/NAME, from its config.json;
                                         NAME:SEED begins with that seed, where the usual one makes a model that rounding moves far
   tools/fixtures.py gguf [TYPE...]      tests/fixtures/gguf/random-TYPE.json and its expected.safetensors
+  tools/fixtures.py blocks              tests/fixtures/blocks.safetensors: two blocks of each quantised type
   tools/fixtures.py weights NAME FILE   a model's weights as a safetensors file, for llama.cpp's converter
   tools/fixtures.py converted NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
   tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
@@ -687,7 +688,20 @@ BLOCKS = {
     "IQ4_NL": (32, 18, [half(0, -10, None)]),
     "IQ4_XS": (256, 136, [half(0, -14)]),
     "MXFP4": (32, 17, [[0, 0xFF01, 120]]),  # of its scale, a byte, the lowest bit is random
+    "NVFP4": (64, 36, [[0, 0x0707, 0x0808], [2, 0x0707, 0x0808]]),
+    "IQ1_S": (256, 50, [half(0, -8)]),
+    "IQ1_M": (256, 56, [[at, 0x0FFF, nibble << 12] for at, nibble in ((48, 0), (50, 0), (52, 0), (54, 2))]),  # of 2^-7
+    "IQ2_XXS": (256, 66, [half(0, -10, None)]),
+    "IQ2_XS": (256, 74, [half(0, -10, None)]),
+    "IQ2_S": (256, 82, [half(0, -10, None)]),
+    "IQ3_XXS": (256, 98, [half(0, -12, None)]),
+    "IQ3_S": (256, 110, [half(0, -12, None)]),
+    "TQ1_0": (256, 54, [half(52, -5, None)]),
+    "TQ2_0": (256, 66, [half(64, -5, None)]),
+    "Q1_0": (128, 18, [half(0, -5, None)]),
+    "Q2_0": (64, 18, [half(0, -5, None)]),
 }
+NUMBERS_OF_TYPES = {"Q1_0": 41, "Q2_0": 42}  # that the package does not decode, or not know
 MIXTURES = {"Q4_K_M": "Q4_K", "Q5_K_M": "Q5_K"}
 WIDTH, INNER, HEADS, KV_HEADS, VOCABULARY = 256, 512, 4, 2, 512
 
@@ -717,25 +731,52 @@ def random_description(kind):
         else:
             tensor["type"] = "Q6_K" if better else MIXTURES.get(kind, kind)
         tensors.append(tensor)
-    import gguf
-    blocks = {name: {"number": gguf.GGMLQuantizationType[name].value} | dict(zip(("elements", "bytes", "fields"), BLOCKS[name]))
+    blocks = {name: {"number": number_of_type(name)} | dict(zip(("elements", "bytes", "fields"), BLOCKS[name]))
               for name in sorted({t["type"] for t in tensors} - {"F32"})}
     return pairs, tensors, blocks
 
 
+def number_of_type(name):
+    import gguf
+    return NUMBERS_OF_TYPES.get(name) or gguf.GGMLQuantizationType[name].value
+
+
+def decoded_blocks(name, data):
+    """The numbers of rows of blocks, by llama.cpp's own Python library, but for two types that it does not decode."""
+    import gguf
+    if name == "F16":
+        return data.view("<f2").astype(np.float32)
+    if name in NUMBERS_OF_TYPES:  # a half scale, then codes from the lowest bits on: -1 and 1, or -1 to 2
+        bits = int(name[1])
+        blocks = data.reshape(-1, 18)
+        codes = (blocks[:, 2:, None] >> np.arange(0, 8, bits, dtype=np.uint8) & ((1 << bits) - 1)).reshape(len(blocks), -1)
+        numbers = codes.astype(np.float32) * (3 - bits) - 1
+        return (numbers * np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float32)).reshape(len(data), -1)
+    kind = gguf.GGMLQuantizationType[name]
+    assert gguf.GGML_QUANT_SIZES[kind] == BLOCKS[name][:2], name
+    return gguf.quants.dequantize(data, kind)
+
+
 def dequantised(seed, tensor, blocks):
-    """A tensor's numbers, by llama.cpp's own Python library."""
+    """A tensor's numbers."""
     if tensor["type"] == "F32":
         return uniform(seed, tensor["name"], tensor["shape"], tensor["mean"], tensor["spread"])
-    import gguf
     block = blocks[tensor["type"]]
-    kind = gguf.GGMLQuantizationType(block["number"])
-    assert gguf.GGML_QUANT_SIZES[kind] == (block["elements"], block["bytes"]), tensor["type"]
     rows, columns = tensor["shape"]
     data = block_bytes(seed, tensor["name"], rows * columns // block["elements"], block).reshape(rows, -1)
-    if tensor["type"] == "F16":
-        return data.view("<f2").astype(np.float32)
-    return gguf.quants.dequantize(data, kind)
+    return decoded_blocks(tensor["type"], data)
+
+
+def make_blocks():
+    """Two random blocks of each quantised type, and the numbers in them."""
+    arrays = {}
+    for name, (elements, size, fields) in BLOCKS.items():
+        if elements > 1:
+            data = block_bytes(1, name, 2, {"bytes": size, "fields": fields})
+            arrays |= {f"{name}.bytes": data, name: decoded_blocks(name, data)}
+    save_file(arrays, FIXTURES / "blocks.safetensors")
+    (FIXTURES / "blocks.safetensors").chmod(0o644)
+    print(f"{len(arrays) // 2} types")
 
 
 def unpermuted(array, heads):
@@ -873,6 +914,9 @@ def main(arguments):
     if command == "cases":
         for name in rest or sorted(path.name for path in (FIXTURES / "tokenizers").iterdir()):
             make_cases(name)
+        return
+    if command == "blocks":
+        make_blocks()
         return
     import torch
     torch.set_grad_enabled(False)

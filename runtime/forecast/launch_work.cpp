@@ -35,7 +35,16 @@ constexpr std::array costs = {
     WeightCost{"q2_k", 2, 3, 1.5, 1.25, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
     WeightCost{"q4_k", 4, 3, 1.5, 1.25, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 2.5, 13},
     WeightCost{"q6_k", 6, 4, 4, 2.5, 13},      WeightCost{"iq4_nl", 4, 7, 7, 7, 15},
-    WeightCost{"iq4_xs", 4, 7, 7, 7, 16},      WeightCost{"mxfp4", 4, 8, 8, 8, 16}};
+    WeightCost{"iq4_xs", 4, 7, 7, 7, 16},      WeightCost{"mxfp4", 4, 8, 8, 8, 16},
+    WeightCost{"nvfp4", 4, 8, 8, 8, 16},       WeightCost{"iq1_s", 2, 3, 1.5, 3, 12},
+    WeightCost{"iq1_m", 3, 5, 5, 5, 13},       WeightCost{"iq2_xxs", 3, 6, 6, 6, 13},
+    WeightCost{"iq2_xs", 3, 6, 6, 6, 13},      WeightCost{"iq2_s", 3, 6, 6, 6, 13},
+    WeightCost{"iq3_xxs", 4, 6, 6, 6, 13},     WeightCost{"iq3_s", 4, 4, 4, 4, 9},
+    WeightCost{"tq1_0", 2, 3, 3, 1.25, 9},     WeightCost{"tq2_0", 2, 3, 3, 1.25, 9},
+    WeightCost{"q1_0", 1, 5, 5, 5, 11},        WeightCost{"q2_0", 2, 3, 3, 1.25, 9},
+    WeightCost{"f8_e4m3", 8, 10, 10, 10, 16},  WeightCost{"int8", 8, 2, 2, 2, 8.5},
+    WeightCost{"int4", 4, 3, 3, 1.25, 7.2},    WeightCost{"uint4", 4, 3, 1.5, 1.25, 8.5},
+    WeightCost{"nf4", 4, 12, 12, 12, 20}};
 
 // Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
 const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
@@ -46,7 +55,8 @@ const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
 }
 
 bool has_minimums(std::string_view type) {
-  return type.ends_with("_1") || type == "q2_k" || type == "q4_k" || type == "q5_k";
+  return type.ends_with("_1") || type == "q2_k" || type == "q4_k" || type == "q5_k" || type == "iq1_s" ||
+         type == "uint4";
 }
 
 template <class Params>

@@ -10,6 +10,7 @@
 #include "io/nearest_files.h"
 #include "io/nearest_names.h"
 #include "io/no_weights.h"
+#include "io/quantised/folder_blocks.h"
 #include "io/weight_files.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -184,6 +186,7 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     }
     PUMICE_CHECK(model.add_shards(path));
     model.add_microscaled();
+    PUMICE_CHECK(model.add_quantised());
     model.index_names();
     model.find_tokenizer(path);
     return model;
@@ -374,6 +377,33 @@ void ModelFile::add_microscaled() {
     unreadable_.erase(codes);
     unreadable_.erase(exponents);
   }
+}
+
+// The weights that a quantised folder has in several arrays, in place of these.
+Status ModelFile::add_quantised() {
+  std::unordered_map<std::string_view, const TensorView*> readable;
+  std::vector<std::string> names;
+  for (const TensorView& tensor : tensors_) readable.emplace(tensor.name, &tensor);
+  for (const auto& [name, array] : unreadable_) names.push_back(name);
+  const auto find = [&](const std::string& name) -> std::optional<FolderArray> {
+    FolderArray array;
+    if (const auto at = readable.find(name); at != readable.end()) {
+      array = {std::string(info(at->second->type).safetensors_name), at->second->shape, at->second->data};
+    } else if (const auto other = unreadable_.find(name); other != unreadable_.end()) {
+      array = {other->second.dtype, other->second.shape, other->second.data};
+    } else {
+      return {};
+    }
+    uint64_t bytes = safetensors_dtype_bytes(array.dtype);
+    for (uint64_t size : array.shape)
+      if (!multiply(bytes, size, bytes)) return {};
+    return bytes == array.data.size() ? std::optional(array) : std::nullopt;
+  };
+  PUMICE_TRY(FolderWeights weights, quantised_weights(*config_, names, find, path_));
+  std::erase_if(tensors_, [&](const TensorView& tensor) { return weights.taken.contains(tensor.name); });
+  for (const std::string& name : weights.taken) unreadable_.erase(name);
+  std::ranges::move(weights.tensors, std::back_inserter(tensors_));
+  return {};
 }
 
 void ModelFile::index_names() {

@@ -48,7 +48,8 @@ std::span<const TensorTypeInfo> tensor_types() {
 }
 
 const TensorTypeInfo* find_gguf_type(uint32_t id) {
-  return find_if([&](const TensorTypeInfo& entry) { return entry.gguf_id == id; });
+  constexpr uint32_t in_no_file = 1000; // and from here on
+  return find_if([&](const TensorTypeInfo& entry) { return entry.gguf_id == id && id < in_no_file; });
 }
 
 const TensorTypeInfo* find_safetensors_type(std::string_view name) {

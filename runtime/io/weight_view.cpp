@@ -9,11 +9,11 @@ std::vector<float> decode_vector(const WeightView& weight) {
   const WeightView whole = WeightView::whole(*weight.tensor);
   std::vector<float> all(whole.rows * whole.columns), values;
   const TensorView& tensor = *weight.tensor;
-  if (tensor.exponents.empty()) {
+  if (tensor.in_blocks()) {
     decode_row(tensor.type, tensor.data.data(), all);
   } else {
     std::vector<std::byte> joined(row_bytes(tensor.type, all.size()));
-    join_blocks(tensor, 0, tensor.exponents.size(), joined.data());
+    join_blocks(tensor, 0, all.size() / info(tensor.type).block_size, joined.data());
     decode_row(tensor.type, joined.data(), all);
   }
   for (uint64_t row = 0; row < weight.rows; ++row) {

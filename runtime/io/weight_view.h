@@ -61,7 +61,7 @@ struct WeightView {
   uint64_t tensor_row_bytes() const { return row_bytes(tensor->type, tensor_columns); }
 
   // Whether a row's bytes lie in one place, one row after the other.
-  bool in_rows() const { return !transposed && tensor->exponents.empty(); }
+  bool in_rows() const { return !transposed && tensor->in_blocks(); }
 
   auto operator<=>(const WeightView&) const = default;
 };

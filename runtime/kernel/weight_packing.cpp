@@ -28,13 +28,18 @@ ScaleShape scale_shape(const QuantFormat& format) {
   case QuantScales::half:
     return {2, false};
   case QuantScales::half_minimum:
+  case QuantScales::half_zero:
+  case QuantScales::single:
     return {4, false};
   case QuantScales::exponent:
     return {1, false};
+  case QuantScales::small_floats:
+    return {format.parts, false};
   case QuantScales::signed_bytes:
     return {format.parts, true};
   case QuantScales::bytes_minimum:
   case QuantScales::nibbles_minimum:
+  case QuantScales::bytes_eighths:
     return {2, true};
   }
   return {};
@@ -51,13 +56,17 @@ uint32_t block_scales(const QuantFormat& format, const QuantRun& run) {
   const auto byte = [](auto value, uint32_t at) { return uint32_t{static_cast<uint8_t>(value)} << 8 * at; };
   switch (format.scales) {
   case QuantScales::half:
+  case QuantScales::single:
   case QuantScales::exponent:
     return run.scale;
   case QuantScales::half_minimum:
+  case QuantScales::half_zero:
     return run.scale | uint32_t{run.minimum} << 16;
+  case QuantScales::small_floats:
   case QuantScales::signed_bytes:
     return byte(run.scales[0], 0) | (format.parts == 2 ? byte(run.scales[1], 1) : 0);
   case QuantScales::bytes_minimum:
+  case QuantScales::bytes_eighths:
     return byte(run.scales[0], 0) | byte(run.minimums[0], 1);
   case QuantScales::nibbles_minimum:
     return byte(run.scales[0] | run.minimums[0] << 4, 0) | byte(run.scales[1] | run.minimums[1] << 4, 1);
@@ -90,7 +99,9 @@ struct ReadyBlock {
 
 constexpr ReadyBlock ready_blocks[] = {
     {TensorType::q8_0, 2, 0, 0},   {TensorType::q4_0, 2, 0x88888888, 0}, {TensorType::q4_1, 4, 0, 0x80000000},
-    {TensorType::iq4_nl, 2, 0, 0}, {TensorType::mxfp4, 1, 0, 0},
+    {TensorType::iq4_nl, 2, 0, 0}, {TensorType::mxfp4, 1, 0, 0},         {TensorType::f8_e4m3, 4, 0, 0},
+    {TensorType::int8, 4, 0, 0},   {TensorType::int4, 4, 0x88888888, 0}, {TensorType::uint4, 4, 0, 0},
+    {TensorType::nf4, 4, 0, 0},
 };
 
 const ReadyBlock* find_ready_block(TensorType type) {

@@ -3,6 +3,7 @@
 //   WEIGHT_TYPE_F32 and the like, and WEIGHT_TYPE for all of them
 //   BITS, and SIGNED where codes are two's complement: of quantised weights
 //   NUMBER: a function from a code to its number, for types where the number is not the code itself
+//   NUMBERS: the same from four codes in the bytes of a dword to four signed bytes
 //   SCALE_COUNT: how many scales the 32 weights have: each is for 32 / SCALE_COUNT of them
 //   SCALES_HALF and the like: how the scales are kept
 // and the file that includes it may define
@@ -40,6 +41,13 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 #ifdef BITS
 #define PAYLOAD BITS
 
+// What a number counts.
+#if defined(WEIGHT_TYPE_IQ3_XXS)
+#define NUMBER_UNIT 0.25
+#else
+#define NUMBER_UNIT 0.125
+#endif
+
 // The sixteen numbers of IQ4_NL and IQ4_XS as the bytes of four dwords.
 float nonlinear_number(uint code) {
   const uint negative = (code & 4u) == 0u ? 0xbfad9881u : 0xf6eaddcfu;
@@ -54,10 +62,47 @@ float microscaling_number(uint code) {
   return mix(size, -size, code >= 8u); // one of two values; `?:` would be a branch, and SwiftShader never gets through 32
 }
 
+// The odd numbers around 0 of Q1_0 and IQ3_S.
+float odd_number(uint code) { return fma(float(int(code)), 2.0, float(1 - (1 << BITS))); }
+
+// A float of 4 bits of exponent and 3 of mantissa, with a sign. By integers: devices may take the smallest ones for 0.
+float e4m3_number(uint code) {
+  const uint exponent = code >> 3 & 15u, mantissa = (code & 7u) + (exponent > 0u ? 8u : 0u); // of 2^(exponent - 10)
+  const float size = float(int(mantissa)) * uintBitsToFloat((max(exponent, 1u) + 117u) << 23);
+  return uintBitsToFloat(floatBitsToUint(size) | (code & 128u) << 24);
+}
+
+// The sixteen numbers of NF4, which divide a normal distribution into parts of the same probability.
+float normal_float_number(uint code) {
+  const float numbers[16] = float[](-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+                                    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+                                    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+                                    0.7229568362236023, 1.0);
+  return numbers[code];
+}
+
+// Bytes with their sign, of bytes below 128 and where the lowest bits of bytes say which are negative.
+uint negated_bytes(uint sizes, uint negative) { return (sizes ^ (negative << 8) - negative) + negative; }
+
+// Of the grids (runtime/io/quantised/quant_grids.h): codes have the sign above the number of the size.
+uint bytes_iq2_numbers(uint codes) {
+  const uint ones = 0x01010101u;
+  return negated_bytes(8u * ones + 17u * (codes & ones) + 35u * (codes >> 1 & ones), codes >> 2 & ones);
+}
+uint bytes_iq3_numbers(uint codes) {
+  const uint ones = 0x01010101u, all = codes & codes >> 1 & codes >> 2 & ones; // the last size is 2 more
+  return negated_bytes(4u * ones + 8u * (codes & 7u * ones) + 2u * all, codes >> 3 & ones);
+}
+// Eight times -1, 0 or 1, and 1 more or less.
+uint bytes_iq1_numbers(uint codes) {
+  const uint ones = 0x01010101u;
+  return (121u * ones + 8u * (codes & 3u * ones) - 2u * (codes >> 2 & ones)) ^ 0x80808080u;
+}
+
 uint shifted(uint v, int left) { return left >= 0 ? v << left : v >> -left; }
 
 // The codes of columns 4j to 4j + 3 in the bytes of a dword: signed ones in the upper bits, others in the lower.
-uint quad_codes(uint w[PAYLOAD], uint j) {
+uint stored_codes(uint w[PAYLOAD], uint j) {
   const int low = SIGNED == 1 ? 8 - BITS : 0; // where a code begins in its byte
 #if BITS == 8
   return w[j];
@@ -76,7 +121,17 @@ uint quad_codes(uint w[PAYLOAD], uint j) {
 #endif
 }
 
-#if BITS == 4 || BITS == 2
+// The same, or the numbers that they stand for where those are bytes.
+#ifdef NUMBERS
+uint quad_codes(uint w[PAYLOAD], uint j) { return NUMBERS(stored_codes(w, j)); }
+#else
+uint quad_codes(uint w[PAYLOAD], uint j) { return stored_codes(w, j); }
+#endif
+
+#ifdef NUMBERS
+#define CODE_UNIT NUMBER_UNIT
+#define CODE_WORD(w, i) quad_codes(w, (i) >> 2), int(8u * ((i) & 3u)), 8
+#elif BITS == 4 || BITS == 2
 // Straight from the payload, which has whole codes.
 #define CODE_UNIT 1.0
 #define CODE_WORD(w, i) w[((i) >> 2) % uint(BITS)], int(8u * ((i) & 3u) + uint(BITS) * (((i) >> 2) / uint(BITS))), BITS
@@ -92,7 +147,7 @@ uint plain_field(uint v, int at, int bits) { return bitfieldExtract(v, at, bits)
 float decode_weight(uint w[PAYLOAD], uint i) {
 #ifdef NUMBER
   return NUMBER(plain_field(CODE_WORD(w, i)));
-#elif SIGNED == 1
+#elif SIGNED == 1 || defined(NUMBERS)
   return signed_field(CODE_WORD(w, i));
 #else
 #if defined(CODES) && BITS != 8
@@ -102,7 +157,7 @@ float decode_weight(uint w[PAYLOAD], uint i) {
 #endif
 }
 
-#if defined(CODES) && BITS != 8 && !defined(NUMBER)
+#if defined(CODES) && BITS != 8 && !defined(NUMBER) && !defined(NUMBERS)
 #define MANTISSA_CODES
 
 // For CODES_MANTISSA: a code's dword, and its first bit there. Whole codes stay in the payload; others are put together in
@@ -151,6 +206,20 @@ void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], o
   scale[0] = CODE_UNIT * both.x;
   minimum[0] = both.y;
 }
+#elif defined(SCALES_HALF_ZERO)
+#define SCALED
+#define MINIMUMS
+#define SCALE_BYTES 4
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  scale[0] = CODE_UNIT * unpackHalf2x16(word).x;
+  minimum[0] = unpackHalf2x16(word).x * float(int(word >> 16));
+}
+#elif defined(SCALES_SINGLE)
+#define SCALED
+#define SCALE_BYTES 4
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  scale[0] = CODE_UNIT * uintBitsToFloat(word);
+}
 #elif defined(SCALES_EXPONENT)
 #define SCALED
 #define SCALE_BYTES 1
@@ -178,6 +247,27 @@ void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], o
   const uint own = word >> (16u * at);
   scale[0] = CODE_UNIT * all.x * float(int(own & 255u));
   minimum[0] = all.y * float(int(own >> 8 & 255u));
+}
+#elif defined(SCALES_BYTES_EIGHTHS)
+#define SCALED
+#define HEAD
+#define MINIMUMS
+#define SCALE_BYTES 2
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  const float all = unpackHalf2x16(head).x;
+  const uint own = word >> (16u * at);
+  scale[0] = CODE_UNIT * all * float(int(own & 255u));
+  minimum[0] = 0.125 * all * float(int(own >> 8 & 255u));
+}
+#elif defined(SCALES_SMALL_FLOATS)
+#define SCALED
+#define SCALE_BYTES SCALE_COUNT
+void block_scales(uint head, uint word, uint at, out float scale[SCALE_COUNT], out float minimum[SCALE_COUNT]) {
+  [[unroll]] for (uint scale_index = 0; scale_index < SCALE_COUNT; ++scale_index) {
+    const uint own = word >> (8u * (at * SCALE_COUNT + scale_index)), exponent = own >> 3 & 15u;
+    const uint mantissa = (own & 7u) + (exponent > 0u ? 8u : 0u); // of 2^(exponent - 10), and numbers are twice what they are
+    scale[scale_index] = CODE_UNIT * float(int(mantissa)) * uintBitsToFloat((max(exponent, 1u) + 116u) << 23);
+  }
 }
 #elif defined(SCALES_NIBBLES_MINIMUM)
 #define SCALED

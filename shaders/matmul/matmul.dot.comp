@@ -34,7 +34,11 @@ void round_rows() {
 uvec4 code_quad(uint at) { return OWN_BLOCKS > 0u ? own_codes[at] : x_codes[at]; }
 
 // Bytes hold signed codes in their upper bits; only where decode_weight sees them so do the scales allow for it.
+#ifdef NUMBERS
+const float BYTE_UNIT = 1.0;
+#else
 const float BYTE_UNIT = (SIGNED == 1 ? 1.0 / float(1 << (8 - BITS)) : 1.0) / CODE_UNIT;
+#endif
 
 // Adds block kb, which was loaded, to the sums, and loads block `next`.
 void add_block(uint kb, uint next, uint row_block[ROWS], inout float sum[ROWS][TILES]) {

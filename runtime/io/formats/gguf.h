@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -28,6 +29,9 @@ struct GgufFile {
 
   // All arrays, of any length. Arrays of arrays are only here, as unparsed bytes.
   std::map<std::string, GgufArray, std::less<>> arrays;
+
+  // Every pair in the header's order: its key, and its type and value as the file has them.
+  std::vector<std::pair<std::string, std::span<const std::byte>>> pairs;
 
   std::vector<TensorView> tensors; // in the header's order; shapes are outermost first
 

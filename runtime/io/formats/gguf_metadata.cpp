@@ -157,14 +157,18 @@ Status read_gguf_metadata(GgufReader& reader, uint64_t count, GgufFile& file) {
   for (uint64_t i = 0; i < count; ++i) {
     PUMICE_TRY(const std::string key, read_key(reader, i, file));
     const std::string what = "field " + in_quotes(key);
+    ByteReader start = reader.bytes();
     PUMICE_TRY(const GgufType type, read_type(reader, what));
     if (type != GgufType::array) {
       PUMICE_TRY(file.metadata[key], read_value(reader, type, what));
-      continue;
+    } else {
+      json elements;
+      PUMICE_TRY(file.arrays[key], read_array(reader, what, 1, &elements));
+      if (!elements.is_null()) file.metadata[key] = std::move(elements);
     }
-    json elements;
-    PUMICE_TRY(file.arrays[key], read_array(reader, what, 1, &elements));
-    if (!elements.is_null()) file.metadata[key] = std::move(elements);
+    std::span<const std::byte> pair;
+    start.take(reader.bytes().position() - start.position(), pair);
+    file.pairs.emplace_back(key, pair);
   }
   return {};
 }

@@ -23,12 +23,21 @@ void GgufWriter::put_text(Bytes& out, std::string_view text) {
   out.insert(out.end(), bytes, bytes + text.size());
 }
 
-void GgufWriter::begin_pair(std::string_view key, GgufType type) {
+void GgufWriter::begin_key(std::string_view key) {
   if (!names_.emplace(key).second && problem_.empty())
     problem_ = fmt::format("field {} cannot be written twice", in_quotes(key));
   ++pair_count_;
   put_text(pairs_, key);
+}
+
+void GgufWriter::begin_pair(std::string_view key, GgufType type) {
+  begin_key(key);
   put(pairs_, static_cast<uint32_t>(type));
+}
+
+void GgufWriter::add_pair(std::string_view key, std::span<const std::byte> bytes) {
+  begin_key(key);
+  pairs_.insert(pairs_.end(), bytes.begin(), bytes.end());
 }
 
 void GgufWriter::begin_array(std::string_view key, GgufType type, uint64_t count) {

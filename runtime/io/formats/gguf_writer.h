@@ -45,6 +45,8 @@ public:
   void add_array(std::string_view key, std::span<const std::string> values);
   void add_bytes(std::string_view key, std::span<const std::byte> bytes); // an array of u8
   void add_flags(std::string_view key, std::span<const uint8_t> flags);   // an array of booleans
+  // A pair as another file has it (GgufFile::pairs): its type and its value.
+  void add_pair(std::string_view key, std::span<const std::byte> bytes);
 
   // Tensors' names may be longer than ggml allows, for files that it does not read. Before the first tensor.
   void allow_long_names();
@@ -69,6 +71,7 @@ private:
     out.insert(out.end(), bytes, bytes + sizeof(T));
   }
   static void put_text(Bytes& out, std::string_view text);
+  void begin_key(std::string_view key);
   void begin_pair(std::string_view key, GgufType type);
   void begin_array(std::string_view key, GgufType type, uint64_t count);
   Status put_file(std::span<const std::byte> bytes);

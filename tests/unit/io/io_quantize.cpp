@@ -58,7 +58,14 @@ TEST_CASE("quantise: the error is what the type's bits allow") {
                         {TensorType::q4_1, 0.085},
                         {TensorType::q5_0, 0.048},
                         {TensorType::q5_1, 0.042},
+                        {TensorType::q2_k, 0.33},
+                        {TensorType::q3_k, 0.18},
                         {TensorType::q4_k, 0.078},
+                        {TensorType::q5_k, 0.04},
+                        {TensorType::iq4_nl, 0.085},
+                        {TensorType::iq4_xs, 0.085},
+                        {TensorType::mxfp4, 0.13},
+                        {TensorType::nvfp4, 0.11},
                         {TensorType::q6_k, 0.02}}) {
     CAPTURE(info(c.type).name);
     const double error = relative_error(there_and_back(c.type, values), values);
@@ -83,12 +90,39 @@ TEST_CASE("quantise: values that a type can represent are kept exactly") {
         values[i] = i % 32 == 0 ? -16 : i % 32 == 2 ? 15 : values[i];
     }
     const std::vector<float> back = there_and_back(entry.type, values);
-    if (entry.type == TensorType::q4_k || entry.type == TensorType::q6_k) {
+    constexpr TensorType fine[] = {TensorType::q4_k, TensorType::q5_k, TensorType::q6_k};
+    constexpr TensorType exact[] = {TensorType::f32,  TensorType::f16,  TensorType::bf16, TensorType::q8_0,
+                                    TensorType::q4_0, TensorType::q4_1, TensorType::q5_0, TensorType::q5_1};
+    if (std::ranges::find(fine, entry.type) != std::end(fine)) {
       CHECK(relative_error(back, values) < 0.02);
-    } else {
+    } else if (std::ranges::find(exact, entry.type) != std::end(exact)) {
       CHECK(back == values);
     }
   }
+}
+
+TEST_CASE("quantise: numbers of three values, of two, and of tables are kept") {
+  const auto kept = [](TensorType type, const std::vector<float>& values) {
+    CAPTURE(info(type).name);
+    CHECK(there_and_back(type, values) == values);
+  };
+  std::vector<float> three, two, small;
+  for (int i = 0; i < 512; ++i) {
+    three.push_back(static_cast<float>(i * 7 % 3 - 1) * 0.5f);
+    two.push_back(i * 7 % 5 < 2 ? 0.25f : -0.25f);
+    constexpr float sizes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    small.push_back((i % 16 == 0 ? 6 : sizes[i * 5 % 8]) * (i % 3 == 0 ? -0.25f : 0.25f));
+  }
+  kept(TensorType::tq1_0, three);
+  kept(TensorType::tq2_0, three);
+  kept(TensorType::q2_0, three);
+  kept(TensorType::q1_0, two);
+  kept(TensorType::mxfp4, small);
+  kept(TensorType::nvfp4, small);
+  std::vector<float> nonlinear;
+  constexpr float numbers[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  for (int i = 0; i < 512; ++i) nonlinear.push_back(numbers[i * 7 % 16] * 0.125f);
+  kept(TensorType::iq4_nl, nonlinear);
 }
 
 TEST_CASE("quantise: Q8_0 rounds as in other implementations") {
@@ -134,6 +168,8 @@ TEST_CASE("quantise: the types that a file's tensors become") {
   CHECK(quantized_type(TensorType::f16, TensorType::q4_0) == TensorType::q4_0);
   CHECK(quantized_type(TensorType::q6_k, TensorType::q4_0) == TensorType::q6_k);
   CHECK(quantized_type(TensorType::f16, {}) == TensorType::f16);
-  CHECK(!can_quantize(TensorType::q2_k));
-  CHECK(quantizable_type_names() == "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q6_K");
+  CHECK(!can_quantize(TensorType::iq2_xxs));
+  CHECK(quantizable_type_names() ==
+        "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4, "
+        "NVFP4, TQ1_0, TQ2_0, Q1_0, Q2_0");
 }

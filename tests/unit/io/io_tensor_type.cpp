@@ -1,5 +1,6 @@
 #include "io/tensor_type.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -8,6 +9,10 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "io/formats/safetensors.h"
+#include "support/files/paths.h"
 
 using namespace pumice;
 
@@ -33,7 +38,7 @@ std::vector<std::byte> block(uint16_t scale, const std::vector<int>& bytes) {
 TEST_CASE("tensor types: look-up by type, name, GGUF number and safetensors name") {
   for (const TensorTypeInfo& entry : tensor_types()) {
     CHECK(&info(entry.type) == &entry);
-    CHECK(find_gguf_type(entry.gguf_id) == &entry);
+    CHECK(find_gguf_type(entry.gguf_id) == (entry.gguf_id < 1000 ? &entry : nullptr));
     CHECK(find_type_named(entry.name) == &entry);
     if (!entry.safetensors_name.empty()) CHECK(find_safetensors_type(entry.safetensors_name) == &entry);
   }
@@ -213,5 +218,32 @@ TEST_CASE("decode: tables of numbers, and MXFP4's exponent") {
   for (int i = 0; i < 16; ++i) {
     CHECK(out[i] == (i < 8 ? 8 : -8) * e2m1[i % 8]);
     CHECK(out[16 + i] == (i < 8 ? -8 : 8) * e2m1[7 - i % 8]);
+  }
+}
+
+// Random bytes: of types of grids each point that they name, and every scale.
+TEST_CASE("decode: blocks of every quantised type are the numbers that ggml's Python library makes of them") {
+  const auto file = SafetensorsFile::open(source_folder() / "tests" / "fixtures" / "blocks.safetensors");
+  REQUIRE(file.ok());
+  for (const TensorTypeInfo& entry : tensor_types()) {
+    if (entry.block_size == 1 || entry.gguf_id >= 1000) continue;
+    CAPTURE(std::string(entry.name));
+    const SafetensorsFile::Entry* bytes = file->find(fmt::format("{}.bytes", entry.name));
+    const SafetensorsFile::Entry* numbers = file->find(entry.name);
+    REQUIRE(bytes);
+    REQUIRE(numbers);
+    REQUIRE(bytes->data.size() == 2 * entry.block_bytes);
+    const auto wanted = SafetensorsFile::floats(*numbers);
+    REQUIRE(wanted.ok());
+    REQUIRE(wanted->size() == 2 * entry.block_size);
+    std::vector<float> got(wanted->size());
+    decode_row(entry.type, bytes->data.data(), got);
+    float most = 0, worst = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      most = std::max(most, std::abs((*wanted)[i]));
+      worst = std::max(worst, std::abs(got[i] - (*wanted)[i]));
+    }
+    CAPTURE(worst);
+    CHECK(worst <= 1e-6f * most);
   }
 }
