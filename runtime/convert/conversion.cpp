@@ -5,9 +5,8 @@
 #include <fmt/format.h>
 
 #include "convert/folder_conversion.h"
-#include "convert/tensor_rows.h"
+#include "convert/gguf_output.h"
 #include "convert/vocabulary_keys.h"
-#include "convert/written_type.h"
 #include "model/gguf_model.h"
 
 namespace pumice {
@@ -79,25 +78,19 @@ uint32_t vocabulary_of(const ModelDefinition& definition) {
 }
 
 Status add_settings(const GgufModel& model, const ModelFile& file, const ModelDefinition& definition,
-                    TensorType type, GgufWriter& writer) {
+                    const Mixture& mixture, GgufWriter& writer) {
   json settings = {{"general.type", "model"}, {"general.name", folder_name(file.path())}};
   if (const uint32_t rows = vocabulary_of(definition); rows > 0)
     settings[model.architecture + ".vocab_size"] = rows;
   if (model.metadata.is_object()) settings.update(model.metadata);
   writer.add("general.architecture", model.architecture); // first, as readers expect
   for (const auto& [key, value] : settings.items()) PUMICE_CHECK(add_setting(writer, key, value));
-  writer.add("general.file_type", file_type_number(type));
+  writer.add("general.file_type", mixture.file_type);
   writer.add("general.quantization_version", quantization_version);
   return {};
 }
 
-bool is_head(const GgufModel& model, const GgufTensor& tensor) {
-  if (tensor.name == "output.weight") return true;
-  return tensor.name == "token_embd.weight" &&
-         std::ranges::find(model.tensors, "output.weight", &GgufTensor::name) == model.tensors.end();
-}
-
-WrittenType choose_type(const GgufModel& model, const GgufTensor& tensor, TensorType requested) {
+WrittenType choose_type(const MixtureTypes& types, const GgufTensor& tensor, TensorType requested) {
   const auto ends_with = [&](std::string_view end) { return tensor.name.ends_with(end); };
   // llama.cpp convolves with these two types only, and uses the other matrix transposed.
   if (ends_with("patch_embd.weight") || ends_with("patch_embd.weight.1"))
@@ -109,7 +102,12 @@ WrittenType choose_type(const GgufModel& model, const GgufTensor& tensor, Tensor
       ends_with("ssm_a") || ends_with("ssm_d") || ends_with("conv1d.weight") || ends_with("conv.weight") ||
       ends_with("norm.weight") || ends_with("position_embd.weight") || ends_with("token_types.weight"))
     return {};
-  return written_matrix_type(requested, is_head(model, tensor), tensor.shape.back());
+  return types.of(tensor.name, tensor.shape.size() > 2, tensor.shape.back());
+}
+
+// Of the tensor that it is made of.
+TensorType type_before(const GgufTensor& tensor) {
+  return tensor.parts.empty() ? TensorType::f32 : tensor.parts.front().type();
 }
 
 } // namespace
@@ -132,34 +130,35 @@ Result<Conversion> convert_to_gguf(const ModelFile& file, const ModelDefinition&
   }
   const GgufModel& model = *made;
   Conversion conversion;
-  GgufWriter writer;
-  PUMICE_CHECK(add_settings(model, file, definition, options.type, writer));
+  // Before anything is written: what has no form of llama.cpp's shows here.
   if (const uint32_t rows = vocabulary_of(definition); rows > 0) {
-    const Status added = add_vocabulary(file, rows, options.vocabulary, writer, conversion.notes);
+    GgufWriter tried;
+    const Status added = add_vocabulary(file, rows, options.vocabulary, tried, conversion.notes);
     if (!added.ok() && added.error().code == Code::unsupported && can_be_folder)
       return as_folder(added.error().message);
     PUMICE_CHECK(added);
   }
-  std::vector<TensorType> types;
+  const auto settings = [&](GgufWriter& writer) -> Status {
+    PUMICE_CHECK(add_settings(model, file, definition, options.mixture, writer));
+    std::vector<std::string> said;
+    const uint32_t rows = vocabulary_of(definition);
+    return rows > 0 ? add_vocabulary(file, rows, options.vocabulary, writer, said) : Status();
+  };
+  std::vector<std::string> names;
+  for (const GgufTensor& tensor : model.tensors) names.push_back(tensor.name);
+  const MixtureTypes types(options.mixture, options.rules, model.architecture, model.metadata, names,
+                           options.importance != nullptr);
+  std::vector<OutputTensor> tensors;
   size_t fallen_back = 0;
   for (const GgufTensor& tensor : model.tensors) {
-    const WrittenType chosen = choose_type(model, tensor, options.type);
-    types.push_back(chosen.type);
+    const WrittenType chosen = choose_type(types, tensor, options.mixture.type);
     fallen_back += chosen.fell_back;
-    writer.add_tensor(tensor.name, tensor.shape, chosen.type);
+    tensors.push_back({tensor, type_before(tensor), chosen.type});
   }
   if (fallen_back > 0)
-    conversion.notes.push_back(fallback_note(file.path(), fallen_back, model.tensors.size(), options.type));
-  PUMICE_CHECK(writer.open(path));
-  uint64_t done = 0;
-  const WriteBytes write = [&](std::span<const std::byte> bytes) { return writer.write(bytes); };
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    PUMICE_TRY(const TensorRows rows, TensorRows::of(model.tensors[i]));
-    PUMICE_CHECK(write_rows(rows, types[i], write, progress, done, writer.tensor_bytes()));
-  }
-  PUMICE_CHECK(writer.finish());
-  conversion.bytes = writer.file_bytes();
-  conversion.tensors = model.tensors.size();
+    conversion.notes.push_back(
+        fallback_note(file.path(), fallen_back, model.tensors.size(), options.mixture.type));
+  PUMICE_CHECK(write_gguf(file, path, options, false, settings, tensors, progress, conversion));
   return conversion;
 }
 

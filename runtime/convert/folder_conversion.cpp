@@ -7,9 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "convert/tensor_rows.h"
+#include "convert/gguf_output.h"
 #include "convert/tensor_use.h"
-#include "convert/written_type.h"
 #include "io/bytes.h"
 #include "io/formats/gguf_writer.h"
 #include "model/vocabulary.h"
@@ -91,11 +90,12 @@ uint64_t elements_of(const TensorView& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
-WrittenType choose_type(const TensorView& tensor, const TensorUse* use, TensorType requested) {
+WrittenType choose_type(const MixtureTypes& types, const TensorView& tensor, const TensorUse* use,
+                        TensorType requested) {
   const uint64_t elements = elements_of(tensor);
   if (tensor.shape.size() < 2 || tensor.shape.back() == elements) return {}; // a vector
   if (use && use->matrix && !use->other && tensor.shape.size() == 2 && tensor.shape.back() > 1)
-    return written_matrix_type(requested, use->head, tensor.shape.back());
+    return types.of(use->head ? "output.weight" : tensor.name, false, tensor.shape.back());
   if (requested == TensorType::f32 || (use && use->other) || elements < small_tensor) return {};
   return {TensorType::f16};
 }
@@ -136,36 +136,30 @@ Result<Conversion> convert_folder(const ModelFile& file, const ModelDefinition& 
                                   const Progress& progress, const std::string& why) {
   PUMICE_TRY(const auto uses, tensor_uses(file, definition));
   Conversion conversion;
-  GgufWriter writer;
-  writer.allow_long_names();
-  writer.add("general.architecture", file.architecture());
-  writer.add("general.type", "model");
-  writer.add("general.file_type", file_type_number(options.type));
-  PUMICE_CHECK(add_files(file, options.vocabulary, writer));
-  std::vector<std::pair<GgufTensor, TensorType>> tensors;
+  // The names are not llama.cpp's: of a mixture, all but the head have the one type.
+  const MixtureTypes types(options.mixture, options.rules, {}, {}, {"output.weight"},
+                           options.importance != nullptr);
+  std::vector<OutputTensor> tensors;
   size_t fallen_back = 0;
   for (const TensorView& tensor : file.tensors()) {
     if (elements_of(tensor) == 0) continue;
     const auto use = uses.find(tensor.name);
-    const WrittenType chosen = choose_type(tensor, use == uses.end() ? nullptr : &use->second, options.type);
+    const WrittenType chosen =
+        choose_type(types, tensor, use == uses.end() ? nullptr : &use->second, options.mixture.type);
     fallen_back += chosen.fell_back;
-    tensors.emplace_back(as_it_is(tensor), chosen.type);
-    writer.add_tensor(tensors.back().first.name, tensors.back().first.shape, chosen.type);
+    tensors.push_back({as_it_is(tensor), tensor.type, chosen.type});
   }
   if (fallen_back > 0)
-    conversion.notes.push_back(fallback_note(file.path(), fallen_back, tensors.size(), options.type));
+    conversion.notes.push_back(fallback_note(file.path(), fallen_back, tensors.size(), options.mixture.type));
   conversion.notes.push_back(
       fmt::format("{}, so the file holds the folder: only Pumice reads the file", why));
-  PUMICE_CHECK(writer.open(path));
-  const WriteBytes write = [&](std::span<const std::byte> bytes) { return writer.write(bytes); };
-  uint64_t done = 0;
-  for (const auto& [tensor, type] : tensors) {
-    PUMICE_TRY(const TensorRows rows, TensorRows::of(tensor));
-    PUMICE_CHECK(write_rows(rows, type, write, progress, done, writer.tensor_bytes()));
-  }
-  PUMICE_CHECK(writer.finish());
-  conversion.bytes = writer.file_bytes();
-  conversion.tensors = tensors.size();
+  const auto settings = [&](GgufWriter& writer) {
+    writer.add("general.architecture", file.architecture());
+    writer.add("general.type", "model");
+    writer.add("general.file_type", options.mixture.file_type);
+    return add_files(file, options.vocabulary, writer);
+  };
+  PUMICE_CHECK(write_gguf(file, path, options, true, settings, tensors, progress, conversion));
   return conversion;
 }
 

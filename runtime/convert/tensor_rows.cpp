@@ -131,7 +131,7 @@ void TensorRows::read(uint64_t first, uint64_t count, float* out) const {
 }
 
 Status write_rows(const TensorRows& rows, TensorType type, const WriteBytes& write, const Progress& progress,
-                  uint64_t& done, uint64_t total) {
+                  uint64_t& done, uint64_t total, const RowImportance& importance) {
   const uint64_t columns = rows.columns();
   const uint64_t bytes_of_row = row_bytes(type, columns);
   const uint64_t at_once = std::min(rows.rows(), std::max<uint64_t>(1, elements_at_once / columns));
@@ -145,7 +145,11 @@ Status write_rows(const TensorRows& rows, TensorType type, const WriteBytes& wri
       for (uint64_t row = 0; row < size; row += tile) {
         const uint64_t some = std::min(tile, size - row);
         rows.read(first + begin + row, some, floats.data());
-        quantize_row(type, {floats.data(), some * columns}, bytes.data() + (begin + row) * bytes_of_row);
+        for (uint64_t i = 0; i < some; ++i) {
+          quantize_row(type, {floats.data() + i * columns, columns},
+                       bytes.data() + (begin + row + i) * bytes_of_row,
+                       importance ? importance(first + begin + row + i) : nullptr);
+        }
       }
     }));
     PUMICE_CHECK(write(std::span(bytes).first(count * bytes_of_row)));

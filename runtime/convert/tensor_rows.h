@@ -35,10 +35,13 @@ private:
 
 using WriteBytes = std::function<Status(std::span<const std::byte>)>;
 
+// How much errors in the columns of a row count, as many numbers; null if all count alike.
+using RowImportance = std::function<const float*(uint64_t row)>;
+
 // Quantises a tensor's rows to a type on all cores and writes them, a few megabytes at a time. `done` is
 // increased by the bytes written; `progress` is called with `done` and `total`. Error: cancelled if it
-// returns false.
+// returns false. `importance` is called from several threads; it may be empty.
 Status write_rows(const TensorRows& rows, TensorType type, const WriteBytes& write, const Progress& progress,
-                  uint64_t& done, uint64_t total);
+                  uint64_t& done, uint64_t total, const RowImportance& importance = {});
 
 } // namespace pumice

@@ -23,7 +23,8 @@ constexpr uint32_t block_version = 2000; // of quantised blocks, added to the ty
 
 // ggml's numbers of the types of files.
 constexpr std::pair<std::string_view, uint32_t> ggml_file_types[] = {
-    {"F32", 0}, {"F16", 1}, {"Q4_0", 2}, {"Q8_0", 7}, {"Q4_K", 12}, {"Q6_K", 14}, {"BF16", 24}};
+    {"F32", 0},   {"F16", 1},   {"Q4_0", 2},  {"Q4_1", 3},  {"Q8_0", 7},  {"Q5_0", 8}, {"Q5_1", 9},
+    {"Q2_K", 10}, {"Q3_K", 11}, {"Q4_K", 12}, {"Q5_K", 13}, {"Q6_K", 14}, {"BF16", 24}};
 
 struct Written {
   std::string name; // whisper.cpp's
@@ -156,8 +157,20 @@ Result<Conversion> convert_to_whisper_cpp(const ModelFile& file, const ModelDefi
                  fmt::format("{}: a file of whisper.cpp (.bin) holds a Whisper model, and this is one of the "
                              "architecture '{}': choose a name that ends in .gguf",
                              file.path(), file.architecture())};
-  PUMICE_TRY(const std::vector<Written> tensors, choose_tensors(file, options.type));
-  PUMICE_TRY(const std::string header, header_of(file, definition, options.type));
+  const TensorTypeInfo& type = info(options.mixture.type);
+  const auto number =
+      std::ranges::find(ggml_file_types, type.name, &std::pair<std::string_view, uint32_t>::first);
+  if (number == std::end(ggml_file_types) || options.mixture.name != type.name || !options.rules.empty() ||
+      options.importance || options.split_bytes > 0 || options.dry_run)
+    return Error{Code::unsupported,
+                 fmt::format("{}: a file of whisper.cpp (.bin) is one file with all matrices in one type, of "
+                             "F32, F16, BF16, Q8_0, Q4_0 to Q5_1 and Q2_K to Q6_K: {}",
+                             path_text(path),
+                             options.mixture.name != type.name || number == std::end(ggml_file_types)
+                                 ? fmt::format("it cannot have {}", options.mixture.name)
+                                 : "rules for tensors, importance, parts and dry runs are for GGUF files")};
+  PUMICE_TRY(const std::vector<Written> tensors, choose_tensors(file, options.mixture.type));
+  PUMICE_TRY(const std::string header, header_of(file, definition, options.mixture.type));
   OutputFile out;
   PUMICE_CHECK(out.open(path));
   Conversion conversion;

@@ -145,7 +145,7 @@ TEST_CASE("mmproj files of other types are read") {
     for (const char* type : turn_of(std::array{"F16", "BF16", "Q8_0"}, turn++)) {
       CAPTURE(std::string(type));
       const std::string path = (pair.converted.path() / "other.gguf").string();
-      convert(pair.folder.path(), path, Tower::pictures, require(conversion_type(type)));
+      convert(pair.folder.path(), path, Tower::pictures, require(find_mixture(type)).type);
       const double error = relative_rms(first_rows(path, answers), exact);
       CHECK(error > 0);
       CHECK(error <= 0.03);

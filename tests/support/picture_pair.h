@@ -85,7 +85,7 @@ inline void convert(const std::filesystem::path& folder, const std::filesystem::
   const ModelFile file = require(ModelFile::open(folder));
   const std::unique_ptr<ModelDefinition> definition = require(open_model_definition(file, tower));
   ConversionOptions options;
-  options.type = type;
+  options.mixture = require(find_mixture(info(type).name));
   require(convert_to_gguf(file, *definition, to, options, {}));
 }
 

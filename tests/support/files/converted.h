@@ -10,5 +10,7 @@ inline pumice::Conversion convert_to(const std::filesystem::path& out, const std
                                      pumice::TensorType type) {
   const pumice::ModelFile file = require(pumice::ModelFile::open(folder));
   const auto definition = require(pumice::open_model_definition(file));
-  return require(pumice::convert_to_gguf(file, *definition, out, {.type = type}, {}));
+  pumice::ConversionOptions options;
+  options.mixture = require(pumice::find_mixture(pumice::info(type).name));
+  return require(pumice::convert_to_gguf(file, *definition, out, options, {}));
 }

@@ -21,7 +21,6 @@ std::span<const OtherOption> other_options() {
   static const std::vector<OtherOption> all = {
       // The model and the text.
       {.names = {"-m", "--model"}, .target = "MODEL"},
-      {.names = {"-m", "--model"}, .target = "MODEL_DIR"},
       {.names = {"-m", "--model"}, .target = "MODEL_OR_TOKENIZER"},
       {.names = {"-p", "--processors"},
        .no_effect = "--batch decodes several windows together",

@@ -49,7 +49,7 @@ std::string type_name_of(const std::string& text) {
   if (name == "FLOAT16" || name == "FP16") return "F16";
   if (name == "BFLOAT16") return "BF16";
   if (name == "INT8" || name == "Q8") return "Q8_0";
-  // llama.cpp's mixtures: Q4_K_M is mostly Q4_K.
+  // llama.cpp's mixtures, where they are not among the names: Q4_K_M is mostly Q4_K.
   for (const std::string_view size : {"_S", "_M", "_L"}) {
     if (name.ends_with(std::string("_K") + std::string(size)))
       return name.substr(0, name.size() - size.size());
@@ -155,9 +155,10 @@ CLI::Validator one_of(std::vector<std::string> names) {
 
 CLI::Validator weight_type(std::vector<std::string> names) {
   const std::string list = choice_list(names);
-  return {
-      [names = std::move(names)](std::string& value) { return choose(value, names, type_name_of(value)); },
-      list};
+  return {[names = std::move(names)](std::string& value) {
+            return choose(value, names, value).empty() ? "" : choose(value, names, type_name_of(value));
+          },
+          list};
 }
 
 } // namespace pumice::command
