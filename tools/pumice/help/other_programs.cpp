@@ -253,16 +253,20 @@ std::span<const OtherOption> other_options() {
 
       // llama-quantize.
       {.names = {"--allow-requantize"},
-       .instead = "weights that are quantised already stay as they are: convert the original model",
+       .no_effect = "weights that are quantised already become others, and it is said",
        .only = {"convert"}},
-      {.names = {"--pure"}, .no_effect = "all matrices get --type", .only = {"convert"}},
-      {.names = {"--leave-output-tensor"}, .instead = "all matrices get one --type", .only = {"convert"}},
-      {.names = {"--output-tensor-type", "--token-embedding-type", "--tensor-type"},
-       .instead = "all matrices get one --type",
+      {.names = {"--pure"},
+       .instead = "--tensor-type .=TYPE gives all matrices one type",
+       .only = {"convert"}},
+      {.names = {"--leave-output-tensor"},
+       .instead = "--tensor-type output.weight=F16 keeps the head in F16",
+       .only = {"convert"}},
+      {.names = {"--output-tensor-type", "--token-embedding-type"},
+       .instead = "--tensor-type output.weight=TYPE, and token_embd=TYPE, are types of single tensors",
        .takes = a_value,
        .only = {"convert"}},
-      {.names = {"--imatrix", "--include-weights", "--exclude-weights"},
-       .instead = "weights are rounded by themselves, without measured importance",
+      {.names = {"--include-weights", "--exclude-weights"},
+       .instead = "all that the file of --imatrix knows is used",
        .takes = a_value,
        .only = {"convert"}},
       {.names = {"--override-kv"},
@@ -273,10 +277,7 @@ std::span<const OtherOption> other_options() {
        .instead = "a file keeps its layers",
        .takes = a_value,
        .only = {"convert"}},
-      {.names = {"--keep-split"}, .instead = "one file is written", .only = {"convert"}},
-      {.names = {"--dry-run"},
-       .instead = "'pumice inspect' says what a model is made of",
-       .only = {"convert"}},
+      {.names = {"--keep-split"}, .instead = "--split-max-size writes several files", .only = {"convert"}},
 
       // whisper-cli.
       {.names = {"-l"}, .target = "--language", .otherwise = "auto"},
@@ -393,7 +394,7 @@ std::span<const OtherCommand> other_commands() {
       {"cp", "", "models are files and folders: copy them"},
       {"signin", "", no_download},
       {"launch", "", "there is no server"},
-      {"imatrix", "", "weights are rounded by themselves, without measured importance"},
+      {"imatrix", "", "'pumice convert --imatrix' reads a file that llama-imatrix made"},
       {"create", "", "options of 'pumice chat' do what a Modelfile does"},
   };
   return all;
