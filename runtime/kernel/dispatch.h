@@ -22,6 +22,7 @@ enum class Space : uint8_t {
   outputs, // tensors that the host reads after a step
   cache,   // keys and values
   weights,
+  adapters, // matrices of low-rank adapters
 };
 
 struct BufferRef {

@@ -13,13 +13,15 @@ struct StepLayout {
   // Positions of a sequence that have cache_indirection, a multiple of 4; 0: no indirection, each sequence
   // uses its own cache.
   uint32_t positions = 0;
+  // Whether each sequence may have an adapter (kernel/adapter/adapter.h): a quad for each at the end of the
+  // block, as shaders/adapter/row_adapter.glsl reads it.
+  bool has_adapters = false;
 
   uint32_t details() const { return STEP_HEADER_QUADS + capacity; }
   uint32_t sequence_quads() const { return STEP_HEADER_QUADS + 2 * capacity; }
   uint32_t cache_indirection() const { return sequence_quads() + sequences; }
-  uint64_t bytes() const {
-    return (uint64_t{cache_indirection()} + uint64_t{sequences} * positions / 4) * 16;
-  }
+  uint32_t adapters() const { return cache_indirection() + sequences * (positions / 4); }
+  uint64_t bytes() const { return (uint64_t{adapters()} + (has_adapters ? sequences : 0)) * 16; }
 };
 
 } // namespace pumice

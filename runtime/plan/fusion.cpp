@@ -1,6 +1,7 @@
 #include "plan/fusion.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "io/quantize.h"
@@ -269,10 +270,23 @@ void fuse_norms(Graph& graph, std::vector<Node>& nodes) {
   erase(nodes, dead);
 }
 
+// For each matrix of a fused graph's products, the first one of its product.
+using Groups = std::map<WeightId, WeightId>;
+
+Groups groups_of(const Graph& graph) {
+  Groups groups;
+  for (const Node& node : graph.nodes()) {
+    const Linear* linear = as<Linear>(node);
+    if (const auto* attention = as<ProjectingAttention>(node)) linear = &attention->projection;
+    for (uint32_t i = 0; linear && i < linear->matrices; ++i) groups[node.weights[i]] = node.weights[0];
+  }
+  return groups;
+}
+
 // Products of the same input become one product, if no cut is between them. Their results become views of its
-// result.
+// result. With `groups`, only those of one group.
 void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts,
-                    std::vector<Node>& nodes) {
+                    const Groups* groups, std::vector<Node>& nodes) {
   std::set<size_t> dead, ends;
   for (TensorId cut : cuts) ends.insert(producer(nodes, graph.storage(cut)));
   const auto cut_between = [&](size_t earlier, size_t later) {
@@ -288,6 +302,8 @@ void merge_siblings(Graph& graph, std::optional<TensorType> weights, std::span<c
       if (!other || dead.count(j) || nodes[j].inputs[0] != nodes[i].inputs[0]) continue;
       if (cut_between(i, j)) break;
       if (other->bias != first->bias || other->activation != first->activation) continue;
+      if (other->adapted != first->adapted) continue;
+      if (groups && groups->at(nodes[j].weights[0]) != groups->at(nodes[i].weights[0])) continue;
       if (graph.tensor(nodes[j].output).readable) continue;
       if (same_matrix_type(graph, weights, nodes[i].weights[0], nodes[j].weights[0])) group.push_back(j);
     }
@@ -391,7 +407,15 @@ void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
 
 } // namespace
 
-void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts) {
+void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts,
+          const AdapterRoom* adapters) {
+  // Where adapters keep a norm apart, products could be merged that are not without them.
+  std::optional<Groups> groups;
+  if (adapters) {
+    Graph plain = graph;
+    fuse(plain, weights, cuts);
+    groups = groups_of(plain);
+  }
   std::vector<Node> nodes(graph.nodes().begin(), graph.nodes().end());
   // Moving selections pays only where a product gets fewer rows. Before other operations, the copy of the
   // rows costs more than the operation saves.
@@ -403,10 +427,11 @@ void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const Tenso
   }
   fuse_gates(graph, weights, nodes);
   fuse_activations(graph, nodes);
+  if (adapters) add_adapters(graph, *adapters, nodes);
   fuse_residuals(graph, nodes);
   fuse_selections(graph, nodes);
   fuse_norms(graph, nodes);
-  merge_siblings(graph, weights, cuts, nodes);
+  merge_siblings(graph, weights, cuts, groups ? &*groups : nullptr, nodes);
   fuse_stores(graph, nodes);
   fuse_projections(graph, nodes);
   graph.replace_nodes(std::move(nodes));

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "graph/graph.h"
+#include "plan/adapters.h"
 
 namespace pumice {
 
@@ -22,6 +23,8 @@ namespace pumice {
 // A readable tensor (Tensor::readable) is never fused away. `weights` is the type that 16- and 32-bit weights
 // are quantised to while they are loaded, if any: products are merged only if their weights have the same
 // type on the device. Products on different sides of the nodes that write `cuts`, in their order, stay apart.
-void fuse(Graph& graph, std::optional<TensorType> weights = {}, std::span<const TensorId> cuts = {});
+// `adapters`: what is added to products for them; the products' matrices are the same as without.
+void fuse(Graph& graph, std::optional<TensorType> weights = {}, std::span<const TensorId> cuts = {},
+          const AdapterRoom* adapters = nullptr);
 
 } // namespace pumice

@@ -36,6 +36,7 @@ std::string Linear::describe() const {
   if (bias) text += "bias ";
   if (gated) text += "gated ";
   if (activation != Activation::none) text += fmt::format("{} ", to_string(activation));
+  if (adapted) text += "left to its adapter ";
   if (residual) text += "residual ";
   if (norm_after) text += "before a norm ";
   if (!text.empty()) text.pop_back();
@@ -51,6 +52,9 @@ Result<std::vector<MatmulArgs>> Linear::args(Lowering& lowering, const Node& nod
   if (weights.size() > matrices) {
     PUMICE_TRY(args.bias, lowering.vector(weights.subspan(matrices), gated));
   }
+  if (norm_after && bias) { // they are apart where an adapter comes between, see plan/adapters.h
+    for (WeightId each : weights.subspan(matrices)) PUMICE_CHECK(lowering.vector(each));
+  }
   if (selected) args.selected_by = lowering.step_layout().details();
   if (norm_before) {
     args.row_scale = {norm_before->columns, norm_before->eps,
@@ -61,8 +65,8 @@ Result<std::vector<MatmulArgs>> Linear::args(Lowering& lowering, const Node& nod
                       norm_after->sums_at()};
   }
   if (residual) args.residual = lowering.tensor(node.inputs[1]);
-  args.activation = activation;
-  args.gated = gated;
+  args.activation = adapted ? Activation::none : activation;
+  args.gated = gated && !adapted;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   std::vector<MatmulArgs> products;

@@ -31,6 +31,10 @@ struct Linear : Operation {
   bool residual = false;
   bool gated = false;
   Activation activation = Activation::none;
+  // What follows adds to the result before the activation and the gate, and does these too: the result is
+  // that of the product and its bias; if gated, eight columns of the gate, eight of the other factor, and so
+  // on.
+  bool adapted = false;
   bool selected = false; // only the rows of x and of the residual that the step's outputs name, as SelectRows
   std::optional<NormSplit> norm_before; // x is the second section of the product before
   std::optional<NormSplit> norm_after;  // the result has three sections

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+#include "kernel/activation.h"
+#include "kernel/activation_ref.h"
+#include "kernel/device_profile.h"
+#include "kernel/dispatch.h"
+#include "kernel/step_layout.h"
+
+namespace pumice {
+
+// Low-rank adapters (Hu et al., LoRA, 2021): y = W x + scale * B (A x), where the sequence of a row says
+// which A and B, and the scale. The adapters' matrices lie in places of equal size, padded with zeros, so
+// that a step's rows may have different ones.
+
+// A rank that the places have room for.
+uint32_t padded_adapter_rank(uint32_t rank);
+
+// h = A x, the A of several products that read the same x.
+struct AdapterDownArgs {
+  ActivationRef x;
+  // [places, members, rank / 8, columns of x padded to a multiple of 32, 8]: eight rows of the matrix at a
+  // time
+  BufferRef matrix;
+  uint32_t members = 1;
+  uint32_t rank = 0;    // a padded_adapter_rank()
+  ActivationRef result; // [rows, members * rank]
+  BufferRef step;
+  StepLayout step_layout; // with adapters
+};
+Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args);
+
+// result = activation(y + scale * B h); if gated, activation(y0 + scale * B0 h0) * (y1 + scale * B1 h1).
+struct AdapterUpArgs {
+  ActivationRef y;  // if gated, eight columns of y0, eight of y1, and so on
+  ActivationRef h;  // the part of adapter_down()'s result for this product
+  BufferRef matrix; // [places, 1 or 2 matrices, rank, columns of the result padded to a multiple of 32]
+  uint32_t rank = 0;
+  bool gated = false;
+  Activation activation = Activation::none;
+  ActivationRef result;
+  BufferRef step;
+  StepLayout step_layout;
+};
+Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args);
+
+// inputs: x. weights: those that the members are added to, two of a gated product.
+struct AdapterDown : Operation {
+  uint32_t rank = 0;
+  BufferRef matrix;
+
+  std::string_view name() const override { return "adapter_down"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// inputs: y, h. weights: the product's, two if it is gated.
+struct AdapterUp : Operation {
+  uint32_t rank = 0;
+  BufferRef matrix;
+  bool gated = false;
+  Activation activation = Activation::none;
+
+  std::string_view name() const override { return "adapter_up"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+} // namespace pumice

@@ -1,0 +1,237 @@
+// The two halves of low-rank adapters, which rows of a step may have or not, against plain sums in 64 bits.
+#include "kernel/adapter/adapter.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "kernel/products/rows.h"
+#include "shaders/common/step.h"
+
+using namespace pumice;
+
+namespace {
+
+// What the sequences of a step have, by their numbers.
+struct SequenceAdapter {
+  uint32_t place = UINT32_MAX; // none
+  float scale = 1;
+  uint32_t rank = 0;
+};
+
+struct Case {
+  uint32_t rows = 1;
+  uint32_t rank = 1;     // of the largest adapter
+  uint32_t columns = 32; // of x
+  uint32_t members = 1;  // matrices that read x
+  uint32_t out = 32;     // columns of the result
+  bool gated = false;
+  Activation activation = Activation::none;
+  bool view = false;
+  uint32_t rows_kind = ROWS_TOKENS;
+  uint32_t sequences_each = 1; // rows of one sequence that lie side by side
+};
+
+uint32_t padded(uint32_t columns) {
+  return (columns + 31) / 32 * 32;
+}
+
+// Sequences 0 to 3: without an adapter, with the largest one, with one of rank 1, with the largest one too.
+std::vector<SequenceAdapter> sequence_adapters(uint32_t rank) {
+  return {{}, {0, 0.5f, rank}, {1, -2, 1}, {0, 1.25f, rank}};
+}
+
+struct Step {
+  BufferRef block;
+  StepLayout layout;
+  std::vector<SequenceAdapter> of_row; // of each row of the tensors
+};
+
+Step make_step(const Case& c) {
+  const std::vector<SequenceAdapter> adapters = sequence_adapters(c.rank);
+  Step step;
+  const bool outputs = c.rows_kind == ROWS_OUTPUTS;
+  const uint32_t tokens = outputs ? 2 * c.rows + 1 : c.rows; // every second one is an output
+  step.layout = {tokens, static_cast<uint32_t>(adapters.size()), 0, true};
+  std::vector<std::array<uint32_t, 4>> block(step.layout.bytes() / 16);
+  block[0] = {tokens, outputs ? c.rows : 0, 0, 0};
+  const auto sequence_of = [&](uint32_t token) {
+    return token / c.sequences_each % static_cast<uint32_t>(adapters.size());
+  };
+  for (uint32_t i = 0; i < tokens; ++i) block[STEP_HEADER_QUADS + i] = {i, i, sequence_of(i), 0};
+  for (uint32_t i = 0; i < c.rows; ++i) {
+    const uint32_t token = outputs ? 2 * i + 1 : i;
+    if (outputs) block[step.layout.details() + i][0] = token;
+    step.of_row.push_back(adapters[sequence_of(token)]);
+  }
+  for (uint32_t i = 0; i < adapters.size(); ++i) {
+    const SequenceAdapter& each = adapters[i];
+    if (each.place == UINT32_MAX) continue;
+    block[step.layout.adapters() + i] = {each.place + 1, std::bit_cast<uint32_t>(each.scale), each.rank, 0};
+  }
+  step.block = TestGpu::get().upload(block);
+  return step;
+}
+
+constexpr uint32_t places = 2;
+
+// Matrices for all places: [places, matrices, rank, columns], padded with zeros, and what is past an
+// adapter's own rank too. transposed(r, column) of matrix m of a place is at ((place * matrices + m) * rank +
+// r) * padded(columns) + column.
+std::vector<float> random_matrices(uint32_t matrices, uint32_t rank, uint32_t columns,
+                                   uint32_t own_ranks[places], uint32_t seed) {
+  const std::vector<float> random = random_values(size_t{places} * matrices * rank * columns, seed);
+  std::vector<float> values(size_t{places} * matrices * rank * padded(columns));
+  for (uint32_t row = 0; row < places * matrices * rank; ++row) {
+    const uint32_t place = row / (matrices * rank);
+    if (row % rank >= own_ranks[place]) continue;
+    for (uint32_t i = 0; i < columns; ++i)
+      values[size_t{row} * padded(columns) + i] = random[size_t{row} * columns + i];
+  }
+  return values;
+}
+
+double activated(Activation activation, double x) {
+  if (activation == Activation::silu) return x / (1 + std::exp(-x));
+  if (activation == Activation::relu) return std::max(x, 0.0);
+  return x;
+}
+
+void run(const DeviceProfile& profile, const Case& c) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(c.rows);
+  CAPTURE(c.rank);
+  CAPTURE(c.columns);
+  CAPTURE(c.out);
+  TestGpu& gpu = TestGpu::get();
+  const Step step = make_step(c);
+  const uint32_t rank = padded_adapter_rank(c.rank);
+  uint32_t own_ranks[places] = {c.rank, 1};
+
+  // h = A x, of all members.
+  const std::vector<float> x = random_values(size_t{c.rows} * c.columns, 1);
+  const std::vector<float> down = random_matrices(c.members, rank, c.columns, own_ranks, 2);
+  AdapterDownArgs args;
+  args.x = upload_rows(x, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
+  std::vector<float> tiled(down.size()); // eight rows at a time
+  const size_t stride = padded(c.columns);
+  for (size_t at = 0; at < down.size(); ++at) {
+    const size_t row = at / stride, column = at % stride;
+    tiled[row / 8 * 8 * stride + column * 8 + row % 8] = down[at];
+  }
+  args.matrix = gpu.upload(tiled);
+  args.members = c.members;
+  args.rank = rank;
+  args.result = blank_rows(c.rows, c.members * rank, 0, c.rows_kind);
+  args.step = step.block;
+  args.step_layout = step.layout;
+  gpu.run(adapter_down(profile, args));
+  const std::vector<float> h = gpu.read<float>(args.result.buffer);
+  double worst = 0;
+  for (uint32_t row = 0; row < c.rows; ++row) {
+    const SequenceAdapter& of = step.of_row[row];
+    for (uint32_t r = 0; r < c.members * rank; ++r) {
+      const float found = h[size_t{row} * args.result.stride + r];
+      if (of.place == UINT32_MAX || r % rank >= of.rank) {
+        if (of.place == UINT32_MAX || r % rank >= padded_adapter_rank(of.rank)) CHECK(found == sentinel);
+        continue;
+      }
+      double wanted = 0;
+      const size_t at = (size_t{of.place} * c.members * rank + r) * padded(c.columns);
+      for (uint32_t i = 0; i < c.columns; ++i)
+        wanted += double{down[at + i]} * x[size_t{row} * c.columns + i];
+      worst = std::max(worst, std::abs(found - wanted) / std::sqrt(double{1} * c.columns));
+    }
+  }
+  CHECK(worst <= 1e-6);
+
+  // y + scale * B h, by the last matrices of x.
+  const uint32_t matrices = c.gated ? 2 : 1;
+  if (c.members < matrices) return gpu.clear();
+  const uint32_t half = padded(c.out);
+  const std::vector<float> plain = random_values(size_t{c.rows} * matrices * c.out, 3);
+  std::vector<float> y(size_t{c.rows} * (c.gated ? 2 * half : c.out));
+  for (uint32_t row = 0; row < c.rows; ++row) {
+    for (uint32_t i = 0; i < c.out; ++i) {
+      for (uint32_t m = 0; m < matrices; ++m) {
+        const size_t at =
+            c.gated ? size_t{row} * 2 * half + i / 8 * 16 + m * 8 + i % 8 : size_t{row} * c.out + i;
+        y[at] = plain[(size_t{row} * matrices + m) * c.out + i];
+      }
+    }
+  }
+  const std::vector<float> up = random_matrices(matrices, rank, c.out, own_ranks, 4);
+  const uint32_t first = (c.members - matrices) * rank;
+  std::vector<double> expected;
+  for (uint32_t row = 0; row < c.rows; ++row) {
+    const SequenceAdapter& of = step.of_row[row];
+    for (uint32_t i = 0; i < c.out; ++i) {
+      double terms[2] = {};
+      for (uint32_t m = 0; m < matrices; ++m) {
+        double added = 0;
+        for (uint32_t r = 0; of.place != UINT32_MAX && r < of.rank; ++r) {
+          const size_t at = ((size_t{of.place} * matrices + m) * rank + r) * half + i;
+          added += double{up[at]} * h[size_t{row} * args.result.stride + first + m * rank + r];
+        }
+        terms[m] = plain[(size_t{row} * matrices + m) * c.out + i] + of.scale * added;
+      }
+      expected.push_back(activated(c.activation, terms[0]) * (c.gated ? terms[1] : 1));
+    }
+  }
+  AdapterUpArgs sum;
+  const uint32_t y_columns = c.gated ? 2 * half : c.out;
+  sum.y = upload_rows(y, y_columns, c.view ? 32 : 0, c.view, c.rows_kind);
+  sum.h = args.result;
+  sum.h.buffer = sum.h.buffer.at(uint64_t{first} * 4, sum.h.buffer.bytes - uint64_t{first} * 4);
+  sum.h.columns = matrices * rank;
+  sum.matrix = gpu.upload(up);
+  sum.rank = rank;
+  sum.gated = c.gated;
+  sum.activation = c.activation;
+  sum.result = blank_rows(c.rows, c.out, 32, c.rows_kind);
+  sum.step = step.block;
+  sum.step_layout = step.layout;
+  gpu.run(adapter_up(profile, sum));
+  check_rows(sum.result, expected, 1e-5, 1e-2);
+  gpu.clear();
+}
+
+} // namespace
+
+TEST_CASE("adapters of odd shapes") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t rank : {1u, 3u, 16u, 64u}) {
+      for (uint32_t rows : {1u, 2u, 9u, 17u}) {
+        run(profile, {.rows = rows, .rank = rank, .columns = 33, .out = 257});
+        run(profile, {.rows = rows, .rank = rank, .columns = 769, .members = 3, .out = 7, .view = true});
+      }
+    }
+    run(profile, {.rows = 5, .rank = 8, .columns = 1, .out = 1});
+    run(profile, {.rows = 5, .rank = 8, .columns = 4100, .out = 100});
+  }
+}
+
+TEST_CASE("adapters of gates and activations") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t out : {8u, 33u, 160u}) {
+      run(profile, {.rows = 9, .rank = 3, .columns = 40, .out = out, .activation = Activation::relu});
+      run(profile, {.rows = 9,
+                    .rank = 16,
+                    .columns = 40,
+                    .members = 2,
+                    .out = out,
+                    .gated = true,
+                    .activation = Activation::silu});
+    }
+  }
+}
+
+TEST_CASE("adapters of rows that lie side by side, and of outputs") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t each : {2u, 3u, 4u, 64u})
+      run(profile, {.rows = 23, .rank = 5, .columns = 65, .out = 40, .sequences_each = each});
+    run(profile, {.rows = 9, .rank = 5, .columns = 65, .out = 40, .rows_kind = ROWS_OUTPUTS});
+  }
+}
