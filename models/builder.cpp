@@ -58,6 +58,7 @@ const TensorView* ModelBuilder::find(const std::string& name, const std::vector<
 void ModelBuilder::add_gguf_tensor(const TensorName& name, std::string_view suffix,
                                    std::vector<uint64_t> shape, std::vector<WeightView> slices,
                                    const GgufTransform& transform) {
+  if (file_ && suffix == ".weight" && shape.size() == 2) add_other_form(name, slices, transform);
   if (gguf_ || !file_ || name.gguf.empty()) return;
   GgufTensor tensor;
   tensor.name = full_name(name, suffix, true);
@@ -75,6 +76,20 @@ void ModelBuilder::add_gguf_tensor(const TensorName& name, std::string_view suff
   tensor.tiled_groups = transform.tiled_groups;
   tensor.tiled_dim = transform.tiled_dim;
   gguf_tensors_.push_back(std::move(tensor));
+}
+
+void ModelBuilder::add_other_form(const TensorName& name, const std::vector<WeightView>& parts,
+                                  const GgufTransform& transform) {
+  if (name.gguf.empty() || name.hugging_face.empty()) return;
+  OtherForm form;
+  form.name = full_name(name, "", !gguf_);
+  form.parts = parts;
+  form.rotary_heads = transform.rotary_heads;
+  form.rotary_dim = transform.rotary_dim;
+  form.scale = transform.scale;
+  form.rows_only = transform.offset == 0 && transform.part_scales.empty() && !transform.negative_exp &&
+                   transform.tiled_groups == 0;
+  other_forms_.push_back(std::move(form));
 }
 
 WeightView ModelBuilder::tensor(const TensorName& name, std::string_view suffix, uint64_t rows,
@@ -171,6 +186,7 @@ std::vector<WeightView> ModelBuilder::fused_tensor(const TensorName& name, std::
     slices.push_back(whole.slice(begin, count, count / parts, rows / parts));
     begin += count / parts;
   }
+  if (gguf_ && groups > 1) return slices; // its rows are in another order than Hugging Face's
   add_gguf_tensor(name, suffix, std::move(shape), slices, transform);
   return slices;
 }

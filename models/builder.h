@@ -140,6 +140,7 @@ public:
   const Status& status() const { return status_; }
   const std::vector<WeightSpec>& specs() const { return specs_; }
   const std::vector<GgufTensor>& gguf_tensors() const { return gguf_tensors_; } // for a Hugging Face file
+  std::vector<OtherForm>& other_forms() { return other_forms_; }
   // Adds a tensor to the model's GGUF form, made of `slices` of the file's tensors, unless it has no name
   // there. The functions above call it; call it only for tensors that the graph does not use.
   void add_gguf_tensor(const TensorName& name, std::string_view suffix, std::vector<uint64_t> shape,
@@ -148,6 +149,8 @@ public:
 private:
   const TensorView* find(const std::string& name, const std::vector<uint64_t>& shape,
                          std::string_view component);
+  void add_other_form(const TensorName& name, const std::vector<WeightView>& parts,
+                      const GgufTransform& transform);
   WeightView stored_transposed(const std::string& name, uint64_t rows, uint64_t columns,
                                std::string_view component);
   // A matrix for each expert of GGUF's tensor [experts, rows, columns].
@@ -165,6 +168,7 @@ private:
   Status status_;
   std::vector<WeightSpec> specs_;
   std::vector<GgufTensor> gguf_tensors_;
+  std::vector<OtherForm> other_forms_;
   std::map<std::string, const TensorView*> found_;
   std::deque<TensorView> placeholders_; // for weights that are missing or only listed
 };

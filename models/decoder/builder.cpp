@@ -31,7 +31,8 @@ DecoderGraph DecoderBuilder::take() {
                   return search(to, name, logits, SEARCH_CANDIDATES);
                 });
   add_stack_tensors(&ReadableExtent::context);
-  return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_)};
+  return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_),
+          std::move(other_forms())};
 }
 
 EncoderGraph DecoderBuilder::take_reader() {

@@ -42,11 +42,17 @@ Status Session::begin(GenerationRequest request) {
   tokens->insert(tokens->end(), request.tokens.begin(), request.tokens.end());
   SharedEmbeddings embeddings =
       request.new_conversation ? request.embeddings : joined(embeddings_, request.embeddings);
+  AdapterChoice adapter = request.adapter.value_or(adapter_);
   // If the batch refuses it, the text so far goes on.
-  PUMICE_TRY(
-      const uint32_t added,
-      object_->add(
-          {{}, request.sampling, request.max_tokens, {}, embeddings, tokens, request.form, tokens->size()}));
+  PUMICE_TRY(const uint32_t added, object_->add({{},
+                                                 request.sampling,
+                                                 request.max_tokens,
+                                                 {},
+                                                 embeddings,
+                                                 tokens,
+                                                 request.form,
+                                                 tokens->size(),
+                                                 adapter}));
   if (Status stopped = checked(stop()); !stopped.ok()) {
     object_->stop_without_waiting(added);
     return stopped;
@@ -61,6 +67,7 @@ Status Session::begin(GenerationRequest request) {
   tokens_ = std::move(tokens);
   sampling_ = std::move(request.sampling);
   embeddings_ = std::move(embeddings);
+  adapter_ = std::move(adapter);
   active_ = true;
   return {};
 }
@@ -69,7 +76,8 @@ Status Session::begin(GenerationRequest request) {
 Status Session::go_on() {
   if (sequence_) return {};
   const auto left = static_cast<uint32_t>(std::min<size_t>(limit_ - tokens_->size(), UINT32_MAX));
-  PUMICE_TRY(sequence_, object_->add({{}, sampling_, left, {}, embeddings_, tokens_, form_, form_begin_}));
+  PUMICE_TRY(sequence_,
+             object_->add({{}, sampling_, left, {}, embeddings_, tokens_, form_, form_begin_, adapter_}));
   return {};
 }
 
@@ -199,6 +207,13 @@ Status Session::reset() {
   return restore(Conversation());
 }
 
+Status Session::set_adapter(AdapterChoice adapter) {
+  PUMICE_CHECK(stop_text());
+  active_ = false;
+  adapter_ = std::move(adapter);
+  return {};
+}
+
 // The rows of pictures are in no state file: without them, what is not in the caches cannot be computed.
 Status Session::check_saves() const {
   if (prompt_rows(tokens()) == 0) return {};
@@ -262,23 +277,26 @@ Status Session::copy(Session& other) {
   PUMICE_CHECK(checked(object_->copy(0, *other.object_, 0, other.conversation())));
   PUMICE_CHECK(restore(other.conversation()));
   embeddings_ = other.embeddings_;
+  if (options_.adapters) adapter_ = other.adapter_;
   return {};
 }
 
 // A scorer for continuations of so many tokens, with the tokens before them. Where there is no room for
 // several sequences, one has to do.
 Status Session::make_scorer(size_t longest, uint32_t sequences) {
-  if (scorer_ && scorer_->size().context >= longest && scorer_->size().sequences >= sequences) return {};
+  if (scorer_ && scorer_->size().context >= longest && scorer_->size().sequences >= sequences &&
+      scorer_->adapter() == adapter_)
+    return {};
   scorer_.reset(); // its memory is free for the next one
   constexpr uint32_t step = 256;
   SessionSize wanted = size();
   wanted.context =
       static_cast<uint32_t>(std::min<size_t>(wanted.context, (longest + step - 1) / step * step));
   wanted.sequences = sequences;
-  Result<std::unique_ptr<ContinuationScorer>> made = ContinuationScorer::create(model_, wanted);
+  Result<std::unique_ptr<ContinuationScorer>> made = ContinuationScorer::create(model_, wanted, adapter_);
   if (!made.ok() && sequences > 1 && made.error().code == Code::out_of_memory) {
     wanted.sequences = 1;
-    made = ContinuationScorer::create(model_, wanted);
+    made = ContinuationScorer::create(model_, wanted, adapter_);
   }
   PUMICE_TRY(scorer_, std::move(made));
   if (options_.interruptible) scorer_->runner().set_interrupt(interrupt());

@@ -17,6 +17,8 @@ struct GenerationRequest {
   // Of those tokens that are rows of pictures, as SequenceRequest has them.
   SharedEmbeddings embeddings = {};
   TextForm form = {}; // of what is generated
+  // From this text on; none given: that of the one before. What was read with another one is read again.
+  std::optional<AdapterChoice> adapter = {};
 };
 
 // A conversation: its tokens and its KV cache. It generates in whole steps, some of them ahead of the host,
@@ -56,10 +58,16 @@ public:
   std::span<const uint32_t> tokens() const { return *tokens_; }
   // Forgets everything said so far, and the cache.
   Status reset();
+  // Ends the text. The next one has this adapter, if the session was made with room for it; a text's begin()
+  // tells.
+  Status set_adapter(AdapterChoice adapter);
+  const AdapterChoice& adapter() const { return adapter_; }
 
   // Saves the conversation with its keys and values to a file, and restores it, into any session of the same
   // model and cache type whose context it fits. Both end the current text. A file that is damaged or does not
   // fit is an error, and the conversation stays as it was. One that shows pictures is not saved: unsupported.
+  // An adapter is not saved, and neither are keys and values that were computed with one: they are computed
+  // again, with the adapter of the session that restores the conversation.
   Status save(const std::filesystem::path& path);
   Status restore(const std::filesystem::path& path);
   // The same elsewhere than in a file.
@@ -121,8 +129,9 @@ private:
   SamplingParams sampling_;
   SharedEmbeddings embeddings_; // the rows of its pictures
   TextForm form_;               // of the text
-  size_t form_begin_ = 0;       // tokens of the conversation before it
-  size_t limit_ = 0;            // tokens of the conversation at which the text ends
+  AdapterChoice adapter_;
+  size_t form_begin_ = 0; // tokens of the conversation before it
+  size_t limit_ = 0;      // tokens of the conversation at which the text ends
   bool active_ = false;
   std::optional<uint32_t> sequence_; // in the batch, that the conversation is
   std::optional<uint32_t> reused_;

@@ -160,12 +160,24 @@ struct ModelShape {
   uint32_t layers_to_cut() const { return encoder_layers() + static_cast<uint32_t>(layers.size()); }
 };
 
+// A matrix of a decoder in the model's other form: GGUF's of a Hugging Face file, and the other way round.
+struct OtherForm {
+  std::string name;              // without ".weight"
+  std::vector<WeightView> parts; // of the file's tensors, one after the other
+  // How GGUF's rows follow from Hugging Face's, see GgufTensor.
+  uint32_t rotary_heads = 0, rotary_dim = 0;
+  float scale = 1;
+  bool rows_only = true; // GGUF's are nothing but these rows, scaled
+};
+
 // A decoder's graph, the tensors that can be made readable, and the tensor that sampling reads.
 struct DecoderGraph {
   Graph graph;
   ReadableTensors readable;                // see DecoderBuilder::take
   TensorId logits = 0;                     // [outputs, vocabulary]
   std::vector<TensorId> layer_inputs = {}; // what each layer reads; empty: it cannot be cut
+  // Matrices; several of one name are parts of it, one after the other.
+  std::vector<OtherForm> other_forms = {};
 };
 
 // An encoder's graph. If the model has a decoder, it ends with the keys and values for the decoder's

@@ -127,7 +127,7 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
   const Stage stage =
       options.stage.within(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()));
   if (request.readable_cuts) make_cuts_readable(decoder, stage);
-  fuse(decoder.graph, options.weights);
+  fuse(decoder.graph, options.weights, {}, request.adapters.get());
   PUMICE_CHECK(cut_stage(decoder, file, stage));
   return std::move(decoder.graph);
 }

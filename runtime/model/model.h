@@ -15,6 +15,7 @@
 #include "model/architecture.h"
 #include "model/session_memory.h"
 #include "model/stage.h"
+#include "plan/adapters.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "plan/weight_store.h"
@@ -68,6 +69,7 @@ struct GraphRequest {
   uint32_t context = 0;              // positions of a sequence
   uint32_t input_context = 0;        // most positions of an encoder's input
   bool readable_cuts = false;        // the host can read what a stage receives and sends
+  std::shared_ptr<const AdapterRoom> adapters = {}; // that products can have; null: none; decoder only
 };
 
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of

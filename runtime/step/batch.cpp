@@ -123,6 +123,18 @@ uint32_t discardable_rows(uint32_t position, uint32_t count) {
   return position % StateLayout::interval ? 1 : std::min(count, StateLayout::interval - 1);
 }
 
+// Whether a text's adapter is one that the steps have room for.
+Status check_adapter(const Runner& runner, const AdapterChoice& choice) {
+  if (!choice.adapter) return {};
+  if (!runner.adapters()) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: the text has an adapter, and there is no room for any", choice.adapter->path())};
+  }
+  PUMICE_CHECK(check_scale(choice.scale));
+  return check_room(*choice.adapter, *runner.adapters());
+}
+
 // A state has no way back behind a guess that did not hold, and the host has to see which did.
 Status check_drafts(const Model& model, const SessionOptions& options) {
   if (options.size.drafts == 0) return {};
@@ -146,6 +158,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   PUMICE_CHECK(check_drafts(*model, options));
   RunnerOptions runner_options;
   runner_options.size = options.size;
+  runner_options.adapters = options.adapters;
   if (options.logits.buffer) {
     runner_options.readable = {"logits"};
     runner_options.output = options.logits;
@@ -189,6 +202,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
 Result<uint32_t> Batch::add(SequenceRequest request) {
   if (!request.tokens) request.tokens = std::make_shared<std::vector<uint32_t>>(std::move(request.prompt));
   PUMICE_CHECK(check_request(runner_->model(), size(), request));
+  PUMICE_CHECK(check_adapter(*runner_, request.adapter));
   Sequence sequence;
   sequence.id = next_id_++;
   sequence.text = std::move(request.tokens);
@@ -197,6 +211,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.sampling = std::move(request.sampling);
   sequence.input = request.input;
   sequence.embeddings = std::move(request.embeddings);
+  sequence.adapter = std::move(request.adapter);
   if (request.form.form) {
     const std::span<const uint32_t> tokens(sequence.tokens());
     PUMICE_TRY(SequenceForm form,
@@ -280,7 +295,7 @@ Status Batch::place_again(Sequence& sequence) {
   keep(sequence);
   sequence.interrupted = false;
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-  return place(sequence, slot, reusable(slots_[slot], sequence.tokens()));
+  return place(sequence, slot, reusable(slots_[slot], sequence));
 }
 
 // Notes that some launches of a step may have run and others not: its states are then of no position.
@@ -328,9 +343,10 @@ Status Batch::fill(Slice& slice, size_t most_steps) {
         PUMICE_TRY(const bool place_free, runner_->place_free());
         if (!place_free) return {};
         // The rows of pictures have one place, which the step before still reads, and so has what tells where
-        // a sequence's rotary places are.
+        // a sequence's rotary places are, and which adapter it has.
+        const bool told = has_places(runner_->model()) || runner_->adapters();
         const auto reads_rows = [&](const Sequence& each) {
-          return each.slot < 0 ? has_places(runner_->model()) || each.embeddings
+          return each.slot < 0 ? told || each.embeddings
                                : each.embeddings && each.next < each.tokens().size();
         };
         if (!in_flight_.empty() && std::ranges::any_of(sequences_, reads_rows)) return {};
@@ -520,6 +536,7 @@ void Batch::release(Sequence& sequence) {
     slot.busy = false;
     slot.released = ++releases_;
     if (sequence.form) sequence.form->release(form_tables_);
+    runner_->leave_adapter(static_cast<uint32_t>(sequence.slot));
   }
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
@@ -696,13 +713,14 @@ Status Batch::assign_slots() {
   waiting_ = false;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot >= 0) continue;
+    if (!runner_->has_place(sequence.adapter)) continue; // until another one's text ends
     const SharedPrefix prefix = may_wait_ ? shared_prefix(sequence) : SharedPrefix();
     Slot* best = nullptr;
     uint32_t best_worth = 0;
     for (Slot& slot : slots_) {
       if (slot.busy) continue;
       // A sequence with another encoder input has other keys and values.
-      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence.tokens());
+      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence);
       // A few tokens that all texts begin with are not worth a text that may go on. Where nothing is, the
       // slot that was not used for longest goes.
       const uint32_t worth = reused >= least_shared || 2 * reused >= slot.cached.size() ? reused : 0;
@@ -731,7 +749,7 @@ Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
   if (sequence.input || sequence.embeddings || runner_->staged() || !runner_->states().empty()) return best;
   const std::span<const uint32_t> prompt(sequence.tokens());
   for (const Sequence& other : sequences_) {
-    if (other.slot < 0 || other.input || other.embeddings) continue;
+    if (other.slot < 0 || other.input || other.embeddings || other.adapter != sequence.adapter) continue;
     const uint32_t common = common_prefix(other.tokens(), prompt.first(prompt.size() - 1));
     const Slot& slot = slots_[static_cast<size_t>(other.slot)];
     const uint32_t written_end = std::max({slot.written_end, other.next, common}); // once it has read them
@@ -763,6 +781,8 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   }
   slots_[slot].busy = true;
   slots_[slot].cached.clear();
+  slots_[slot].adapter = sequence.adapter;
+  PUMICE_CHECK(runner_->set_adapter(slot, sequence.adapter));
   sampling_state_.set_params(slot, sequence.sampling);
   // Rows of pictures count as the token that stands for them.
   std::vector<uint32_t> tokens = sequence.tokens();
@@ -780,7 +800,9 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
 
 // How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and
 // the states after them. The last token of the prompt is always computed, for its logits.
-uint32_t Batch::reusable(const Slot& slot, std::span<const uint32_t> prompt) const {
+uint32_t Batch::reusable(const Slot& slot, const Sequence& sequence) const {
+  if (slot.adapter != sequence.adapter) return 0;
+  const std::span<const uint32_t> prompt(sequence.tokens());
   uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
   if (!has_bidirectional_pictures(runner_->model()))
     return runner_->resume_point(common, slot.written_end, slot.states);
@@ -815,6 +837,7 @@ Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const 
   Snapshot snapshot;
   snapshot.tokens = conversation.tokens;
   snapshot.sampling = conversation.sampling;
+  if (from.adapter.adapter) return snapshot; // who restores it need not have that
   snapshot.cached = kept(from, conversation.tokens);
   snapshot.written_end = from.written_end;
   return snapshot;
@@ -845,6 +868,7 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   PUMICE_CHECK(restore_caches(opened, *runner_, slot));
   const Snapshot& snapshot = opened.snapshot;
   slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
+  slots_[slot].adapter = {};
   slots_[slot].written_end = snapshot.written_end;
   slots_[slot].states = {snapshot.cached, snapshot.cached};
   return Conversation{snapshot.tokens, snapshot.sampling};
@@ -862,6 +886,7 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
              copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
   if (!copied) return {};
   slots_[slot].cached.assign(conversation.tokens.begin(), conversation.tokens.begin() + cached);
+  slots_[slot].adapter = from.adapter;
   slots_[slot].written_end = from.written_end;
   slots_[slot].states = {cached, cached};
   return {};
@@ -870,6 +895,7 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
 Status Batch::lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const {
   PUMICE_CHECK(check_free(slot));
   PUMICE_CHECK(wait());
+  if (slots_[slot].adapter != scorer.adapter()) return {};
   const uint32_t cached = kept(slots_[slot], tokens);
   return scorer.adopt({*runner_, slot}, tokens.first(cached), slots_[slot].written_end);
 }

@@ -45,6 +45,8 @@ struct SessionOptions {
   // The device follows forms by itself where it can. Without that, each step of a text with a form waits for
   // the token before it, and its tokens are the same.
   bool form_tables = true;
+  // What the texts' adapters may be; null: they have none.
+  std::shared_ptr<const AdapterRoom> adapters = {};
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -70,6 +72,7 @@ struct SequenceRequest {
   // is too large for the device, each step waits for the token before it.
   TextForm form = {};
   size_t form_begin = 0;
+  AdapterChoice adapter = {}; // as SessionOptions::adapters has room for
 };
 
 enum class FinishReason { none, stop, length, context };
@@ -100,8 +103,8 @@ struct Conversation {
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
 // tokens, those are not computed again, up to the last position that a state was kept of if the model has
-// states. Nor are those that it has in common with a sequence that runs: it waits until that one has read
-// them, and gets a copy. Used by one thread at a time.
+// states, and if they were computed with the same adapter. Nor are those that it has in common with a sequence
+// that runs: it waits until that one has read them, and gets a copy. Used by one thread at a time.
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
@@ -156,7 +159,7 @@ public:
   // Writes a conversation to a file, with the keys and values of its beginning that a free slot holds. load()
   // puts them into a free slot again, so that a later add() finds them. The batch must have the same model
   // and cache type, and a context that the conversation fits. A damaged or foreign file is an error and
-  // changes nothing.
+  // changes nothing. Keys and values that were computed with an adapter are not saved.
   Status save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation);
   Result<Conversation> load(const std::filesystem::path& path, uint32_t slot);
   Result<Conversation> load(MappedFile file, uint32_t slot);
@@ -166,7 +169,8 @@ public:
   // on the same device and has the same model and cache type. They are copied on the device, or computed
   // again where their places differ (see copy_caches()).
   Status copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation);
-  // Gives a scorer of the same model what a free slot holds of these tokens, in the same way.
+  // Gives a scorer of the same model what a free slot holds of these tokens, in the same way. Nothing if that
+  // was computed with another adapter than the scorer's.
   Status lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const;
   // Forgets a slot's keys and values.
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
@@ -193,6 +197,7 @@ private:
     SamplingParams sampling;
     std::optional<InputRange> input;
     std::optional<SequenceForm> form;
+    AdapterChoice adapter;
     SharedEmbeddings embeddings;
     RotaryPlaces places; // of a decoder whose pictures have any size
     uint32_t limit = 0;  // length in tokens, prompt included, at which it ends
@@ -214,6 +219,7 @@ private:
     std::vector<uint32_t> cached; // of a free slot: tokens whose keys and values it holds, from position 0
     uint32_t written_end = 0;     // after the last position that was ever written in the slot
     StateHistory states;
+    AdapterChoice adapter;  // with which they were computed
     uint32_t place_lag = 0; // that the runner was told
     bool busy = false;
     uint64_t released = 0; // the number of the release that made it free; 0: none
@@ -262,7 +268,7 @@ private:
   Status place_again(Sequence& sequence);
   void interrupt(const NextStep& step);
   void keep(const Sequence& sequence);
-  uint32_t reusable(const Slot& slot, std::span<const uint32_t> prompt) const;
+  uint32_t reusable(const Slot& slot, const Sequence& sequence) const;
   uint32_t repeatable_steps() const;
   bool can_compose() const;
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);

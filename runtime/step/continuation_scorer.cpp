@@ -1,6 +1,7 @@
 #include "step/continuation_scorer.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -18,16 +19,21 @@ bool forgets(const Runner& runner) {
 
 } // namespace
 
-Result<std::unique_ptr<ContinuationScorer>> ContinuationScorer::create(std::shared_ptr<const Model> model,
-                                                                       SessionSize size) {
+Result<std::unique_ptr<ContinuationScorer>>
+ContinuationScorer::create(std::shared_ptr<const Model> model, SessionSize size, AdapterChoice adapter) {
   RunnerOptions options;
   options.size = size;
   options.size.chunk = std::max(size.chunk, size.sequences);
   options.sampling = false;
   options.all_outputs = true;
   options.readable = {"log_likelihoods"};
+  if (adapter.adapter) options.adapters = room_for(std::array{adapter.adapter}, 1);
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(options)));
-  return std::unique_ptr<ContinuationScorer>(new ContinuationScorer(std::move(runner)));
+  for (uint32_t sequence = 0; sequence < runner->size().sequences; ++sequence)
+    PUMICE_CHECK(runner->set_adapter(sequence, adapter));
+  std::unique_ptr<ContinuationScorer> scorer(new ContinuationScorer(std::move(runner)));
+  scorer->adapter_ = std::move(adapter);
+  return scorer;
 }
 
 ContinuationScorer::ContinuationScorer(std::unique_ptr<Runner> runner)

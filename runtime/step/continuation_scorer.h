@@ -20,7 +20,7 @@ class ContinuationScorer {
 public:
   // `size.sequences`: most continuations in a step.
   static Result<std::unique_ptr<ContinuationScorer>> create(std::shared_ptr<const Model> model,
-                                                            SessionSize size);
+                                                            SessionSize size, AdapterChoice adapter = {});
 
   // The prefix and each continuation have at least one token. Together they fit the context: the last token
   // takes no place there.
@@ -33,6 +33,7 @@ public:
   Status adopt(const CachedSequence& from, std::span<const uint32_t> tokens, uint32_t written_end);
 
   const SessionSize& size() const { return runner_->size(); }
+  const AdapterChoice& adapter() const { return adapter_; } // with which it computes
   Runner& runner() { return *runner_; }
 
 private:
@@ -58,6 +59,7 @@ private:
 
   std::unique_ptr<Runner> runner_;
   std::vector<Slot> slots_;
+  AdapterChoice adapter_;
   uint32_t first_slot_ = 0; // of continuations: those before it only hold the prefix
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -46,6 +47,10 @@ Status Runner::allocate(const RunnerLayout& layout) {
   if (layout.input_bytes) {
     PUMICE_TRY(inputs_, Buffer::create(device, layout.input_bytes, MemoryUse::shared, "inputs"));
   }
+  if (options_.adapters) {
+    PUMICE_TRY(adapters_, AdapterPlaces::create(device, options_.adapters, layout.adapters,
+                                                layout.memory.size.sequences));
+  }
   if (layout.output_bytes) {
     PUMICE_TRY(outputs_, PlanOutputs::create(device, layout.output_bytes, "outputs"));
   }
@@ -57,6 +62,7 @@ Status Runner::allocate(const RunnerLayout& layout) {
 uint64_t Runner::device_bytes() const {
   uint64_t sum = scratch_.memory_bytes() + step_.memory_bytes() + step_ring_.memory_bytes() +
                  sampling_.memory_bytes() + inputs_.memory_bytes() + outputs_.memory_bytes();
+  if (adapters_) sum += adapters_->memory_bytes();
   if (!options_.caches) sum += caches_->memory_bytes(); // otherwise another runner counts them
   return sum;
 }
@@ -93,6 +99,8 @@ const Buffer& Runner::buffer(const BufferRef& ref) const {
     return caches_->allocation(ref.allocation);
   case Space::weights:
     return model_->weight_allocation(ref.allocation);
+  case Space::adapters:
+    return adapters_->allocation(ref.allocation);
   }
   return scratch_;
 }
@@ -283,6 +291,24 @@ Status Runner::set_place_lag(uint32_t sequence, uint32_t lag) {
                  fmt::format("there is no sequence {} of {}", sequence, memory_.size.sequences)};
   }
   return write_words((memory_.step_layout.sequence_quads() + sequence) * size_t{4} + 2, std::array{lag});
+}
+
+Status Runner::set_adapter(uint32_t sequence, const AdapterChoice& choice) {
+  if (!adapters_) {
+    if (!choice.adapter) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the session was made without room for adapters", choice.adapter->path())};
+  }
+  PUMICE_CHECK(check_scale(choice.scale));
+  PUMICE_CHECK(last_submission_.wait());
+  std::array<uint32_t, 4> words = {};
+  if (choice.adapter) {
+    PUMICE_TRY(const uint32_t place, adapters_->place(sequence, choice.adapter));
+    words = {place + 1, std::bit_cast<uint32_t>(choice.scale), choice.adapter->rank(), 0};
+  } else {
+    adapters_->leave(sequence);
+  }
+  return write_words((memory_.step_layout.adapters() + sequence) * size_t{4}, words);
 }
 
 Status Runner::write_words(size_t first, std::span<const uint32_t> words) {

@@ -12,6 +12,7 @@
 #include "recording/completion.h"
 #include "recording/plan_outputs.h"
 #include "recording/recording.h"
+#include "step/adapter_places.h"
 #include "step/cache/caches.h"
 #include "step/cache/step_ring.h"
 #include "step/hop_buffers.h"
@@ -69,7 +70,9 @@ struct RunnerOptions {
   bool sampling = true;     // end each step with sampling, which also writes the next step on the device
   bool all_outputs = false; // any row may be an output; otherwise at most one for each sequence
   std::vector<std::string>
-      readable;         // names of tensors that read() gives: see Model::graph and Model::encoder_graph
+      readable; // names of tensors that read() gives: see Model::graph and Model::encoder_graph
+  // What its sequences' adapters may be; null: they have none. Only of a decoder on one device.
+  std::shared_ptr<const AdapterRoom> adapters;
   ExternalBuffer input; // if given, each step reads its input values from there instead of from write_input()
   ExternalBuffer
       output; // if given, each step copies the rows of the first readable tensor there, as many as fit
@@ -116,6 +119,19 @@ public:
   Status set_input(uint32_t sequence, InputRange input);
   // Sets how far the rotary places of a sequence's rows lag behind their positions, from the next step on.
   Status set_place_lag(uint32_t sequence, uint32_t lag);
+  // Sets the adapter of a sequence's rows, from the next step on. It is copied to the device if it is not
+  // there. Only with RunnerOptions::adapters, unless it is none.
+  Status set_adapter(uint32_t sequence, const AdapterChoice& choice);
+  // The sequence has no rows any more until that is set again: another adapter may have its place. Does not
+  // wait.
+  void leave_adapter(uint32_t sequence) {
+    if (adapters_) adapters_->leave(sequence);
+  }
+  // Whether set_adapter() would find a place for a sequence that has none.
+  bool has_place(const AdapterChoice& choice) const {
+    return !choice.adapter || !adapters_ || adapters_->has_place(choice.adapter);
+  }
+  const AdapterRoom* adapters() const { return options_.adapters.get(); } // null: there are none
   // Only with SessionSize::beams: for each position of a sequence, the sequence whose cache holds it, from
   // the next step on.
   Status set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection);
@@ -237,6 +253,7 @@ private:
   std::map<uint32_t, StepBucket> buckets_; // by tokens
   std::shared_ptr<const Caches> caches_;
   Buffer step_, sampling_, scratch_, inputs_;
+  std::optional<AdapterPlaces> adapters_;
   PlanOutputs outputs_;
   StepRing step_ring_;
   const std::atomic<bool>* interrupt_ = nullptr;

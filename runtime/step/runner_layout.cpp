@@ -43,12 +43,21 @@ Status check_reach(const Model& model, const SessionMemory& memory) {
   return {};
 }
 
+Status check_adapters(const Model& model, const RunnerOptions& options) {
+  if (!options.adapters) return {};
+  const bool whole = model.stage().whole(model.shape().layers_to_cut());
+  if (options.part == ModelPart::decoder && whole && options.adapters->places > 0) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: adapters are for the decoder of a model on one device", model.file().path())};
+}
+
 Result<Graph> graph_of(const Model& model, const RunnerOptions& options, const SessionSize& size) {
   const ModelShape& shape = model.shape();
   GraphRequest request;
   request.sampling = options.sampling;
   request.readable = options.readable;
   request.context = size.context;
+  request.adapters = options.adapters;
   request.input_context = std::min(shape.encoder ? shape.encoder->context : 0, size.input_positions);
   if (shape.encoder && shape.encoder->any_length) request.input_context = size.input_positions;
   return options.part == ModelPart::encoder ? model.encoder_graph(request) : model.graph(request);
@@ -59,6 +68,7 @@ Result<Graph> graph_of(const Model& model, const RunnerOptions& options, const S
 Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& options,
                                     const SessionMemory* shared) {
   PUMICE_CHECK(check_size(model, options));
+  PUMICE_CHECK(check_adapters(model, options));
   const ModelShape& shape = model.shape();
   const bool encodes = options.part == ModelPart::encoder;
   RunnerLayout layout;
@@ -67,6 +77,11 @@ Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& opt
   if (encodes) layout.memory = layout.memory.with_steps(options.size.chunk, options.size.sequences);
   PUMICE_CHECK(check_reach(model, layout.memory));
   PUMICE_TRY(layout.graph, graph_of(model, options, layout.memory.size));
+  if (options.adapters) {
+    layout.adapters = AdapterMemory::of(layout.graph, options.adapters->places);
+    layout.memory.step_layout.has_adapters = true;
+    layout.memory.step.bytes = layout.memory.step_layout.bytes();
+  }
   const PlanContext context = layout.memory.plan_context(model.context(), model.weights());
   for (const Bucket& bucket : encodes ? encoder_buckets(*shape.encoder, layout.memory.size)
                                       : step_buckets(layout.memory.size, options.all_outputs)) {
@@ -90,6 +105,7 @@ Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& layou
     for (uint64_t bytes : layout.memory.cache_allocation_bytes) PUMICE_CHECK(add(sum.cache, bytes));
   }
   PUMICE_CHECK(add(sum.scratch, layout.scratch_bytes));
+  for (uint64_t bytes : layout.adapters.allocation_bytes) PUMICE_CHECK(add(sum.scratch, bytes));
   if (layout.input_bytes) PUMICE_CHECK(add(sum.scratch, layout.input_bytes));
   if (layout.output_bytes) {
     PUMICE_TRY(const uint64_t outputs, PlanOutputs::memory_needed(device, layout.output_bytes));

@@ -1,6 +1,7 @@
 #include "task/quality/perplexity.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -48,14 +49,17 @@ std::vector<uint32_t> TextWindows::window(uint32_t n) const {
 }
 
 Result<std::unique_ptr<WindowReader>> WindowReader::create(std::shared_ptr<const Model> model,
-                                                           SessionSize size, bool logits) {
+                                                           SessionSize size, bool logits,
+                                                           const AdapterChoice& adapter) {
   const std::string name = logits ? "logits" : "log_likelihoods";
   RunnerOptions options;
   options.size = size;
   options.sampling = false;
   options.all_outputs = true;
   options.readable = {name};
+  if (adapter.adapter) options.adapters = room_for(std::array{adapter.adapter}, 1);
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(options)));
+  PUMICE_CHECK(runner->set_adapter(0, adapter));
   return std::unique_ptr<WindowReader>(new WindowReader(std::move(runner), name));
 }
 

@@ -55,7 +55,7 @@ class WindowReader {
 public:
   // `logits`: those of all tokens are wanted, instead of the likelihoods of the text's.
   static Result<std::unique_ptr<WindowReader>> create(std::shared_ptr<const Model> model, SessionSize size,
-                                                      bool logits);
+                                                      bool logits, const AdapterChoice& adapter = {});
   // For each scored token of a window, in order: the token, and the logits before it, or its log-likelihood
   // alone.
   using Take = std::function<void(uint32_t token, std::span<const float> values)>;
