@@ -103,8 +103,8 @@ struct Conversation {
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
 // tokens, those are not computed again, up to the last position that a state was kept of if the model has
-// states, and if they were computed with the same adapter. Nor are those that it has in common with a sequence
-// that runs: it waits until that one has read them, and gets a copy. Used by one thread at a time.
+// states, and if they were computed with the same adapter. Nor are those that it has in common with a
+// sequence that runs: it waits until that one has read them, and gets a copy. Used by one thread at a time.
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);

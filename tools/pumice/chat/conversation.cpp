@@ -15,6 +15,7 @@
 #include "io/output_file.h"
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
+#include "options/adapter_options.h"
 #include "options/prompt.h"
 #include "output/json_output.h"
 #include "terminal/counted.h"
@@ -139,8 +140,10 @@ Status Conversation::check(const std::string& question, uint32_t context) {
   return check_fits(asked->tokens, context, "the question with its template");
 }
 
-Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted) {
+Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const SizeOptions& wanted,
+                          const std::vector<std::string>& uses) {
   PUMICE_CHECK(prepare());
+  PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(uses, opened));
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
   if (wanted.fit && talk_.has_vision()) PUMICE_CHECK(load_tower()); // before the session takes its memory
@@ -149,10 +152,11 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   SessionOptions session;
   session.size = session_size(size, model->shape());
   PUMICE_TRY(session.draft_model, load_draft_model(size, *device_));
+  session.adapters = adapters.room(1);
   Result<std::unique_ptr<Session>> created = Session::create(model, session);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   session_ = std::move(*created);
-  return {};
+  return session_->set_adapter(adapters.usual());
 }
 
 // Reads the form of answers, once, and says what of the tools' schemas is not held.

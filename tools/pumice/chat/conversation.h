@@ -44,7 +44,9 @@ public:
   Status show(const std::string& picture);
   // The context holds a question: says so before a model is loaded.
   Status check(const std::string& question, uint32_t context);
-  Status open(OpenedModel model, const DeviceOptions& device, const SizeOptions& size);
+  // `adapters`: as --lora names them.
+  Status open(OpenedModel model, const DeviceOptions& device, const SizeOptions& size,
+              const std::vector<std::string>& adapters);
 
   // Each prints an answer as it comes. Without one, nothing has changed: what was asked is not a part of the
   // conversation, and what was forgotten is back. Ctrl-C ends an answer, and what came of it is kept;

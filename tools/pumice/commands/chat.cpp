@@ -10,6 +10,7 @@
 #include "commands/mmproj.h"
 #include "input/input_stream.h"
 #include "model/vocabulary.h"
+#include "options/adapter_options.h"
 #include "options/option_text.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
@@ -38,6 +39,7 @@ struct ChatOptions {
   ChatSettings settings;
   DeviceOptions device;
   SizeOptions size;
+  std::vector<std::string> adapters;
 };
 
 // What a person typed as one: a line; lines that end with a backslash, and the next; or what is between two
@@ -219,7 +221,7 @@ Status chat(const ChatOptions& options) {
     PUMICE_CHECK(check_utf8(*question, "the question"));
     PUMICE_CHECK(conversation.check(*question, session_size(options.size, shape).context));
   }
-  PUMICE_CHECK(conversation.open(std::move(opened), options.device, options.size));
+  PUMICE_CHECK(conversation.open(std::move(opened), options.device, options.size, options.adapters));
   if (question) {
     PUMICE_CHECK(conversation.ask(*question, {}));
     PUMICE_CHECK(keep(conversation, options));
@@ -311,6 +313,7 @@ Subcommand add_chat(CLI::App& app) {
          "Print one JSON object for each answer. Its fields: content, thinking, tool_calls, finish_reason, "
          "prompt_tokens, reused_tokens, tokens, seed")
       ->group(more_of("Text"));
+  add_adapter_option(*sub, options->adapters);
   add_form_options(*sub, options->settings.form);
   options->settings.sampling.params = usual_sampling();
   add_chat_settings(*sub, options->settings);

@@ -39,6 +39,8 @@ Status generate(const GenerateOptions& given) {
   if (!tokenizer.ok() && tokenizer.error().code != Code::not_found) return tokenizer.error();
   if (shape.encoder && has_form(options.form))
     return wrong_kind(options.model, shape, "a form of the answer is only for models without an encoder");
+  if (shape.encoder && !options.adapters.empty())
+    return wrong_kind(options.model, shape, "--lora is only for models without an encoder");
   return shape.encoder ? generate_from_inputs(options, std::move(opened), tokenizer)
                        : generate_in_batches(options, std::move(opened), tokenizer);
 }
@@ -174,6 +176,7 @@ Subcommand add_generate(CLI::App& app) {
   add_session_option(*sub, options->session);
   add_beam_options(*sub, options->beams);
   for (const char* name : {"--beams", "--n-best"}) sub->get_option(name)->group(more_of("Beam search"));
+  add_adapter_option(*sub, options->adapters);
   add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, SamplingParams());
   add_size_options(*sub, options->size, "f32");

@@ -13,6 +13,7 @@
 #include "input/waiting_lines.h"
 #include "kernel/sampling/sampling.h"
 #include "loading/open_device.h"
+#include "options/adapter_options.h"
 #include "options/beam_options.h"
 #include "options/form_options.h"
 #include "options/options.h"
@@ -57,6 +58,7 @@ struct GenerateOptions {
   SamplingOptions sampling;
   FormSource form;
   BeamOptions beams;
+  std::vector<std::string> adapters; // as --lora names them
 };
 
 using MaybeTokenizer = Result<std::shared_ptr<const Tokenizer>>;
@@ -84,10 +86,12 @@ struct Text {
   std::vector<std::string> stops;
   SamplingParams sampling = {};
   FormSource form = {};
-  std::shared_ptr<Form> made_form = {}; // of `form`
-  std::optional<uint64_t> seed = {};    // of its first sample, if the request has one
-  std::optional<KeptText> kept = {};    // of an earlier run, until it is begun
-  uint64_t made_with = 0;               // see KeptText; once it is begun
+  std::shared_ptr<Form> made_form = {};                  // of `form`
+  std::optional<std::vector<std::string>> adapters = {}; // of the request; none: those of the options
+  AdapterChoice adapter = {};                            // the same
+  std::optional<uint64_t> seed = {};                     // of its first sample, if the request has one
+  std::optional<KeptText> kept = {};                     // of an earlier run, until it is begun
+  uint64_t made_with = 0;                                // see KeptText; once it is begun
 
   std::vector<uint32_t> ids = {};
   std::string text = {}; // of `ids`, up to a stop string; only with a tokenizer
@@ -106,7 +110,9 @@ class TextSource {
 public:
   using Check = std::function<Status(const Text&)>;
   // `count`: most new tokens where a request does not say. `check`: whether the model can use a text.
-  TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count, Check check);
+  // `adapters`: null where there can be none.
+  TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count, Check check,
+             NamedAdapters* adapters = nullptr);
 
   // Reads the prompts of --ids, --prompt, --file, and the tensor prompt_ids of --inputs.
   Status open();
@@ -140,6 +146,7 @@ private:
   const MaybeTokenizer& tokenizer_;
   uint32_t count_;
   Check check_;
+  NamedAdapters* adapters_;
   uint64_t seed_; // of each prompt's first text
   std::optional<std::vector<uint32_t>> dry_breakers_;
   std::optional<Chat> chat_; // of requests with messages, once there is one

@@ -72,6 +72,7 @@ void add_command(Checksum& sum, const GenerateOptions& options, const OpenedDevi
   sum.add(device.name() + device.driver());
   sum.add(options.device.kernel_variant);
   sum.add(model.identity());
+  for (const std::string& use : options.adapters) sum.add("--lora " + use);
   sum.add(uint64_t{size.context});
   sum.add(static_cast<uint64_t>(size.cache));
 }
@@ -102,6 +103,8 @@ void add_text(Checksum& sum, const Text& text, bool seed_given) {
   for (const std::string* source : {&text.form.regex, &text.form.json_schema, &text.form.grammar}) {
     if (!source->empty()) sum.add(*source);
   }
+  for (const std::string& use : text.adapters.value_or(std::vector<std::string>())) sum.add("lora " + use);
+  sum.add(uint64_t{text.adapters.has_value()});
   sum.add(uint64_t{seed_given});
   if (seed_given) sum.add(sampling.seed);
 }
@@ -110,11 +113,11 @@ void add_text(Checksum& sum, const Text& text, bool seed_given) {
 class BatchGenerator {
 public:
   BatchGenerator(const GenerateOptions& options, const OpenedDevice& device, const MaybeTokenizer& tokenizer,
-                 TextQueue& queue, std::shared_ptr<const Model> model,
+                 TextQueue& queue, const NamedAdapters& adapters, std::shared_ptr<const Model> model,
                  std::shared_ptr<const Model> draft_model)
-      : options_(options), tokenizer_(tokenizer), queue_(queue), model_(std::move(model)),
-        draft_model_(std::move(draft_model)), size_(session_size(options.size, model_->shape())),
-        stop_ids_(options.stop_ids) {
+      : options_(options), tokenizer_(tokenizer), queue_(queue), adapters_(adapters),
+        model_(std::move(model)), draft_model_(std::move(draft_model)),
+        size_(session_size(options.size, model_->shape())), stop_ids_(options.stop_ids) {
     add_command(made_with_, options, device, *model_);
     const auto is_cpu = [](const OpenedDevice& each) { return each.capabilities().is_cpu(); };
     same_bits_ = is_cpu(device) && std::ranges::all_of(device.before, is_cpu);
@@ -178,6 +181,7 @@ private:
     SessionOptions options;
     options.size = batch_size();
     options.draft_model = draft_model_;
+    options.adapters = adapters_.room(options.size.sequences);
     batch_.reset(); // its memory is free for the next one
     PUMICE_TRY(batch_, BatchGroups::create(model_, options));
     return {};
@@ -240,7 +244,8 @@ private:
                                                  text.embeddings,
                                                  {},
                                                  {text.made_form},
-                                                 text.prompt.size()}));
+                                                 text.prompt.size(),
+                                                 text.adapter}));
       writings_.emplace(id, std::move(writing));
       total_ += positions_of(text);
     }
@@ -314,6 +319,7 @@ private:
   const GenerateOptions& options_;
   const MaybeTokenizer& tokenizer_;
   TextQueue& queue_;
+  const NamedAdapters& adapters_;
   std::shared_ptr<const Model> model_, draft_model_;
   SessionSize size_; // at most
   std::vector<uint32_t> stop_ids_;
@@ -374,12 +380,16 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
     return wrong_kind(options.model, shape, "--beams is only for models with an encoder and a decoder");
   }
   const uint32_t context = session_size(options.size, shape).context;
-  TextSource source(options, tokenizer, options.count, [&](const Text& text) -> Status {
-    std::vector<uint32_t> tokens = text.prompt;
-    if (text.embeddings) std::erase_if(tokens, is_prompt_row);
-    PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
-    return check_fits(text.prompt.size(), context, text.source);
-  });
+  PUMICE_TRY(NamedAdapters adapters, NamedAdapters::load(options.adapters, opened));
+  TextSource source(
+      options, tokenizer, options.count,
+      [&](const Text& text) -> Status {
+        std::vector<uint32_t> tokens = text.prompt;
+        if (text.embeddings) std::erase_if(tokens, is_prompt_row);
+        PUMICE_CHECK(check_ids(tokens, shape.vocabulary, text.source));
+        return check_fits(text.prompt.size(), context, text.source);
+      },
+      &adapters);
   PUMICE_TRY(const bool with_pictures, has_picture_prompts(options, shape));
   std::optional<PicturePrompts> pictures;
   if (with_pictures) {
@@ -401,7 +411,7 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   PUMICE_TRY(std::shared_ptr<const Model> draft_model, load_draft_model(options.size, device));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
-  BatchGenerator generator(options, device, tokenizer, queue, model, std::move(draft_model));
+  BatchGenerator generator(options, device, tokenizer, queue, adapters, model, std::move(draft_model));
   const Status status = generator.run();
   if (!status.ok()) generator.stop();
   if (status.ok() || queue.has_results()) queue.finish(status.ok());

@@ -76,8 +76,8 @@ std::optional<KeptText> kept_text_of(const Text& text) {
 } // namespace
 
 TextSource::TextSource(const GenerateOptions& options, const MaybeTokenizer& tokenizer, uint32_t count,
-                       Check check)
-    : options_(options), tokenizer_(tokenizer), count_(count), check_(std::move(check)),
+                       Check check, NamedAdapters* adapters)
+    : options_(options), tokenizer_(tokenizer), count_(count), check_(std::move(check)), adapters_(adapters),
       seed_(options.sampling.resolved().seed) {}
 
 Status TextSource::open() {
@@ -143,6 +143,16 @@ Status TextSource::add_samples(Text prompt, std::vector<Text>& texts,
     if (!form.ok()) return Error{form.error().code, prompt.source + ": " + form.error().message};
     prompt.made_form = *std::move(form);
   }
+  if (adapters_) {
+    prompt.adapter = adapters_->usual();
+    if (prompt.adapters) {
+      Result<AdapterChoice> chosen = adapters_->choose(*prompt.adapters);
+      if (!chosen.ok()) return Error{chosen.error().code, prompt.source + ": " + chosen.error().message};
+      prompt.adapter = *std::move(chosen);
+    }
+  } else if (prompt.adapters) {
+    return Error{Code::unsupported, prompt.source + ": field 'lora' is only for models without an encoder"};
+  }
   const auto bytes = std::as_bytes(std::span(prompt.prompt));
   const size_t hash =
       std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -206,6 +216,7 @@ Status TextSource::add_request(const Line& line, std::vector<Text>& texts) {
   text.stops = request.stops.value_or(text.stops);
   text.seed = request.seed;
   if (request.form) text.form = std::move(*request.form);
+  text.adapters = std::move(request.adapters);
   const size_t first = texts.size();
   PUMICE_CHECK(add_samples(std::move(text), texts, line.place));
   for (KeptText& each : read_kept_line(line.kept)) {

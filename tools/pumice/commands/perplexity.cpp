@@ -6,6 +6,7 @@
 
 #include "input/input_stream.h"
 #include "model/vocabulary.h"
+#include "options/adapter_options.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
 #include "output/output_files.h"
@@ -69,7 +70,8 @@ Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file.opened), device, options.size.load, &options.size));
-  PUMICE_TRY(const std::unique_ptr<WindowReader> reader, WindowReader::create(model, file.size, saves));
+  PUMICE_TRY(const std::unique_ptr<WindowReader> reader,
+             WindowReader::create(model, file.size, saves, file.adapter));
   std::unique_ptr<BaseWriter> base;
   if (saves) {
     PUMICE_TRY(base, BaseWriter::create(path_of(options.base), windows, file.shape.vocabulary));
@@ -158,10 +160,12 @@ Status check_options(const PerplexityOptions& options) {
 Status perplexity(const PerplexityOptions& options) {
   PUMICE_CHECK(check_options(options));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
-  MeasuredFile file{std::move(opened), nullptr, {}, {}};
+  MeasuredFile file{std::move(opened), nullptr, {}, {}, {}};
   file.shape = file.opened.definition->shape();
   PUMICE_CHECK(check_continues_text(options.model, file.shape));
   PUMICE_TRY(file.tokenizer, load_tokenizer(file.opened.file));
+  PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(options.adapters, file.opened));
+  file.adapter = adapters.usual();
   file.size = session_size(options.size, file.shape);
   const uint32_t longest = file.shape.context - std::min(options.stride / 2, file.shape.context - 1);
   if (!options.size.context) file.size.context = std::min(default_window, longest);
@@ -206,6 +210,7 @@ Subcommand add_perplexity(CLI::App& app) {
                 "tokens_scored, chunks, context, device, driver; with --kl-divergence those of its table; "
                 "with tasks accuracy, low, high, tasks, right")
       ->group("Text");
+  add_adapter_option(*sub, options->adapters);
   add_size_options(*sub, options->size, "f32");
   add_settings_options(*sub, options->size.load);
   sub->get_option("--context")

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "loading/open_device.h"
 #include "options/options.h"
@@ -22,6 +23,7 @@ struct PerplexityOptions {
   bool hellaswag = false, winogrande = false, multiple_choice = false; // at most one of them
   std::optional<uint32_t> tasks;
   bool json = false;
+  std::vector<std::string> adapters; // as --lora names them
   DeviceOptions device;
   SizeOptions size;
 
@@ -40,6 +42,7 @@ struct MeasuredFile {
   std::shared_ptr<const Tokenizer> tokenizer;
   ModelShape shape;
   SessionSize size;
+  AdapterChoice adapter = {}; // of --lora
   // The token that the tokenizer begins a text with, if it does: each window begins with it.
   std::optional<uint32_t> begin() const;
 };

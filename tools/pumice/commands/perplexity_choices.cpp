@@ -75,7 +75,8 @@ Status measure_choices(const PerplexityOptions& options, MeasuredFile file) {
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file.opened), device, options.size.load, &options.size));
-  PUMICE_TRY(const std::unique_ptr<ContinuationScorer> scorer, ContinuationScorer::create(model, file.size));
+  PUMICE_TRY(const std::unique_ptr<ContinuationScorer> scorer,
+             ContinuationScorer::create(model, file.size, file.adapter));
   Tally tally;
   ProgressBar bar("answering");
   for (const ChoiceTask& task : tasks) {

@@ -107,7 +107,8 @@ Status measure_divergence(const PerplexityOptions& options, MeasuredFile file) {
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file.opened), device, options.size.load, &options.size));
-  PUMICE_TRY(const std::unique_ptr<WindowReader> reader, WindowReader::create(model, file.size, true));
+  PUMICE_TRY(const std::unique_ptr<WindowReader> reader,
+             WindowReader::create(model, file.size, true, file.adapter));
   Comparison comparison{options.json, windows.count, windows.length, 0, Json::object()};
   add_device(comparison.device, device);
   ProgressBar bar("comparing");

@@ -16,8 +16,8 @@ namespace {
 
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> fields = {
-      "prompt", "ids",     "messages", "chat_template_kwargs", "id",      "count", "samples", "seed",
-      "stop",   "choices", "regex",    "json_schema",          "grammar",
+      "prompt", "ids",     "messages", "chat_template_kwargs", "id",      "count", "samples", "seed", "stop",
+      "lora",   "choices", "regex",    "json_schema",          "grammar",
 #define OPTION(field, ...) #field,
 #include "kernel/sampling_options.def"
   };
@@ -112,6 +112,9 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   }
   if (fields.has("stop")) {
     PUMICE_TRY(request.stops, fields.string_array("stop"));
+  }
+  if (fields.has("lora")) {
+    PUMICE_TRY(request.adapters, fields.string_array("lora"));
   }
   PUMICE_TRY(request.form, read_request_form(fields, line, source));
   request.sampling = sampling;

@@ -22,8 +22,9 @@ struct Request {
   std::optional<uint32_t> samples;
   std::optional<uint64_t> seed;
   std::optional<std::vector<std::string>> stops;
-  std::optional<FormSource> form; // the fields choices, regex, json_schema and grammar
-  SamplingParams sampling;        // the command's, with the fields of SamplingParams that the line has
+  std::optional<std::vector<std::string>> adapters; // "lora": PATH or PATH=SCALE, as of --lora, or a list
+  std::optional<FormSource> form;                   // the fields choices, regex, json_schema and grammar
+  SamplingParams sampling; // the command's, with the fields of SamplingParams that the line has
 };
 
 // The fields that a request can have, for the help.

@@ -11,6 +11,7 @@
 #include "loading/open_device.h"
 #include "model/model_facts.h"
 #include "model/vocabulary.h"
+#include "options/adapter_options.h"
 #include "options/form_options.h"
 #include "options/options.h"
 #include "options/prompt.h"
@@ -42,6 +43,7 @@ struct RunOptions {
   SizeOptions size;
   SamplingOptions sampling;
   FormSource form;
+  std::vector<std::string> adapters;
 };
 
 struct Prompt {
@@ -214,6 +216,8 @@ Status run(const RunOptions& options) {
     PUMICE_CHECK(check_ids(prompt.ids, shape.vocabulary, prompt.source));
   }
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
+  PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(options.adapters, opened));
+  session_options.adapters = adapters.room(1);
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   SizeOptions size = options.size;
@@ -224,6 +228,7 @@ Status run(const RunOptions& options) {
   Result<std::unique_ptr<Session>> created = Session::create(model, session_options);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   const std::unique_ptr<Session> session = std::move(*created);
+  PUMICE_CHECK(session->set_adapter(adapters.usual()));
   print_detail(fmt::format("context {} tokens, chunk {}, keys and values in {}", session->size().context,
                            session->size().chunk, to_string(session->size().cache)));
   if (options.session.exists()) PUMICE_CHECK(session->restore(path_of(options.session.path)));
@@ -293,6 +298,7 @@ Subcommand add_run(CLI::App& app) {
                 "Print one JSON object at the end. Its fields: prompt, text and ids (what was generated), "
                 "finish_reason, seed, times")
       ->group("Output");
+  add_adapter_option(*sub, options->adapters);
   add_form_options(*sub, options->form);
   add_sampling_options(*sub, options->sampling, usual_sampling());
   add_size_options(*sub, options->size, "f16");

@@ -1,0 +1,128 @@
+// Adapters of the command: --lora, and the field of a request.
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "support/command/command.h"
+#include "support/files/fixtures.h"
+#include "support/files/made_adapter.h"
+#include "support/files/temporary_folder.h"
+
+using nlohmann::json;
+
+namespace {
+
+// Two adapters of the story, one in each form.
+class Adapters {
+public:
+  Adapters() {
+    const pumice::ModelFile file = require(pumice::ModelFile::open(fixtures().story()));
+    write_gguf_adapter(make_adapter(file, {"attn_q", "attn_v"}, 4, 1), folder_.path() / "one.gguf",
+                       [](const std::string& module) { return module; });
+    MadeAdapter other = make_adapter(file, {"ffn_up", "attn_output"}, 8, 2);
+    for (MadeAdapter::Pair& pair : other.pairs) {
+      const bool up = pair.module.ends_with("ffn_up");
+      pair.module = "model.layers." + pair.module.substr(4, 1) + (up ? ".mlp.up_proj" : ".self_attn.o_proj");
+    }
+    write_peft(other, folder_.path() / "other");
+  }
+  std::string one() const { return (folder_.path() / "one.gguf").string(); }
+  std::string other() const { return (folder_.path() / "other").string(); }
+  const TemporaryFolder& folder() const { return folder_; }
+
+private:
+  TemporaryFolder folder_;
+};
+
+std::vector<uint32_t> ids_with(std::vector<std::string> more) {
+  more.insert(more.begin(),
+              {"generate", fixtures().story().string(), "--prompt", "Once upon", "-n", "12", "--json"});
+  const CommandResult result = pumice_command(more);
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  return json::parse(result.out)["ids"];
+}
+
+} // namespace
+
+TEST_CASE("adapters of a command") {
+  const Adapters adapters;
+  const auto plain = ids_with({});
+  const auto one = ids_with({"--lora", adapters.one()});
+  const auto half = ids_with({"--lora", adapters.one() + "=3.5"});
+  const auto both = ids_with({"--lora", adapters.one(), "--lora", adapters.other() + "=-2"});
+  CHECK(one != plain);
+  CHECK(half != one);
+  CHECK(both != one);
+  CHECK(ids_with({"--lora", adapters.one() + "=0"}) == plain);
+  CHECK(ids_with({"--lora", adapters.one() + "=1", "--lora", adapters.other() + "=0"}) == one);
+
+  // The same text by itself, and as an answer of requests that differ.
+  const CommandResult run =
+      pumice_command({"run", fixtures().story().string(), "Once upon", "-n", "12", "--temp", "0", "--lora",
+                      adapters.one(), "--json", "--kv", "f32"});
+  CAPTURE(run.err);
+  REQUIRE(run.status == 0);
+  CHECK(json::parse(run.out)["ids"] == json(one));
+  const auto request = [](const json& lora) {
+    json line = {{"prompt", "Once upon"}, {"count", 12}};
+    if (!lora.is_null()) line["lora"] = lora;
+    return line.dump() + "\n";
+  };
+  const std::string lines =
+      request(json::array()) + request(adapters.one()) + request({adapters.one() + "=3.5"}) +
+      request({adapters.one(), adapters.other() + "=-2"}) + request({}) + request(json::array());
+  const CommandResult answers =
+      pumice_command({"generate", fixtures().story().string(), "--requests", "-", "--lora",
+                      adapters.one() + "=0", "--lora", adapters.other() + "=0"},
+                     lines);
+  CAPTURE(answers.err);
+  REQUIRE(answers.status == 0);
+  std::istringstream text(answers.out);
+  std::vector<std::vector<uint32_t>> found;
+  for (std::string line; std::getline(text, line);) found.push_back(json::parse(line)["ids"]);
+  CHECK(found == std::vector{plain, one, half, both, plain, plain});
+}
+
+TEST_CASE("adapters that a command refuses") {
+  const Adapters adapters;
+  const auto refused = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", fixtures().story().string(), "--prompt", "Once", "-n", "2"});
+    return pumice_command(more);
+  };
+  CHECK(fails_saying(refused({"--lora", "nothing.gguf"}), {"nothing.gguf"}) == "");
+  CHECK(fails_saying(refused({"--lora", adapters.one() + "=much"}), {"--lora", "SCALE"}) == "");
+  CHECK(fails_saying(refused({"--lora", adapters.one() + "=1e9"}), {"--lora", "1000"}) == "");
+  CHECK(fails_saying(refused({"--lora", adapters.one() + "=nan"}), {"--lora", "1000"}) == "");
+  CHECK(fails_saying(refused({"--lora", adapters.one(), "--lora", adapters.one()}), {"twice"}) == "");
+  CHECK(fails_saying(refused({"--lora", fixtures().story().string()}), {"general.type", "no adapter"}) == "");
+  CHECK(fails_saying(pumice_command({"generate", fixtures().model("t5").string(), "--text", "a", "--lora",
+                                     adapters.one()}),
+                     {"t5"}) == "");
+  const CommandResult unknown =
+      pumice_command({"generate", fixtures().story().string(), "--requests", "-", "--lora", adapters.one()},
+                     R"({"prompt": "Once", "lora": "other"})"
+                     "\n");
+  CHECK(fails_saying(unknown, {"line 1", "other", "--lora"}) == "");
+}
+
+TEST_CASE("a text's perplexity with an adapter") {
+  const Adapters adapters;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += "Once upon a time there was a little girl named Lily. ";
+  adapters.folder().write("text.txt", text);
+  const auto measured = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"perplexity", fixtures().story().string(), (adapters.folder().path() / "text.txt").string(),
+                 "--context", "32", "--json"});
+    const CommandResult result = pumice_command(more);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return json::parse(result.out)["perplexity"].get<double>();
+  };
+  const double plain = measured({});
+  CHECK(measured({"--lora", adapters.one() + "=0"}) == plain);
+  CHECK(measured({"--lora", adapters.one()}) > plain);
+}
