@@ -24,7 +24,8 @@ struct pumice_batch : pumice_work, Live<pumice_batch> {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<LazyFormVocabulary> forms;
-  std::vector<uint32_t> ends; // tokens that end a text of the model
+  std::shared_ptr<AdapterList> adapters; // of the model
+  std::vector<uint32_t> ends;            // tokens that end a text of the model
   std::unique_ptr<ResumableBatch> batch;
   std::list<Text> texts; // until their last event has been polled
   uint32_t next_id = 1;
@@ -52,7 +53,8 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
                            std::move(request.generation.embeddings),
                            {},
                            std::move(request.generation.form),
-                           form_begin};
+                           form_begin,
+                           request.generation.adapter.value_or(AdapterChoice())};
   PUMICE_TRY(text.sequence, batch->add(std::move(sequence)));
   texts.push_back(std::move(text));
   return next_id++;
@@ -125,9 +127,11 @@ pumice_status pumice_batch_create(pumice_model* model, const pumice_batch_option
     handle->model = current_model(*model);
     handle->tokenizer = model->tokenizer;
     handle->forms = model->forms;
+    handle->adapters = model->adapters;
     handle->ends = model->ends;
     PUMICE_TRY(SessionOptions session_options, batch_options(options, model->model->shape()));
     PUMICE_TRY(session_options.draft_model, read_draft_model(options.draft_model, options.drafts));
+    PUMICE_TRY(session_options.adapters, model->adapters->room(options.adapters, "options.adapters"));
     PUMICE_TRY(handle->batch, ResumableBatch::create(handle->model, session_options,
                                                      both(options.progress, options.progress_user)));
     handle->context = handle->batch->size().context;
@@ -146,8 +150,8 @@ pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* caller
     PUMICE_REQUIRE_LIVE(batch);
     PUMICE_REQUIRE(text);
     PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
-    const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->forms.get(), batch->ends,
-                               batch->context};
+    const RequestReader reader{*batch->model, batch->tokenizer.get(), batch->forms.get(),
+                               batch->ends,   batch->context,         batch->adapters.get()};
     PUMICE_TRY(TextRequest text_request, read_request(request, reader, 0));
     if (!text_request.encoded()) {
       return Error{Code::unsupported, "request.chat shows a picture that no session has looked at: a batch "

@@ -9,6 +9,7 @@
 #include "api/pumice.h"
 #include "form/form_vocabulary.h"
 #include "kernel/device_context.h"
+#include "model/adapter.h"
 #include "model/model.h"
 #include "step/batch.h"
 #include "text/tokenizer.h"
@@ -28,7 +29,25 @@ private:
   void* user_;
 };
 
+// The adapters of a model that are there.
+class AdapterList {
+public:
+  void add(const std::shared_ptr<const Adapter>& adapter);
+  // Room for all of them in so many places; null for none. `name`: of the option, for messages.
+  Result<std::shared_ptr<const AdapterRoom>> room(uint32_t places, const std::string& name) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<const Adapter>> adapters_;
+};
+
 } // namespace pumice::api
+
+struct pumice_adapter : pumice::api::Live<pumice_adapter> {
+  std::shared_ptr<const pumice::Adapter> adapter;
+  float scale = 1;                                // that was given when it was made of others
+  std::shared_ptr<pumice::api::AdapterList> list; // of its model
+};
 
 struct pumice_device : pumice::api::Live<pumice_device> {
   pumice::DeviceContext context;
@@ -44,6 +63,7 @@ struct pumice_model : pumice::api::Live<pumice_model> {
   std::vector<uint32_t> ends; // tokens that end a text
   // Of pictures, where the model was loaded with options.vision; otherwise null.
   std::shared_ptr<const pumice::Model> tower;
+  std::shared_ptr<pumice::api::AdapterList> adapters = std::make_shared<pumice::api::AdapterList>();
 };
 
 namespace pumice::api {

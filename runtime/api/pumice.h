@@ -329,6 +329,27 @@ typedef struct pumice_model_info {
 PUMICE_API pumice_status pumice_model_get_info(const pumice_model* model, pumice_model_info* info,
                                                pumice_error* error);
 
+/* ---- adapters: one model, many characters ---- */
+
+/* A low-rank adapter (LoRA), which changes what a model writes, and takes a small part of its memory. The
+ * model's weights stay as they are: each text of a batch may have another adapter, or none. Any number of
+ * sessions and batches share one, from any thread, each with a copy on the device while its texts use it. */
+typedef struct pumice_adapter pumice_adapter;
+
+/* Reads an adapter of a model: a folder of Hugging Face's PEFT (adapter_config.json and
+ * adapter_model.safetensors), or a GGUF file of llama.cpp; for either form of the model. At any time, also
+ * while texts are generated. PUMICE_INVALID_FILE if it is damaged or another model's,
+ * PUMICE_NOT_FOUND if it changes what the model does not have, PUMICE_UNSUPPORTED for DoRA, biases, and whole
+ * tensors beside it, and for models with an encoder or in stages. */
+PUMICE_API pumice_status pumice_adapter_load(pumice_model* model, const char* path, pumice_adapter** adapter,
+                                             pumice_error* error);
+/* Makes one of several of the same model, which adds what they add, each times its scale. `scales` may be
+ * NULL: all 1. */
+PUMICE_API pumice_status pumice_adapter_combine(const pumice_adapter* const* adapters, const float* scales,
+                                                size_t count, pumice_adapter** combined, pumice_error* error);
+/* Texts that use it go on. */
+PUMICE_API void pumice_adapter_destroy(pumice_adapter* adapter);
+
 /* ---- sessions: a conversation with a decoder ---- */
 
 typedef struct pumice_session pumice_session;
@@ -440,7 +461,11 @@ typedef struct pumice_session_options {
    * are not guessed at. PUMICE_UNSUPPORTED of models with recurrent layers, and with `logits`. Takes memory
    * for the logits of so many more tokens. */
   uint32_t drafts;
-  uint32_t reserved; /* 0 */
+  /* Adapters that have a place on the device at a time, at most 1,024; 0: texts have none, and everything is
+   * as without them. The places are as large as the largest adapter of the model that is there when the
+   * session is created, and adapters that come later may change only what one of those changes. Their memory
+   * is not in pumice_session_estimate_memory. PUMICE_INVALID_ARGUMENT if there is no adapter. */
+  uint32_t adapters;
   /* With drafts: a smaller model of the same vocabulary on the same device, which guesses too; NULL: none.
    * Slices of work do not use it, because its guesses are waited for: pumice_session_run does. Its memory is
    * in no estimate. */
@@ -568,6 +593,12 @@ typedef struct pumice_request {
   /* What the answer to a chat begins with; it goes on from there, and this is a part of it. Special tokens
    * that it spells are special tokens. NULL: nothing. PUMICE_INVALID_ARGUMENT if it does not fit the form. */
   const char* prefill;
+  /* The text's adapter, of the same model, for which the session or batch was created with `adapters`; NULL:
+   * none. What the conversation has read with another adapter, or another scale, is read again. A saved
+   * session does not hold it: keys and values that were computed with one are computed again, too. */
+  const pumice_adapter* adapter;
+  float adapter_scale; /* how much of it, -1,000 to 1,000; 0: 1 */
+  uint32_t reserved;   /* 0 */
 } pumice_request;
 
 /* Starts a request without computing anything yet. A text that was being generated ends where it is, without
@@ -1044,7 +1075,7 @@ typedef struct pumice_batch_options {
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
   uint32_t drafts;           /* as there, of each text */
-  uint32_t reserved;         /* 0 */
+  uint32_t adapters;         /* as there; a text whose adapter finds no place waits until one is free */
   pumice_model* draft_model; /* as there */
 } pumice_batch_options;
 

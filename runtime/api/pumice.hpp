@@ -406,6 +406,24 @@ public:
   }
 };
 
+// A low-rank adapter of a model: Request::adapter, with SessionOptions::adapters or BatchOptions::adapters.
+class Adapter : public detail::Owner<pumice_adapter, pumice_adapter_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Adapter> load(const Model& model, const std::string& path) {
+    return detail::owned<Adapter, pumice_adapter>(pumice_adapter_load, model.get(), path.c_str());
+  }
+  // One that adds what these add. `scales`: one for each; none: all 1.
+  static Result<Adapter> combine(const std::vector<const Adapter*>& adapters,
+                                 const std::vector<float>& scales = {}) {
+    std::vector<const pumice_adapter*> all;
+    for (const Adapter* each : adapters) all.push_back(each->get());
+    const float* factors = scales.size() == all.size() && !all.empty() ? scales.data() : nullptr;
+    return detail::owned<Adapter, pumice_adapter>(pumice_adapter_combine, all.data(), factors, all.size());
+  }
+};
+
 // A conversation in messages, which sessions and batches answer: see pumice_chat.
 class Chat : public detail::Owner<pumice_chat, pumice_chat_destroy> {
 public:

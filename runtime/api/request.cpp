@@ -256,6 +256,21 @@ Status TextRequest::put_pictures() {
   return {};
 }
 
+namespace {
+
+Result<AdapterChoice> read_adapter(const pumice_request& request, const RequestReader& reader) {
+  if (!request.adapter) return AdapterChoice();
+  PUMICE_CHECK(check_live(request.adapter, "request.adapter"));
+  if (request.adapter->list.get() != reader.adapters)
+    return Error{Code::invalid_argument, "request.adapter is another model's"};
+  const float scale = request.adapter_scale == 0 ? 1 : request.adapter_scale;
+  if (const Status status = check_scale(scale); !status.ok())
+    return Error{Code::invalid_argument, "request.adapter_scale: " + status.error().message};
+  return AdapterChoice{request.adapter->adapter, scale * request.adapter->scale};
+}
+
+} // namespace
+
 Result<TextRequest> read_request(const pumice_request& request, const RequestReader& reader,
                                  size_t conversation) {
   TextRequest result;
@@ -278,6 +293,7 @@ Result<TextRequest> read_request(const pumice_request& request, const RequestRea
                                                 std::move(ends), "request.sampling"));
   PUMICE_TRY(result.stops, read_stops(request, reader.tokenizer, reader.model));
   PUMICE_CHECK(check_chat_fields(request));
+  PUMICE_TRY(generation.adapter, read_adapter(request, reader));
   if (request.form) PUMICE_CHECK(require_tokenizer(reader.tokenizer, reader.model));
   PUMICE_TRY(FormSource form, read_form(request.form, "request.form"));
   if (result.chat) {

@@ -12,6 +12,8 @@
 
 namespace pumice::api {
 
+class AdapterList;
+
 // What the application asks for, checked.
 struct TextRequest {
   GenerationRequest generation;
@@ -37,6 +39,7 @@ struct RequestReader {
   LazyFormVocabulary* forms = nullptr;  // of the tokenizer
   const std::vector<uint32_t>& ends;    // the model's own
   uint32_t context = 0;
+  const AdapterList* adapters = nullptr; // of the model
 };
 
 // How tokens are chosen. `ends`: end a text, too. `name` names it in messages.

@@ -30,6 +30,7 @@ struct pumice_session : pumice_work, Live<pumice_session> {
   std::unique_ptr<Session> session;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<LazyFormVocabulary> forms;
+  std::shared_ptr<AdapterList> adapters; // of its model
   Events events;
   pumice_session_options options = {};
   std::vector<uint32_t> ends; // tokens that end a text of the model
@@ -170,6 +171,7 @@ Result<std::unique_ptr<pumice_session>> make_session(const pumice_model& model,
   PUMICE_CHECK(check_decoder(model, "a session"));
   PUMICE_TRY(SessionOptions session_options, session_options(options, model.model->shape()));
   session_options.draft_model = std::move(draft_model);
+  PUMICE_TRY(session_options.adapters, model.adapters->room(options.adapters, "options.adapters"));
   auto handle = std::make_unique<pumice_session>();
   if (options.pictures > 0) {
     PUMICE_TRY(const std::shared_ptr<const Model> tower, tower_of(model));
@@ -183,6 +185,7 @@ Result<std::unique_ptr<pumice_session>> make_session(const pumice_model& model,
   PUMICE_TRY(handle->session, Session::create(current, session_options, progress));
   handle->tokenizer = model.tokenizer;
   handle->forms = model.forms;
+  handle->adapters = model.adapters;
   handle->ends = model.ends;
   handle->options = options;
   handle->context = handle->session->size().context;
@@ -386,7 +389,8 @@ pumice_status pumice_session_fork(pumice_session* session, const pumice_session_
                              session->session->model()->file().architecture(),
                              nullptr,
                              session->ends,
-                             session->tower};
+                             session->tower,
+                             session->adapters};
     PUMICE_TRY(std::shared_ptr<const Model> draft_model,
                read_draft_model(options.draft_model, options.drafts));
     PUMICE_TRY(
@@ -413,7 +417,7 @@ pumice_status pumice_session_generate(pumice_session* session, const pumice_requ
     PUMICE_TRY(const pumice_request request, read(caller_request, "request"));
     Session& conversation = *session->session;
     const RequestReader reader{*conversation.model(), session->tokenizer.get(), session->forms.get(),
-                               session->ends, session->context};
+                               session->ends,         session->context,         session->adapters.get()};
     PUMICE_TRY(TextRequest text_request, read_request(request, reader, conversation.tokens().size()));
     return session->begin(std::move(text_request));
   });

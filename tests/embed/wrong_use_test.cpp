@@ -29,7 +29,7 @@ ENDS_WITH(pumice_load_options, setting_count);
 ENDS_WITH(pumice_session_options, draft_model);
 ENDS_WITH(pumice_sampling, dry_sequence_breaker_count);
 ENDS_WITH(pumice_form, grammar);
-ENDS_WITH(pumice_request, prefill);
+ENDS_WITH(pumice_request, reserved);
 ENDS_WITH(pumice_chat_options, thinking_marks);
 ENDS_WITH(pumice_message, picture_count);
 ENDS_WITH(pumice_picture, file_bytes);

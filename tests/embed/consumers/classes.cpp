@@ -93,6 +93,7 @@ int main(int count, char** arguments) {
   expect(need(device.memory(), "Device::memory").allocated >= info.weight_bytes, "the weights are counted");
   expect(need(model.detokenize(need(model.tokenize(prompt), "tokenize")), "detokenize") == prompt,
          "a text's tokens are its own");
+  expect(!Adapter::load(model, file).ok() && !Adapter::combine({}).ok(), "what is no adapter is an error");
   const uint32_t end = need(model.role_tokens(PUMICE_ROLE_END), "role_tokens").at(0);
   const std::string end_name = need(model.token_name(end), "token_name");
   expect(need(model.find_token(end_name), "find_token") == end, "a token is found by its name");
