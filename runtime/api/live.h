@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/call.h"
+#include "base/live_objects.h"
 
 // Which handles are alive. A program that uses one after destroying it, destroys it twice or takes one for
 // another gets an error: what a pointer leads to is not looked at before it is known.
@@ -9,10 +10,6 @@ namespace pumice::api {
 // Tells the kinds of handles apart by its address.
 template <class Handle>
 inline constexpr char kind_of_handle = 0;
-
-void add_live(const void* handle, const void* kind);
-void remove_live(const void* handle, const void* kind);
-bool find_live(const void* handle, const void* kind);
 
 // The base of a handle.
 template <class Handle>

@@ -14,11 +14,11 @@
 #include "step/drafts/draft_costs.h"
 #include "step/drafts/model_drafter.h"
 #include "step/drafts/text_drafter.h"
-#include "step/form_tables.h"
+#include "step/forms/form_tables.h"
+#include "step/forms/sequence_form.h"
 #include "step/prompt_embeddings.h"
 #include "step/rotary_places.h"
 #include "step/runner.h"
-#include "step/sequence_form.h"
 
 namespace pumice {
 

@@ -1,4 +1,4 @@
-#include "step/form_tables.h"
+#include "step/forms/form_tables.h"
 
 #include <algorithm>
 

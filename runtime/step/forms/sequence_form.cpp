@@ -1,4 +1,4 @@
-#include "step/sequence_form.h"
+#include "step/forms/sequence_form.h"
 
 #include <algorithm>
 #include <utility>

@@ -8,7 +8,7 @@
 #include "form/form.h"
 #include "kernel/sampling/sampling.h"
 #include "model/model.h"
-#include "step/form_tables.h"
+#include "step/forms/form_tables.h"
 
 namespace pumice {
 

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "model/vocabulary.h"
-#include "step/form_tables.h"
+#include "step/forms/form_tables.h"
 #include "step/work/resumable_batch.h"
 #include "support/files/paths.h"
 #include "support/files/temporary_folder.h"
