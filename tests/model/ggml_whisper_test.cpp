@@ -88,7 +88,9 @@ FIXTURE_TEST_CASE("convert writes files of whisper.cpp, of a folder and of such 
     const std::filesystem::path out = folder.path() / name;
     const ModelFile file = require(ModelFile::open(from));
     const auto definition = require(open_model_definition(file));
-    const Conversion conversion = require(convert_to_whisper_cpp(file, *definition, out, {.type = type}, {}));
+    ConversionOptions options;
+    options.mixture = {"", type, 1};
+    const Conversion conversion = require(convert_to_whisper_cpp(file, *definition, out, options, {}));
     CHECK(conversion.bytes == std::filesystem::file_size(out));
     CHECK(conversion.tensors == require(ModelFile::open(out)).tensors().size());
     return out;

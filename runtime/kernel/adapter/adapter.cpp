@@ -16,8 +16,8 @@ namespace pumice {
 namespace {
 
 // Rows of a workgroup. More of them share what is loaded of an adapter.
-uint32_t rows_together(const DeviceProfile& profile, uint32_t rows) {
-  const uint32_t most = 4;
+uint32_t rows_together(uint32_t rows) {
+  constexpr uint32_t most = 4;
   return rows < most ? 1 : most;
 }
 
@@ -28,7 +28,7 @@ uint32_t padded_adapter_rank(uint32_t rank) {
 }
 
 Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args) {
-  const uint32_t together = rows_together(profile, args.x.rows);
+  const uint32_t together = rows_together(args.x.rows);
   Dispatch dispatch;
   dispatch.kernel = profile.cpu8 ? "adapter_down.cpu8" : "adapter_down";
   dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup, together, fastest_load(profile)};
