@@ -98,7 +98,7 @@ TEST_CASE("adapters that a command refuses") {
   CHECK(fails_saying(refused({"--lora", adapters.one() + "=nan"}), {"--lora", "1000"}) == "");
   CHECK(fails_saying(refused({"--lora", adapters.one(), "--lora", adapters.one()}), {"twice"}) == "");
   CHECK(fails_saying(refused({"--lora", fixtures().story().string()}), {"general.type", "no adapter"}) == "");
-  CHECK(fails_saying(pumice_command({"generate", fixtures().model("t5").string(), "--text", "a", "--lora",
+  CHECK(fails_saying(pumice_command({"generate", fixtures().model("t5").string(), "--prompt", "a", "--lora",
                                      adapters.one()}),
                      {"t5"}) == "");
   const CommandResult unknown =

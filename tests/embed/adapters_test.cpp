@@ -39,6 +39,7 @@ pumice_request request_for(const pumice_adapter* adapter, float scale) {
   request.text = "Once upon a time there was a little girl named Lily. She";
   request.new_conversation = true;
   request.max_tokens = 12;
+  request.ignore_end = true;
   request.adapter = adapter;
   request.adapter_scale = scale;
   return request;
