@@ -182,8 +182,11 @@ private:
     if (!object[name].is_object()) return wrong(object[name].dump());
     for (const auto& [key, value] : object[name].items()) {
       if (!value.is_number() || !(value.get<double>() > 0)) return wrong(value.dump());
-      PUMICE_TRY(text::Regex regex, text::Regex::compile("^(?:.*\\.)?(?:" + key + ")$"));
-      pattern.emplace_back(std::move(regex), value.get<double>());
+      Result<text::Regex> regex = text::Regex::compile("^(?:.*\\.)?(?:" + key + ")$");
+      if (!regex.ok())
+        return Error{Code::invalid_file,
+                     fmt::format("{}: field '{}': {}", file_, name, regex.error().message)};
+      pattern.emplace_back(*std::move(regex), value.get<double>());
     }
     return {};
   }

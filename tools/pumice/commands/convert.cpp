@@ -177,23 +177,23 @@ Subcommand add_convert(CLI::App& app) {
       ->type_name("TYPE")
       ->transform(weight_type(names_in(mixture_names())))
       ->capture_default_str()
-      ->group("Output");
+      ->group(more_of("Output"));
   sub->add_option("--tensor-type", options->tensor_types,
                   "Another type for the tensors in whose names a regular expression matches, such as "
                   "attn_v=Q8_0. May be given several times; the first that matches counts")
       ->type_name("PATTERN=TYPE")
       ->allow_extra_args(false)
-      ->group("Output");
+      ->group(more_of("Output"));
   sub->add_option("--imatrix", options->imatrix,
                   "A file of llama.cpp's llama-imatrix: how much errors in the weights count")
       ->type_name("FILE")
-      ->group("Output");
+      ->group(more_of("Output"));
   sub->add_option("--split-max-size", options->split_bytes,
                   "Write several files OUT-00001-of-00003.gguf with at most so many bytes of tensors each, "
                   "such as 2G")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(true))
-      ->group("Output");
+      ->group(more_of("Output"));
   sub->add_flag("--dry-run", options->dry_run, "Show each tensor's type and size, and write nothing")
       ->group("Output");
   sub->add_flag("--no-vocabulary", options->no_vocabulary,
