@@ -167,7 +167,10 @@ def tekken():
     import importlib.util
     root = importlib.util.find_spec("mistral_common").submodule_search_locations[0]
     with open(sorted(glob.glob(os.path.join(root, "data", "tekken_*.json")))[-1]) as file:
-        return [base64.b64decode(each["token_bytes"]) for each in json.load(file)["vocab"]]
+        vocabulary = json.load(file)
+    settings = vocabulary["config"]
+    size = settings["default_vocab_size"] - settings["default_num_special_tokens"]
+    return [base64.b64decode(each["token_bytes"]) for each in vocabulary["vocab"][:size]]
 
 
 class Greedy:
