@@ -243,9 +243,9 @@ TensorType MixtureTypes::of_output() const {
 }
 
 std::string fallback_note(const std::string& file, size_t fallen_back, size_t tensors, TensorType requested) {
-  return fmt::format("{}: {} of {} tensors have rows that are not a whole number of {}'s blocks of {}: they "
-                     "have a type of smaller blocks, or F16",
-                     file, fallen_back, tensors, info(requested).name, info(requested).block_size);
+  return fmt::format("{}: {} of {} tensors have rows that do not fill the blocks of the type that they would "
+                     "have with {}: they have one of smaller blocks, or F16",
+                     file, fallen_back, tensors, info(requested).name);
 }
 
 } // namespace pumice
