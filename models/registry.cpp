@@ -153,6 +153,21 @@ Error unknown_architecture(const Named& named) {
                                          named.field, fmt::join(known, ", "), named.names.front())};
 }
 
+// Files of NVFP4 may have a factor of each whole matrix, which no product here takes.
+Status check_scales(const ModelFile& file) {
+  constexpr std::string_view end = ".weight";
+  for (const TensorView& tensor : file.tensors()) {
+    if (tensor.type != TensorType::nvfp4 || !tensor.name.ends_with(end)) continue;
+    const std::string scale = tensor.name.substr(0, tensor.name.size() - end.size()) + ".scale";
+    if (!file.find(scale)) continue;
+    return Error{Code::unsupported,
+                 fmt::format("{}: tensor '{}': factors of whole matrices are not supported: expected "
+                             "'{}' without one",
+                             file.path(), scale, tensor.name)};
+  }
+  return {};
+}
+
 } // namespace
 
 OpenedDefinition open_decoder(std::string_view name, const Settings& settings,
@@ -182,6 +197,7 @@ Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& 
   const Named named = named_architecture(file);
   const Architecture* architecture = find_architecture(named);
   if (!architecture) return unknown_architecture(named);
+  PUMICE_CHECK(check_scales(file));
   if (tower == Tower::main) return architecture->open(file);
   if (architecture->open_pictures) return architecture->open_pictures(file.mmproj() ? *file.mmproj() : file);
   return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' reads no pictures",

@@ -78,9 +78,9 @@ TEST_CASE("prompts that no model could take are refused") {
   CHECK(fails({"generate", mha, "--ids", "1,-2"}, {"--ids", "1,-2"}) == "");
   CHECK(fails({"generate", mha, "--ids", ""}, {"--ids", "empty"}) == "");
   CHECK(fails({"generate", mha}, {"--ids", "--inputs", "--prompt"}) == "");
-  CHECK(fails({"generate", mha, "--ids", "1", "--weights", "q2_k"}, {"--weights", "q2_k", "Q8_0, Q4_0"}) ==
-        "");
-  CHECK(fails({"inspect", mha, "--weights", "int4"}, {"--weights", "int4", "Q4_K, Q6_K"}) == "");
+  CHECK(fails({"generate", mha, "--ids", "1", "--weights", "iq2_xs"},
+              {"--weights", "iq2_xs", "Q8_0, Q4_0"}) == "");
+  CHECK(fails({"inspect", mha, "--weights", "int4"}, {"--weights", "int4", "Q4_K, Q5_K"}) == "");
   CHECK(fails({"generate", mha, "--prompt", "x"}, {mha, "tokenizer.json"}) == "");
   CHECK(fails({"run", stories, ""}, {"prompt", "empty"}) == "");
   CHECK(fails_saying(pumice_command({"run", stories, "-"}, std::string()), {"standard input", "empty"}) ==

@@ -177,7 +177,7 @@ FIXTURE_TEST_CASE("convert: importance moves errors to where they count less") {
     const auto [few, many] = errors(plain, exact, tensor, 8);
     const auto [fewer, more] = errors(weighed, exact, tensor, 8);
     CHECK(fewer < few);
-    CHECK(more > many);
+    CHECK(fewer * many < few * more);
     CHECK(std::ranges::equal(plain.find("blk.0.attn_q.weight")->data,
                              weighed.find("blk.0.attn_q.weight")->data));
   }

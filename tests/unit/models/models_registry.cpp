@@ -5,6 +5,8 @@
 #include <set>
 
 #include "models/registry.h"
+#include "support/files/gguf_builder.h"
+#include "support/files/temporary_folder.h"
 
 using namespace pumice;
 
@@ -45,4 +47,21 @@ TEST_CASE("every entry of the table of architectures can be opened") {
     REQUIRE(entry != architectures().end());
     CHECK(entry->open_decoder);
   }
+}
+
+TEST_CASE("a factor of a whole matrix of NVFP4 is refused by its name") {
+  constexpr uint32_t nvfp4 = 40; // ggml's number
+  GgufBuilder file;
+  file.string("general.architecture", "llama");
+  file.tensor({"blk.0.attn_q.weight", {64, 1}, nvfp4}).tensor({"blk.0.attn_q.scale", {1}, 0, 64});
+  file.data_bytes = 128;
+  const std::vector<std::byte> bytes = file.build();
+  const TemporaryFolder folder;
+  const auto path =
+      folder.write("model.gguf", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  const auto opened = ModelFile::open(path);
+  REQUIRE(opened.ok());
+  const auto definition = open_model_definition(*opened);
+  REQUIRE(!definition.ok());
+  CHECK(definition.error().message.find("'blk.0.attn_q.scale'") != std::string::npos);
 }
