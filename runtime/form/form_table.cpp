@@ -280,8 +280,7 @@ std::shared_ptr<const FormTable> TableMaker::make(uint32_t tokens, std::span<con
   if (!walk(vocabulary_.others(), std::move(all), false)) return nullptr;
   std::vector<uint32_t> ends(end_tokens.begin(), end_tokens.end());
   std::ranges::sort(ends);
-  const auto [first, last] = std::ranges::unique(ends);
-  ends.erase(first, last);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   for (const uint32_t token : ends) {
     if (!add_end(token)) return nullptr;
   }

@@ -91,7 +91,9 @@ FIXTURE_TEST_CASE("one small llama in every tensor type") {
                 turns.try_emplace(name, turns.size()).first->second);
     ++found;
   }
-  CHECK(found >= std::ranges::count_if(tensor_types(), [](const auto& type) { return type.gguf_id < 1000; }));
+  const auto types =
+      std::ranges::count_if(tensor_types(), [](const auto& type) { return type.gguf_id < 1000; });
+  if (&fixtures() == &fixture_sets().front()) CHECK(found >= static_cast<size_t>(types));
 }
 
 // Each model with each type in a long run; in a short one they meet in turn, half of them in shorter steps
