@@ -15,16 +15,16 @@ inline constexpr char kind_of_handle = 0;
 template <class Handle>
 class Live {
 public:
-  Live() { add_live(static_cast<Handle*>(this), &kind_of_handle<Handle>); }
+  Live() { add_live(this, &kind_of_handle<Handle>); }
   Live(const Live&) : Live() {} // a copy has a life of its own
   Live& operator=(const Live&) { return *this; }
-  ~Live() { remove_live(static_cast<Handle*>(this), &kind_of_handle<Handle>); }
+  ~Live() { remove_live(this, &kind_of_handle<Handle>); }
 };
 
 // False of null.
 template <class Handle>
 bool is_live(const Handle* handle) {
-  return handle && find_live(handle, &kind_of_handle<Handle>);
+  return handle && find_live(static_cast<const Live<Handle>*>(handle), &kind_of_handle<Handle>);
 }
 
 inline Error dead_handle(const char* name) {
