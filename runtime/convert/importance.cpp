@@ -9,20 +9,13 @@
 #include "io/bytes.h"
 #include "io/formats/gguf.h"
 #include "io/mapped_file.h"
+#include "io/tensor_floats.h"
 
 namespace pumice {
 
 namespace {
 
 constexpr std::string_view sums_suffix = ".in_sum2", counts_suffix = ".counts";
-
-std::vector<float> floats_of(const TensorView& tensor) {
-  uint64_t elements = 1;
-  for (uint64_t size : tensor.shape) elements *= size;
-  std::vector<float> values(elements);
-  decode_row(tensor.type, tensor.data.data(), values);
-  return values;
-}
 
 } // namespace
 
@@ -71,7 +64,7 @@ Status Importance::read_gguf(std::span<const std::byte> bytes) {
     if (counts == file.tensors.end())
       return Error{Code::invalid_file, fmt::format("{}: expected a tensor '{}{}' beside '{}'", path_, name,
                                                    counts_suffix, sums.name)};
-    PUMICE_TRY(Entry entry, entry_of(floats_of(sums), floats_of(*counts), name));
+    PUMICE_TRY(Entry entry, entry_of(tensor_floats(sums), tensor_floats(*counts), name));
     entries_.emplace(name, std::move(entry));
   }
   return {};

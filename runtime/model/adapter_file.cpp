@@ -15,6 +15,7 @@
 #include "io/formats/safetensors.h"
 #include "io/json_text.h"
 #include "io/model_file.h"
+#include "io/tensor_floats.h"
 #include "text/unicode/regex.h"
 
 namespace pumice {
@@ -246,14 +247,6 @@ Result<AdapterFile> read_peft(const std::filesystem::path& folder) {
   return file;
 }
 
-std::vector<float> floats_of(const TensorView& tensor) {
-  uint64_t count = 1;
-  for (uint64_t size : tensor.shape) count *= size;
-  std::vector<float> values(count);
-  decode_row(tensor.type, tensor.data.data(), values);
-  return values;
-}
-
 Result<AdapterFile> read_gguf(const std::filesystem::path& path) {
   PUMICE_TRY(const ModelFile gguf, ModelFile::open(path));
   AdapterFile file;
@@ -290,7 +283,7 @@ Result<AdapterFile> read_gguf(const std::filesystem::path& path) {
     }
     take_end(name, ".weight");
     Halves& halves = all[name];
-    (down ? halves.down : halves.up) = Half{tensor.name, tensor.shape, floats_of(tensor)};
+    (down ? halves.down : halves.up) = Half{tensor.name, tensor.shape, tensor_floats(tensor)};
   }
   for (auto& [name, halves] : all) {
     PUMICE_TRY(AdapterPair pair, pair_of(file.path, name, std::move(halves)));

@@ -1,8 +1,9 @@
 // Masks for tools/compare_masks.py:   mask_lines VOCABULARY < LINES
-// VOCABULARY has the bytes of a token in each line, as hexadecimal digits; the token after the last one ends texts. Each line of
-// the input is JSON, {"schema", "tokens"}. The answer is a line of JSON and, without an "error" in it, the masks before each token
-// and after the last one, bit by bit: {"make": seconds, "table": seconds, "places": of the table or null, "times": seconds of
-// each mask, with the step before it, "masks": how many}. Fewer masks than tokens and one: a token did not fit.
+// VOCABULARY has the bytes of a token in each line, as hexadecimal digits; the token after the last one ends
+// texts. Each line of the input is JSON, {"schema", "tokens"}. The answer is a line of JSON and, without an
+// "error" in it, the masks before each token and after the last one, bit by bit: {"make": seconds, "table":
+// seconds, "places": of the table or null, "times": seconds of each mask, with the step before it, "masks":
+// how many}. Fewer masks than tokens and one: a token did not fit.
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -79,7 +80,8 @@ int main(int, char** arguments) {
     const Result<json> answer = answered(json::parse(line), vocabulary, masks);
     std::cout << (answer.ok() ? *answer : json{{"error", answer.error().message}}).dump() << '\n';
     if (answer.ok())
-      std::cout.write(reinterpret_cast<const char*>(masks.data()), static_cast<std::streamsize>(4 * masks.size()));
+      std::cout.write(reinterpret_cast<const char*>(masks.data()),
+                      static_cast<std::streamsize>(4 * masks.size()));
     std::cout.flush();
   }
 }
