@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "generate/picture_prompt.h"
-#include "input/model_inputs.h"
 #include "input/picture_rows.h"
+#include "task/evaluation/model_inputs.h"
 
 namespace pumice::command {
 

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include "chat/picture_prompts.h"
-#include "commands/eval_outputs.h"
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
 #include "output/output_files.h"
 #include "process/processes.h"
+#include "task/evaluation/evaluation.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {

@@ -5,8 +5,8 @@
 
 #include "commands/generate.h"
 #include "generate/encoder_decoder.h"
-#include "input/model_inputs.h"
 #include "options/prompt.h"
+#include "task/evaluation/model_inputs.h"
 #include "task/model_kind.h"
 #include "terminal/terminal.h"
 #include "text/stop_strings.h"

@@ -11,6 +11,7 @@
 #include "io/json_text.h"
 #include "options/prompt.h"
 #include "process/replicas.h"
+#include "task/evaluation/model_inputs.h"
 
 // The prompts of `pumice generate`.
 namespace pumice::command {

@@ -5,9 +5,12 @@
 #include "io/formats/ctranslate2.h"
 #include "io/no_weights.h"
 #include "kernel/probe/probe.h"
+#include "loading/fitting_size.h"
+#include "loading/open_device.h"
 #include "options/option_values.h"
 #include "options/options.h"
 #include "options/subcommand.h"
+#include "task/model_kind.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -64,7 +67,7 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
   }
   PUMICE_TRY(const std::shared_ptr<const Model> planned,
              Model::plan(std::move(file), device->context, options.size.load));
-  PUMICE_TRY(inspection.memory, planned_memory(*planned, options.size));
+  PUMICE_TRY(inspection.memory, planned_memory(*planned, size, size_wish(options.size, definition.shape())));
   if (options.measure) {
     PUMICE_TRY(ModelFile again, ModelFile::open(path_of(options.model)));
     PUMICE_TRY(const std::shared_ptr<const Model> model,

@@ -7,7 +7,8 @@
 #include "options/option_values.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
-#include "process/split_device.h"
+#include "process/processes.h"
+#include "task/split/split_outlook.h"
 
 namespace pumice::command {
 
@@ -48,11 +49,11 @@ StageUse use_of(const PlanSplitOptions& options, const ModelShape& shape, uint32
   return use;
 }
 
-// The device as one that a stage can be on. Both arguments must outlive it.
+// The device as one that a stage can be on. The options must outlive it.
 std::unique_ptr<SplitDevice> split_device(const PlanSplitOptions& options, const ModelShape& shape,
                                           const OpenedDevice& device) {
   const auto use = [&options, shape](uint32_t stages) { return use_of(options, shape, stages); };
-  return local_split_device(device, path_of(options.model), use);
+  return local_split_device(device.name(), device.context, path_of(options.model), use);
 }
 
 Json to_json(const SplitOutlook& outlook, const SplitOutlooks& all) {
@@ -115,7 +116,7 @@ Status plan_split(const PlanSplitOptions& options) {
   wish.use = [&](uint32_t stages) { return use_of(options, shape, stages); };
   std::vector<std::unique_ptr<SplitDevice>> devices;
   if (others()) {
-    PUMICE_TRY(RemoteSplitDevices remote, remote_split_devices());
+    PUMICE_TRY(RemoteSplitDevices remote, remote_split_devices(*others()));
     devices = std::move(remote.devices);
     wish.link = remote.link;
   }
@@ -139,7 +140,7 @@ Status plan_split(const PlanSplitOptions& options) {
 // In the other processes that mpirun has started.
 Status measure_for_others(const PlanSplitOptions& options) {
   std::optional<OpenedDevice> device;
-  PUMICE_CHECK(serve_split([&]() -> Result<std::unique_ptr<SplitDevice>> {
+  PUMICE_CHECK(serve_split_device(*others(), [&]() -> Result<std::unique_ptr<SplitDevice>> {
     PUMICE_TRY(const ModelShape shape, shape_of(options));
     PUMICE_TRY(device, open_device(options.device));
     return split_device(options, shape, *device);

@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "terminal/counted.h"
 #include "terminal/interrupt.h"
@@ -69,40 +68,6 @@ Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const st
   if (text.empty()) return Error{Code::invalid_argument, fmt::format("{} is empty: give a text", source)};
   PUMICE_CHECK(check_utf8(text, source));
   return tokenizer.encode(text, true);
-}
-
-Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
-                                                  const std::string& name, const std::string& expected) {
-  if (const SafetensorsFile::Entry* entry = file.find(name)) return entry;
-  std::string found;
-  for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
-  return Error{Code::not_found, fmt::format("{}: there is no tensor '{}', which holds {}; the file has {}",
-                                            path, name, expected, found.empty() ? "no tensors" : found)};
-}
-
-Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {
-  IdTable table;
-  table.source = fmt::format("{}: tensor '{}'", path, name);
-  PUMICE_TRY(const SafetensorsFile::Entry* entry,
-             find_tensor(file, path, name, "whole numbers of shape [batch, tokens]"));
-  if (entry->shape.empty() || entry->shape.size() > 2) {
-    return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, tokens]; found [{}]",
-                                                 table.source, fmt::join(entry->shape, ", "))};
-  }
-  table.rows = entry->shape.size() == 2 ? entry->shape[0] : 1;
-  table.columns = entry->shape.back();
-  if (table.rows == 0 || table.columns == 0) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: it is empty: expected at least one token; found the shape [{}]",
-                             table.source, fmt::join(entry->shape, ", "))};
-  }
-  Result<std::vector<int64_t>> values = SafetensorsFile::integers(*entry);
-  if (!values.ok()) {
-    return Error{values.error().code,
-                 fmt::format("{}: expected whole numbers (I64); found {}", table.source, entry->dtype)};
-  }
-  table.values = *std::move(values);
-  return table;
 }
 
 } // namespace pumice::command

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/formats/safetensors.h"
 #include "step/check_tokens.h"
 #include "text/tokenizer.h"
 
@@ -26,17 +25,5 @@ Status check_fits(size_t count, uint32_t context, const std::string& source);
 // The ids of a prompt. Errors: invalid_argument if it is empty or not UTF-8.
 Result<std::vector<uint32_t>> encode_prompt(const Tokenizer& tokenizer, const std::string& text,
                                             const std::string& source);
-
-// A tensor of whole numbers [rows, columns]. A tensor with one dimension is a single row.
-struct IdTable {
-  std::string source; // "FILE: tensor 'NAME'"
-  uint64_t rows = 0;
-  uint64_t columns = 0;
-  std::vector<int64_t> values;
-};
-// Finds a tensor of a file. If it is missing, the error says that `expected` was expected.
-Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
-                                                  const std::string& name, const std::string& expected);
-Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name);
 
 } // namespace pumice::command

@@ -7,34 +7,12 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "stage/split.h"
+#include "task/split/split_device.h"
 
 namespace pumice {
 
-// Where a stage can be put: a device of this process, or that of another one.
-class SplitDevice {
-public:
-  virtual ~SplitDevice() = default;
-
-  virtual std::string name() const = 0;
-  // What stages cost there, of so many, see measure_costs(). Between begin_measuring() of several devices and
-  // their costs(), those of other processes measure at the same time.
-  virtual Status begin_measuring(uint32_t stages) = 0;
-  virtual Result<DeviceCosts> costs() = 0;
-  // Of one of so many stages, see stage_bytes().
-  virtual Result<uint64_t> bytes(uint32_t stages, const Stage& stage) = 0;
-};
-
-// How a model will be used in so many stages.
-using UseOfStages = std::function<StageUse(uint32_t stages)>;
 // The runners of the sessions, or of the encoder-decoder, that so many sequences are made for.
 Result<std::vector<SessionRunners>> sessions_of(const Model& model, const StageUse& use);
-
-// What links processes.
-struct SplitLink {
-  double latency = 0;          // seconds until a message arrives
-  double bytes_per_second = 0; // of a long one, beside that; 0: the time for its bytes is not counted
-};
 
 // What the cuts are chosen for.
 struct SplitWish {

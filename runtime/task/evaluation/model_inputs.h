@@ -8,7 +8,19 @@
 
 // Reads the inputs of a model from the tensors of a file, without their padding. The tensors have the names
 // of Hugging Face's models.
-namespace pumice::command {
+namespace pumice {
+
+// A tensor of whole numbers [rows, columns]. A tensor with one dimension is a single row.
+struct IdTable {
+  std::string source; // "FILE: tensor 'NAME'"
+  uint64_t rows = 0;
+  uint64_t columns = 0;
+  std::vector<int64_t> values;
+};
+// Finds a tensor of a file. If it is missing, the error says that `expected` was expected.
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected);
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name);
 
 // Which elements of a batch are not padding: the columns of each row.
 struct Unpadded {
@@ -56,4 +68,4 @@ Status check_lengths(const EncoderBatch& batch, const EncoderShape& shape);
 // and for pictures and sounds a multiple of their size.
 uint32_t step_positions(const EncoderBatch& batch, const EncoderShape& shape, uint32_t wanted);
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,8 +1,8 @@
-#include "commands/eval_outputs.h"
+#include "task/evaluation/evaluation.h"
 
 #include <algorithm>
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -93,4 +93,4 @@ SafetensorsFile::Entry EvalOutput::entry(uint64_t rows) const {
           std::as_bytes(std::span(values_).first(values_.size() / shape_[0] * rows))};
 }
 
-} // namespace pumice::command
+} // namespace pumice

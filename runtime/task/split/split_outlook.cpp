@@ -1,4 +1,4 @@
-#include "task/split_outlook.h"
+#include "task/split/split_outlook.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "process/split_device.h"
+#include "task/split/split_device.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include "base/guarded.h"
 #include "stage/message.h"
 
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -68,21 +68,23 @@ Result<Value> answer_from(Hop& hop) {
 
 class LocalDevice : public SplitDevice {
 public:
-  LocalDevice(const OpenedDevice& device, std::filesystem::path model, UseOfStages use)
-      : device_(device), model_(std::move(model)), use_(std::move(use)) {}
+  LocalDevice(std::string name, DeviceContext context, std::filesystem::path model, UseOfStages use)
+      : name_(std::move(name)), context_(std::move(context)), model_(std::move(model)), use_(std::move(use)) {
+  }
 
-  std::string name() const override { return device_.name(); }
+  std::string name() const override { return name_; }
   Status begin_measuring(uint32_t stages) override {
     stages_ = stages;
     return {};
   }
-  Result<DeviceCosts> costs() override { return measure_costs(model_, device_.context, use_(stages_)); }
+  Result<DeviceCosts> costs() override { return measure_costs(model_, context_, use_(stages_)); }
   Result<uint64_t> bytes(uint32_t stages, const Stage& stage) override {
-    return stage_bytes(model_, device_.context, use_(stages), stage);
+    return stage_bytes(model_, context_, use_(stages), stage);
   }
 
 private:
-  const OpenedDevice& device_;
+  const std::string name_;
+  const DeviceContext context_;
   const std::filesystem::path model_;
   const UseOfStages use_;
   uint32_t stages_ = 1;
@@ -130,17 +132,17 @@ private:
 
 } // namespace
 
-std::unique_ptr<SplitDevice> local_split_device(const OpenedDevice& device, std::filesystem::path model,
-                                                UseOfStages use) {
-  return std::make_unique<LocalDevice>(device, std::move(model), std::move(use));
+std::unique_ptr<SplitDevice> local_split_device(std::string name, DeviceContext context,
+                                                std::filesystem::path model, UseOfStages use) {
+  return std::make_unique<LocalDevice>(std::move(name), std::move(context), std::move(model), std::move(use));
 }
 
-Result<RemoteSplitDevices> remote_split_devices() {
+Result<RemoteSplitDevices> remote_split_devices(Processes& processes) {
   RemoteSplitDevices all;
-  for (uint32_t rank = 1; rank < others()->size(); ++rank) {
-    PUMICE_TRY(std::unique_ptr<Hop> to, others()->hop_to(rank));
-    PUMICE_TRY(std::unique_ptr<Hop> from, others()->hop_from(rank));
-    auto device = std::make_unique<RemoteDevice>(std::move(to), std::move(from), others()->name(rank));
+  for (uint32_t rank = 1; rank < processes.size(); ++rank) {
+    PUMICE_TRY(std::unique_ptr<Hop> to, processes.hop_to(rank));
+    PUMICE_TRY(std::unique_ptr<Hop> from, processes.hop_from(rank));
+    auto device = std::make_unique<RemoteDevice>(std::move(to), std::move(from), processes.name(rank));
     PUMICE_TRY(const double brief, device->echo(0));
     PUMICE_TRY(const double more, device->echo(long_echo));
     all.link.latency = std::max(all.link.latency, brief / 2);
@@ -151,9 +153,10 @@ Result<RemoteSplitDevices> remote_split_devices() {
   return all;
 }
 
-Status serve_split(const std::function<Result<std::unique_ptr<SplitDevice>>()>& open) {
-  PUMICE_TRY(const std::unique_ptr<Hop> from, others()->hop_from(0));
-  PUMICE_TRY(const std::unique_ptr<Hop> to, others()->hop_to(0));
+Status serve_split_device(Processes& processes,
+                          const std::function<Result<std::unique_ptr<SplitDevice>>()>& open) {
+  PUMICE_TRY(const std::unique_ptr<Hop> from, processes.hop_from(0));
+  PUMICE_TRY(const std::unique_ptr<Hop> to, processes.hop_to(0));
   std::optional<Result<std::unique_ptr<SplitDevice>>> device; // opened when it is first asked for
   for (;;) {
     PUMICE_TRY(const Message message, receive(*from));
@@ -176,4 +179,4 @@ Status serve_split(const std::function<Result<std::unique_ptr<SplitDevice>>()>& 
   }
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -1,4 +1,4 @@
-#include "input/model_inputs.h"
+#include "task/evaluation/model_inputs.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "options/prompt.h"
-
-namespace pumice::command {
+namespace pumice {
 
 namespace {
 
@@ -148,6 +146,40 @@ Result<EncoderBatch> read_value_inputs(const SafetensorsFile& file, const std::s
 
 } // namespace
 
+Result<const SafetensorsFile::Entry*> find_tensor(const SafetensorsFile& file, const std::string& path,
+                                                  const std::string& name, const std::string& expected) {
+  if (const SafetensorsFile::Entry* entry = file.find(name)) return entry;
+  std::string found;
+  for (const SafetensorsFile::Entry& each : file.entries) found += (found.empty() ? "" : ", ") + each.name;
+  return Error{Code::not_found, fmt::format("{}: there is no tensor '{}', which holds {}; the file has {}",
+                                            path, name, expected, found.empty() ? "no tensors" : found)};
+}
+
+Result<IdTable> read_table(const SafetensorsFile& file, const std::string& path, const std::string& name) {
+  IdTable table;
+  table.source = fmt::format("{}: tensor '{}'", path, name);
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, name, "whole numbers of shape [batch, tokens]"));
+  if (entry->shape.empty() || entry->shape.size() > 2) {
+    return Error{Code::invalid_file, fmt::format("{}: expected the shape [batch, tokens]; found [{}]",
+                                                 table.source, fmt::join(entry->shape, ", "))};
+  }
+  table.rows = entry->shape.size() == 2 ? entry->shape[0] : 1;
+  table.columns = entry->shape.back();
+  if (table.rows == 0 || table.columns == 0) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: it is empty: expected at least one token; found the shape [{}]",
+                             table.source, fmt::join(entry->shape, ", "))};
+  }
+  Result<std::vector<int64_t>> values = SafetensorsFile::integers(*entry);
+  if (!values.ok()) {
+    return Error{values.error().code,
+                 fmt::format("{}: expected whole numbers (I64); found {}", table.source, entry->dtype)};
+  }
+  table.values = *std::move(values);
+  return table;
+}
+
 uint64_t Unpadded::longest() const {
   uint64_t longest = 0;
   for (const std::vector<uint64_t>& row : rows) longest = std::max<uint64_t>(longest, row.size());
@@ -282,4 +314,4 @@ uint32_t step_positions(const EncoderBatch& batch, const EncoderShape& shape, ui
   return std::max(longest, wanted);
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -6,11 +6,12 @@
 
 #include "generate/forced_pass.h"
 #include "generate/picture_prompt.h"
-#include "input/model_inputs.h"
+#include "task/evaluation/model_inputs.h"
 
-namespace pumice::command {
+namespace pumice {
 
-// The inputs of `pumice eval`: of the encoder, of the decoder, or of both, as the model needs them.
+// The inputs of an evaluation, a single run of a model on tensors: of the encoder, of the decoder, or of
+// both, as the model needs them.
 struct EvalBatch {
   std::optional<EncoderBatch> encoder;
   std::optional<TokenBatch> decoder;
@@ -59,4 +60,4 @@ private:
   std::vector<float> values_;
 };
 
-} // namespace pumice::command
+} // namespace pumice
