@@ -62,4 +62,27 @@ inline float largest(const float* values, int count) {
   return most;
 }
 
+// The scale with which numbers approximate the values best, in squared errors by weight. Tried are those that
+// `inverse_of` gives for steps from `first` to before `end`; `number_of` rounds a value over the scale.
+template <class InverseOf, class NumberOf, class WeightOf>
+float best_scale(const float* values, int count, int first, int end, InverseOf inverse_of, NumberOf number_of,
+                 WeightOf weight_of) {
+  float best = 0, most_explained = 0;
+  for (int step = first; step < end; ++step) {
+    const float per = inverse_of(static_cast<float>(step));
+    float xn = 0, nn = 0;
+    for (int i = 0; i < count; ++i) {
+      const float number = number_of(values[i] * per);
+      const float weight = weight_of(i);
+      xn += weight * values[i] * number;
+      nn += weight * number * number;
+    }
+    if (nn > 0 && xn * xn > most_explained * nn) {
+      most_explained = xn * xn / nn;
+      best = xn / nn;
+    }
+  }
+  return best;
+}
+
 } // namespace pumice::encode

@@ -107,22 +107,10 @@ void write_k_scales(const uint8_t* scales, const uint8_t* minimums, std::byte* t
 float fit_scale(const float* values, const float* importance, int zero, float spread) {
   const float most = largest(values, 16);
   if (most == 0) return 0;
-  float best = 0, most_explained = 0;
-  for (int step = -4; step < 4; ++step) {
-    const float per = -(static_cast<float>(zero) + spread * static_cast<float>(step)) / most;
-    float xn = 0, nn = 0;
-    for (int i = 0; i < 16; ++i) {
-      const float number = static_cast<float>(clamped(values[i] * per, -zero, zero - 1));
-      const float weight = values[i] * values[i] * (importance ? importance[i] : 1);
-      xn += weight * values[i] * number;
-      nn += weight * number * number;
-    }
-    if (nn > 0 && xn * xn > most_explained * nn) {
-      most_explained = xn * xn / nn;
-      best = xn / nn;
-    }
-  }
-  return best;
+  return best_scale(
+      values, 16, -4, 4, [=](float step) { return -(static_cast<float>(zero) + spread * step) / most; },
+      [=](float value) { return static_cast<float>(clamped(value, -zero, zero - 1)); },
+      [=](int i) { return values[i] * values[i] * (importance ? importance[i] : 1); });
 }
 
 void fit_parts(const float* values, const float* importance, int zero, float spread, float* fitted) {

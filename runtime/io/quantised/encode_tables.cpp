@@ -15,22 +15,11 @@ int nearest_nonlinear(float value) {
 // The scale with which the table's numbers approximate 32 values best.
 float fit_nonlinear(const float* values, const float* importance) {
   const float peak = largest(values, 32);
-  float best = 0, most_explained = 0;
-  for (int step = -7; step <= 7 && peak != 0; ++step) {
-    const float per = (nonlinear[0] + static_cast<float>(step)) / peak;
-    float xn = 0, nn = 0;
-    for (int i = 0; i < 32; ++i) {
-      const float number = nonlinear[nearest_nonlinear(values[i] * per)];
-      const float weight = importance ? importance[i] : values[i] * values[i];
-      xn += weight * values[i] * number;
-      nn += weight * number * number;
-    }
-    if (nn > 0 && xn * xn > most_explained * nn) {
-      most_explained = xn * xn / nn;
-      best = xn / nn;
-    }
-  }
-  return best;
+  if (peak == 0) return 0;
+  return best_scale(
+      values, 32, -7, 8, [=](float step) { return (nonlinear[0] + step) / peak; },
+      [](float value) { return nonlinear[nearest_nonlinear(value)]; },
+      [=](int i) { return importance ? importance[i] : values[i] * values[i]; });
 }
 
 void write_nonlinear(const float* values, float scale, std::byte* to) {
