@@ -134,14 +134,16 @@ wait $roots || cat build/logs/roots.log >&2
 # A newer driver has every kernel variant that this one has, and most of that test's time is the driver's compiler's.
 newer=()
 if [ -e build/second-driver/.pumice-complete ]; then newer=(-E '^model[.]forced_variants[.]long$'); fi
-elsewhere=()
-# What kernels and models compute is the second driver's, whose compiler is faster.
-if ! wanted long; then elsewhere=(-E '^(kernel|model|widths)[.]'); fi
-if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' "${elsewhere[@]}" || status=1; fi
 if wanted long; then
+  if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' || status=1; fi
   run_ctest long -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
 else
-  GALLIVM_PERF=nopt run_ctest watched -L '^watched$' -E faults "$@" || status=1
+  # What kernels and models compute is the second driver's, whose compiler is faster. With sanitizers, what takes long and has its
+  # parts in other tests waits for the long ones.
+  labels='rest|watched'
+  if [ $# -gt 0 ]; then labels=watched; fi
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" \
+    -E '^(kernel|model|widths)[.]|^sanitized[.](.*faults|embed[.](stage_translation|tune))' "$@" || status=1
 fi
 
 phase "the tests on a second driver"
