@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "step/cache/snapshot.h"
-#include "step/check_tokens.h"
+#include "step/batch/checks.h"
+#include "step/batch/whole_pictures.h"
 
 namespace pumice {
 
@@ -20,136 +20,15 @@ constexpr double small_steps_bytes = 8 << 20;
 // are not many.
 constexpr size_t sliced_steps = 8;
 
-// The fewest tokens of a beginning for which a sequence waits, until another one has read them, or takes the
-// slot of a much longer text.
-constexpr uint32_t least_shared = 32;
-
-uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
-  return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
-}
-
-bool has_bidirectional_pictures(const Model& model) {
-  const std::optional<PictureTokens>& pictures = model.shape().pictures;
-  return pictures && pictures->bidirectional;
-}
-
 bool has_places(const Model& model) {
   const std::optional<PictureTokens>& pictures = model.shape().pictures;
   return pictures && pictures->of_any_size();
-}
-
-// The rows of a picture that lie side by side with a position: the first of them, and the one after the last.
-// Nothing if the position has none.
-std::pair<uint32_t, uint32_t> picture_at(std::span<const uint32_t> tokens, uint32_t at) {
-  uint32_t begin = at, end = at;
-  while (begin > 0 && is_prompt_row(tokens[begin - 1])) --begin;
-  while (end < tokens.size() && is_prompt_row(tokens[end])) ++end;
-  return {begin, end};
-}
-
-// How many of `count` rows from `first` on a step may have, so that no picture is cut.
-uint32_t rows_of_whole_pictures(std::span<const uint32_t> tokens, uint32_t first, uint32_t count) {
-  const uint32_t next = first + count;
-  if (next >= tokens.size() || !is_prompt_row(tokens[next])) return count;
-  return std::max(picture_at(tokens, next).first, first) - first;
-}
-
-// Pictures that do not fit a step.
-Status check_picture_rows(const SessionSize& size, std::span<const uint32_t> prompt, const Model& model) {
-  const uint32_t most = size.chunk - std::min(size.sequences, size.chunk) + 1;
-  for (uint32_t at = 0; at < prompt.size(); ++at) {
-    const auto [begin, end] = picture_at(prompt, at);
-    if (end - begin > most) {
-      return Error{
-          Code::invalid_argument,
-          fmt::format("{}: {} rows of pictures lie side by side in the prompt, and a step has room for "
-                      "{}: put a token between pictures, or use longer steps (--chunk)",
-                      model.file().path(), end - begin, most)};
-    }
-    at = std::max(at, end);
-  }
-  return {};
-}
-
-// Checks the prompt's tokens, and that there are rows for those that are given.
-Status check_given(const Model& model, const SequenceRequest& request) {
-  const std::vector<uint32_t>& prompt = *request.tokens;
-  const uint32_t vocabulary = model.shape().vocabulary;
-  const auto count = static_cast<size_t>(std::ranges::count_if(prompt, is_prompt_row));
-  if (count == 0 || !model.shape().pictures) return check_tokens(model, prompt, vocabulary);
-  std::vector<uint32_t> others = prompt;
-  std::erase_if(others, is_prompt_row);
-  PUMICE_CHECK(check_tokens(model, others, vocabulary));
-  const size_t numbers = request.embeddings ? request.embeddings->values.size() : 0;
-  if (numbers == 0 || numbers % count != 0) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("{}: the prompt has {} places for rows of pictures, and their rows have {} numbers",
-                    model.file().path(), count, numbers)};
-  }
-  if (!model.shape().pictures->of_any_size()) return {};
-  const std::vector<PatchGrid>& grids = request.embeddings->grids;
-  uint64_t rows = 0;
-  for (const PatchGrid& grid : grids) rows += grid.count();
-  if (rows >= count && std::ranges::none_of(grids, [](const PatchGrid& grid) { return grid.count() == 0; }))
-    return {};
-  return Error{Code::invalid_argument,
-               fmt::format("{}: the prompt has {} places for rows of pictures, and the sizes of its pictures "
-                           "tell of {}",
-                           model.file().path(), count, rows)};
-}
-
-Status check_request(const Model& model, const SessionSize& size, const SequenceRequest& request) {
-  const std::vector<uint32_t>& prompt = *request.tokens;
-  if (prompt.empty()) {
-    return Error{Code::invalid_argument, "the prompt is empty: give at least one token"};
-  }
-  if (prompt.size() >= size.context) {
-    return Error{Code::context_full,
-                 fmt::format("the prompt of {} tokens does not fit the context of {}: it may have at most {}",
-                             prompt.size(), size.context, size.context - 1)};
-  }
-  if (request.max_tokens == 0) {
-    return Error{Code::invalid_argument, "no token is asked for: max_tokens must be at least 1"};
-  }
-  PUMICE_CHECK(check_given(model, request));
-  if (has_bidirectional_pictures(model)) PUMICE_CHECK(check_picture_rows(size, prompt, model));
-  return check_sampling(request.sampling);
 }
 
 // How many of `count` rows a step may have from a position on, so that it can be discarded halfway again and
 // again and a text still gets on: from a checkpoint up to the one before the next, then one at a time.
 uint32_t discardable_rows(uint32_t position, uint32_t count) {
   return position % StateLayout::interval ? 1 : std::min(count, StateLayout::interval - 1);
-}
-
-// Whether a text's adapter is one that the steps have room for.
-Status check_adapter(const Runner& runner, const AdapterChoice& choice) {
-  if (!choice.adapter) return {};
-  if (!runner.adapters()) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("{}: the text has an adapter, and there is no room for any", choice.adapter->path())};
-  }
-  PUMICE_CHECK(check_scale(choice.scale));
-  return check_room(*choice.adapter, *runner.adapters());
-}
-
-// A state has no way back behind a guess that did not hold, and the host has to see which did.
-Status check_drafts(const Model& model, const SessionOptions& options) {
-  if (options.size.drafts == 0) return {};
-  const auto refuse = [&](const char* why) {
-    return Error{Code::unsupported, fmt::format("{}: tokens cannot be guessed at {}: leave --drafts out",
-                                                model.file().path(), why)};
-  };
-  if (!model.shape().states.empty()) return refuse("by a model with recurrent layers");
-  if (options.logits.buffer) return refuse("where the logits go to the application");
-  return {};
-}
-
-// What the next token may be depends on more than the tokens before it.
-bool can_draft(const SamplingParams& sampling) {
-  return sampling.mirostat == 0 && sampling.dry_multiplier <= 0;
 }
 
 } // namespace
@@ -187,15 +66,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
   batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
-  if (size.drafts == 0) return batch;
-  if (options.draft_model) {
-    PUMICE_TRY(batch->model_drafter_,
-               ModelDrafter::create(std::move(options.draft_model), batch->runner_->model(), size));
-  }
-  for (const Bucket& bucket : step_buckets(size, false)) {
-    PUMICE_TRY(const double guess, batch->runner_->guessed_step_seconds(bucket.tokens));
-    batch->draft_costs_.guess(bucket.tokens, guess);
-  }
+  if (size.drafts > 0) PUMICE_CHECK(batch->prepare_drafts(std::move(options.draft_model)));
   return batch;
 }
 
@@ -431,65 +302,6 @@ Status Batch::read_oldest() {
   return {};
 }
 
-// After a step with guesses: goes back to the last token that was sampled behind one that holds.
-void Batch::forget_drafts(Sequence& sequence) {
-  const auto count = static_cast<uint32_t>(sequence.tokens().size());
-  Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
-  slot.written_end = std::max(slot.written_end, sequence.next);
-  sequence.next = sequence.computed = count - 1;
-  sampling_state_.set_count(static_cast<uint32_t>(sequence.slot), count);
-}
-
-// How many tokens of each text the next step guesses at.
-uint32_t Batch::choose_drafts() {
-  if (size().drafts == 0) return 0;
-  const double of_model = model_drafter_ && may_wait_ ? model_drafter_->chance() : 0;
-  bool by_model = false;
-  std::vector<double> chances;
-  for (Sequence& sequence : sequences_) {
-    if (sequence.slot < 0) continue;
-    if (sequence.next + 1 < sequence.tokens().size()) return 0; // a prompt comes first
-    double chance = 0;
-    if (sequence.drafter && sequence.tokens().size() + 1 < sequence.limit) {
-      sequence.drafter->follow(sequence.tokens());
-      chance = std::max(sequence.drafter->chance(), of_model);
-      sequence.drafted_by_model = of_model > sequence.drafter->chance();
-      by_model = by_model || sequence.drafted_by_model;
-    }
-    chances.push_back(chance);
-  }
-  if (options_.always_draft) return size().drafts;
-  if (chances.empty()) return 0;
-  double each = 0;
-  if (by_model) {
-    const std::optional<double> measured = model_drafter_->seconds();
-    each = measured ? *measured : draft_costs_.expected(model_drafter_->guessed_seconds());
-  }
-  return draft_costs_.count(chances, size().drafts, each);
-}
-
-// Guesses at the next tokens of the texts that go on.
-Status Batch::draft(uint32_t most) {
-  std::vector<Sequence*> by_model;
-  std::vector<ModelDrafter::Text> texts;
-  for (Sequence& sequence : sequences_) {
-    if (sequence.slot < 0 || !sequence.drafter) continue;
-    // The token at the limit is the last: none is guessed at behind it.
-    const auto left = static_cast<uint32_t>(sequence.limit - sequence.tokens().size());
-    const uint32_t possible = std::min(most, left - std::min(left, 1u));
-    if (!sequence.drafted_by_model) {
-      sequence.drafts = sequence.drafter->draft(possible);
-    } else if (possible > 0) {
-      by_model.push_back(&sequence);
-      texts.push_back({sequence.tokens(), &sequence.sampling, possible});
-    }
-  }
-  if (texts.empty()) return {};
-  PUMICE_TRY(std::vector<std::vector<uint32_t>> drafts, model_drafter_->draft(texts));
-  for (size_t i = 0; i < texts.size(); ++i) by_model[i]->drafts = std::move(drafts[i]);
-  return {};
-}
-
 Result<BatchToken> Batch::read_token(Sequence& sequence) {
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
   const uint32_t n = static_cast<uint32_t>(sequence.tokens().size());
@@ -709,68 +521,6 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
   return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));
 }
 
-Status Batch::assign_slots() {
-  waiting_ = false;
-  for (Sequence& sequence : sequences_) {
-    if (sequence.slot >= 0) continue;
-    if (!runner_->has_place(sequence.adapter)) continue; // until another one's text ends
-    const SharedPrefix prefix = may_wait_ ? shared_prefix(sequence) : SharedPrefix();
-    Slot* best = nullptr;
-    uint32_t best_worth = 0;
-    for (Slot& slot : slots_) {
-      if (slot.busy) continue;
-      // A sequence with another encoder input has other keys and values.
-      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence);
-      // A few tokens that all texts begin with are not worth a text that may go on. Where nothing is, the
-      // slot that was not used for longest goes.
-      const uint32_t worth = reused >= least_shared || 2 * reused >= slot.cached.size() ? reused : 0;
-      if (best && (worth < best_worth || (worth == best_worth && slot.released >= best->released))) continue;
-      best = &slot;
-      best_worth = worth;
-      sequence.reused = reused;
-    }
-    if (!best) return {};
-    const auto slot = static_cast<uint32_t>(best - slots_.data());
-    if (prefix.tokens >= sequence.reused + least_shared) {
-      waiting_ = waiting_ || !prefix.computed;
-      if (!prefix.computed) continue;
-      PUMICE_TRY(const bool copied, copy_prefix(prefix, slot));
-      if (copied) sequence.reused = prefix.tokens;
-    }
-    PUMICE_CHECK(place(sequence, slot, sequence.reused));
-  }
-  return {};
-}
-
-// The longest beginning that a sequence with a slot has read or is about to read. States, pictures and an
-// encoder's input are not shared.
-Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
-  SharedPrefix best;
-  if (sequence.input || sequence.embeddings || runner_->staged() || !runner_->states().empty()) return best;
-  const std::span<const uint32_t> prompt(sequence.tokens());
-  for (const Sequence& other : sequences_) {
-    if (other.slot < 0 || other.input || other.embeddings || other.adapter != sequence.adapter) continue;
-    const uint32_t common = common_prefix(other.tokens(), prompt.first(prompt.size() - 1));
-    const Slot& slot = slots_[static_cast<size_t>(other.slot)];
-    const uint32_t written_end = std::max({slot.written_end, other.next, common}); // once it has read them
-    if (common <= best.tokens || runner_->resume_point(common, written_end, {}) < common) continue;
-    best = {&other, common, other.computed >= common};
-  }
-  return best;
-}
-
-// Gives a free slot what a sequence has in common with the one that is to begin there. False: they cannot be
-// copied.
-Result<bool> Batch::copy_prefix(const SharedPrefix& prefix, uint32_t slot) {
-  const auto from = static_cast<uint32_t>(prefix.sequence->slot);
-  const uint32_t written_end = std::max(slots_[from].written_end, prefix.sequence->next);
-  if (runner_->resume_point(prefix.tokens, written_end, {}) < prefix.tokens) return false;
-  forget(slot);
-  PUMICE_TRY(const bool copied, copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end));
-  if (copied) slots_[slot].written_end = written_end;
-  return copied;
-}
-
 // Puts a sequence into a slot that holds its keys and values before the position `first`.
 Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
   sequence.next = sequence.computed = first;
@@ -796,108 +546,6 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
     slots_[slot].place_lag = sequence.places.lag();
   }
   return sequence.input ? runner_->set_input(slot, *sequence.input) : Status();
-}
-
-// How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and
-// the states after them. The last token of the prompt is always computed, for its logits.
-uint32_t Batch::reusable(const Slot& slot, const Sequence& sequence) const {
-  if (slot.adapter != sequence.adapter) return 0;
-  const std::span<const uint32_t> prompt(sequence.tokens());
-  uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
-  if (!has_bidirectional_pictures(runner_->model()))
-    return runner_->resume_point(common, slot.written_end, slot.states);
-  for (;;) {
-    const uint32_t first = runner_->resume_point(common, slot.written_end, slot.states);
-    const uint32_t begin = picture_at(prompt, first).first;
-    // The rows of a picture have seen all of it, so it has to be the same one up to its end.
-    const bool same = first == begin || (!is_prompt_row(prompt[first]) &&
-                                         (first >= slot.cached.size() || !is_prompt_row(slot.cached[first])));
-    if (same) return first;
-    common = begin;
-  }
-}
-
-Status Batch::check_free(uint32_t slot) const {
-  if (slot < slots_.size() && !slots_[slot].busy) return {};
-  return Error{
-      Code::invalid_argument,
-      fmt::format("slot {} cannot be used: it must be one of the {} slots, and no sequence may run in it",
-                  slot, slots_.size())};
-}
-
-// How many leading tokens of a conversation have keys and values in a slot. With states: as many as a session
-// that gets only one of these states can go on from.
-uint32_t Batch::kept(const Slot& slot, std::span<const uint32_t> tokens) const {
-  const uint32_t common = common_prefix(slot.cached, tokens);
-  return runner_->states().empty() ? common : runner_->resume_point(common, slot.written_end, slot.states);
-}
-
-Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {
-  const Slot& from = slots_[slot];
-  Snapshot snapshot;
-  snapshot.tokens = conversation.tokens;
-  snapshot.sampling = conversation.sampling;
-  if (from.adapter.adapter) return snapshot; // who restores it need not have that
-  snapshot.cached = kept(from, conversation.tokens);
-  snapshot.written_end = from.written_end;
-  return snapshot;
-}
-
-Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation) {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(wait());
-  return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
-}
-
-Status Batch::save(const StateSink& sink, uint32_t slot, const Conversation& conversation) {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(wait());
-  return save_snapshot(sink, *runner_, slot, snapshot(slot, conversation));
-}
-
-Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {
-  PUMICE_TRY(MappedFile file, MappedFile::open(path));
-  return load(std::move(file), slot);
-}
-
-Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(wait());
-  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
-  forget(slot);
-  PUMICE_CHECK(restore_caches(opened, *runner_, slot));
-  const Snapshot& snapshot = opened.snapshot;
-  slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
-  slots_[slot].adapter = {};
-  slots_[slot].written_end = snapshot.written_end;
-  slots_[slot].states = {snapshot.cached, snapshot.cached};
-  return Conversation{snapshot.tokens, snapshot.sampling};
-}
-
-Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation) {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(other.check_free(other_slot));
-  PUMICE_CHECK(wait());
-  PUMICE_CHECK(other.wait());
-  const Slot& from = other.slots_[other_slot];
-  const uint32_t cached = other.kept(from, conversation.tokens);
-  forget(slot);
-  PUMICE_TRY(const bool copied,
-             copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
-  if (!copied) return {};
-  slots_[slot].cached.assign(conversation.tokens.begin(), conversation.tokens.begin() + cached);
-  slots_[slot].adapter = from.adapter;
-  slots_[slot].written_end = from.written_end;
-  slots_[slot].states = {cached, cached};
-  return {};
-}
-
-Status Batch::lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const {
-  PUMICE_CHECK(check_free(slot));
-  PUMICE_CHECK(wait());
-  if (slots_[slot].adapter != scorer.adapter()) return {};
-  const uint32_t cached = kept(slots_[slot], tokens);
-  return scorer.adopt({*runner_, slot}, tokens.first(cached), slots_[slot].written_end);
 }
 
 } // namespace pumice

@@ -273,6 +273,7 @@ private:
   bool can_compose() const;
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
   Result<NextStep> compose();
+  Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
   Status draft(uint32_t most);
   void forget_drafts(Sequence& sequence);

@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "step/batch.h"
+#include "step/batch/whole_pictures.h"
+
+namespace pumice {
+
+namespace {
+
+// The fewest tokens of a beginning for which a sequence waits, until another one has read them, or takes the
+// slot of a much longer text.
+constexpr uint32_t least_shared = 32;
+
+uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+} // namespace
+
+Status Batch::assign_slots() {
+  waiting_ = false;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.slot >= 0) continue;
+    if (!runner_->has_place(sequence.adapter)) continue; // until another one's text ends
+    const SharedPrefix prefix = may_wait_ ? shared_prefix(sequence) : SharedPrefix();
+    Slot* best = nullptr;
+    uint32_t best_worth = 0;
+    for (Slot& slot : slots_) {
+      if (slot.busy) continue;
+      // A sequence with another encoder input has other keys and values.
+      const uint32_t reused = sequence.input ? 0 : reusable(slot, sequence);
+      // A few tokens that all texts begin with are not worth a text that may go on. Where nothing is, the
+      // slot that was not used for longest goes.
+      const uint32_t worth = reused >= least_shared || 2 * reused >= slot.cached.size() ? reused : 0;
+      if (best && (worth < best_worth || (worth == best_worth && slot.released >= best->released))) continue;
+      best = &slot;
+      best_worth = worth;
+      sequence.reused = reused;
+    }
+    if (!best) return {};
+    const auto slot = static_cast<uint32_t>(best - slots_.data());
+    if (prefix.tokens >= sequence.reused + least_shared) {
+      waiting_ = waiting_ || !prefix.computed;
+      if (!prefix.computed) continue;
+      PUMICE_TRY(const bool copied, copy_prefix(prefix, slot));
+      if (copied) sequence.reused = prefix.tokens;
+    }
+    PUMICE_CHECK(place(sequence, slot, sequence.reused));
+  }
+  return {};
+}
+
+// The longest beginning that a sequence with a slot has read or is about to read. States, pictures and an
+// encoder's input are not shared.
+Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
+  SharedPrefix best;
+  if (sequence.input || sequence.embeddings || runner_->staged() || !runner_->states().empty()) return best;
+  const std::span<const uint32_t> prompt(sequence.tokens());
+  for (const Sequence& other : sequences_) {
+    if (other.slot < 0 || other.input || other.embeddings || other.adapter != sequence.adapter) continue;
+    const uint32_t common = common_prefix(other.tokens(), prompt.first(prompt.size() - 1));
+    const Slot& slot = slots_[static_cast<size_t>(other.slot)];
+    const uint32_t written_end = std::max({slot.written_end, other.next, common}); // once it has read them
+    if (common <= best.tokens || runner_->resume_point(common, written_end, {}) < common) continue;
+    best = {&other, common, other.computed >= common};
+  }
+  return best;
+}
+
+// Gives a free slot what a sequence has in common with the one that is to begin there. False: they cannot be
+// copied.
+Result<bool> Batch::copy_prefix(const SharedPrefix& prefix, uint32_t slot) {
+  const auto from = static_cast<uint32_t>(prefix.sequence->slot);
+  const uint32_t written_end = std::max(slots_[from].written_end, prefix.sequence->next);
+  if (runner_->resume_point(prefix.tokens, written_end, {}) < prefix.tokens) return false;
+  forget(slot);
+  PUMICE_TRY(const bool copied, copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end));
+  if (copied) slots_[slot].written_end = written_end;
+  return copied;
+}
+
+// How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and
+// the states after them. The last token of the prompt is always computed, for its logits.
+uint32_t Batch::reusable(const Slot& slot, const Sequence& sequence) const {
+  if (slot.adapter != sequence.adapter) return 0;
+  const std::span<const uint32_t> prompt(sequence.tokens());
+  uint32_t common = common_prefix(slot.cached, prompt.first(prompt.size() - 1));
+  if (!has_bidirectional_pictures(runner_->model()))
+    return runner_->resume_point(common, slot.written_end, slot.states);
+  for (;;) {
+    const uint32_t first = runner_->resume_point(common, slot.written_end, slot.states);
+    const uint32_t begin = picture_at(prompt, first).first;
+    // The rows of a picture have seen all of it, so it has to be the same one up to its end.
+    const bool same = first == begin || (!is_prompt_row(prompt[first]) &&
+                                         (first >= slot.cached.size() || !is_prompt_row(slot.cached[first])));
+    if (same) return first;
+    common = begin;
+  }
+}
+
+// How many leading tokens of a conversation have keys and values in a slot. With states: as many as a session
+// that gets only one of these states can go on from.
+uint32_t Batch::kept(const Slot& slot, std::span<const uint32_t> tokens) const {
+  const uint32_t common = common_prefix(slot.cached, tokens);
+  return runner_->states().empty() ? common : runner_->resume_point(common, slot.written_end, slot.states);
+}
+
+} // namespace pumice

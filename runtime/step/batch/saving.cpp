@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include "step/batch.h"
+#include "step/cache/snapshot.h"
+
+namespace pumice {
+
+Status Batch::check_free(uint32_t slot) const {
+  if (slot < slots_.size() && !slots_[slot].busy) return {};
+  return Error{
+      Code::invalid_argument,
+      fmt::format("slot {} cannot be used: it must be one of the {} slots, and no sequence may run in it",
+                  slot, slots_.size())};
+}
+
+Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const {
+  const Slot& from = slots_[slot];
+  Snapshot snapshot;
+  snapshot.tokens = conversation.tokens;
+  snapshot.sampling = conversation.sampling;
+  if (from.adapter.adapter) return snapshot; // who restores it need not have that
+  snapshot.cached = kept(from, conversation.tokens);
+  snapshot.written_end = from.written_end;
+  return snapshot;
+}
+
+Status Batch::save(const std::filesystem::path& path, uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
+}
+
+Status Batch::save(const StateSink& sink, uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  return save_snapshot(sink, *runner_, slot, snapshot(slot, conversation));
+}
+
+Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {
+  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  return load(std::move(file), slot);
+}
+
+Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
+  forget(slot);
+  PUMICE_CHECK(restore_caches(opened, *runner_, slot));
+  const Snapshot& snapshot = opened.snapshot;
+  slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
+  slots_[slot].adapter = {};
+  slots_[slot].written_end = snapshot.written_end;
+  slots_[slot].states = {snapshot.cached, snapshot.cached};
+  return Conversation{snapshot.tokens, snapshot.sampling};
+}
+
+Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation) {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(other.check_free(other_slot));
+  PUMICE_CHECK(wait());
+  PUMICE_CHECK(other.wait());
+  const Slot& from = other.slots_[other_slot];
+  const uint32_t cached = other.kept(from, conversation.tokens);
+  forget(slot);
+  PUMICE_TRY(const bool copied,
+             copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
+  if (!copied) return {};
+  slots_[slot].cached.assign(conversation.tokens.begin(), conversation.tokens.begin() + cached);
+  slots_[slot].adapter = from.adapter;
+  slots_[slot].written_end = from.written_end;
+  slots_[slot].states = {cached, cached};
+  return {};
+}
+
+Status Batch::lend(uint32_t slot, std::span<const uint32_t> tokens, ContinuationScorer& scorer) const {
+  PUMICE_CHECK(check_free(slot));
+  PUMICE_CHECK(wait());
+  if (slots_[slot].adapter != scorer.adapter()) return {};
+  const uint32_t cached = kept(slots_[slot], tokens);
+  return scorer.adopt({*runner_, slot}, tokens.first(cached), slots_[slot].written_end);
+}
+
+} // namespace pumice
