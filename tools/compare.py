@@ -5,14 +5,20 @@ their speeds compare.
     tools/compare.py model.gguf
     tools/compare.py model.gguf --llama ~/llama.cpp/build/bin --llama-device 1 --device NVIDIA
     tools/compare.py /w/model.gguf --pumice 'chroot DIR /w/pumice' --llama-bench 'chroot DIR llama-bench' --llama-cpu
+    tools/compare.py model.gguf -p 0 -d 0 --batches 1,2,4,8,9,16,17,32,64 --svg batches.svg
 
 Without --llama or --llama-bench it takes llama-bench from the PATH, or else, as root, installs Debian's packages of it. Each
 round runs both with every test, the one that begins taking turns, so that what slows the machine down meets both. A round's
 ratio is that of its two medians; the table has the median of the ratios, and the least and the greatest.
+
+With --batches, both also generate several texts in the same steps, llama.cpp by its llama-batched-bench, which is expected
+beside llama-bench: tokens per second of all texts together. --svg draws them over the number of texts.
 """
 
 import argparse
+import html
 import json
+import math
 import os
 import shlex
 import shutil
@@ -100,8 +106,19 @@ def output_of(name, command, environment=None):
     return run.stdout
 
 
-def test_name(prompt, count, depth):
-    return (f"pp{prompt}" if prompt else f"tg{count}") + (f" @ d{depth}" if depth else "")
+def test_name(prompt, count, depth, batch=1):
+    name = f"pp{prompt}" if prompt else f"tg{count}"
+    return name + (f" b{batch}" if batch > 1 else "") + (f" @ d{depth}" if depth else "")
+
+
+def numbers(option, text):
+    try:
+        found = [int(each) for each in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0:
+        fail(f"{option} {text}: expected whole numbers, such as 1,2,4")
+    return found
 
 
 class Pumice:
@@ -111,6 +128,8 @@ class Pumice:
         self.command = pumice_command(options) + ["bench", options.model, "-p", options.prompts, "-n", options.counts,
                                                   "-d", options.depths, "-r", str(options.repetitions), "-w", "1",
                                                   "-o", "json"]
+        if options.batches:
+            self.command += ["--batch", options.batches]
         if options.device:
             self.command += ["--device", options.device]
 
@@ -125,12 +144,45 @@ class Pumice:
 class Llama:
     def __init__(self, options, cpu):
         self.cpu = cpu
+        self.repetitions = options.repetitions
         self.name = "llama.cpp, CPU" if cpu else "llama.cpp"
         self.command = llama_command(options) + ["-m", options.model, "-p", options.prompts, "-n", options.counts, "-d",
                                                  options.depths, "-r", str(options.repetitions), "-fa", "1", "-o", "jsonl"]
         self.command += ["-dev", "none", "-ngl", "0"] if cpu else ["-ngl", "99"]
         # Only what is named here is used if it is a CPU's Vulkan driver; otherwise the CPU backend takes over.
         self.environment = {"GGML_VK_VISIBLE_DEVICES": options.llama_device}
+        self.batches = self.batch_command(options) if options.batches else None
+
+    def batch_command(self, options):
+        """llama-batched-bench beside llama-bench. It has no test without a prompt: one of a token is as good."""
+        program = llama_command(options)
+        at = [i for i, word in enumerate(program) if word.endswith("llama-bench")]
+        if not at:
+            fail(f"{shlex.join(program)}: --batches looks for llama-batched-bench beside llama-bench, which is not named there")
+        program[at[-1]] = program[at[-1]].removesuffix("llama-bench") + "llama-batched-bench"
+        batches = [each for each in numbers("--batches", options.batches) if each > 1]
+        prompts = [max(each, 1) for each in numbers("-d", options.depths)]
+        counts = [each for each in numbers("-n", options.counts) if each > 0]
+        if not batches or not counts:
+            return None
+        positions = max(batches) * (max(prompts) + max(counts) + 8)
+        lists = [",".join(str(each) for each in some) for some in (prompts, counts, batches)]
+        program += ["-m", options.model, "-c", str(positions), "-npp", lists[0], "-ntg", lists[1], "-npl", lists[2], "-fa", "on",
+                    "--output-format", "jsonl"]
+        return program + (["-dev", "none", "-ngl", "0"] if self.cpu else ["-ngl", "99"])
+
+    def run_batches(self, repetitions):
+        """Tokens per second of all texts of each batch: the median of its runs."""
+        samples = {}
+        for _ in range(repetitions):
+            output = output_of(self.name, self.batches, self.environment)
+            lines = [json_of(self.name, self.batches, line) for line in output.splitlines() if line.startswith("{")]
+            if not lines:
+                fail(f"{self.name}: {shlex.join(self.batches)} printed no results")
+            for each in lines:
+                depth = 0 if each["pp"] == 1 else each["pp"]
+                samples.setdefault(test_name(0, each["tg"], depth, each["pl"]), []).append(each["speed_tg"])
+        return {test: statistics.median(speeds) for test, speeds in samples.items()}
 
     def run(self):
         lines = [line for line in output_of(self.name, self.command, self.environment).splitlines() if line.startswith("{")]
@@ -143,8 +195,9 @@ class Llama:
         if not self.cpu and ("Vulkan" not in first.get("backends", "") or not self.device):
             fail(f"llama.cpp ran on its backend '{first.get('backends', '')}' with the device '{self.device}': expected "
                  "Vulkan with a device; --llama-device says which one by its number")
-        return {test_name(each["n_prompt"], each["n_gen"], each["n_depth"]): statistics.median(each["samples_ts"])
-                for each in results}
+        speeds = {test_name(each["n_prompt"], each["n_gen"], each["n_depth"]): statistics.median(each["samples_ts"])
+                  for each in results}
+        return speeds | (self.run_batches(self.repetitions) if self.batches else {})
 
 
 def same_device(pumice, llama):
@@ -191,6 +244,55 @@ def table(sides, results):
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
+COLOURS = ["#0b6e99", "#c2410c", "#4d7c0f"]
+
+
+def curve_points(runs, count, depth):
+    """How many texts, and the median of their tokens per second over the rounds."""
+    points = []
+    for test in runs[0]:
+        batch = next((int(word[1:]) for word in test.split() if word[0] == "b" and word[1:].isdigit()), 1)
+        if test == test_name(0, count, depth, batch):
+            points.append((batch, statistics.median(run[test] for run in runs)))
+    return sorted(points)
+
+
+def draw_curve(sides, results, count, depth, title):
+    """Tokens per second of all texts over their number, on a logarithmic axis, as SVG."""
+    width, height, left, top, right, bottom = 720, 400, 64, 56, 24, 44
+    curves = [curve_points(runs, count, depth) for runs in results]
+    most = max(batch for curve in curves for batch, _ in curve)
+    high = 1.08 * max(speed for curve in curves for _, speed in curve)
+    step = next(each for each in (10**power * digit for power in range(-2, 7) for digit in (1, 2, 5)) if high / each <= 8)
+
+    def x(batch):
+        return left + (width - left - right) * math.log2(batch) / max(math.log2(most), 1)
+
+    def y(speed):
+        return height - bottom - (height - top - bottom) * speed / high
+
+    ink = 'font-family="sans-serif" font-size="12" fill="#333"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+             f'<rect width="{width}" height="{height}" fill="#fff"/>',
+             f'<text x="{left}" y="20" {ink} font-weight="bold">{html.escape(title)}</text>']
+    for line in range(int(high / step) + 1):
+        at = y(line * step)
+        parts.append(f'<path d="M{left} {at:.1f}H{width - right}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end" {ink}>{line * step:g}</text>')
+    for batch in (2**power for power in range(int(math.log2(most)) + 1)):
+        parts.append(f'<text x="{x(batch):.1f}" y="{height - bottom + 18}" text-anchor="middle" {ink}>{batch}</text>')
+    parts.append(f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle" {ink}>texts at a time</text>')
+    parts.append(f'<text x="{left}" y="{top - 10}" {ink}>tokens per second, of all texts</text>')
+    for number, (side, curve) in enumerate(zip(sides, curves)):
+        colour = COLOURS[number]
+        path = " ".join(f"{x(batch):.1f},{y(speed):.1f}" for batch, speed in curve)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x(batch):.1f}" cy="{y(speed):.1f}" r="3" fill="{colour}"><title>{batch}: {speed:.1f}</title></circle>'
+                  for batch, speed in curve]
+        parts.append(f'<text x="{left + 200 + 160 * number}" y="{top - 10}" {ink.replace("#333", colour)}>{html.escape(side.name)}</text>')
+    return "\n".join(parts + ["</svg>\n"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a GGUF file, as both commands see it")
@@ -207,10 +309,16 @@ def main():
     parser.add_argument("--device", help="pumice's device: a number, a part of its name, or a UUID")
     parser.add_argument("--llama-device", default="0", metavar="N", help="llama.cpp's Vulkan device (0)")
     parser.add_argument("--llama-cpu", action="store_true", help="also compare with llama.cpp's CPU backend")
+    parser.add_argument("--batches", metavar="N,...", help="also generate so many texts at a time")
+    parser.add_argument("--svg", metavar="FILE", help="draw the speed over the number of texts, of the first of -n and -d")
     parser.add_argument("--json", metavar="FILE", help="write the figures of every round to this file")
     options = parser.parse_args()
     if options.rounds < 1 or options.repetitions < 1:
         fail("--rounds and --repetitions: expected at least 1")
+    if options.batches:
+        numbers("--batches", options.batches)
+    elif options.svg:
+        fail("--svg draws the speed over the number of texts: give --batches")
     kept = None
     if options.json:
         try:
@@ -225,7 +333,14 @@ def main():
     print(f"{os.path.basename(options.model)}, {date}, {options.rounds} rounds of {options.repetitions} samples each")
     for side in sides:
         print(f"{side.about}\n    {shlex.join(side.command)}")
+        if getattr(side, "batches", None):
+            print(f"    {shlex.join(side.batches)}")
     print("\n" + table(sides, results))
+    if options.svg:
+        count, depth = numbers("-n", options.counts)[0], numbers("-d", options.depths)[0]
+        title = f"{os.path.basename(options.model)}, {sides[0].device}, {date}"
+        with open(options.svg, "w") as file:
+            file.write(draw_curve(sides, results, count, depth, title))
     if kept:
         with kept:
             json.dump({"model": options.model, "date": date,
