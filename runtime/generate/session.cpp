@@ -281,6 +281,11 @@ Status Session::copy(Session& other) {
   return {};
 }
 
+Status Session::copy_to(ResumableBatch& batch) {
+  PUMICE_CHECK(stop_text());
+  return batch.adopt(*object_, 0, conversation());
+}
+
 // A scorer for continuations of so many tokens, with the tokens before them. Where there is no room for
 // several sequences, one has to do.
 Status Session::make_scorer(size_t longest, uint32_t sequences) {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/progress.h"
-#include "step/work/batch_work.h"
+#include "step/work/resumable_batch.h"
 
 namespace pumice {
 
@@ -56,6 +56,7 @@ public:
   Result<uint32_t> next();
 
   std::span<const uint32_t> tokens() const { return *tokens_; }
+  const SharedEmbeddings& embeddings() const { return embeddings_; } // the rows of its pictures
   // Forgets everything said so far, and the cache.
   Status reset();
   // Ends the text. The next one has this adapter, if the session was made with room for it; a text's begin()
@@ -77,6 +78,8 @@ public:
   // have the same model, on the same device, and the same cache type. The text of this session ends; the
   // other one goes on.
   Status copy(Session& other);
+  // Gives a batch the keys and values of the conversation, in the same way. Both go on.
+  Status copy_to(ResumableBatch& batch);
   // How probable each of these is as what follows the conversation, which stays as it is; a text that is
   // being generated goes on. At most `together` of them are computed in the same steps. Takes memory beside
   // the session's own, which stays until suspend(): the keys and values of so many continuations after the

@@ -67,6 +67,14 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
   batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
   if (size.drafts > 0) PUMICE_CHECK(batch->prepare_drafts(std::move(options.draft_model)));
+  if (options.shift_positions) {
+    PUMICE_TRY(batch->shift_, PositionShift::create(*batch->runner_));
+  }
+  if (!batch->pace_.limited()) return batch;
+  for (const Bucket& bucket : step_buckets(size, false)) {
+    PUMICE_TRY(const double guess, batch->runner_->guessed_step_seconds(bucket.tokens));
+    batch->pace_.guess(bucket.tokens, guess);
+  }
   return batch;
 }
 
@@ -268,6 +276,10 @@ Result<std::span<const BatchToken>> Batch::step() {
 Status Batch::read_oldest() {
   const InFlightStep oldest = std::move(in_flight_.front());
   in_flight_.pop_front();
+  if (oldest.begun) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - *oldest.begun;
+    pace_.took(oldest.rows, took.count());
+  }
   for (const auto& [id, position] : oldest.next_positions) {
     for (Sequence& sequence : sequences_) {
       if (sequence.id == id) sequence.computed = std::max(sequence.computed, position);
@@ -417,6 +429,31 @@ bool Batch::can_compose() const {
          std::ranges::none_of(in_flight_, &InFlightStep::outputs);
 }
 
+// The most rows of the next step: fewer than a chunk where texts that go on would wait too long for them.
+uint32_t Batch::most_rows() const {
+  uint32_t texts = 0;
+  bool goes_on = false;
+  for (const Sequence& sequence : sequences_) {
+    if (sequence.slot < 0) continue;
+    ++texts;
+    goes_on = goes_on || sequence.next + 1 == sequence.tokens().size();
+  }
+  return goes_on ? pace_.rows(texts, size().chunk) : size().chunk;
+}
+
+// How many rows a sequence gets in a step that has room for so many, or for `most` without a limit of time.
+uint32_t Batch::next_rows(const Sequence& sequence, size_t room, size_t most) const {
+  const std::span<const uint32_t> tokens(sequence.tokens());
+  const size_t left = tokens.size() - sequence.next;
+  auto count = static_cast<uint32_t>(std::min(room, left));
+  if (sequence.single_token_steps) count = discardable_rows(sequence.next, count);
+  if (!has_bidirectional_pictures(runner_->model())) return count;
+  count = rows_of_whole_pictures(tokens, sequence.next, count);
+  if (count > 0) return count;
+  // A picture is read at once, however long that takes.
+  return rows_of_whole_pictures(tokens, sequence.next, static_cast<uint32_t>(std::min(most, left)));
+}
+
 // Every sequence with a slot gets rows for tokens that were not submitted yet: one row if it is being
 // continued; for a prompt as many rows as fit while each later sequence still gets one.
 Result<Batch::NextStep> Batch::compose() {
@@ -424,6 +461,7 @@ Result<Batch::NextStep> Batch::compose() {
     if (sequence.interrupted) PUMICE_CHECK(place_again(sequence));
   }
   PUMICE_CHECK(assign_slots());
+  composed_ = std::chrono::steady_clock::now();
   changed_ = true; // until the step has been submitted
   rows_.clear();
   prompt_rows_.clear();
@@ -433,15 +471,16 @@ Result<Batch::NextStep> Batch::compose() {
   NextStep step;
   step.composed = step.continues = true;
   step.counts.resize(slots_.size());
+  const size_t most = most_rows();
   size_t others = static_cast<size_t>(std::ranges::count_if(slots_, &Slot::busy));
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
     const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-    const size_t room = size().chunk - rows.size() - --others;
+    const size_t most_room = size().chunk - rows.size() - --others;
+    const size_t taken = rows.size() + others;
+    const size_t room = most > taken ? most - taken : 1;
     const size_t left = sequence.tokens().size() - sequence.next;
-    uint32_t count = static_cast<uint32_t>(std::min(room, left));
-    if (sequence.single_token_steps) count = discardable_rows(sequence.next, count);
-    if (whole) count = rows_of_whole_pictures(sequence.tokens(), sequence.next, count);
+    const uint32_t count = next_rows(sequence, room, most_room);
     step.counts[slot] = count;
     const auto begin = sequence.tokens().begin() + sequence.next;
     auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_prompt_row));
@@ -460,7 +499,8 @@ Result<Batch::NextStep> Batch::compose() {
     if (count < left) continue;
     rows.back().output = true;
     rows_.push_back(&sequence);
-    if (sequence.drafts.size() > room - count) sequence.drafts.resize(room - count);
+    const size_t spare = room - std::min<size_t>(room, count);
+    if (sequence.drafts.size() > spare) sequence.drafts.resize(spare);
     if (!sequence.drafter) continue;
     sampling_state_.set_drafts(slot, sequence.drafts);
     for (const uint32_t token : sequence.drafts) {
@@ -497,7 +537,8 @@ Status Batch::write_prompt_rows(uint32_t rows) {
 // Adds a step to those in flight: it was submitted and `done` tells when it is done, or it was opened for
 // slices and has no `done` yet.
 Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion>& done) {
-  InFlightStep added{done, !rows_.empty(), step.composed, step.continues ? step.tokens : 0};
+  InFlightStep added{done, !rows_.empty(), step.composed, step.continues ? step.tokens : 0, step.tokens};
+  if (pace_.limited() && step.composed && in_flight_.empty()) added.begun = composed_;
   const auto advance = [&](Sequence& sequence, uint32_t rows) {
     sequence.next += rows;
     if (done) sequence.computed = sequence.next;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <list>
@@ -9,6 +10,8 @@
 
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
+#include "step/batch/step_pace.h"
+#include "step/cache/position_shift.h"
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
 #include "step/drafts/draft_costs.h"
@@ -21,6 +24,8 @@
 #include "step/runner.h"
 
 namespace pumice {
+
+struct OpenedSnapshot; // step/cache/snapshot.h
 
 // Work that is done when a session is created, instead of later.
 enum class Preparation {
@@ -47,6 +52,12 @@ struct SessionOptions {
   bool form_tables = true;
   // What the texts' adapters may be; null: they have none.
   std::shared_ptr<const AdapterRoom> adapters = {};
+  // Not 0: while texts go on, the prompts of others are read in pieces that take them no longer than so many
+  // seconds, by what steps took, or of one token each.
+  double max_stall_seconds = 0;
+  // Where a prompt leaves out a part of what a slot holds, what is behind it is kept, see PositionShift. Not
+  // while steps run in slices. An error where positions cannot be shifted.
+  bool shift_positions = false;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -98,7 +109,7 @@ struct Conversation {
 // while the set of sequences stays the same, the host only submits the same recording again and reads the
 // tokens later. When a sequence is added or ends, all steps in flight are read first, and the host composes
 // the next step: one token of each sequence that is being continued, and as many prompt tokens of the other
-// sequences as fit the chunk.
+// sequences as fit the chunk, or the time that the texts that are continued may wait.
 //
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
@@ -165,6 +176,13 @@ public:
   Result<Conversation> load(MappedFile file, uint32_t slot);
   // The same elsewhere than in a file.
   Status save(const StateSink& sink, uint32_t slot, const Conversation& conversation);
+  // The same of any slot that has most of the conversation, also one that its sequence runs in: that goes on.
+  Status save(const std::filesystem::path& path, const Conversation& conversation);
+  Status save(const StateSink& sink, const Conversation& conversation);
+  // The slot that a new conversation would take; none: all are busy.
+  std::optional<uint32_t> free_slot() const;
+  // As load() with that slot. Without one, keys and values are not restored, and the conversation is as good.
+  Result<Conversation> load(MappedFile file);
   // Gives a free slot the keys and values of a conversation that a free slot of another batch has, which is
   // on the same device and has the same model and cache type. They are copied on the device, or computed
   // again where their places differ (see copy_caches()).
@@ -243,6 +261,9 @@ private:
     bool outputs = false;
     bool composed = false;
     uint32_t timed_rows = 0; // of a step that only continues texts; 0 of another one
+    uint32_t rows = 0;
+    // When its rows were known, of a step that had nothing to wait for.
+    std::optional<std::chrono::steady_clock::time_point> begun = {};
     std::vector<std::pair<uint32_t, uint32_t>> next_positions =
         {}; // of a composed step: ids of sequences, and their `next` after it
   };
@@ -250,10 +271,13 @@ private:
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
       : runner_(std::move(runner)), options_(options),
         sampling_state_(runner_->sampling_memory(), runner_->size().sequences),
-        form_tables_(sampling_state_.tables()), slots_(runner_->size().sequences) {}
+        form_tables_(sampling_state_.tables()), slots_(runner_->size().sequences),
+        pace_(options_.max_stall_seconds) {}
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
+  uint32_t slot_with(const Conversation& conversation);
+  Status restore(const OpenedSnapshot& opened, uint32_t slot);
   uint32_t kept(const Slot& slot, std::span<const uint32_t> tokens) const;
   Status assign_slots();
   // What a sequence that runs has in common with another one that begins.
@@ -264,6 +288,7 @@ private:
   };
   SharedPrefix shared_prefix(const Sequence& sequence) const;
   Result<bool> copy_prefix(const SharedPrefix& prefix, uint32_t slot);
+  Status close_gap(uint32_t slot, Sequence& sequence);
   Status place(Sequence& sequence, uint32_t slot, uint32_t first);
   Status place_again(Sequence& sequence);
   void interrupt(const NextStep& step);
@@ -272,6 +297,8 @@ private:
   uint32_t repeatable_steps() const;
   bool can_compose() const;
   Result<std::optional<NextStep>> next_step(uint32_t most_steps);
+  uint32_t most_rows() const;
+  uint32_t next_rows(const Sequence& sequence, size_t room, size_t most) const;
   Result<NextStep> compose();
   Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
@@ -295,6 +322,9 @@ private:
   std::vector<PromptRow> prompt_rows_;
   std::vector<Sequence*> rows_; // the sequence of each output of the steps in flight; null if it has ended
   bool may_wait_ = false;       // whole steps are run: the host may wait for copies and for guesses
+  std::optional<PositionShift> shift_; // if positions are shifted
+  StepPace pace_;
+  std::chrono::steady_clock::time_point composed_; // when the last step was that the host composed
   DraftCosts draft_costs_;
   std::unique_ptr<ModelDrafter> model_drafter_; // null: there is no such model
   DraftCounts draft_counts_;

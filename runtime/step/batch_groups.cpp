@@ -15,6 +15,8 @@ Result<std::unique_ptr<BatchGroups>> BatchGroups::create(const std::shared_ptr<c
     SessionOptions group_options = options;
     group_options.size.sequences = group_sequences(options.size.sequences, count, group);
     PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(model, group_options));
+    // Texts wait for kernels that are compiled, too.
+    if (options.max_stall_seconds > 0) PUMICE_CHECK(batch->runner().prepare_all(options.compiling_threads));
     groups->batches_.push_back(std::move(batch));
   }
   return groups;

@@ -15,6 +15,26 @@ uint32_t common_prefix(std::span<const uint32_t> a, std::span<const uint32_t> b)
   return static_cast<uint32_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
+// What a prompt leaves out of earlier tokens, with which it has the first `kept` in common.
+struct Gap {
+  uint32_t forgotten = 0; // tokens of it
+  uint32_t behind = 0;    // tokens behind it that both have; 0: there is no gap
+};
+
+Gap find_gap(std::span<const uint32_t> earlier, std::span<const uint32_t> prompt, uint32_t kept) {
+  Gap best;
+  if (prompt.size() < kept + least_shared || earlier.size() < kept + least_shared) return best;
+  const std::span<const uint32_t> rest = prompt.subspan(kept), begin = rest.first(least_shared);
+  for (auto from = earlier.begin() + kept;;) {
+    const auto found = std::search(from, earlier.end(), begin.begin(), begin.end());
+    if (found == earlier.end()) return best;
+    const auto at = static_cast<uint32_t>(found - earlier.begin());
+    const uint32_t behind = common_prefix(earlier.subspan(at), rest);
+    if (behind > best.behind) best = {at - kept, behind};
+    from = found + 1;
+  }
+}
+
 } // namespace
 
 Status Batch::assign_slots() {
@@ -39,6 +59,7 @@ Status Batch::assign_slots() {
     }
     if (!best) return {};
     const auto slot = static_cast<uint32_t>(best - slots_.data());
+    if (shift_ && may_wait_) PUMICE_CHECK(close_gap(slot, sequence));
     if (prefix.tokens >= sequence.reused + least_shared) {
       waiting_ = waiting_ || !prefix.computed;
       if (!prefix.computed) continue;
@@ -77,6 +98,23 @@ Result<bool> Batch::copy_prefix(const SharedPrefix& prefix, uint32_t slot) {
   PUMICE_TRY(const bool copied, copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end));
   if (copied) slots_[slot].written_end = written_end;
   return copied;
+}
+
+// Where a text leaves out a part of what a free slot holds: what is behind the part moves to its place.
+Status Batch::close_gap(uint32_t slot, Sequence& sequence) {
+  Slot& held = slots_[slot];
+  if (sequence.input || sequence.embeddings || held.adapter != sequence.adapter) return {};
+  const std::span<const uint32_t> prompt(sequence.tokens().data(), sequence.tokens().size() - 1);
+  const uint32_t kept = common_prefix(held.cached, prompt);
+  const Gap gap = find_gap(held.cached, prompt, kept);
+  if (gap.behind == 0 || std::ranges::any_of(held.cached, is_prompt_row)) return {};
+  PUMICE_CHECK(wait());
+  forget(slot); // until it is done
+  const uint32_t reused = kept + gap.behind;
+  PUMICE_CHECK(shift_->run(*runner_, slot, kept, gap.forgotten, reused + gap.forgotten));
+  held.cached.assign(prompt.begin(), prompt.begin() + reused);
+  sequence.reused = reused;
+  return {};
 }
 
 // How many leading tokens of a prompt need not be computed, because the slot holds their keys and values, and

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "step/batch.h"
@@ -20,7 +22,7 @@ Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const 
   snapshot.sampling = conversation.sampling;
   if (from.adapter.adapter) return snapshot; // who restores it need not have that
   snapshot.cached = kept(from, conversation.tokens);
-  snapshot.written_end = from.written_end;
+  if (snapshot.cached > 0) snapshot.written_end = from.written_end;
   return snapshot;
 }
 
@@ -36,6 +38,36 @@ Status Batch::save(const StateSink& sink, uint32_t slot, const Conversation& con
   return save_snapshot(sink, *runner_, slot, snapshot(slot, conversation));
 }
 
+uint32_t Batch::slot_with(const Conversation& conversation) {
+  for (const Sequence& sequence : sequences_) {
+    if (sequence.slot >= 0) keep(sequence);
+  }
+  const auto most =
+      std::ranges::max_element(slots_, {}, [&](const Slot& slot) { return kept(slot, conversation.tokens); });
+  return static_cast<uint32_t>(most - slots_.begin());
+}
+
+Status Batch::save(const std::filesystem::path& path, const Conversation& conversation) {
+  PUMICE_CHECK(wait());
+  const uint32_t slot = slot_with(conversation);
+  return save_snapshot(path, *runner_, slot, snapshot(slot, conversation));
+}
+
+Status Batch::save(const StateSink& sink, const Conversation& conversation) {
+  PUMICE_CHECK(wait());
+  const uint32_t slot = slot_with(conversation);
+  return save_snapshot(sink, *runner_, slot, snapshot(slot, conversation));
+}
+
+std::optional<uint32_t> Batch::free_slot() const {
+  std::optional<uint32_t> first;
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (slots_[slot].busy) continue;
+    if (!first || slots_[slot].released < slots_[*first].released) first = slot;
+  }
+  return first;
+}
+
 Result<Conversation> Batch::load(const std::filesystem::path& path, uint32_t slot) {
   PUMICE_TRY(MappedFile file, MappedFile::open(path));
   return load(std::move(file), slot);
@@ -45,6 +77,19 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   PUMICE_CHECK(check_free(slot));
   PUMICE_CHECK(wait());
   PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
+  PUMICE_CHECK(restore(opened, slot));
+  return Conversation{opened.snapshot.tokens, opened.snapshot.sampling};
+}
+
+Result<Conversation> Batch::load(MappedFile file) {
+  PUMICE_CHECK(wait());
+  PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
+  if (const std::optional<uint32_t> slot = free_slot()) PUMICE_CHECK(restore(opened, *slot));
+  return Conversation{opened.snapshot.tokens, opened.snapshot.sampling};
+}
+
+// Puts a conversation's keys and values into a free slot.
+Status Batch::restore(const OpenedSnapshot& opened, uint32_t slot) {
   forget(slot);
   PUMICE_CHECK(restore_caches(opened, *runner_, slot));
   const Snapshot& snapshot = opened.snapshot;
@@ -52,7 +97,8 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   slots_[slot].adapter = {};
   slots_[slot].written_end = snapshot.written_end;
   slots_[slot].states = {snapshot.cached, snapshot.cached};
-  return Conversation{snapshot.tokens, snapshot.sampling};
+  slots_[slot].released = ++releases_;
+  return {};
 }
 
 Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const Conversation& conversation) {
@@ -70,6 +116,7 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
   slots_[slot].adapter = from.adapter;
   slots_[slot].written_end = from.written_end;
   slots_[slot].states = {cached, cached};
+  slots_[slot].released = ++releases_;
   return {};
 }
 

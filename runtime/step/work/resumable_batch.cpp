@@ -33,6 +33,34 @@ Result<bool> ResumableBatch::end() {
   return was_active;
 }
 
+Status ResumableBatch::wait() {
+  PUMICE_CHECK(ready());
+  return checked(wait_for_slices());
+}
+
+Status ResumableBatch::save(const std::filesystem::path& path, const Conversation& conversation) {
+  PUMICE_CHECK(wait());
+  return checked(object_->save(path, conversation));
+}
+
+Status ResumableBatch::save(const StateSink& sink, const Conversation& conversation) {
+  PUMICE_CHECK(wait());
+  return checked(object_->save(sink, conversation));
+}
+
+Result<Conversation> ResumableBatch::load(MappedFile file) {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(checked(use_whole_steps()));
+  return object_->load(std::move(file));
+}
+
+Status ResumableBatch::adopt(const Batch& from, uint32_t slot, const Conversation& conversation) {
+  PUMICE_CHECK(ready());
+  PUMICE_CHECK(checked(use_whole_steps()));
+  const std::optional<uint32_t> place = object_->free_slot();
+  return place ? checked(object_->copy(*place, from, slot, conversation)) : Status();
+}
+
 Status ResumableBatch::step() {
   if (!active()) return {};
   return checked(model_->upstream() ? run_step_in_stages() : run_step_in_slices());

@@ -400,6 +400,35 @@ TEST_CASE("what sequences begin with alike is computed once, also if they are ad
   }
 }
 
+TEST_CASE("while a text goes on, the prompt of another one is read in pieces that it may wait for") {
+  const SequenceRequest going{some_prompt(5, 1), {}, 150}, newcomer{some_prompt(90, 2), {}, 5};
+  const Text expected[] = {alone(going), alone(newcomer)};
+  // Seconds, and the steps that the newcomer takes.
+  for (const auto& [limit, steps] : {std::pair(0.0, 2u), std::pair(1e-9, 90u), std::pair(1e3, 2u)}) {
+    CAPTURE(limit);
+    SessionOptions options = options_for(2, 64, 0, 1);
+    options.max_stall_seconds = limit;
+    auto batch = make_batch(options);
+    Texts texts;
+    const uint32_t first = add(*batch, going);
+    while (texts[first].tokens.size() < 3) step(*batch, texts);
+    const size_t before = texts[first].tokens.size();
+    const uint32_t second = add(*batch, newcomer);
+    while (texts[second].tokens.empty()) step(*batch, texts);
+    CHECK(texts[first].tokens.size() - before == steps); // one in each step
+    finish(*batch, texts);
+    CHECK(texts[first] == expected[0]);
+    CHECK(texts[second] == expected[1]);
+    // Where nobody waits, it is read as without a limit.
+    SequenceRequest third = newcomer;
+    third.prompt = some_prompt(90, 3);
+    const uint32_t id = add(*batch, third);
+    uint32_t alone_steps = 0;
+    for (; texts[id].tokens.empty(); ++alone_steps) step(*batch, texts);
+    CHECK(alone_steps <= 2);
+  }
+}
+
 TEST_CASE("errors of a batch, which can be used afterwards") {
   CHECK(says(Batch::create(model(), options_for(9, 8)), {"9 sequences", "8 tokens"}) == "");
   CHECK(says(Batch::create(model(), options_for(0)), {"0 sequences"}) == "");
