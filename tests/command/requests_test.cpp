@@ -121,6 +121,8 @@ TEST_CASE("generate answers JSON lines in their order") {
   const TemporaryFolder folder;
   const std::string file = folder.write("requests.jsonl", requests).string();
   CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1"}) == answers);
+  CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1", "--max-stall-ms", "0.01"}) ==
+        answers);
   CHECK(lines({"--requests", "-"}, "\n").empty());
 }
 

@@ -199,6 +199,24 @@ TEST_CASE("bench measures several sequences in the same steps") {
         "");
   const CommandResult alone = batches({"--batch", "2"}); // not also one by one
   CHECK(json::parse(alone.out)["results"].size() == 1);
+  // A text that joins three others: how long they wait for each of their tokens, and it for its first.
+  const auto join = [&](const char* limit) {
+    const CommandResult joined =
+        batches({"--batch", "3", "-n", "0", "--newcomer", "50", "--chunk", "20", "--max-stall-ms", limit});
+    CAPTURE(joined.err);
+    REQUIRE(joined.status == 0);
+    return json(json::parse(joined.out)["results"].back());
+  };
+  const json whole = join("0"), pieces = join("0.001");
+  CHECK(whole["test"] == "pp50 beside b3");
+  CHECK(whole["kind"] == "join");
+  CHECK(whole["tokens"] == 50);
+  const auto waits = [](const json& result) { return result["samples"][0]["token_seconds"].size(); };
+  CHECK(waits(whole) < 40); // three chunks, and what was under way
+  CHECK(waits(pieces) >= 50);
+  CHECK(whole["samples"][0]["first_token_seconds"] > 0);
+  CHECK(fails_saying(batches({"--newcomer", "50"}), {"--newcomer", "--batch", "at least 2"}) == "");
+  CHECK(fails_saying(batches({"--batch", "2", "--newcomer", "600"}), {"--newcomer 600", "context"}) == "");
 }
 
 TEST_CASE("bench measures single operations below the device's ceilings") {

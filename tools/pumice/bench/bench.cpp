@@ -61,7 +61,8 @@ Status check_tests(const BenchOptions& options, const ModelShape& shape) {
     return std::ranges::all_of(sizes, [](uint32_t size) { return size == 0; });
   };
   const bool reads = !none(options.prompts), writes = !none(options.counts);
-  const bool tests = !shape.encoder        ? reads || writes || !options.pairs.empty() || options.profile
+  const bool joins = options.newcomer > 0 && std::ranges::max(options.batches) > 1;
+  const bool tests = !shape.encoder ? reads || writes || joins || !options.pairs.empty() || options.profile
                      : shape.has_decoder() ? writes && (reads || shape.encoder->kind != InputKind::tokens)
                                            : reads || shape.encoder->kind != InputKind::tokens;
   if (tests) return {};
@@ -160,6 +161,9 @@ Status bench(const BenchOptions& options) {
                                              ? "--ops measures the device: leave MODEL out"
                                              : "there is nothing to measure: give a MODEL, or --ops"};
   }
+  if (options.newcomer > 0 && std::ranges::max(options.batches) < 2)
+    return Error{Code::invalid_argument, "--newcomer joins texts that go on together: say how many with "
+                                         "--batch, at least 2"};
   BenchReport report;
   if (options.operations) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
@@ -263,6 +267,10 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->capture_default_str()
         ->group("Measurement");
   };
+  number("--newcomer", options.newcomer,
+         "Read a text of N tokens while those of --batch go on: 'token ms' then tells how long these wait. "
+         "0 skips this test",
+         0);
   number("-r,--repetitions", options.repetitions, "Number of measured runs of each test", 1);
   number("-w,--warm-up", options.warm_up,
          "Maximum runs before the measured ones. The warm-up ends when the times are stable", 0);
@@ -382,6 +390,7 @@ Subcommand add_bench(CLI::App& app) {
   add_measurement_options(*sub, *options);
   add_size_options(*sub, options->size, "f16");
   add_size_lists(*sub, *options);
+  add_max_stall_option(*sub, options->size);
   add_settings_options(*sub, options->size.load);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);

@@ -25,20 +25,11 @@ public:
 
   // From a step that returns a token of each to the same `count` steps later, with as many steps in flight.
   Result<BenchRun> decode(uint32_t count) {
-    for (const std::vector<uint32_t>& prompt : prompts_) {
-      SequenceRequest request;
-      request.prompt = prompt;
-      PUMICE_TRY(const uint32_t id, batch_.add(std::move(request)));
-      (void)id;
-    }
-    PUMICE_TRY(size_t tokens, step());
-    while (tokens < prompts_.size()) {
-      PUMICE_TRY(tokens, step());
-    }
+    PUMICE_CHECK(begin());
     BenchRun run;
     const Stopwatch watch;
     for (uint32_t i = 0; i < count; ++i) {
-      PUMICE_TRY(tokens, step());
+      PUMICE_TRY(const size_t tokens, step());
       if (tokens != prompts_.size()) {
         return Error{Code::internal,
                      fmt::format("a step gave {} tokens: expected {}", tokens, prompts_.size())};
@@ -53,7 +44,52 @@ public:
     return run;
   }
 
+  uint32_t sequences() const { return static_cast<uint32_t>(prompts_.size()); }
+
+  // Another text's prompt is read while the others go on: up to its first token, and how long the others wait
+  // for each of theirs.
+  Result<BenchRun> join(uint32_t length) {
+    const uint32_t vocabulary = batch_.first().runner().model().shape().vocabulary;
+    std::vector<uint32_t> prompt = random_tokens(length, vocabulary);
+    prompt[0] = (prompt[0] + ++joined_) % vocabulary; // nothing of it was read before
+    PUMICE_CHECK(begin());
+    BenchRun run;
+    const Stopwatch watch;
+    SequenceRequest request;
+    request.prompt = std::move(prompt);
+    PUMICE_TRY(const uint32_t id, batch_.add(std::move(request)));
+    double last = 0;
+    while (!run.first_token) {
+      if (interrupted()) return interruption();
+      PUMICE_TRY(const std::span<const BatchToken> tokens, batch_.step());
+      run.seconds = watch.seconds();
+      const bool read = std::ranges::find(tokens, id, &BatchToken::sequence) != tokens.end();
+      if (read) run.first_token = run.seconds;
+      if (tokens.size() == read) continue;
+      run.token_seconds.push_back(run.seconds - last);
+      last = run.seconds;
+    }
+    run.after_first = run.seconds;
+    PUMICE_CHECK(batch_.stop_all());
+    return run;
+  }
+
 private:
+  // Up to a step that returns a token of each.
+  Status begin() {
+    for (const std::vector<uint32_t>& prompt : prompts_) {
+      SequenceRequest request;
+      request.prompt = prompt;
+      PUMICE_TRY(const uint32_t id, batch_.add(std::move(request)));
+      (void)id;
+    }
+    PUMICE_TRY(size_t tokens, step());
+    while (tokens < prompts_.size()) {
+      PUMICE_TRY(tokens, step());
+    }
+    return {};
+  }
+
   Result<size_t> step() {
     if (interrupted()) return interruption();
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch_.step());
@@ -62,28 +98,50 @@ private:
 
   BatchGroups& batch_;
   std::vector<std::vector<uint32_t>> prompts_;
+  uint32_t joined_ = 0; // texts so far
 };
+
+// A text of `options.newcomer` tokens joins the others.
+Status measure_newcomer(const BenchOptions& options, BatchGroups& batch, SequencesTogether& together,
+                        uint32_t depth, Sampler& sampler) {
+  const SessionSize& size = batch.first().size();
+  Measurement result;
+  result.test = fmt::format("pp{} beside b{}{}", options.newcomer, together.sequences(),
+                            depth ? fmt::format(" @ d{}", depth) : "");
+  result.kind = "join";
+  result.depth = depth;
+  result.sequences = together.sequences();
+  result.tokens = options.newcomer;
+  PUMICE_TRY(const Plan* plan, batch.first().runner().plan(size.chunk));
+  const double steps = double(options.newcomer) / (size.chunk - size.sequences + 1);
+  result.flops = plan->flops() * steps;
+  result.bytes = plan->bytes() * steps;
+  return sampler.add(std::move(result), [&] { return together.join(options.newcomer); });
+}
 
 } // namespace
 
 Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Model>& model, uint32_t depth,
                      uint32_t sequences, Sampler& sampler) {
-  const uint32_t count = std::ranges::max(options.counts);
-  if (count == 0) return {};
+  const uint32_t count = std::ranges::max(options.counts), joins = options.newcomer;
+  if (count == 0 && joins == 0) return {};
   SessionOptions session;
   session.size = session_size(options.size, model->shape());
-  session.size.sequences = sequences;
+  session.size.sequences = sequences + (joins > 0);
+  session.max_stall_seconds = options.size.max_stall_ms * 1e-3;
   const uint32_t tokens = std::max(depth, 1u);
-  // While the last prompts are read, the first sequences go on already.
+  // While the last prompts are read, the first sequences go on already; while a text joins, all do, and it
+  // may have a token a step.
   const uint64_t reading = uint64_t{tokens} * sequences / session.size.chunk + sequences;
-  const uint64_t needed = tokens + count + reading + 4 + session.steps_ahead;
+  const uint64_t needed = tokens + std::max(count, joins) + reading + 4 + session.steps_ahead;
   uint32_t& context = session.size.context;
   if (!options.size.context)
     context = static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
   if (needed > context) {
     return Error{Code::invalid_argument,
-                 fmt::format("-n {} with --batch {}{} needs a context of {} tokens, and there are {}", count,
-                             sequences, depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
+                 fmt::format("{} {} with --batch {}{} needs a context of {} tokens, and there are {}",
+                             joins > count ? "--newcomer" : "-n", std::max(count, joins), sequences,
+                             depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
   }
   PUMICE_TRY(const std::unique_ptr<BatchGroups> batch, BatchGroups::create(model, session));
   SequencesTogether together(*batch, sequences, tokens);
@@ -100,7 +158,7 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
     result.bytes = plan->bytes() * each;
     PUMICE_CHECK(sampler.add(std::move(result), [&] { return together.decode(each); }));
   }
-  return {};
+  return joins ? measure_newcomer(options, *batch, together, depth, sampler) : Status();
 }
 
 } // namespace pumice::command

@@ -181,6 +181,7 @@ private:
     SessionOptions options;
     options.size = batch_size();
     options.draft_model = draft_model_;
+    options.max_stall_seconds = options_.size.max_stall_ms * 1e-3;
     options.adapters = adapters_.room(options.size.sequences);
     batch_.reset(); // its memory is free for the next one
     PUMICE_TRY(batch_, BatchGroups::create(model_, options));

@@ -328,6 +328,18 @@ void add_drafts_option(CLI::App& app, SizeOptions& options) {
       ->group(more_of(device_group));
 }
 
+void add_max_stall_option(CLI::App& app, SizeOptions& options) {
+  app.add_option(
+         "--max-stall-ms", options.max_stall_ms,
+         "While texts are generated, read the prompts of others in pieces, so that nobody waits longer "
+         "than MS milliseconds for a token, or for the time of a step with one token of each. 0: no "
+         "limit")
+      ->type_name("MS")
+      ->check(within(0.0, 1e9))
+      ->capture_default_str()
+      ->group(more_of(device_group));
+}
+
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,

@@ -47,6 +47,7 @@ struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   uint32_t drafts = 0;
+  double max_stall_ms = 0; // 0: no limit
   std::string draft_model; // empty: none
   std::string kv = "f16";
   bool kv_given = false, chunk_given = false;
@@ -58,6 +59,8 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
 void add_settings_options(CLI::App& app, LoadOptions& options);
 // Adds --drafts and --draft-model.
 void add_drafts_option(CLI::App& app, SizeOptions& options);
+// Adds --max-stall-ms.
+void add_max_stall_option(CLI::App& app, SizeOptions& options);
 // Adds --fit.
 void add_fit_option(CLI::App& app, SizeOptions& options);
 // The size that the options ask for. The default context comes from the model.
