@@ -153,7 +153,13 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   session.size = session_size(size, model->shape());
   PUMICE_TRY(session.draft_model, load_draft_model(size, *device_));
   session.adapters = adapters.room(1);
+  session.shift_positions = settings_.shift;
   Result<std::unique_ptr<Session>> created = Session::create(model, session);
+  if (!created.ok() && created.error().code == Code::unsupported &&
+      std::exchange(session.shift_positions, false)) {
+    print_detail(created.error().message);
+    created = Session::create(model, session);
+  }
   if (!created.ok()) return with_fit_advice(created.error(), size);
   session_ = std::move(*created);
   return session_->set_adapter(adapters.usual());

@@ -24,6 +24,7 @@ struct ChatSettings {
   uint32_t count = 0;             // most tokens of an answer; 0: until it or the context ends
   std::vector<std::string> stops; // strings that end an answer
   bool json = false;              // answers are printed as JSON objects
+  bool shift = true; // what is behind forgotten turns is kept, see SessionOptions::shift_positions
   SamplingOptions sampling;
   FormSource form; // of answers
   std::string tool_choice = "auto";

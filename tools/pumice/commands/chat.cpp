@@ -321,6 +321,11 @@ Subcommand add_chat(CLI::App& app) {
   add_settings_options(*sub, options->size.load);
   add_drafts_option(*sub, options->size);
   add_fit_option(*sub, options->size);
+  sub->add_flag_callback(
+         "--no-context-shift", [options] { options->settings.shift = false; },
+         "When turns are forgotten, read again what is behind them. Otherwise it is kept where the model "
+         "allows it, and has still seen them")
+      ->group(more_of(device_group));
   add_device_options(*sub, options->device);
   sub->footer(example("pumice chat FOLDER \"What is the opposite of hot?\""));
   return {
