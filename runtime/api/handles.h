@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +14,10 @@
 #include "model/model.h"
 #include "step/batch.h"
 #include "text/tokenizer.h"
+
+namespace pumice {
+class Session;
+}
 
 namespace pumice::api {
 
@@ -103,5 +108,11 @@ Result<SessionSize> fitted_size(const pumice_session_options& options, const Mod
                                 uint64_t others);
 Error no_fit_in_stages();
 Result<SessionOptions> batch_options(const pumice_batch_options& options, const ModelShape& shape);
+
+// As call_exclusive(), for what uses a session's conversation from outside of it.
+pumice_status with_conversation(pumice_session* session, pumice_error* error,
+                                const std::function<Status(Session&)>& body);
+// The application's function, which takes the bytes of what is saved.
+StateSink sink_of(pumice_write_function write, void* user);
 
 } // namespace pumice::api

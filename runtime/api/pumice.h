@@ -470,6 +470,14 @@ typedef struct pumice_session_options {
    * Slices of work do not use it, because its guesses are waited for: pumice_session_run does. Its memory is
    * in no estimate. */
   pumice_model* draft_model;
+  /* 1: where a new prompt leaves out a part of the conversation, as pumice_request.forget does, what is
+   * behind it is not computed again: its keys are rotated to their new positions. The answer is then near to
+   * what it would be, and not the same, because what stays has seen what was left out. Slices of work read it
+   * again: pumice_session_run shifts. PUMICE_UNSUPPORTED, with the reason, for learned positions, recurrent
+   * layers, layers with a window that is shorter than the context, pictures' positions, models in stages, and
+   * PUMICE_CACHE_Q8_0. */
+  uint32_t shift;
+  uint32_t reserved; /* 0 */
 } pumice_session_options;
 
 PUMICE_API pumice_status pumice_session_create(pumice_model* model, const pumice_session_options* options,
@@ -1077,6 +1085,11 @@ typedef struct pumice_batch_options {
   uint32_t drafts;           /* as there, of each text */
   uint32_t adapters;         /* as there; a text whose adapter finds no place waits until one is free */
   pumice_model* draft_model; /* as there */
+  /* Not 0: while texts are generated, the prompts of others are read in pieces, so that no text is expected
+   * to wait longer for a token. The pieces are as long as earlier steps tell, and at least one token. In
+   * slices, what counts is the time from the first slice of a step until its tokens are known. */
+  float max_stall_us;
+  uint32_t reserved; /* 0 */
 } pumice_batch_options;
 
 /* As pumice_session_estimate_memory, for the model and one batch with these options. */
@@ -1089,6 +1102,17 @@ PUMICE_API pumice_status pumice_batch_create(pumice_model* model, const pumice_b
                                              pumice_batch** batch, pumice_error* error);
 PUMICE_API void pumice_batch_destroy(pumice_batch* batch);
 
+/* Creates a batch on a thread of its own, as pumice_session_creation_start does a session; the functions are
+ * those of a pumice_session_creation. */
+typedef struct pumice_batch_creation pumice_batch_creation;
+PUMICE_API pumice_status pumice_batch_creation_start(pumice_model* model, const pumice_batch_options* options,
+                                                     pumice_batch_creation** creation, pumice_error* error);
+PUMICE_API bool pumice_batch_creation_poll(pumice_batch_creation* creation, uint64_t* done, uint64_t* total);
+PUMICE_API void pumice_batch_creation_cancel(pumice_batch_creation* creation);
+PUMICE_API pumice_status pumice_batch_creation_finish(pumice_batch_creation* creation, pumice_batch** batch,
+                                                      pumice_error* error);
+PUMICE_API void pumice_batch_creation_destroy(pumice_batch_creation* creation);
+
 /* Adds a text, also while others are being generated, and between slices: it joins them with the first
  * step that is not under way yet; at most eight are. `text` is its number from then on. The request must
  * bring the whole prompt; `new_conversation` does not matter. The beginning that a prompt has in common with
@@ -1096,6 +1120,15 @@ PUMICE_API void pumice_batch_destroy(pumice_batch* batch);
  */
 PUMICE_API pumice_status pumice_batch_add(pumice_batch* batch, const pumice_request* request, uint32_t* text,
                                           pumice_error* error);
+/* The same, for a text that goes on with the conversation of a session: what the request brings follows it,
+ * or with `new_conversation` and with a chat is the whole prompt. The session's keys and values are copied on
+ * the device, if a text may begin at once; otherwise they are computed again. A text that `session` generates
+ * goes on there, after the slices under way have been waited for, and so do those of the batch. Both have the
+ * same model on the same device, and the same cache type. PUMICE_NOT_READY while a recorded slice of either
+ * has not finished. */
+PUMICE_API pumice_status pumice_batch_fork(pumice_batch* batch, pumice_session* session,
+                                           const pumice_request* request, uint32_t* text,
+                                           pumice_error* error);
 /* Ends a text, and forgets its events. No error if it has ended already. Does not wait: what the steps under
  * way compute for it is thrown away. */
 PUMICE_API pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error* error);
@@ -1113,6 +1146,28 @@ PUMICE_API const pumice_event* pumice_batch_poll(pumice_batch* batch);
 /* Runs them a slice at a time. slice.active: there is a text that has not ended. Cancelling ends all of them:
  * pumice_batch_step, or else the next slice, returns PUMICE_CANCELLED once. */
 PUMICE_API pumice_work* pumice_batch_work(pumice_batch* batch);
+
+/* A text of a batch is the prompt and what was generated behind it. These are for texts that run, or whose
+ * last event is still to be polled or was polled last.
+ *
+ * Its tokens so far, as pumice_session_tokens writes those of a session. */
+PUMICE_API pumice_status pumice_batch_tokens(const pumice_batch* batch, uint32_t text, uint32_t* tokens,
+                                             size_t capacity, size_t* count, pumice_error* error);
+/* Saves a text to a file, as pumice_session_save does a session's conversation; the text goes on. A session
+ * of the same model and cache type can restore it, and a batch what a session has saved. */
+PUMICE_API pumice_status pumice_batch_save(pumice_batch* batch, uint32_t text, const char* path,
+                                           pumice_error* error);
+PUMICE_API pumice_status pumice_batch_write(pumice_batch* batch, uint32_t text, pumice_write_function write,
+                                            void* user, pumice_error* error);
+/* Adds a text that goes on with a saved one: what the request brings follows it, or with `new_conversation`
+ * and with a chat is the whole prompt. The keys and values that were saved are used if the text may begin at
+ * once; otherwise they are computed again. */
+PUMICE_API pumice_status pumice_batch_restore(pumice_batch* batch, const char* path,
+                                              const pumice_request* request, uint32_t* text,
+                                              pumice_error* error);
+PUMICE_API pumice_status pumice_batch_read(pumice_batch* batch, const void* bytes, size_t count,
+                                           const pumice_request* request, uint32_t* text,
+                                           pumice_error* error);
 
 /* ---- encoders ---- */
 

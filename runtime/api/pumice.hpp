@@ -175,8 +175,8 @@ Result<List> listed(size_t room, size_t zero, Function function, Arguments... ar
 }
 
 // The bytes that `function` writes.
-template <class Function, class Handle>
-Result<std::vector<unsigned char>> written(Function function, Handle handle) {
+template <class Function, class... Arguments>
+Result<std::vector<unsigned char>> written(Function function, Arguments... arguments) {
   std::vector<unsigned char> bytes;
   const pumice_write_function append = [](void* user, const void* more, size_t count) {
     auto& all = *static_cast<std::vector<unsigned char>*>(user);
@@ -184,7 +184,7 @@ Result<std::vector<unsigned char>> written(Function function, Handle handle) {
     all.insert(all.end(), first, first + count);
     return true;
   };
-  Status status = call(function, handle, append, static_cast<void*>(&bytes));
+  Status status = call(function, arguments..., append, static_cast<void*>(&bytes));
   if (!status.ok()) return status.error();
   return Result<std::vector<unsigned char>>(std::move(bytes));
 }
@@ -750,7 +750,33 @@ public:
     const detail::SizedRequest sized(request);
     return detail::made(uint32_t(0), pumice_batch_add, get(), &sized.request);
   }
+  // The same for one that goes on with a session's conversation, whose keys and values are copied.
+  Result<uint32_t> fork(const Session& session, const Request& request) {
+    const detail::SizedRequest sized(request);
+    return detail::made(uint32_t(0), pumice_batch_fork, get(), session.get(), &sized.request);
+  }
   Status drop(uint32_t text) { return detail::call(pumice_batch_drop, get(), text); }
+
+  // The tokens of a text so far, its prompt included.
+  Result<std::vector<uint32_t>> tokens(uint32_t text) const {
+    return detail::listed<std::vector<uint32_t>>(0, 0, pumice_batch_tokens, get(), text);
+  }
+  // A text with its keys and values, to a file and from it: restore() adds one that goes on with it.
+  Status save(uint32_t text, const std::string& path) {
+    return detail::call(pumice_batch_save, get(), text, path.c_str());
+  }
+  Result<uint32_t> restore(const std::string& path, const Request& request) {
+    const detail::SizedRequest sized(request);
+    return detail::made(uint32_t(0), pumice_batch_restore, get(), path.c_str(), &sized.request);
+  }
+  // The same in memory.
+  Result<std::vector<unsigned char>> save(uint32_t text) {
+    return detail::written(pumice_batch_write, get(), text);
+  }
+  Result<uint32_t> restore(const void* bytes, size_t count, const Request& request) {
+    const detail::SizedRequest sized(request);
+    return detail::made(uint32_t(0), pumice_batch_read, get(), bytes, count, &sized.request);
+  }
 
   // Runs one step of all texts and waits. Returns whether there is more to do.
   Result<bool> step() { return detail::made(false, pumice_batch_step, get()); }
@@ -760,6 +786,27 @@ public:
 
   // Runs the texts a slice at a time; cancel() ends all of them.
   Work work() const { return Work(pumice_batch_work(get())); }
+};
+
+// A batch that is created on a thread of its own.
+class BatchCreation : public detail::Owner<pumice_batch_creation, pumice_batch_creation_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<BatchCreation> start(const Model& model, const BatchOptions& options = {}) {
+    const BatchOptions sized = detail::sized(options);
+    return detail::owned<BatchCreation, pumice_batch_creation>(pumice_batch_creation_start, model.get(),
+                                                               &sized);
+  }
+
+  // Whether it has ended, successfully or not, and its progress. The pointers may be null.
+  bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
+    return pumice_batch_creation_poll(get(), done, total);
+  }
+  void cancel() const { pumice_batch_creation_cancel(get()); }
+
+  // Waits for the end and returns the batch. Call it once.
+  Result<Batch> finish() { return detail::owned<Batch, pumice_batch>(pumice_batch_creation_finish, get()); }
 };
 
 // Turns texts, pictures or sounds into vectors.

@@ -234,6 +234,10 @@ Result<SessionOptions> pumice::api::session_options(const pumice_session_options
                  fmt::format("options.drafts is {}: expected at most {}", options.drafts, most_drafts)};
   }
   result.size.drafts = options.drafts;
+  if (options.shift > 1) {
+    return Error{Code::invalid_argument, fmt::format("options.shift is {}: expected 0 or 1", options.shift)};
+  }
+  result.shift_positions = options.shift == 1;
   PUMICE_TRY(result.size.cache, read_cache_type(options.cache));
   PUMICE_CHECK(check_buffer(options.logits, uint64_t{shape.vocabulary} * 4, "options.logits"));
   result.logits = external_buffer(options.logits);
@@ -261,6 +265,22 @@ Result<SessionSize> pumice::api::fitted_size(const pumice_session_options& optio
 
 Error pumice::api::no_fit_in_stages() {
   return {Code::invalid_argument, "options.fit is for a model on one device: leave it out"};
+}
+
+pumice_status pumice::api::with_conversation(pumice_session* session, pumice_error* error,
+                                             const std::function<Status(Session&)>& body) {
+  return call_exclusive(session, error, [&]() -> Status {
+    const Status status = body(*session->session);
+    PUMICE_CHECK(session->after({}));
+    return status;
+  });
+}
+
+StateSink pumice::api::sink_of(pumice_write_function write, void* user) {
+  return [=](std::span<const std::byte> bytes) -> Status {
+    if (write(user, bytes.data(), bytes.size())) return {};
+    return Error{Code::io, "the application's function did not take the bytes"};
+  };
 }
 
 pumice_cache_type pumice::api::to_cache_type(CacheType type) {
@@ -491,12 +511,8 @@ pumice_status pumice_session_write(pumice_session* session, pumice_write_functio
                                    pumice_error* error) {
   return call_exclusive(session, error, [&]() -> Status {
     PUMICE_REQUIRE(write);
-    const StateSink sink = [&](std::span<const std::byte> bytes) -> Status {
-      if (write(user, bytes.data(), bytes.size())) return {};
-      return Error{Code::io, "the application's function did not take the bytes of the session"};
-    };
     PUMICE_CHECK(session->stop_pictures());
-    return session->after(session->session->save(sink));
+    return session->after(session->session->save(sink_of(write, user)));
   });
 }
 

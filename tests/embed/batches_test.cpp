@@ -3,8 +3,11 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "support/embedding.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
 #include "support/vulkan/external_vulkan.h"
 #include "support/vulkan/gpu.h"
 
@@ -84,6 +87,14 @@ private:
   pumice_request request_ = {};
 };
 
+pumice_session_options session_like(const pumice_batch_options& options) {
+  pumice_session_options session = {sizeof session};
+  session.context = options.context;
+  session.chunk = options.chunk;
+  session.cache = options.cache;
+  return session;
+}
+
 pumice_batch_options options_of(uint32_t texts) {
   pumice_batch_options options = {sizeof options};
   options.texts = texts;
@@ -97,7 +108,8 @@ class Stage {
 public:
   Stage(pumice_model* model, uint32_t texts) : Stage(model, options_of(texts)) {}
   Stage(pumice_model* model, const pumice_batch_options& options)
-      : cast(model), batch(make_batch(model, options)) {}
+      : Stage(model, make_batch(model, options)) {}
+  Stage(pumice_model* model, BatchHandle made) : cast(model), batch(std::move(made)) {}
 
   uint32_t add(size_t i) {
     uint32_t text = 0;
@@ -137,11 +149,89 @@ public:
       CHECK(said[i] == cast.alone(i));
     }
   }
+  std::vector<uint32_t> tokens_of(uint32_t text) {
+    std::vector<uint32_t> tokens(Cast::context);
+    size_t count = 0;
+    require_ok(pumice_batch_tokens(batch.get(), text, tokens.data(), tokens.size(), &count, &error), error);
+    tokens.resize(count);
+    return tokens;
+  }
+  // What one of the cast has still to say after these tokens: of its prompt and what it has said.
+  pumice_request rest_of(size_t i, const std::vector<uint32_t>& tokens) {
+    pumice_request request = cast.request(i);
+    request.text = nullptr;
+    request.new_conversation = false;
+    request.max_tokens -= static_cast<uint32_t>(said_in(i, tokens));
+    return request;
+  }
+  // How many of these tokens it has said.
+  size_t said_in(size_t i, const std::vector<uint32_t>& tokens) const {
+    const std::vector<uint32_t>& all = cast.alone(i).story.tokens;
+    for (size_t count = std::min(all.size(), tokens.size()); count > 0; --count) {
+      if (std::equal(tokens.end() - static_cast<ptrdiff_t>(count), tokens.end(), all.begin())) return count;
+    }
+    return 0;
+  }
+  Said rest_in(pumice_session* session, size_t i, const std::vector<uint32_t>& tokens) {
+    return rest_of_fork(session, rest_of(i, tokens));
+  }
+  Said rest_of_fork(pumice_session* session, const pumice_request& request) {
+    require_ok(pumice_session_generate(session, &request, &error), error);
+    require_ok(pumice_session_run(session, &error), error);
+    Said rest;
+    while (const pumice_event* event = pumice_session_poll(session)) rest.add(*event);
+    return rest;
+  }
+  SessionHandle fork_of(pumice_session* session) {
+    pumice_session* made = nullptr;
+    require_ok(pumice_session_fork(session, nullptr, &made, &error), error);
+    return SessionHandle(made);
+  }
+  // A text that is not one of the cast's, to its end; the others go on.
+  Said run_alone(uint32_t text, bool in_slices, pumice_batch* in = nullptr) {
+    if (!in) in = batch.get();
+    Said rest;
+    pumice_slice state = {sizeof state};
+    for (bool active = true; active;) {
+      if (in_slices) {
+        require_ok(pumice_work_advance(pumice_batch_work(in), 200, nullptr, &state, &error), error);
+        active = state.active;
+      } else {
+        require_ok(pumice_batch_step(in, &active, &error), error);
+      }
+      while (const pumice_event* event = pumice_batch_poll(in)) {
+        if (event->text_id != text) {
+          said[who_[event->text_id]].add(*event);
+          continue;
+        }
+        rest.add(*event);
+        reused = event->reused;
+      }
+    }
+    return rest;
+  }
+  void check_rest(size_t i, const std::vector<uint32_t>& tokens, const Said& rest,
+                  std::optional<size_t> known = {}) const {
+    CAPTURE(i);
+    const Said& all = cast.alone(i);
+    const auto told = static_cast<ptrdiff_t>(said_in(i, tokens));
+    CHECK(told > 0);
+    CHECK(rest.story.tokens == std::vector(all.story.tokens.begin() + told, all.story.tokens.end()));
+    CHECK(rest.log_probabilities ==
+          std::vector(all.log_probabilities.begin() + told, all.log_probabilities.end()));
+    if (known) CHECK(reused == *known);
+  }
+  pumice_request one_more() {
+    pumice_request request = {sizeof request};
+    request.max_tokens = 1;
+    return request;
+  }
   bool quiet() { return pumice_batch_poll(batch.get()) == nullptr; }
 
   Cast cast;
   BatchHandle batch;
   std::array<Said, Cast::size> said;
+  uint32_t reused = 0; // of the text that run_alone() ran
   pumice_slice slice = {sizeof slice};
   pumice_error error;
 
@@ -376,4 +466,206 @@ TEST_CASE("the memory estimate of a model and a batch is what they take") {
   pumice_batch* made = nullptr;
   CHECK(pumice_batch_create(model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(std::string(error.message).find("options.texts is 17") != std::string::npos);
+}
+
+TEST_CASE("a batch is made in the background") {
+  const DeviceHandle device = make_device(); // whose kernels are still to be compiled
+  const ModelHandle model = load(device.get());
+  pumice_batch_options options = options_of(3);
+  pumice_error error;
+  pumice_batch_creation* made = nullptr;
+  require_ok(pumice_batch_creation_start(model.get(), &options, &made, &error), error);
+  BatchStartHandle start(made);
+  uint64_t done = 0, total = 0;
+  while (!pumice_batch_creation_poll(made, &done, &total)) std::this_thread::yield();
+  pumice_batch_creation_poll(made, &done, &total);
+  CHECK(done == total);
+  CHECK(total > 2);
+  pumice_batch* batch = nullptr;
+  require_ok(pumice_batch_creation_finish(made, &batch, &error), error);
+  Stage stage(model.get(), BatchHandle(batch));
+  stage.add_all();
+  while (stage.step()) {
+  }
+  stage.check_all();
+  CHECK(pumice_batch_creation_finish(made, &batch, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(batch == nullptr);
+
+  options.progress = [](void*, uint64_t, uint64_t) { return false; };
+  require_ok(pumice_batch_creation_start(model.get(), &options, &made, &error), error);
+  start.reset(made);
+  CHECK(pumice_batch_creation_finish(made, &batch, &error) == PUMICE_CANCELLED);
+  CHECK(batch == nullptr);
+  options.progress = nullptr;
+  require_ok(pumice_batch_creation_start(model.get(), &options, &made, &error), error);
+  start.reset(made); // is destroyed while it runs
+  options.texts = 17;
+  require_ok(pumice_batch_creation_start(model.get(), &options, &made, &error), error);
+  start.reset(made);
+  CHECK(pumice_batch_creation_finish(made, &batch, &error) == PUMICE_INVALID_ARGUMENT);
+}
+
+TEST_CASE("texts of a batch are saved while they run, and go on in batches and sessions") {
+  const Player player;
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "text").string();
+  for (const bool in_slices : {false, true}) {
+    CAPTURE(in_slices);
+    Stage stage(player.model.get(), 3);
+    const auto go_on = [&] { return in_slices ? stage.advance(200) : stage.step(); };
+    const uint32_t texts[] = {stage.add(0), stage.add(4), stage.add(1)};
+    while (stage.said[0].story.tokens.size() < 4 || stage.said[4].story.tokens.size() < 2) REQUIRE(go_on());
+    require_ok(pumice_batch_save(stage.batch.get(), texts[0], file.c_str(), &stage.error), stage.error);
+    std::vector<char> bytes;
+    const pumice_write_function append = [](void* user, const void* more, size_t count) {
+      auto& all = *static_cast<std::vector<char>*>(user);
+      all.insert(all.end(), static_cast<const char*>(more), static_cast<const char*>(more) + count);
+      return true;
+    };
+    require_ok(pumice_batch_write(stage.batch.get(), texts[1], append, &bytes, &stage.error), stage.error);
+    const std::vector<uint32_t> saved[] = {stage.tokens_of(texts[0]), stage.tokens_of(texts[1])};
+    while (go_on()) {
+    }
+    for (const size_t i : {0, 1, 4}) CHECK(stage.said[i] == stage.cast.alone(i));
+
+    // What each says from where it was saved.
+    const SessionHandle session = make_session(player.model.get(), session_like(options_of(1)));
+    require_ok(pumice_session_restore(session.get(), file.c_str(), &stage.error), stage.error);
+    CHECK(tokens_of(session.get()) == saved[0]);
+    stage.check_rest(0, saved[0], stage.rest_in(session.get(), 0, saved[0]));
+    uint32_t text = 0;
+    const BatchHandle fresh = make_batch(player.model.get(), options_of(2));
+    const pumice_request rest = stage.rest_of(4, saved[1]);
+    require_ok(pumice_batch_read(fresh.get(), bytes.data(), bytes.size(), &rest, &text, &stage.error),
+               stage.error);
+    stage.check_rest(4, saved[1], stage.run_alone(text, in_slices, fresh.get()), saved[1].size() - 1);
+    // A session's, where all places are busy.
+    require_ok(pumice_session_save(session.get(), file.c_str(), &stage.error), stage.error);
+    for (const size_t i : {0, 4, 1}) stage.add(i);
+    go_on();
+    const pumice_request more = stage.one_more();
+    require_ok(pumice_batch_restore(stage.batch.get(), file.c_str(), &more, &text, &stage.error),
+               stage.error);
+    const std::vector<uint32_t> restored = tokens_of(session.get());
+    CHECK(stage.tokens_of(text) == restored);
+    CHECK(stage.run_alone(text, in_slices).story.tokens.size() == 1);
+    for (const size_t i : {0, 1, 4}) CHECK(stage.said[i] == stage.cast.alone(i));
+  }
+}
+
+TEST_CASE("a text of a batch begins with a session's conversation, whose keys and values it gets") {
+  const Player player;
+  for (const bool in_slices : {false, true}) {
+    CAPTURE(in_slices);
+    Stage stage(player.model.get(), 2);
+    const SessionHandle session = make_session(player.model.get(), session_like(options_of(1)));
+    const Story whole = tell(session.get(), "Once upon a time there was a big dog. The dog liked to run", 20);
+    begin(session.get(), "Once upon a time there was a big dog. The dog liked to run", 20);
+    Story told;
+    pumice_slice slice = {sizeof slice};
+    do { // slices are under way
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 300, nullptr, &slice, &stage.error),
+                 stage.error);
+      take_events(session.get(), told);
+    } while (told.tokens.size() < 7);
+    stage.add(0);
+    for (int i = 0; i < 4; ++i) in_slices ? stage.advance(200) : stage.step();
+    uint32_t text = 0;
+    pumice_request request = {sizeof request};
+    request.max_tokens = 9;
+    require_ok(pumice_batch_fork(stage.batch.get(), session.get(), &request, &text, &stage.error),
+               stage.error);
+    const std::vector<uint32_t> before = tokens_of(session.get());
+    CHECK(stage.tokens_of(text) == before);
+    const SessionHandle fork = stage.fork_of(session.get());
+    const Said expected = stage.rest_of_fork(fork.get(), request);
+    const Said found = stage.run_alone(text, in_slices);
+    CHECK(found.story.tokens == expected.story.tokens);
+    CHECK(stage.reused == before.size() - 1);
+    CHECK(stage.said[0] == stage.cast.alone(0));
+    require_ok(pumice_session_run(session.get(), &stage.error), stage.error);
+    take_events(session.get(), told);
+    CHECK(told.tokens == whole.tokens);
+  }
+}
+
+TEST_CASE("what cannot be saved, restored or begun with, and texts that end beside it") {
+  const Player player;
+  const TemporaryFolder folder;
+  Stage stage(player.model.get(), 2);
+  pumice_error& error = stage.error;
+  pumice_batch* batch = stage.batch.get();
+  const auto said = [&](const char* words) {
+    return std::string(error.message).find(words) != std::string::npos;
+  };
+  const std::string file = (folder.path() / "text").string(), none = (folder.path() / "none").string();
+  CHECK(pumice_batch_save(batch, 7, file.c_str(), &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(said("text is 7"));
+  const uint32_t stopped = stage.add(Cast::stopped);
+  bool active = true;
+  while (active) require_ok(pumice_batch_step(batch, &active, &error), error); // nobody polls
+  require_ok(pumice_batch_save(batch, stopped, file.c_str(), &error), error);
+  const SessionHandle session = make_session(player.model.get(), session_like(options_of(1)));
+  require_ok(pumice_session_restore(session.get(), file.c_str(), &error), error);
+  CHECK(tokens_of(session.get()) == stage.tokens_of(stopped));
+  stage.take();
+  CHECK(stage.said[Cast::stopped] == stage.cast.alone(Cast::stopped));
+  CHECK(pumice_batch_save(batch, stopped, file.c_str(), &error) == PUMICE_INVALID_ARGUMENT);
+  // What was sampled behind a stop string does not count.
+  const std::vector<uint32_t> kept = tokens_of(session.get());
+  CHECK(stage.said_in(Cast::stopped, kept) == stage.cast.alone(Cast::stopped).story.tokens.size());
+
+  pumice_request request = {sizeof request};
+  uint32_t text = 0;
+  CHECK(pumice_batch_restore(batch, none.c_str(), &request, &text, &error) == PUMICE_NOT_FOUND);
+  CHECK(pumice_batch_read(batch, "rubbish", 7, &request, &text, &error) == PUMICE_INVALID_FILE);
+  const pumice_write_function refuses = [](void*, const void*, size_t) { return false; };
+  const uint32_t running = stage.add(0);
+  stage.step();
+  CHECK(pumice_batch_write(batch, running, refuses, nullptr, &error) == PUMICE_IO);
+  pumice_session_options other = session_like(options_of(1));
+  other.cache = PUMICE_CACHE_F32;
+  const SessionHandle wide = make_session(player.model.get(), other);
+  CHECK(pumice_batch_fork(batch, wide.get(), &request, &text, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(said("options.cache"));
+  const ModelHandle second = load(player.device.get(), fixtures().story().string());
+  const SessionHandle foreign = make_session(second.get(), session_like(options_of(1)));
+  CHECK(pumice_batch_fork(batch, foreign.get(), &request, &text, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(said("the same model"));
+  CHECK(pumice_batch_fork(batch, nullptr, &request, &text, &error) == PUMICE_INVALID_ARGUMENT);
+  const SessionHandle empty = make_session(player.model.get(), session_like(options_of(1)));
+  CHECK(pumice_batch_fork(batch, empty.get(), &request, &text, &error) == PUMICE_INVALID_ARGUMENT);
+  require_ok(pumice_session_suspend(session.get(), &error), error);
+  CHECK(pumice_batch_fork(batch, session.get(), &request, &text, &error) == PUMICE_NOT_READY);
+  while (stage.step()) {
+  }
+  CHECK(stage.said[0] == stage.cast.alone(0));
+  pumice_batch_options options = options_of(2);
+  options.max_stall_us = -1;
+  pumice_batch* made = nullptr;
+  CHECK(pumice_batch_create(player.model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(said("options.max_stall_us is -1"));
+}
+
+TEST_CASE("a newcomer's prompt is read a token a step where the others may not wait") {
+  const Player player;
+  for (const float limit : {0.0f, 1.0f}) {
+    CAPTURE(limit);
+    pumice_batch_options options = options_of(2);
+    options.max_stall_us = limit;
+    Stage stage(player.model.get(), options);
+    stage.add(0);
+    while (stage.said[0].story.tokens.size() < 3) REQUIRE(stage.step());
+    stage.add(4); // three chunks
+    const size_t before = stage.said[0].story.tokens.size();
+    while (stage.said[4].story.tokens.empty() && stage.said[0].story.finish_reason == PUMICE_FINISH_NONE)
+      REQUIRE(stage.step());
+    const size_t told = stage.said[0].story.tokens.size() - before;
+    if (limit > 0) CHECK(told > 14); // to its end
+    if (limit == 0) CHECK(told < 9);
+    while (stage.step()) {
+    }
+    CHECK(stage.said[0] == stage.cast.alone(0));
+    CHECK(stage.said[4] == stage.cast.alone(4));
+  }
 }

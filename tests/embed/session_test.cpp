@@ -230,3 +230,43 @@ TEST_CASE("invalid requests are errors and change nothing") {
   finish(player.session.get(), story);
   CHECK(story == expected);
 }
+
+TEST_CASE("a session that shifts keeps what is behind a part that is left out") {
+  const ModelHandle model = load(shared_device().get());
+  std::vector<uint32_t> all, shorter;
+  for (uint32_t i = 0; i < 120; ++i) {
+    all.push_back(3 + i * 37 % 400);
+    if (i < 20 || i >= 60) shorter.push_back(all.back());
+  }
+  const auto reused = [&](uint32_t shift) {
+    pumice_session_options options = {sizeof options};
+    options.context = 192;
+    options.shift = shift;
+    const SessionHandle session = make_session(model.get(), options);
+    uint32_t tokens = 0;
+    for (const std::vector<uint32_t>* prompt : {&all, &shorter}) {
+      pumice_request request = {sizeof request};
+      request.tokens = prompt->data();
+      request.token_count = prompt->size();
+      request.new_conversation = true;
+      request.max_tokens = 3;
+      pumice_error error;
+      require_ok(pumice_session_generate(session.get(), &request, &error), error);
+      require_ok(pumice_session_run(session.get(), &error), error);
+      while (const pumice_event* event = pumice_session_poll(session.get())) tokens = event->reused;
+    }
+    return tokens;
+  };
+  CHECK(reused(0) == 20);
+  CHECK(reused(1) == shorter.size() - 1);
+
+  pumice_session_options options = {sizeof options};
+  options.shift = 1;
+  options.cache = PUMICE_CACHE_Q8_0;
+  pumice_session* made = nullptr;
+  pumice_error error;
+  CHECK(pumice_session_create(model.get(), &options, &made, &error) == PUMICE_UNSUPPORTED);
+  CHECK(std::string(error.message).find("Q8_0") != std::string::npos);
+  options.shift = 2;
+  CHECK(pumice_session_create(model.get(), &options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+}
