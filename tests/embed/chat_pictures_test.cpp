@@ -118,7 +118,8 @@ struct Player {
     for (const Image& image : images) {
       EncoderInput input;
       input.values = require(prepare(image, preparation, "a picture"));
-      for (const InputRange& range : require(encoder->encode(std::span(&input, 1)))) encoder->release(range);
+      const std::vector<InputRange> ranges = require(encoder->encode(std::span(&input, 1)));
+      for (const InputRange& range : ranges) encoder->release(range);
       rows.push_back(rows_of_picture(shape, encoder->shape(), {},
                                      require(encoder->read(PictureTokens::features, 0)),
                                      encoder->columns(PictureTokens::features)));

@@ -307,7 +307,7 @@ void check(const std::string& name, Weights weights) {
   }
   const Answers answers(fixture / "expected.safetensors");
   const auto model = load_model(folder.path());
-  CHECK(model->file().architecture() == tensors.config()["model_type"]);
+  CHECK(model->file().architecture() == type.get<std::string>());
 
   ForcedPassOptions options;
   // Marian's decoder begins with zeros there, and with random numbers in the fixture.

@@ -337,7 +337,8 @@ TEST_CASE("Qwen 2.5-VL: a text beside and after one with pictures has its own pl
   const uint32_t second = require(batch->add(request(prompt, count)));
   std::vector<uint32_t> of_text, of_prompt;
   while (batch->sequences() > 0) {
-    for (const BatchToken& token : require(batch->step()))
+    const std::span<const BatchToken> tokens = require(batch->step());
+    for (const BatchToken& token : tokens)
       (token.sequence == first ? of_text : of_prompt).push_back(token.token);
   }
   CHECK(second != first);

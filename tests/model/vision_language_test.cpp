@@ -168,7 +168,8 @@ TEST_CASE("Gemma 3: a picture is computed again unless all of it is the same") {
   request.sampling.temperature = 0;
   const uint32_t own = require(batch->add(std::move(request)));
   while (batch->sequences() > 0) {
-    for (const BatchToken& token : require(batch->step())) {
+    const std::span<const BatchToken> tokens = require(batch->step());
+    for (const BatchToken& token : tokens) {
       if (token.sequence == own) beside.push_back(token.token);
     }
   }

@@ -347,7 +347,8 @@ namespace {
 std::vector<uint32_t> text_of(Batch& batch, uint32_t id) {
   std::vector<uint32_t> tokens;
   while (batch.sequences() > 0) {
-    for (const BatchToken& token : require(batch.step())) {
+    const std::span<const BatchToken> sampled = require(batch.step());
+    for (const BatchToken& token : sampled) {
       if (token.sequence == id) tokens.push_back(token.token);
     }
   }
@@ -405,7 +406,8 @@ TEST_CASE("texts of a batch with adapters of their own") {
   for (const AdapterChoice& choice : choices) ids.push_back(require(batch->add(request(choice))));
   adapters.clear(); // the texts keep theirs
   while (batch->sequences() > 0) {
-    for (const BatchToken& token : require(batch->step())) texts[token.sequence].push_back(token.token);
+    const std::span<const BatchToken> tokens = require(batch->step());
+    for (const BatchToken& token : tokens) texts[token.sequence].push_back(token.token);
   }
   for (size_t i = 0; i < choices.size(); ++i) {
     CAPTURE(i);

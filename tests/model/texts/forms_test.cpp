@@ -180,8 +180,8 @@ TEST_CASE("texts of a batch have forms of all kinds beside each other") {
     uint32_t added = 0;
     while (added < 4) require(batch->add(mixed_request(added++)));
     for (int steps = 0; batch->sequences() > 0; ++steps) {
-      const auto tokens = batch->step();
-      for (const BatchToken& token : require(tokens)) texts[tables][token.sequence].push_back(token.token);
+      const std::span<const BatchToken> tokens = require(batch->step());
+      for (const BatchToken& token : tokens) texts[tables][token.sequence].push_back(token.token);
       if (steps % 5 == 0 && added < count) require(batch->add(mixed_request(added++)));
     }
   }
