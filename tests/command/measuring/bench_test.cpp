@@ -211,7 +211,7 @@ TEST_CASE("bench measures several sequences in the same steps") {
   CHECK(whole["test"] == "pp50 beside b3");
   CHECK(whole["kind"] == "join");
   CHECK(whole["tokens"] == 50);
-  const auto waits = [](const json& result) { return result["samples"][0]["token_seconds"].size(); };
+  const auto waits = [](const json& each) { return each["samples"][0]["token_seconds"].size(); };
   CHECK(waits(whole) < 40); // three chunks, and what was under way
   CHECK(waits(pieces) >= 50);
   CHECK(whole["samples"][0]["first_token_seconds"] > 0);

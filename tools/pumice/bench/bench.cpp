@@ -267,10 +267,13 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->capture_default_str()
         ->group("Measurement");
   };
-  number("--newcomer", options.newcomer,
-         "Read a text of N tokens while those of --batch go on: 'token ms' then tells how long these wait. "
-         "0 skips this test",
-         0);
+  sub.add_option("--newcomer", options.newcomer,
+                 "Read a text of N tokens while those of --batch go on: 'token ms' then tells how long these "
+                 "wait. 0 skips this test")
+      ->type_name("N")
+      ->check(within(0u, 1u << 20))
+      ->capture_default_str()
+      ->group(more_of("Measurement"));
   number("-r,--repetitions", options.repetitions, "Number of measured runs of each test", 1);
   number("-w,--warm-up", options.warm_up,
          "Maximum runs before the measured ones. The warm-up ends when the times are stable", 0);
