@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and running Pumice needs, from the distribution's packages: Debian 12 and 13, Ubuntu 24.04 and later.
-#   tools/setup.sh [--tests]     --tests adds what only the tests need (clang's fuzzer, validation layers, packaging, SDL2, shells, Jinja2, MPI, pytest)
+#   tools/setup.sh [--tests]     --tests adds what only the tests need (clang's fuzzer, validation layers, packaging, SDL2, shells, Jinja2, MPI, pytest, Mono)
 #   tools/setup.sh --mpi         adds what the plug-in for several processes needs (STAGES.md)
 #   tools/setup.sh --windows     adds what tools/windows.sh needs
 # Safe to run again, and quick when nothing is missing: then it asks dpkg only.
@@ -18,7 +18,7 @@ packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpc
   doctest-dev libpng-dev libjpeg-dev libflac-dev libvorbis-dev libopusfile-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core libedit-dev
   libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools spirv-tools)
 if [ "${1:-}" = --tests ]; then packages+=(clang vulkan-validationlayers pkgconf dpkg-dev file libsdl2-dev libopenmpi-dev openmpi-bin zsh fish python3-jinja2
-  python3-pytest python3-numpy python3-pil python3-pip); fi
+  python3-pytest python3-numpy python3-pil python3-pip mono-mcs mono-runtime); fi
 if [ "${1:-}" = --mpi ]; then packages+=(libopenmpi-dev openmpi-bin); fi
 if [ "${1:-}" = --windows ]; then packages+=(g++-mingw-w64-x86-64-posix libz-mingw-w64-dev wine wine64 dpkg-dev doctest-dev); fi
 
