@@ -97,8 +97,7 @@ class Wheel:
         self.information = f"pumice-{version}.dist-info"
         self._file = zipfile.ZipFile(Path(folder) / self.name, "w", zipfile.ZIP_DEFLATED)
         self._record = []
-        readme = (FOLDER / "README.md").read_text(encoding="utf-8")
-        self.add(f"{self.information}/METADATA", METADATA.format(version=version, readme=readme))
+        self.add(f"{self.information}/METADATA", metadata_text(version))
         self.add(f"{self.information}/WHEEL", f"Wheel-Version: 1.0\nGenerator: pumice\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n")
         for name, path in (("LICENSE", ROOT / "LICENSE"), ("THIRD-PARTY-LICENSES", INTERFACE.parent / "THIRD-PARTY-LICENSES")):
             self.add(f"{self.information}/licenses/{name}", path.read_text(encoding="utf-8"))
@@ -123,11 +122,25 @@ def version_text():
     return ".".join(map(str, header().version))
 
 
+def metadata_text(version):
+    return METADATA.format(version=version, readme=(FOLDER / "README.md").read_text(encoding="utf-8"))
+
+
 def get_requires_for_build_wheel(config_settings=None):
     return []
 
 
 get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    information = f"pumice-{version_text()}.dist-info"
+    (Path(metadata_directory) / information).mkdir()
+    (Path(metadata_directory) / information / "METADATA").write_text(metadata_text(version_text()), encoding="utf-8")
+    return information
+
+
+prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):

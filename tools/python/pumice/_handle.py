@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import itertools
 import threading
 import weakref
 from typing import Any, Callable, Iterator
@@ -13,7 +14,7 @@ from ._library import lib
 from .errors import InvalidArgument, NotReady
 
 _living: "weakref.WeakValueDictionary[int, Handle]" = weakref.WeakValueDictionary()
-_made = 0
+_numbers = itertools.count()
 
 
 class Handle:
@@ -24,13 +25,11 @@ class Handle:
 
     def _own(self, pointer: Any) -> None:
         """Takes what a *_create function made."""
-        global _made
         self._pointer = pointer
         self._guard = threading.Lock()
         self._users = 0
         self._closing = False
-        _made += 1
-        _living[_made] = self
+        _living[next(_numbers)] = self
 
     def _make(self, create: Callable[[Any], None]) -> None:
         """Owns what `create` writes to the pointer that it gets, or nothing, if that is interrupted."""

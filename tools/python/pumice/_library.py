@@ -26,7 +26,8 @@ def _load() -> Any:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"{path}: {error}. Set PUMICE_LIBRARY to the path of Pumice's library") from None
+        why = str(error) if path in str(error) else f"{path}: {error}"
+        raise ImportError(f"{why}. Set PUMICE_LIBRARY to the path of Pumice's library") from None
     missing = [name for name in _bindings.FUNCTIONS if not hasattr(library, name)]
     if missing:
         raise ImportError(f"{path} lacks {missing[0]}" + (f" and {len(missing) - 1} more functions" if missing[1:] else "") +
