@@ -18,7 +18,7 @@ packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpc
   doctest-dev libpng-dev libjpeg-dev libflac-dev libvorbis-dev libopusfile-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core libedit-dev
   libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools spirv-tools)
 if [ "${1:-}" = --tests ]; then packages+=(clang vulkan-validationlayers pkgconf dpkg-dev file libsdl2-dev libopenmpi-dev openmpi-bin zsh fish python3-jinja2
-  python3-pytest python3-numpy python3-pil python3-pip mono-mcs mono-runtime); fi
+  python3-pytest python3-numpy python3-pil python3-pip); fi
 if [ "${1:-}" = --mpi ]; then packages+=(libopenmpi-dev openmpi-bin); fi
 if [ "${1:-}" = --windows ]; then packages+=(g++-mingw-w64-x86-64-posix libz-mingw-w64-dev wine wine64 dpkg-dev doctest-dev); fi
 
@@ -86,6 +86,7 @@ WRAPPER
 install_missing "${packages[@]}"
 if [ "${1:-}" = --tests ]; then  # the fuzzer's library is named after clang's version
   install_missing "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+  if apt-cache show mono-mcs mono-runtime >/dev/null 2>&1; then install_missing mono-mcs mono-runtime; fi  # newer systems have none
 fi
 
 . /etc/os-release
