@@ -8,6 +8,7 @@
   tools/fixtures.py weights NAME FILE   a model's weights as a safetensors file, for llama.cpp's converter
   tools/fixtures.py converted NAME SAFETENSORS GGUF   tests/fixtures/models/NAME/gguf.json, of the file that the converter made of it
   tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
+  tools/fixtures.py places              tests/fixtures/places.json, of the texts in it
   tools/fixtures.py story GGUF          tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
   tools/fixtures.py torch               tests/fixtures/torch: small files of torch.save()
 
@@ -18,6 +19,7 @@ tests/README.md says what the files are and how a fixture is added.
 import json
 import math
 import re
+import string
 import sys
 import tempfile
 from pathlib import Path
@@ -226,6 +228,100 @@ def masked_answers(model, config, seed):
         answers["token_type_ids"][:, 13:] = 1
     logits = model(**answers).logits * mask[..., None]
     return answers | {"logits": logits, "sparse_embedding": torch.relu(logits).amax(1)}, math.inf
+
+
+def token_answers(model, config, seed):
+    """Of a model that labels each token, or finds where an answer begins and ends: the logits of each token."""
+    import torch
+    ids, mask = text_inputs(seed, config)
+    answers = {"input_ids": ids, "attention_mask": mask}
+    if config["model_type"] in ("bert", "electra", "albert"):
+        answers["token_type_ids"] = torch.zeros_like(ids)
+        answers["token_type_ids"][:, 13:] = 1
+    out = model(**answers)
+    logits = out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
+    return answers | {"logits": logits * mask[..., None]}, math.inf
+
+
+def text_tokenizer(name):
+    """A tokenizer of tests/fixtures/tokenizers as transformers has it, with the names that its kind of model uses."""
+    import transformers
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"} if name.startswith("bert") else \
+        {"unk_token": "<unk>", "pad_token": "<pad>", "cls_token": "<s>", "sep_token": "</s>"}
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(FIXTURES / "tokenizers" / name / "tokenizer.json"), **names)
+
+
+def fill_spans(model, path):
+    """What the reference's pipeline finds in the texts of spans.json; of answers, what the one it had up to version 4 did."""
+    import transformers
+    spans = json.loads(path.read_text())
+    tokenizer = text_tokenizer(spans["tokenizer"])
+    if "texts" in spans:
+        find = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, aggregation_strategy="simple")
+        for each in spans["texts"]:
+            each["spans"] = [{"label": one["entity_group"], "score": float(one["score"]), "start": int(one["start"]), "end": int(one["end"])}
+                             for one in find(each["text"])]
+    else:
+        for each in spans["questions"]:
+            each["answers"] = found_answers(model, tokenizer, each["question"], spans["text"], spans["max_tokens"])
+    path.write_text(json.dumps(spans, ensure_ascii=False, indent=1) + "\n")
+
+
+def found_answers(model, tokenizer, question, text, max_tokens, most=15, top=3):
+    """The best answers of all windows; a window's first token stands for none, and answers are whole words. Windows are cut here:
+    transformers leaves out the end of a text that needs more than two."""
+    import torch
+    whole = tokenizer(text, add_special_tokens=False)
+    before = [tokenizer.cls_token_id, *tokenizer(question, add_special_tokens=False).input_ids, *[tokenizer.sep_token_id] * 2]
+    room = max_tokens - len(before) - 1
+    best = {}
+    for begin in range(0, len(whole.input_ids), room - min(128, room // 2)):
+        ids = before + whole.input_ids[begin:begin + room] + [tokenizer.sep_token_id]
+        out = model(input_ids=torch.tensor([ids]), attention_mask=torch.ones((1, len(ids)), dtype=torch.int64))
+        seen = torch.tensor([i == 0 or len(before) <= i < len(ids) - 1 for i in range(len(ids))])
+        starts, ends = (torch.softmax(torch.where(seen, logits, torch.tensor(-1e4, dtype=logits.dtype)), 0).numpy()
+                        for logits in (out.start_logits[0], out.end_logits[0]))
+        for first in range(len(before), len(ids) - 1):
+            for last in range(first, min(first + most, len(ids) - 1)):
+                place = [whole.word_to_chars(whole.token_to_word(begin + i - len(before))) for i in (first, last)]
+                answer = place[0][0], place[1][1]
+                best[answer] = max(best.get(answer, 0), float(starts[first] * ends[last]))
+        if begin + room >= len(whole.input_ids):
+            break
+    ranked = sorted(best.items(), key=lambda one: -one[1])[:top]
+    return [{"score": score, "start": start, "end": end} for (start, end), score in ranked]
+
+
+def late_answers(model, config, seed, folder):
+    """Of a model that compares texts token by token: its states, and in late.json the scores of texts for a query."""
+    import torch
+    path = folder / "late.json"
+    late = json.loads(path.read_text())
+    tokenizer = text_tokenizer(late["tokenizer"])
+    normalised = torch.nn.functional.normalize
+    dense = torch.tensor(uniform(seed, "linear.weight", (late["columns"], config["hidden_size"]), 0, 0.25)).double()
+
+    def vectors(text, prefix, most, fill):
+        ids = tokenizer(text, truncation=True, max_length=most - 1).input_ids
+        ids.insert(1, tokenizer.convert_tokens_to_ids(prefix))
+        mask = [1] * len(ids)
+        if fill:
+            ids += [tokenizer.convert_tokens_to_ids("[MASK]")] * (most - len(ids))
+            mask += [0] * (most - len(mask))
+        states = model(input_ids=torch.tensor([ids]), attention_mask=torch.tensor([mask])).last_hidden_state[0]
+        return ids, normalised(states @ dense.T, dim=-1)
+
+    query = vectors(late["query"], late["query_prefix"], late["query_length"], True)[1]
+    skipped = {tokenizer.convert_tokens_to_ids(mark) for mark in string.punctuation} - {tokenizer.unk_token_id}
+    late["seed"], late["scores"] = seed, []
+    for text in late["texts"]:
+        ids, own = vectors(text, late["document_prefix"], late["document_length"], False)
+        own = own[torch.tensor([token not in skipped for token in ids])]
+        late["scores"].append(float((query @ own.T).amax(1).sum()))
+    path.write_text(json.dumps(late, indent=1) + "\n")
+    ids, mask = text_inputs(seed, config)
+    states = model(input_ids=ids, attention_mask=mask).last_hidden_state * mask[..., None]
+    return {"input_ids": ids, "attention_mask": mask, "last_hidden_state": states}, math.inf
 
 
 def image_answers(model, config, seed):
@@ -599,6 +695,12 @@ def answers_of(folder, config, seed, weights):
               "qwen2_5_vl": patched_picture_answers}
     if kind in others:
         return others[kind](model, config, seed)
+    if config["architectures"][0].endswith(("ForTokenClassification", "ForQuestionAnswering")):
+        if (folder / "spans.json").exists():
+            fill_spans(model, folder / "spans.json")
+        return token_answers(model, config, seed)
+    if (folder / "late.json").exists():
+        return late_answers(model, config, seed, folder)
     if config["architectures"][0].endswith("ForMaskedLM"):
         return masked_answers(model, config, seed)
     encodes = kind in ENCODERS or config.get("use_bidirectional_attention") is True
@@ -846,6 +948,22 @@ def make_cases(name):
     print(f"{name}: {len(cases)} cases")
 
 
+def make_places():
+    """Where the tokens of texts are in them, without white space around: tests/fixtures/places.json."""
+    import tokenizers
+    path = FIXTURES / "places.json"
+    cases = json.loads(path.read_text())
+    for case in cases:
+        tokenizer = tokenizers.Tokenizer.from_file(str(FIXTURES / "tokenizers" / case["tokenizer"] / "tokenizer.json"))
+        text, case["tokens"] = case["text"], []
+        found = tokenizer.encode(text, add_special_tokens=False)
+        for token, (begin, end) in zip(found.ids, found.offsets):
+            inner = text[begin:end].strip()
+            begin += len(text[begin:end]) - len(text[begin:end].lstrip())
+            case["tokens"].append([token, begin, begin + len(inner)])
+    path.write_text("[" + ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases) + "]\n")
+
+
 def make_story(file):
     """A file of llama.cpp's with its matrices in half precision, and how it goes on from the token that begins a text."""
     import gguf
@@ -914,6 +1032,9 @@ def main(arguments):
     if command == "cases":
         for name in rest or sorted(path.name for path in (FIXTURES / "tokenizers").iterdir()):
             make_cases(name)
+        return
+    if command == "places":
+        make_places()
         return
     if command == "blocks":
         make_blocks()

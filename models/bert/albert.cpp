@@ -98,7 +98,8 @@ OpenedDefinition open_albert(const ModelFile& file) {
     return settings.error({"inner_group_num", ""}, fmt::format("only 1 is supported; found {}", inner));
   const std::string prefix = file.find("albert.embeddings.word_embeddings.weight") ? "albert." : "";
   const bool pooler = file.find(prefix + "pooler.weight");
-  if (pooler && file.find("classifier.weight")) {
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, pooler));
+  if (pooler && file.find("classifier.weight") && !of_tokens) {
     PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
   }
   return std::unique_ptr<ModelDefinition>(

@@ -175,7 +175,9 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
   const char* head = settings.gguf()            ? "cls.output.weight"
                      : own.classifier_has_dense ? "classifier.out_proj.weight"
                                                 : "classifier.weight";
-  if (file.find(head) && (own.classifier_has_dense || own.pooler)) {
+  const bool classifies = file.find(head) && (own.classifier_has_dense || own.pooler);
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, classifies));
+  if (classifies && !of_tokens) {
     PUMICE_TRY(config.labels, read_labels(settings, file.find(head)));
   }
   return std::unique_ptr<ModelDefinition>(

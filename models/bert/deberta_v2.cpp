@@ -189,7 +189,9 @@ OpenedDefinition open_deberta_v2(const ModelFile& file) {
   PUMICE_TRY(uint32_t columns, settings.u32_or({"embedding_size", ""}, 1, limits::columns, config.hidden));
   if (columns != config.hidden) config.embedding = columns;
   if (file.find("deberta.embeddings.word_embeddings.weight")) own.prefix = "deberta.";
-  if (file.find("pooler.dense.weight") && file.find("classifier.weight")) {
+  const bool pooler = file.find("pooler.dense.weight");
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, pooler));
+  if (pooler && file.find("classifier.weight") && !of_tokens) {
     PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
     PUMICE_TRY(own.pooler, settings.activation_or({"pooler_hidden_act", ""}, Activation::gelu));
   }

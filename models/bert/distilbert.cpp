@@ -65,7 +65,9 @@ OpenedDefinition open_distilbert(const ModelFile& file) {
   EncoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   std::string prefix = file.find("distilbert.embeddings.word_embeddings.weight") ? "distilbert." : "";
-  if (file.find("pre_classifier.weight")) {
+  const bool classifies = file.find("pre_classifier.weight");
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, classifies));
+  if (classifies && !of_tokens) {
     PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.weight")));
   }
   return std::unique_ptr<ModelDefinition>(

@@ -38,7 +38,7 @@ protected:
     x = builder.run_layers(x, layer_names(), style);
     builder.prefix(own_.prefix, "");
     x = builder.layer_norm(x, {"final_norm", "output_norm"}, own_.norm_bias);
-    builder.finish(x);
+    builder.finish(x, [&](TensorId states) { return head(builder, states); });
     builder.masked_head({"head.dense", "head.norm", "decoder", {"decoder.bias"}}, own_.classifier_activation);
     if (!config().labels.empty()) classify(builder, x);
   }
@@ -79,13 +79,15 @@ private:
   }
 
   void classify(EncoderBuilder& builder, TensorId x) const {
-    Graph& graph = builder.graph();
     builder.prefix("", "");
-    x = own_.mean_pooled ? mean_rows(graph, "mean_rows", x) : builder.first_rows(x);
+    x = own_.mean_pooled ? mean_rows(builder.graph(), "mean_rows", x) : builder.first_rows(x);
+    builder.logits(head(builder, x), {"classifier", "cls.output"});
+  }
+
+  TensorId head(EncoderBuilder& builder, TensorId x) const {
     x = builder.project(x, {"head.dense", "cls"}, config().hidden, own_.classifier_bias, "head");
-    x = activate(graph, "head.activated", x, own_.classifier_activation);
-    x = builder.layer_norm(x, {"head.norm", "cls.norm"}, own_.norm_bias);
-    builder.logits(x, {"classifier", "cls.output"});
+    x = activate(builder.graph(), "head.activated", x, own_.classifier_activation);
+    return builder.layer_norm(x, {"head.norm", "cls.norm"}, own_.norm_bias);
   }
 
   ModernBertSettings own_;
@@ -127,8 +129,10 @@ Status read_classifier(const Settings& settings, EncoderConfig& config, ModernBe
   PUMICE_TRY(own.classifier_activation,
              settings.activation_or({"classifier_activation", ""}, Activation::gelu));
   if (!settings.file().find("classifier.weight") || !settings.file().find("head.dense.weight")) return {};
-  PUMICE_TRY(config.labels, read_labels(settings, settings.file().find("classifier.weight")));
   PUMICE_TRY(own.classifier_bias, settings.boolean_or({"classifier_bias", ""}, false));
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, true, "classifier"));
+  if (of_tokens) return {};
+  PUMICE_TRY(config.labels, read_labels(settings, settings.file().find("classifier.weight")));
   const SettingName name = {"classifier_pooling", ""};
   PUMICE_TRY(std::string pooling, settings.fields().string_or("classifier_pooling", "cls"));
   if (pooling != "cls" && pooling != "mean")

@@ -91,7 +91,9 @@ OpenedDefinition open_mpnet(const ModelFile& file) {
   PUMICE_TRY(uint32_t buckets, settings.u32_or({"relative_attention_num_buckets", ""}, 4, 1 << 16, 32));
   const std::string prefix = file.find("mpnet.embeddings.word_embeddings.weight") ? "mpnet." : "";
   const bool pooler = file.find(prefix + "pooler.dense.weight");
-  if (file.find("classifier.out_proj.weight")) {
+  const bool classifies = file.find("classifier.out_proj.weight");
+  PUMICE_TRY(const bool of_tokens, read_token_head(settings, config, classifies));
+  if (classifies && !of_tokens) {
     PUMICE_TRY(config.labels, read_labels(settings, file.find("classifier.out_proj.weight")));
   }
   return std::unique_ptr<ModelDefinition>(

@@ -47,8 +47,16 @@ TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs) {
 }
 
 void EncoderBuilder::finish(TensorId x) {
+  finish(x, [](TensorId same) { return same; });
+}
+
+void EncoderBuilder::finish(TensorId x, const std::function<TensorId(TensorId x)>& before) {
   hidden_state(x);
   last_hidden_state_ = x;
+  if (config_.token_head == TokenHead::none) return;
+  prefix("", "");
+  const auto columns = static_cast<uint32_t>(config_.token_labels.size());
+  logits_ = project(before(x), {config_.token_matrix, ""}, columns, true, "head");
 }
 
 TensorId EncoderBuilder::first_rows(TensorId x) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "kernel/pooling/pooling.h"
@@ -19,8 +20,10 @@ public:
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
   // An attention that is none of the layers'.
   TensorId attend_apart(const AttentionInputs& inputs);
-  // Sets the last hidden state, the result of the final norm.
+  // Sets the last hidden state, the result of the final norm, which a head of each token reads.
   void finish(TensorId x);
+  // The same, where such a head reads what `before` makes of that.
+  void finish(TensorId x, const std::function<TensorId(TensorId x)>& before);
 
   // Heads read each input's first row.
   TensorId first_rows(TensorId x); // [outputs, hidden]

@@ -1,5 +1,7 @@
 #include "models/encoder/config.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -23,6 +25,8 @@ EncoderShape EncoderConfig::shape() const {
   shape.hidden = hidden;
   shape.layers = layers;
   shape.labels = labels;
+  shape.token_head = token_head;
+  shape.token_labels = token_labels;
   shape.caches = memory;
   if (heads > 0) shape.caches.push_back({kv_heads, head_dim, 0});
   return shape;
@@ -32,6 +36,42 @@ Result<RotaryConfig> read_rotary(const Settings& settings, const EncoderConfig& 
   DecoderConfig same;
   static_cast<StackConfig&>(same) = config;
   return read_rotary(settings, same);
+}
+
+namespace {
+
+// The end of the name of the model's class, as config.json has it: "ForTokenClassification".
+bool is_class(const Settings& settings, std::string_view ending) {
+  const nlohmann::json* names = settings.fields().find("architectures");
+  if (!names || !names->is_array()) return false;
+  return std::ranges::any_of(*names, [&](const nlohmann::json& name) {
+    return name.is_string() && name.get_ref<const std::string&>().ends_with(ending);
+  });
+}
+
+} // namespace
+
+Result<bool> read_token_head(const Settings& settings, EncoderConfig& config, bool classifies,
+                             std::string_view answers) {
+  if (settings.gguf()) return false;
+  const auto find = [&](std::string_view name) {
+    return settings.file().find(std::string(name) + ".weight");
+  };
+  const TensorView* classifier = find("classifier");
+  const bool says_labels = is_class(settings, "ForTokenClassification"),
+             says_answers = is_class(settings, "ForQuestionAnswering");
+  if (find(answers) && (says_answers || answers != "classifier")) {
+    config.token_head = TokenHead::answers;
+    config.token_matrix = answers;
+    config.token_labels = {"start", "end"};
+    return true;
+  }
+  const bool silent = !classifies && !settings.fields().find("architectures");
+  if (!classifier || (!says_labels && !silent)) return false;
+  config.token_head = TokenHead::labels;
+  config.token_matrix = "classifier";
+  PUMICE_TRY(config.token_labels, read_labels(settings, classifier));
+  return true;
 }
 
 Status refuse_decoder(const Settings& settings) {
@@ -74,6 +114,9 @@ std::vector<Hyperparameter> hyperparameters(const EncoderConfig& config) {
   if (config.rotary.pairs != RotaryPairs::none) all.push_back({"rotary", describe(config.rotary)});
   if (!config.windows.empty()) all.push_back({"windows", fmt::format("{}", fmt::join(config.windows, " "))});
   if (!config.labels.empty()) all.push_back({"labels", number(config.labels.size())});
+  if (config.token_head == TokenHead::labels)
+    all.push_back({"labels of tokens", number(config.token_labels.size())});
+  if (config.token_head == TokenHead::answers) all.push_back({"finds", "answers to questions"});
   return all;
 }
 

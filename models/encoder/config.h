@@ -22,6 +22,10 @@ struct EncoderConfig : StackConfig {
   std::optional<uint32_t> padding; // see EncoderShape
   bool causal = false;             // a position attends to those before it
   std::vector<std::string> labels; // of the classifier; empty: there is none
+  // A head with logits of each token: the name of its matrix, and of its columns.
+  TokenHead token_head = TokenHead::none;
+  std::string_view token_matrix = {};
+  std::vector<std::string> token_labels;
   RotaryConfig rotary;
   // By layer: positions that a token attends to on each side, with its own, 0: all; empty: all in all layers.
   std::vector<uint32_t> windows;
@@ -35,6 +39,13 @@ struct EncoderConfig : StackConfig {
 
 // How the encoder rotates its queries and keys, as read_rotary() of models/decoder/rotary.h reads it.
 Result<RotaryConfig> read_rotary(const Settings& settings, const EncoderConfig& config);
+
+// Finds the head of a model that labels each token or finds answers (BertForTokenClassification,
+// BertForQuestionAnswering): what config.json says, or else what the file has. Returns whether there is one:
+// then the model has no other. `classifies`: where config.json is silent, "classifier" is of whole inputs.
+// `answers`: the name of the matrix that finds answers.
+Result<bool> read_token_head(const Settings& settings, EncoderConfig& config, bool classifies,
+                             std::string_view answers = "qa_outputs");
 
 // Refuses a model whose config.json says that it is the decoder of a pair.
 Status refuse_decoder(const Settings& settings);

@@ -58,7 +58,8 @@ Result<uint32_t> pooling_type(const ModelFile& file) {
 Result<GgufModel> EncoderModel::gguf(const ModelFile& file) const {
   GgufModel model;
   model.architecture = gguf_architecture();
-  if (model.architecture.empty()) return ModelDefinition::gguf(file);
+  // llama.cpp's files have no head of each token.
+  if (model.architecture.empty() || config_.token_head != TokenHead::none) return ModelDefinition::gguf(file);
   if (config_.activation != gguf_activation()) {
     return Error{Code::unsupported, fmt::format("{}: field 'hidden_act': GGUF's {} models have {}; found {}",
                                                 file.path(), model.architecture, to_string(gguf_activation()),

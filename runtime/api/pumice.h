@@ -16,9 +16,9 @@
  *     pumice_session_options options = {.struct_size = sizeof options};
  *     options.context = 512;
  * So a program compiled against an older header of the same major version keeps working. pumice_event,
- * pumice_segment, pumice_passage, pumice_fill and pumice_memory_request have no size, because they lie in
- * Pumice's memory and are only read by you. Nor do pumice_error, pumice_buffer, pumice_memory, pumice_stage,
- * pumice_logit_bias and pumice_token_probability, which stay as they are in all versions.
+ * pumice_segment, pumice_passage, pumice_fill, pumice_span and pumice_memory_request have no size, because
+ * they lie in Pumice's memory and are only read by you. Nor do pumice_error, pumice_buffer, pumice_memory,
+ * pumice_stage, pumice_logit_bias and pumice_token_probability, which stay as they are in all versions.
  *
  * Errors. A function that can fail returns a pumice_status and, if the last parameter is not NULL, writes a
  * message to it. After a failure everything is as it was before the call, unless the function says otherwise.
@@ -33,11 +33,11 @@
  * pass in are copied or used before the call returns, unless a field says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
- * embedder, a reranker, a classifier, a filler, an index, a translator, a captioner or a transcriber is used
- * by one thread at a time, with its work; different ones by different threads at the same time. The *_cancel
- * functions may be called from any thread at any time until the *_destroy of their object begins. Pumice has
- * no thread of its own unless it is asked for: pumice_load_start, pumice_session_creation_start,
- * pumice_tune_start, and `threads` and `stages` in options.
+ * embedder, a reranker, a classifier, a tagger, an answerer, a filler, an index, a translator, a captioner or
+ * a transcriber is used by one thread at a time, with its work; different ones by different threads at the
+ * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
+ * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
+ * pumice_session_creation_start, pumice_tune_start, and `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -1280,7 +1280,8 @@ typedef struct pumice_reranker_options {
 } pumice_reranker_options;
 
 /* Scores how well texts answer a query. A score is a probability: of one label the sigmoid of its logit, of
- * several the softmax probability of label 1, of a decoder without labels that of "yes" against "no". */
+ * several the softmax probability of label 1, of a decoder without labels that of "yes" against "no". Of a
+ * model of late interaction (ColBERT) it is a sum of cosines, over the query's tokens. */
 PUMICE_API pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* options,
                                                 pumice_reranker** reranker, pumice_error* error);
 PUMICE_API void pumice_reranker_destroy(pumice_reranker* reranker);
@@ -1321,6 +1322,62 @@ PUMICE_API pumice_status pumice_classifier_classify_pictures(pumice_classifier* 
                                                              const pumice_picture* pictures, size_t count,
                                                              float* probabilities, pumice_error* error);
 PUMICE_API void pumice_classifier_cancel(pumice_classifier* classifier);
+
+/* A part of a text. */
+typedef struct pumice_span {
+  size_t index;      /* of the text that has it, or of the question that it answers */
+  size_t begin, end; /* bytes of the text: whole characters, without white space around them */
+  float score;       /* a probability */
+  uint32_t reserved;
+  const char* label; /* NULL: an answer has none */
+} pumice_span;
+
+typedef struct pumice_tagger pumice_tagger;
+
+typedef struct pumice_tagger_options {
+  size_t struct_size;
+  uint32_t
+      max_tokens; /* of a window, of which a longer text has several; 0: the model's limit, at most 8,192 */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+} pumice_tagger_options;
+
+/* Finds the parts of texts that have a label, such as names, by a model that labels each token
+ * (BertForTokenClassification). */
+PUMICE_API pumice_status pumice_tagger_create(pumice_model* model, const pumice_tagger_options* options,
+                                              pumice_tagger** tagger, pumice_error* error);
+PUMICE_API void pumice_tagger_destroy(pumice_tagger* tagger);
+/* Reads `count` texts of any length, and waits. Neighbouring tokens of one label are one part: "B-X" begins
+ * one and "I-X" goes on with it, and label "O" is none. The spans come in the order of the texts. They are in
+ * Pumice's memory, valid until the next call with this tagger. */
+PUMICE_API pumice_status pumice_tagger_tag(pumice_tagger* tagger, const char* const* texts, size_t count,
+                                           const pumice_span** spans, size_t* span_count,
+                                           pumice_error* error);
+PUMICE_API void pumice_tagger_cancel(pumice_tagger* tagger);
+
+typedef struct pumice_answerer pumice_answerer;
+
+typedef struct pumice_answerer_options {
+  size_t struct_size;
+  uint32_t top;               /* answers to each question; 0: 1 */
+  uint32_t max_answer_tokens; /* of the longest answer; 0: 15 */
+  uint32_t max_tokens;   /* of a window, with the question, of which a longer text has several; 0: 384, or the
+                            model's limit */
+  uint32_t batch_tokens; /* most tokens of a step; 0: 2,048 */
+} pumice_answerer_options;
+
+/* Finds the parts of a text that answer a question, by a model that was trained for it
+ * (BertForQuestionAnswering). */
+PUMICE_API pumice_status pumice_answerer_create(pumice_model* model, const pumice_answerer_options* options,
+                                                pumice_answerer** answerer, pumice_error* error);
+PUMICE_API void pumice_answerer_destroy(pumice_answerer* answerer);
+/* Answers `count` questions from a text of any length, and waits. For each question, in their order, come its
+ * answers, best first: whole words, whose score is low where the text has no answer. They are in Pumice's
+ * memory, valid until the next call with this answerer. */
+PUMICE_API pumice_status pumice_answerer_answer(pumice_answerer* answerer, const char* text,
+                                                const char* const* questions, size_t count,
+                                                const pumice_span** answers, size_t* answer_count,
+                                                pumice_error* error);
+PUMICE_API void pumice_answerer_cancel(pumice_answerer* answerer);
 
 typedef struct pumice_filler pumice_filler;
 

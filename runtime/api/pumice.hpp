@@ -54,6 +54,8 @@ using EncoderOptions = pumice_encoder_options;
 using EmbedderOptions = pumice_embedder_options;
 using RerankerOptions = pumice_reranker_options;
 using ClassifierOptions = pumice_classifier_options;
+using TaggerOptions = pumice_tagger_options;
+using AnswererOptions = pumice_answerer_options;
 using FillerOptions = pumice_filler_options;
 using IndexOptions = pumice_index_options;
 using Input = pumice_input;
@@ -918,6 +920,75 @@ public:
 
   // From any thread.
   void cancel() const { pumice_classifier_cancel(get()); }
+};
+
+// A part of a text.
+struct Span {
+  size_t index = 0;          // of the text, or of the question that it answers
+  size_t begin = 0, end = 0; // bytes of the text
+  float score = 0;
+  std::string label; // empty: an answer
+};
+
+namespace detail {
+
+inline std::vector<Span> copied(const pumice_span* spans, size_t count) {
+  std::vector<Span> all;
+  for (size_t i = 0; i < count; ++i)
+    all.push_back(
+        {spans[i].index, spans[i].begin, spans[i].end, spans[i].score, spans[i].label ? spans[i].label : ""});
+  return all;
+}
+
+} // namespace detail
+
+// Finds the parts of texts that have a label, such as names.
+class Tagger : public detail::Owner<pumice_tagger, pumice_tagger_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Tagger> create(const Model& model, const TaggerOptions& options = {}) {
+    const TaggerOptions sized = detail::sized(options);
+    return detail::owned<Tagger, pumice_tagger>(pumice_tagger_create, model.get(), &sized);
+  }
+
+  // In the order of the texts.
+  Result<std::vector<Span>> tag(const std::vector<std::string>& texts) {
+    const std::vector<const char*> pointers = detail::pointers_to(texts);
+    const pumice_span* spans = nullptr;
+    size_t count = 0;
+    Status status = detail::call(pumice_tagger_tag, get(), pointers.data(), pointers.size(), &spans, &count);
+    if (!status.ok()) return status.error();
+    return detail::copied(spans, count);
+  }
+
+  // From any thread.
+  void cancel() const { pumice_tagger_cancel(get()); }
+};
+
+// Finds the parts of a text that answer questions.
+class Answerer : public detail::Owner<pumice_answerer, pumice_answerer_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<Answerer> create(const Model& model, const AnswererOptions& options = {}) {
+    const AnswererOptions sized = detail::sized(options);
+    return detail::owned<Answerer, pumice_answerer>(pumice_answerer_create, model.get(), &sized);
+  }
+
+  // Each question's answers, best first, in the order of the questions.
+  Result<std::vector<Span>> answer(const std::string& text, const std::vector<std::string>& questions) {
+    const std::vector<const char*> pointers = detail::pointers_to(questions);
+    const pumice_span* answers = nullptr;
+    size_t count = 0;
+    Status status = detail::call(pumice_answerer_answer, get(), text.c_str(), pointers.data(),
+                                 pointers.size(), &answers, &count);
+    if (!status.ok()) return status.error();
+    return detail::copied(answers, count);
+  }
+
+  // From any thread.
+  void cancel() const { pumice_answerer_cancel(get()); }
 };
 
 // A word for a gap of a text.

@@ -62,6 +62,13 @@ struct PatchGroups {
   uint32_t window = 1; // squares on each side of a window
 };
 
+// What the logits of each token say.
+enum class TokenHead : uint32_t {
+  none,
+  labels,  // which of EncoderShape::token_labels the token has
+  answers, // whether an answer to a question begins with it (the first column), and ends with it
+};
+
 // What an encoder reads. The positions of an input are its tokens (text), its patches and class token
 // (picture), every second frame of features, or what convolutions leave of samples (sound).
 struct EncoderShape {
@@ -77,6 +84,8 @@ struct EncoderShape {
   uint32_t hidden = 0;
   uint32_t layers = 0;             // where EncoderGraph::cuts names their beginnings
   std::vector<std::string> labels; // names of the classes that the logits are about
+  TokenHead token_head = TokenHead::none;
+  std::vector<std::string> token_labels;
   // Caches for the positions of its inputs; they follow those of the decoder: one for the cross-attention of
   // each decoder layer, then one that all encoder layers share.
   std::vector<LayerCache> caches;
@@ -170,6 +179,14 @@ struct OtherForm {
   bool rows_only = true; // GGUF's are nothing but these rows, scaled
 };
 
+// What a matrix of a decoder is multiplied by: a readable tensor with a row for each token.
+struct MatrixInput {
+  static constexpr const char* prefix = "matrix_inputs."; // of the tensor's name, before its number
+
+  std::string matrix; // the tensor's name in the file
+  size_t number = 0;  // matrices that read the same have the same one
+};
+
 // A decoder's graph, the tensors that can be made readable, and the tensor that sampling reads.
 struct DecoderGraph {
   Graph graph;
@@ -178,6 +195,7 @@ struct DecoderGraph {
   std::vector<TensorId> layer_inputs = {}; // what each layer reads; empty: it cannot be cut
   // Matrices; several of one name are parts of it, one after the other.
   std::vector<OtherForm> other_forms = {};
+  std::vector<MatrixInput> matrix_inputs = {}; // not of experts, nor of the head
 };
 
 // An encoder's graph. If the model has a decoder, it ends with the keys and values for the decoder's

@@ -26,6 +26,8 @@ Result<ClassifierPlan> with_head(const ModelFile& file, const ModelDefinition& d
   const ModelShape shape = definition.shape();
   if (shape.has_decoder()) return wrong_subcommand(file.path(), shape);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
+  if (shape.encoder->token_head == TokenHead::answers)
+    return wrong_kind(file.path(), shape, "it finds answers in texts; use pumice answer");
   if (!graph.readable.contains("logits") || shape.encoder->labels.empty()) {
     return wrong_kind(file.path(), shape, "it has no classification head; use pumice embed");
   }

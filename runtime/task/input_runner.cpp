@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -91,6 +92,10 @@ Result<EncoderInput> InputRunner::read(std::vector<uint32_t> ids, const std::str
   return read([&](size_t) { return Tokenizer::Encoding{std::move(ids), {}}; }, name);
 }
 
+Result<EncoderInput> InputRunner::read(const Tokenizer::Encoding& encoding, const std::string& name) {
+  return read([&](size_t) { return encoding; }, name);
+}
+
 Result<EncoderInput> InputRunner::read(const Image& picture, const std::string& name) const {
   EncoderInput input;
   PUMICE_TRY(input.values, prepare(picture, *source_.preparation, name));
@@ -114,13 +119,40 @@ Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, 
     ++figures_.steps;
     auto row = rows.begin();
     for (size_t i = 0; i < count; ++i) {
-      const auto end = row + static_cast<ptrdiff_t>(inputs[first + i].output_count()) * columns();
+      const EncoderInput& input = inputs[first + i];
+      const size_t count_of_rows = source_.each_token ? input.tokens.size() : input.output_count();
+      const auto end = row + static_cast<ptrdiff_t>(count_of_rows * columns());
       PUMICE_CHECK(take(first + i, std::vector<float>(row, end)));
       row = end;
     }
     first += count;
   }
   return {};
+}
+
+Status InputRunner::run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,
+                              const Progress& progress) {
+  std::vector<EncoderInput> inputs;
+  std::vector<size_t> ends; // of each text's inputs
+  for (const std::vector<EncoderInput>& parts : texts) {
+    inputs.insert(inputs.end(), parts.begin(), parts.end());
+    ends.push_back(inputs.size());
+  }
+  std::vector<float> rows;
+  size_t text = 0;
+  const auto take_finished = [&](size_t done) -> Status {
+    for (; text < ends.size() && ends[text] <= done; ++text)
+      PUMICE_CHECK(take(text, std::exchange(rows, {})));
+    return {};
+  };
+  PUMICE_CHECK(take_finished(0)); // those of no inputs
+  return run(
+      inputs,
+      [&](size_t i, const std::vector<float>& row) -> Status {
+        rows.insert(rows.end(), row.begin(), row.end());
+        return take_finished(i + 1);
+      },
+      progress);
 }
 
 Result<std::vector<std::vector<float>>> InputRunner::run(std::span<const EncoderInput> inputs) {

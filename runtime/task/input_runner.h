@@ -40,11 +40,17 @@ public:
   Result<EncoderInput> read(std::vector<uint32_t> ids, const std::string& name);
   Result<EncoderInput> read(const Image& picture, const std::string& name) const;
 
-  // Receives an input's index and its row, or those of its outputs, one after the other.
+  // Tokens that are an input as they are.
+  Result<EncoderInput> read(const Tokenizer::Encoding& encoding, const std::string& name);
+
+  // Receives an input's index and its row, or those of its outputs or tokens, one after the other.
   using Take = std::function<Status(size_t index, std::vector<float> row)>;
   // The rows come in order, after each step. `progress` is asked before each step.
   Status run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress = {});
   Result<std::vector<std::vector<float>>> run(std::span<const EncoderInput> inputs);
+  // Of texts that are several inputs each, or none: receives a text's index and the rows of all its inputs.
+  Status run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,
+                   const Progress& progress = {});
   // From any thread: run() ends with `cancelled`, after at most one more step.
   void cancel();
 

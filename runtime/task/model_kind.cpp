@@ -11,6 +11,8 @@
 #include "task/embedder.h"
 #include "task/filler.h"
 #include "task/reranker.h"
+#include "task/spans/answerer.h"
+#include "task/spans/tagger.h"
 
 namespace pumice {
 
@@ -120,7 +122,9 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   }
   ClassifierOptions labels;
   if (shape.shared_space) labels.labels = {"a label"};
-  add("classify", ClassifierPlan::of(file, labels, tokenizer).ok());
+  add("classify",
+      ClassifierPlan::of(file, labels, tokenizer).ok() || TaggerPlan::of(file, {}, tokenizer).ok());
+  add("answer", AnswererPlan::of(file, {}, tokenizer).ok());
   add("tokenize", text);
   add("perplexity", continues && text);
   for (const char* name : {"eval", "tune", "bench"}) add(name, true);

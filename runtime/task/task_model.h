@@ -19,6 +19,7 @@ struct TaskModel {
   std::vector<uint32_t> unknown;               // tokens that stand for what the vocabulary lacks
   std::optional<ImagePreparation> preparation; // of pictures
   std::string output;                          // the encoder's tensor that is read: a row for each input
+  bool each_token = false;                     // or for each of its tokens
 
   // An encoder of text, or a decoder that reads whole texts. `loaded`: its tokenizer, if it is there already.
   // `ids`: it may have none.

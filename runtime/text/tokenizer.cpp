@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/token_places.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode/unicode.h"
 
@@ -128,7 +129,10 @@ Tokenizer::Encoding apply_template(const text::PostProcessor::Template& sequence
   Tokenizer::Encoding out;
   for (const text::PostProcessor::Element& element : sequence) {
     std::span<const uint32_t> ids(&element.token, 1);
-    if (element.kind != Kind::token) ids = element.kind == Kind::first ? first : second;
+    if (element.kind != Kind::token) {
+      ids = element.kind == Kind::first ? first : second;
+      out.begin = out.ids.size();
+    }
     out.ids.insert(out.ids.end(), ids.begin(), ids.end());
     out.types.resize(out.ids.size(), element.type);
   }
@@ -192,6 +196,19 @@ Tokenizer::Encoding Tokenizer::encode_pair(std::string_view first, std::string_v
     longer.resize(most - shorter.size());
   }
   return apply_template(sequence, a, b);
+}
+
+std::vector<Tokenizer::PlacedToken> Tokenizer::encode_placed(std::string_view text) const {
+  return place_tokens(*parts_, text);
+}
+
+Tokenizer::Encoding Tokenizer::around(std::span<const uint32_t> ids) const {
+  return apply_template(parts_->post_processor.single, ids, {});
+}
+
+Tokenizer::Encoding Tokenizer::around(std::span<const uint32_t> first,
+                                      std::span<const uint32_t> second) const {
+  return apply_template(parts_->post_processor.pair, first, second);
 }
 
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool keep_special) const {

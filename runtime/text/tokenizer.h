@@ -102,6 +102,7 @@ public:
   struct Encoding {
     std::vector<uint32_t> ids;
     std::vector<uint32_t> types;
+    size_t begin = 0; // the first token of the text, or of the second of two
   };
   static constexpr size_t kNoLimit = SIZE_MAX;
 
@@ -113,6 +114,19 @@ public:
   // Two texts as one input, with the special tokens around and between them, together at most `limit` tokens.
   // The longer text is cut first, then both equally.
   Encoding encode_pair(std::string_view first, std::string_view second, size_t limit = kNoLimit) const;
+
+  // A token, and the bytes of a text that it stands for: whole characters without white space around them,
+  // none where it stands for white space alone.
+  struct PlacedToken {
+    uint32_t id = 0;
+    uint32_t word = 0; // counts the pieces that no token reaches over
+    size_t begin = 0, end = 0;
+  };
+  // The tokens of valid UTF-8 without special tokens around, each with its place.
+  std::vector<PlacedToken> encode_placed(std::string_view text) const;
+  // The ids of a text, or of two, with the special tokens around and between them.
+  Encoding around(std::span<const uint32_t> ids) const;
+  Encoding around(std::span<const uint32_t> first, std::span<const uint32_t> second) const;
 
   // The text of `ids`, always valid UTF-8: bytes that form no character become U+FFFD. Unknown ids are
   // skipped; special tokens are skipped too, unless `keep_special`.

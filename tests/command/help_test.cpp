@@ -19,7 +19,7 @@ namespace {
 const std::vector<std::string> commands = {
     "run",        "generate", "translate",  "transcribe", "caption",  "embed",      "rerank", "classify",
     "fill",       "tokenize", "eval",       "inspect",    "devices",  "tune",       "bench",  "help",
-    "perplexity", "convert",  "completion", "doctor",     "template", "plan-split", "search"};
+    "perplexity", "convert",  "completion", "doctor",     "template", "plan-split", "search", "answer"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

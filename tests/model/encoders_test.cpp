@@ -51,6 +51,11 @@ constexpr const char* folders[] = {"bert",
 // That only the repository's own set has.
 constexpr const char* own_folders[] = {"beit",       "deit",     "vit-trocr", "deit-trocr",
                                        "beit-trocr", "eurobert", "jina-v3"};
+// With a head of each token.
+constexpr const char* token_folders[] = {
+    "bert-tokens",    "roberta-tokens",     "distilbert-tokens", "albert-tokens", "modernbert-tokens",
+    "electra-tokens", "mpnet-tokens",       "deberta-v2-tokens", "bert-answers",  "roberta-answers",
+    "albert-answers", "distilbert-answers", "modernbert-answers"};
 
 // [queries, heads, width] as a pass gives them to [heads, queries, keys] as the reference does, with zeros
 // for padding.
@@ -102,7 +107,10 @@ void compare(const ForcedPass& pass, const Answers& answers, const std::string& 
     CHECK(relative_rms(own, expected) <= 1e-4);
     return;
   }
-  if (name.ends_with("last_hidden_state") || name.find("hidden_states.") != std::string::npos) {
+  const bool each_token = name == "logits" && answers.shapes.at(name).size() == 3 &&
+                          answers.shapes.contains("input_ids") &&
+                          !answers.shapes.contains("decoder_input_ids");
+  if (each_token || name.ends_with("last_hidden_state") || name.find("hidden_states.") != std::string::npos) {
     expected.resize(values->size());
   }
   REQUIRE(values->size() == expected.size());
@@ -263,6 +271,20 @@ FIXTURE_TEST_CASE("encoders and encoder-decoders give the same from the GGUF fil
 TEST_CASE("BEiT, DeiT, TrOCR and EuroBERT give the same from the GGUF file that convert writes") {
   size_t turn = 0;
   for (const char* folder : own_folders) check_converted(folder, turn++);
+}
+
+TEST_CASE("heads of each token give the reference's logits, from the GGUF file that convert writes too") {
+  size_t turn = 0;
+  for (const char* folder : token_folders) {
+    CAPTURE(folder);
+    const std::filesystem::path path = fixtures().model(folder);
+    const Answers answers(path / "expected.safetensors");
+    const auto model = load_model(path);
+    CHECK(model->shape().encoder->token_head !=
+          (std::string(folder).ends_with("tokens") ? TokenHead::answers : TokenHead::labels));
+    check_forward(model, answers, folder, takes(turn % 4 == 0));
+    if (takes(turn++ % 4 == 0)) check_converted(folder, turn);
+  }
 }
 
 // A GGUF file does not say from which distance on keys are all the same to T5. By itself it is taken to be

@@ -86,8 +86,8 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
   add(group("Text", {add_chat(app), add_run(app), add_generate(app), add_translate(app), add_tokenize(app),
                      add_template(app)}));
   add(group("Vectors, labels, sound and pictures",
-            {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_fill(app),
-             add_transcribe(app), add_caption(app)}));
+            {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_answer(app),
+             add_fill(app), add_transcribe(app), add_caption(app)}));
   add(group("Models, devices, speed, help",
             {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
              add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app), add_help(app),
@@ -114,8 +114,7 @@ int parse_and_run(std::span<const std::string> arguments) {
   app.set_version_flag("-V,--version", version_number(), "Show version, commit, and what was left out")
       ->group("Options");
   app.require_subcommand(1);
-  app.footer("'pumice COMMAND --help' shows a command's options. " +
-             example("pumice run models/pretrained/stories-2m.gguf \"Once upon a time\""));
+  app.footer("'pumice COMMAND --help' shows a command's options, and an example.");
   const std::vector<Subcommand> subcommands = add_subcommands(app);
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
   const Result<TranslatedArguments> translated = translate_aliases(app, {arguments.begin(), arguments.end()});

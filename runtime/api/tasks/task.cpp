@@ -50,6 +50,19 @@ Status run_texts(InputRunner& runner, const char* const* texts, size_t count, si
   return runner.run(inputs, take);
 }
 
+Status run_parts(InputRunner& runner, const char* const* texts, size_t count, const char* name,
+                 const ReadParts& read, const InputRunner::Take& take) {
+  PUMICE_CHECK(check_array(texts, count, sizeof *texts, name));
+  std::vector<std::vector<EncoderInput>> inputs;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string own = fmt::format("{}[{}]", name, i);
+    if (!texts[i]) return null_argument(own.c_str());
+    PUMICE_TRY(std::vector<EncoderInput> parts, read(texts[i], own));
+    inputs.push_back(std::move(parts));
+  }
+  return runner.run_parts(inputs, take);
+}
+
 Status run_pictures(InputRunner& runner, const pumice_picture* pictures, size_t count,
                     const InputRunner::Take& take) {
   PUMICE_CHECK(check_array(pictures, count, sizeof *pictures, "pictures"));

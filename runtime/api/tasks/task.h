@@ -26,6 +26,11 @@ using ReadText = std::function<Result<EncoderInput>(const std::string& text, con
 // Runs the application's texts. `cut`, which may be null: how many of them were too long.
 Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
                  const ReadText& read, const InputRunner::Take& take);
+// The same of texts that are several inputs each.
+using ReadParts =
+    std::function<Result<std::vector<EncoderInput>>(const std::string& text, const std::string& name)>;
+Status run_parts(InputRunner& runner, const char* const* texts, size_t count, const char* name,
+                 const ReadParts& read, const InputRunner::Take& take);
 Status run_pictures(InputRunner& runner, const pumice_picture* pictures, size_t count,
                     const InputRunner::Take& take);
 

@@ -131,13 +131,15 @@ TEST_CASE("BERT with a classifier and with TensorFlow's names of norms") {
   CHECK(model.encoder().readable.contains("pooler_output"));
   CHECK(activations(model.encoder().graph, Activation::tanh) == 1);
 
-  // A classifier of each token has no pooler; its labels are not the input's.
+  // A classifier of each token has no pooler; its labels are the tokens', not the input's.
   shapes.erase("bert.pooler.dense.weight");
   shapes.erase("bert.pooler.dense.bias");
   const Published tagger(bert("bert"), shapes);
-  CHECK(tagger.definition->weights().size() == encoder - 2);
-  CHECK(!tagger.encoder().readable.contains("logits"));
+  CHECK(tagger.definition->weights().size() == encoder);
+  CHECK(tagger.encoder().readable.contains("logits"));
   CHECK(tagger.definition->shape().encoder->labels.empty());
+  CHECK(tagger.definition->shape().encoder->token_labels.size() == 3);
+  CHECK(tagger.definition->shape().encoder->token_head == TokenHead::labels);
 }
 
 TEST_CASE("RoBERTa and XLM-R with a classifier of two layers") {

@@ -8,9 +8,10 @@
 #include "loading/task_inputs.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"
-#include "output/json_output.h"
+#include "output/span_json.h"
 #include "task/classifier.h"
 #include "task/model_kind.h"
+#include "task/spans/tagger.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
 
@@ -23,6 +24,7 @@ struct ClassifyOptions {
   TextOptions inputs;
   std::vector<std::string> ids;
   std::string labels; // a file
+  bool tokens = false;
   ClassifierOptions scores;
   uint32_t top = 5;
   bool json = false;
@@ -88,6 +90,46 @@ Status classify_texts(Classifier& classifier, const ClassifyOptions& options, co
   return inputs.finish();
 }
 
+void print_spans(const ClassifyOptions& options, const std::string& text,
+                 const std::vector<TextSpan>& spans) {
+  Json json = {{"text", text}, {"spans", Json::array()}};
+  const std::string name = options.inputs.texts.size() == 1 ? "" : text + "\t";
+  std::string lines;
+  for (const TextSpan& span : spans) {
+    Json each = {{"label", span.label}};
+    add_span(each, text, span);
+    lines += fmt::format("{}{}\t{:.4f}\t{}\t{}\t{}\n", name, span.label, span.score, each["start"].dump(),
+                         each["end"].dump(), span.of(text));
+    json["spans"].push_back(std::move(each));
+  }
+  if (options.json) return print_json(json);
+  print_result(lines);
+}
+
+Status classify_tokens(const ClassifyOptions& options, ModelFile file) {
+  PUMICE_TRY(TaggerPlan plan, TaggerPlan::of(file, options.scores.run));
+  if (!options.ids.empty() || !options.labels.empty()) {
+    return wrong_kind(options.model, plan.model.definition->shape(),
+                      "it labels the tokens of texts, and takes neither --ids nor --labels");
+  }
+  PUMICE_TRY(const OpenedDevice device, open_device(options.device));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             load_model(std::move(file), device, plan.model.load(options.load)));
+  PUMICE_TRY(const std::unique_ptr<Tagger> tagger, Tagger::create(std::move(model), std::move(plan)));
+  WaitingLines lines(options.inputs);
+  lines.answer_bad_with([&](const Line& line, const Error& error) {
+    return options.json ? json_text({{"text", line.text}, {"error", error.text()}}) : std::string();
+  });
+  TaskInputs inputs(device, tagger->runner());
+  PUMICE_CHECK(inputs.run_parts(
+      lines, [&](const std::string& text, const std::string& name) { return tagger->read(text, name); },
+      [&](const Line& line, const std::vector<float>& rows) -> Status {
+        print_spans(options, line.text, tagger->spans(line.text, rows));
+        return {};
+      }));
+  return inputs.finish();
+}
+
 Status classify_pictures(Classifier& classifier, const ClassifyOptions& options, const OpenedDevice& device) {
   const std::vector<std::string>& pictures = options.inputs.texts;
   const LabelPrinter printer(options, classifier);
@@ -149,6 +191,7 @@ Status classify(const ClassifyOptions& options) {
     PUMICE_TRY(all.labels, read_label_file(options.labels));
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
+  if (options.tokens || TaggerPlan::of(file, all.run).ok()) return classify_tokens(options, std::move(file));
   PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(file, all));
   if (plan.named) {
     print_note(
@@ -186,6 +229,13 @@ Subcommand add_classify(CLI::App& app) {
       "is given, the input and a tab come first");
   add_ids_option(*sub, options->ids);
   sub->get_option("--ids")->excludes("INPUT")->excludes("--file");
+  sub->add_flag(
+         "--tokens", options->tokens,
+         "Find the parts of texts that have a label, such as names, with a model that labels each token "
+         "(BertForTokenClassification); such a model does so without this option too. Prints lines of "
+         "a label, its probability, where the part begins and ends (in characters), and the part, with "
+         "tabs between them")
+      ->group("Labels");
   sub->add_option("--labels", options->labels,
                   "A file with a label on each line, for a model of texts and pictures in one space (CLIP, "
                   "SigLIP), which has none of its own")
@@ -204,7 +254,8 @@ Subcommand add_classify(CLI::App& app) {
   sub->add_flag(
          "--json", options->json,
          "Print one JSON object for each input. Its fields: image or text, and labels (a list of label and "
-         "probability, or score for a regression model) or error")
+         "probability, or score for a regression model), or of tokens spans (a list of label, score, start, "
+         "end and text), or error")
       ->group("Output");
   add_batch_option(*sub, options->scores.run.batch_tokens, device_group);
   add_weights_option(*sub, options->load);

@@ -89,16 +89,25 @@ Status TaskInputs::watch(const char* doing, const std::function<Status(ProgressB
 }
 
 Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take) {
+  const ReadParts read_one = [&](const std::string& text,
+                                 const std::string& name) -> Result<std::vector<EncoderInput>> {
+    PUMICE_TRY(EncoderInput input, read(text, name));
+    return std::vector<EncoderInput>{std::move(input)};
+  };
+  return run_parts(source, read_one, take);
+}
+
+Status TaskInputs::run_parts(WaitingLines& source, const ReadParts& read, const Take& take) {
   while (true) {
     PUMICE_TRY(std::vector<Line> arrived, source.next(lines_ahead));
     if (arrived.empty()) return {};
     std::vector<Line> lines;
-    std::vector<EncoderInput> inputs;
+    std::vector<std::vector<EncoderInput>> inputs;
     BadLines bad(source);
     for (Line& line : arrived) {
       const uint64_t unknown = runner_.figures().unknown; // before it
-      Result<EncoderInput> input =
-          line.error ? Result<EncoderInput>(*line.error) : read(line.text, source.name(line));
+      Result<std::vector<EncoderInput>> input =
+          line.error ? Result<std::vector<EncoderInput>>(*line.error) : read(line.text, source.name(line));
       if (!input.ok()) {
         bad.add(lines.size(), std::move(line), input.error());
         continue;
@@ -119,7 +128,7 @@ Status TaskInputs::run(WaitingLines& source, const Read& read, const Take& take)
         PUMICE_CHECK(bad.tell_before(i));
         return take(lines[i], std::move(row));
       };
-      return runner_.run(inputs, take_row, bar.callback());
+      return runner_.run_parts(inputs, take_row, bar.callback());
     }));
     PUMICE_CHECK(bad.tell_before(lines.size()));
   }

@@ -36,6 +36,10 @@ public:
   // The results come in the order of the lines, after each step. A line that cannot be used is rejected when
   // its turn comes (WaitingLines::reject).
   Status run(WaitingLines& lines, const Read& read, const Take& take);
+  // The same of lines that are several inputs each: the rows of all of them, one after the other.
+  using ReadParts =
+      std::function<Result<std::vector<EncoderInput>>(const std::string& text, const std::string& name)>;
+  Status run_parts(WaitingLines& lines, const ReadParts& read, const Take& take);
 
   // Receives a picture's index and its row.
   using TakePicture = InputRunner::Take;

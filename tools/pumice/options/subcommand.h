@@ -39,6 +39,7 @@ Subcommand add_translate(CLI::App& app);
 Subcommand add_transcribe(CLI::App& app);
 Subcommand add_caption(CLI::App& app);
 Subcommand add_classify(CLI::App& app);
+Subcommand add_answer(CLI::App& app);
 Subcommand add_fill(CLI::App& app);
 Subcommand add_embed(CLI::App& app);
 Subcommand add_rerank(CLI::App& app);
