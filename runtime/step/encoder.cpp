@@ -124,6 +124,10 @@ Status Encoder::check(const EncoderInput& input) const {
                  fmt::format("{}: an input asks for {} of its {} tokens, and a step has room for {}", path,
                              input.output_count(), input.tokens.size(), runner_->size().sequences)};
   }
+  if (input.seen > input.tokens.size()) {
+    return Error{Code::invalid_argument, fmt::format("{}: {} of an input's {} tokens are to be seen", path,
+                                                     input.seen, input.tokens.size())};
+  }
   if (!input.token_types.empty() && input.token_types.size() != input.tokens.size()) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: an input has {} token types for {} tokens: give one for each", path,
@@ -247,7 +251,7 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
       row.token = shape().kind == InputKind::tokens ? inputs[i].tokens[at] : static_cast<uint32_t>(i);
       row.position = range.first + at;
       row.first = range.first;
-      row.end = range.end;
+      row.end = inputs[i].seen ? range.first + inputs[i].seen : range.end;
       row.output = inputs[i].outputs.empty() ? at == 0 : std::ranges::binary_search(inputs[i].outputs, at);
       if (at == 0 && shape().kind == InputKind::samples)
         row.target = static_cast<uint32_t>(inputs[i].values.size());

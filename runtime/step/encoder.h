@@ -14,6 +14,8 @@ struct EncoderInput {
   PatchGrid grid = {}; // of the patches
   // Tokens, in their order, that tensors with a row for each output have rows of; empty: the first.
   std::vector<uint32_t> outputs = {};
+  // Tokens, from the first, that others see; those after them see these, and are seen by none. 0: all.
+  uint32_t seen = 0;
 
   uint32_t output_count() const { return outputs.empty() ? 1 : static_cast<uint32_t>(outputs.size()); }
 };

@@ -24,6 +24,11 @@ Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const Embedde
   EmbedderPlan plan;
   PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded), options.run.ids));
   PUMICE_TRY(plan.settings, read_sentence_settings(file, options.pooling));
+  if (plan.settings.of_tokens && !options.sparse) {
+    return wrong_kind(file.path(), plan.model.definition->shape(),
+                      "it compares texts token by token (late interaction) and has no vector of a whole one; "
+                      "use pumice rerank");
+  }
   plan.before = options.prefix;
   if (options.prefix.empty()) {
     PUMICE_TRY(plan.before, plan.settings.prompt(file.path(), options.prompt));

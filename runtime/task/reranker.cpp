@@ -27,6 +27,12 @@ Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptio
   plan.model.output = "logits";
   plan.raw = options.raw;
   plan.run = options.run;
+  PUMICE_TRY(plan.late, LateInteraction::read(file, plan.model.tokenizer, plan.model.shape().context));
+  if (plan.late) {
+    plan.model.output = "last_hidden_state";
+    plan.model.each_token = true;
+    return plan;
+  }
   PUMICE_TRY(const EncoderGraph graph, plan.model.definition->encoder_graph(file));
   const EncoderShape shape = plan.model.shape();
   if (!graph.readable.contains(plan.model.output) || (shape.labels.empty() && !shape.causal)) {
@@ -48,12 +54,27 @@ Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptio
 
 Result<std::unique_ptr<Reranker>> Reranker::create(std::shared_ptr<const Model> model, RerankerPlan plan) {
   std::unique_ptr<Reranker> result(new Reranker(std::move(plan)));
-  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model, result->plan_.run));
+  const RerankerPlan& kept = result->plan_;
+  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept.model, kept.run,
+                                                  kept.late ? kept.late->text_tokens() : 0));
   return result;
+}
+
+Status Reranker::read_query(const std::string& query) {
+  if (query_ == query) return {};
+  const EncoderInput input = plan_.late->query(query);
+  PUMICE_TRY(const std::vector<std::vector<float>> rows, runner_->run(std::span(&input, 1)));
+  query_vectors_ = plan_.late->vectors(rows[0]);
+  query_ = query;
+  return {};
 }
 
 Result<EncoderInput> Reranker::read(const std::string& query, const std::string& text,
                                     const std::string& name) {
+  if (plan_.late) {
+    PUMICE_CHECK(read_query(query));
+    return runner_->read([&](size_t limit) { return plan_.late->text(text, limit); }, name);
+  }
   const auto encode = [&](size_t limit) {
     return plan_.form ? plan_.form->encode(query, text, limit)
                       : plan_.model.tokenizer->encode_pair(query, text, limit);
@@ -61,7 +82,8 @@ Result<EncoderInput> Reranker::read(const std::string& query, const std::string&
   return runner_->read(encode, name);
 }
 
-float Reranker::score(const std::vector<float>& row) const {
+float Reranker::score(const std::string& text, const std::vector<float>& row) const {
+  if (plan_.late) return plan_.late->score(query_vectors_, plan_.late->vectors(text, runner_->limit(), row));
   if (!plan_.answers) return score_of(row, plan_.raw);
   const float against_no = row[plan_.answers->yes] - row[plan_.answers->no];
   return score_of({&against_no, 1}, plan_.raw);

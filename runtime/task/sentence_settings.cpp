@@ -77,6 +77,8 @@ Result<DenseLayer> read_dense(const ModelFolder& folder, const std::string& modu
   PUMICE_TRY(layer.inputs, fields.u32("in_features", 1, 1 << 20));
   PUMICE_TRY(layer.outputs, fields.u32("out_features", 1, 1 << 20));
   PUMICE_TRY(const bool bias, fields.boolean_or("bias", true));
+  PUMICE_TRY(const bool residual, fields.boolean_or("use_residual", false));
+  if (residual) return fields.error("use_residual", "expected false: a residual is not supported");
   PUMICE_TRY(const std::string activation,
              fields.string_or("activation_function", "torch.nn.modules.activation.Tanh"));
   layer.tanh = activation.ends_with(".Tanh");
@@ -169,6 +171,7 @@ Result<SentenceSettings> read_folder(const ModelFolder& folder, const std::strin
   constexpr const char* pooling_file = "1_Pooling/config.json";
   if (modules) {
     PUMICE_CHECK(read_modules(folder, *modules, pooling, settings));
+    settings.of_tokens = settings.pooling.empty() && !settings.dense.empty();
   } else if (pooling.empty() && folder.has(pooling_file)) {
     PUMICE_TRY(settings.pooling, read_pooling(folder, pooling_file));
   }

@@ -24,7 +24,8 @@ struct SentenceSettings {
   std::string pooling; // mean, cls or last; empty: the files do not say
   bool normalized = true;
   std::vector<DenseLayer> dense;
-  uint32_t max_tokens = 0;                    // of a text; 0: as many as the model reads
+  bool of_tokens = false;  // nothing pools: each token keeps a vector of its own (late interaction)
+  uint32_t max_tokens = 0; // of a text; 0: as many as the model reads
   std::map<std::string, std::string> prompts; // by name, such as "query"
   std::string default_prompt;                 // a name; empty: none
 

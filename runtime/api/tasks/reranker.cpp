@@ -47,7 +47,7 @@ pumice_status pumice_reranker_score(pumice_reranker* reranker, const char* query
       return task.read(query, text, name);
     };
     const auto take = [&](size_t index, const std::vector<float>& row) -> Status {
-      scores[index] = task.score(row);
+      scores[index] = task.score(texts[index], row);
       return {};
     };
     return run_texts(task.runner(), texts, count, cut, read_text, take);

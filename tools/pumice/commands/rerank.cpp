@@ -69,7 +69,7 @@ Status rerank(const RerankOptions& options) {
         return reranker->read(options.query, text, name);
       },
       [&](const Line& line, const std::vector<float>& row) -> Status {
-        Scored scored{reranker->score(row), line.number - 1, line.text};
+        Scored scored{reranker->score(line.text, row), line.number - 1, line.text};
         if (options.top) {
           keep_best(best, std::move(scored), options.top);
         } else {
@@ -114,7 +114,10 @@ Subcommand add_rerank(CLI::App& app) {
   sub->footer(
       "Prints 'SCORE<tab>TEXT' for each text, in the order of the texts. The score is a probability, 0 to 1: "
       "for a model with one label the sigmoid of its logit, for a model with several labels the softmax "
-      "probability of label 1, for a decoder without labels the probability of yes against no. If a query "
+      "probability of label 1, for a decoder without labels the probability of yes against no. A model of "
+      "late "
+      "interaction (ColBERT) has no probabilities: its score is the sum, over the query's tokens, of the "
+      "largest cosine with a token of the text. If a query "
       "and "
       "a text are together longer than the model's context, the longer of the two is cut, for a decoder the "
       "text.\n\n" +
