@@ -31,8 +31,27 @@ DecoderGraph DecoderBuilder::take() {
                   return search(to, name, logits, SEARCH_CANDIDATES);
                 });
   add_stack_tensors(&ReadableExtent::context);
-  return {std::move(graph()), std::move(readable_), logits_, std::move(layer_inputs_),
-          std::move(other_forms())};
+  std::vector<MatrixInput> inputs = add_matrix_inputs();
+  return {std::move(graph()),       std::move(readable_),     logits_,
+          std::move(layer_inputs_), std::move(other_forms()), std::move(inputs)};
+}
+
+std::vector<MatrixInput> DecoderBuilder::add_matrix_inputs() {
+  std::vector<MatrixInput> inputs;
+  std::vector<TensorId> tensors; // by number
+  for (const Node& node : graph().nodes()) {
+    const auto* product = dynamic_cast<const Linear*>(node.operation.get());
+    if (!product || graph().tensor(node.inputs[0]).rows != RowKind::tokens) continue;
+    auto known = std::ranges::find(tensors, node.inputs[0]);
+    if (known == tensors.end()) known = tensors.insert(known, node.inputs[0]);
+    for (uint32_t i = 0; i < product->matrices; ++i) {
+      const WeightView& view = graph().weight(node.weights[i]).view;
+      if (!view.tensor) continue;
+      inputs.push_back({view.tensor->name, static_cast<size_t>(known - tensors.begin())});
+    }
+  }
+  readable_.add_each(MatrixInput::prefix, std::move(tensors));
+  return inputs;
 }
 
 EncoderGraph DecoderBuilder::take_reader() {
@@ -92,7 +111,17 @@ AttentionInputs DecoderBuilder::fused_query_key_value(TensorId x, const TensorNa
   const auto matrices = fused_tensor(name, ".weight", counts, graph().tensor(x).columns, groups, "attention");
   std::vector<WeightView> biases;
   if (bias) biases = fused_tensor(name, ".bias", counts, 0, groups, "attention");
+  constexpr std::string_view apart[] = {"attn_q", "attn_k", "attn_v"};
+  const uint32_t rotated[] = {config_.heads, sizes().kv_heads, 0};
   const auto one = [&](size_t index, const char* suffix) {
+    if (name.gguf.empty()) {
+      GgufTransform transform;
+      if (config_.neighbouring_in_gguf) transform = {rotated[index], rotated[index] ? config_.rotary.dim : 0};
+      const TensorName own = {name.hugging_face, apart[index]};
+      add_gguf_tensor(own, ".weight", {counts[index], graph().tensor(x).columns}, {matrices[index]},
+                      transform);
+      if (bias) add_gguf_tensor(own, ".bias", {counts[index]}, {biases[index]}, transform);
+    }
     return project(x, node_name(name) + suffix, matrices[index], bias ? &biases[index] : nullptr,
                    "attention");
   };

@@ -71,6 +71,7 @@ public:
   // to the keys and values of another.
   AttentionInputs query_key_value(TensorId x, const AttentionStyle& style);
   // The same by one tensor, which consists of `groups` groups in Hugging Face's file; see fused_tensor().
+  // Without a name in GGUF, files of GGUF have the three.
   AttentionInputs fused_query_key_value(TensorId x, const TensorName& name, uint64_t groups, bool bias);
   // Rotates queries and keys if the config says so, stores keys and values in the cache, and attends.
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
@@ -113,6 +114,7 @@ public:
   EncoderGraph take_reader();
 
 private:
+  std::vector<MatrixInput> add_matrix_inputs();
   // The cache that a layer's keys and values are in.
   uint32_t cache_of(uint32_t layer) const {
     return reads_ && config_.reads_with_one_cache() ? 0 : config_.cache_of(layer);

@@ -224,14 +224,17 @@ Status read_rotary_scaling(const Fields& scaling, const DecoderConfig& config, R
     rotary.base = static_cast<float>(rotary.base * std::pow(alpha, dim / (dim - 2)));
     return {};
   }
+  // Beyond the positions that the model was made for, which are as many as it reads.
+  if (type == "dynamic") return {};
   if (type == "llama3") return read_llama3(scaling, rotary);
   if (type == "proportional") return read_proportional(scaling, rotary);
   if (type == "yarn") return read_yarn(scaling, config, rotary);
   if (type == "longrope" || type == "su")
     return read_longrope(scaling, config, rotary); // Phi-3's first name for it
   return scaling.error(
-      field,
-      fmt::format("expected one of default, linear, proportional, llama3, yarn, longrope; found '{}'", type));
+      field, fmt::format(
+                 "expected one of default, linear, dynamic, proportional, llama3, yarn, longrope; found '{}'",
+                 type));
 }
 
 Result<RotaryConfig> read_rotary(const Settings& settings, const DecoderConfig& config, float default_share) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -144,11 +145,23 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
   return mixture;
 }
 
+// DeepSeek V3.2 (DeepSeek-AI 2025) and GLM-5 (GLM Team 2026) attend to so many positions, which an indexer
+// chooses: to all up to there, and that is as far as they are read.
+Status read_chosen_positions(const Settings& settings, Decoder& d) {
+  const SettingName name = {"index_topk", "attention.indexer.top_k"};
+  if (!settings.has(name)) return {};
+  PUMICE_TRY(const uint32_t chosen, settings.u32(name, 1, limits::context));
+  d.config.context = std::min(d.config.context, chosen);
+  d.shown.push_back({"positions that the indexer chooses", fmt::format("{}", chosen)});
+  return {};
+}
+
 // DeepSeek V2 and V3 (DeepSeek-AI 2024), Kimi K2 (Moonshot AI 2025) and GLM-4.7-Flash (GLM Team 2026):
 // multi-head latent attention, and experts beside shared ones after some dense layers.
 Status describe_deepseek(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   PUMICE_CHECK(drop_prediction_layers(settings, config));
+  PUMICE_CHECK(read_chosen_positions(settings, d));
   PUMICE_TRY(const bool neighbours, settings.boolean_or({"rope_interleave", ""}, true));
   config.rotary.pairs = neighbours ? RotaryPairs::neighbouring : RotaryPairs::half_split;
   if (!neighbours) d.refuse_gguf(settings, "rope_interleave", "have true; found false");
@@ -188,7 +201,9 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
 } // namespace
 
 Architectures deepseek_models() {
-  return {decoder("deepseek", {"deepseek_v2", "deepseek_v3", "kimi_k2", "glm4_moe_lite"}, {"deepseek2"},
+  return {decoder("deepseek",
+                  {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"},
+                  {"deepseek2", "glm-dsa"},
                   {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
                   describe_deepseek)};
 }

@@ -205,6 +205,22 @@ Status describe_hunyuan_moe(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// InternLM 2 (Cai et al. 2024): LLaMA under other names, with queries, keys and values in one tensor, group
+// by group.
+Status describe_internlm2(const Settings& settings, Decoder& d) {
+  d.config.set_neighbouring_in_gguf(settings.gguf());
+  d.names.embedding.hugging_face = "model.tok_embeddings";
+  d.names.head.hugging_face = "output";
+  d.norms = {{"attention_norm", "attn_norm"}, {}, {"ffn_norm", "ffn_norm"}, {}};
+  d.feed_forward.gate.hugging_face = "feed_forward.w1";
+  d.feed_forward.up.hugging_face = "feed_forward.w3";
+  d.feed_forward.down.hugging_face = "feed_forward.w2";
+  d.style.output.hugging_face = "attention.wo";
+  if (settings.gguf()) return d.read_biases(settings);
+  d.fused_inputs = {{"attention.wqkv", ""}, d.config.kv_heads};
+  return d.read_bias(settings, "bias");
+}
+
 // OLMoE (Muennighoff et al. 2024): norms over the whole query and key projections.
 Status describe_olmoe(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(d.read_most_input(settings, {"clip_qkv", "attention.clamp_kqv"}));
@@ -396,6 +412,7 @@ Architectures llama_relatives() {
               describe_hunyuan),
       decoder("hunyuan_moe", {"hunyuan_v1_moe"}, {"hunyuan-moe"}, {.default_norm_eps = 1e-5f},
               describe_hunyuan_moe),
+      decoder("internlm2", {"internlm2"}, {"internlm2"}, {}, describe_internlm2),
       decoder("minimax_m2", {"minimax_m2"}, {"minimax-m2"}, {}, describe_minimax_m2),
       // OLMo (Groeneveld et al. 2024): layer norms without weights, limits of queries, keys and values.
       decoder("olmo", {"olmo"}, {"olmo"},

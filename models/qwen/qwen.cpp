@@ -104,8 +104,8 @@ Status describe_qwen3_moe(const Settings& settings, Decoder& d) {
 
 Architectures qwen_models() {
   return {
-      decoder("qwen2", {"qwen2", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"}, {"qwen2", "qwen2vl"}, {},
-              describe_qwen2),
+      decoder("qwen2", {"qwen2", "mimo", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"},
+              {"qwen2", "qwen2vl"}, {}, describe_qwen2),
       decoder("qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, {}, describe_qwen2_moe),
       decoder("qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, {.default_head_dim = 128},
               describe_qwen3),

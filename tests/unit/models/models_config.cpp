@@ -209,8 +209,11 @@ TEST_CASE("errors name what is wrong or not supported") {
   refused(with(base("mistral"), {{"num_key_value_heads", 3}}), {"num_key_value_heads", "4 heads", "found 3"});
   refused(with(base("qwen3"), {{"head_dim", 1000}}), {"head_dim", "576", "1000"});
   refused(with(base("qwen2"), {{"hidden_act", "mish"}}), {"hidden_act", "silu", "mish"});
-  refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2}}}}),
-          {"rope_scaling", "rope_type", "yarn", "dynamic"});
+  // Its factor counts beyond the context alone.
+  CHECK(rotary(with(base("llama"), {{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 2}}}})) ==
+        rotary(base("llama")));
+  refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "ntk"}, {"factor", 2}}}}),
+          {"rope_scaling", "rope_type", "yarn", "'ntk'"});
   refused(with(base("llama"), {{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}}}),
           {"rope_scaling", "low_freq_factor"});
   refused(with(base("phi3"),

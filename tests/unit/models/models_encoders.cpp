@@ -115,7 +115,8 @@ DecoderGraph check_decoder(const Opened& model) {
   if (!graph.ok()) FAIL(graph.error().text());
   CHECK(graph->readable.names() ==
         "logits, log_likelihoods, continuations, hidden_states.0 to hidden_states.2, "
-        "attentions.0 to attentions.1, cross_attentions.0 to cross_attentions.1");
+        "attentions.0 to attentions.1, cross_attentions.0 to cross_attentions.1, "
+        "matrix_inputs.0 to matrix_inputs.11");
   CHECK(read_caches(graph->graph, AttentionMask::causal) == std::vector<uint32_t>{0, 1});
   CHECK(read_caches(graph->graph, AttentionMask::cross) == std::vector<uint32_t>{2, 3});
   CHECK(stored_caches(graph->graph) == std::vector<uint32_t>{0, 1});
