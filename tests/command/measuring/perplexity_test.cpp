@@ -338,3 +338,19 @@ TEST_CASE("tasks are solved by the most probable answer") {
   CHECK(fails_saying(perplexity(path("gap"), {"--multiple-choice"}), {path("gap"), "binary"}) == "");
   CHECK(fails_saying(perplexity(path("gap"), {"--tasks", "1"}), {"--tasks", "--hellaswag"}) == "");
 }
+
+TEST_CASE("--imatrix-out writes an importance matrix, which convert reads") {
+  const TemporaryFolder folder;
+  const std::string text = (folder.path() / "text.txt").string(), out = (folder.path() / "i.gguf").string();
+  folder.write("text.txt", some_text());
+  const json written = scores(text, {"--context", "64", "--imatrix-out", out});
+  CHECK(written["path"] == out);
+  CHECK(written["matrices"].get<size_t>() > 7);
+  CHECK(written["tokens"].get<size_t>() % 64 == 0);
+  const std::string target = (folder.path() / "small.gguf").string();
+  const CommandResult converted =
+      pumice_command({"convert", model_path.string(), target, "--type", "Q4_K_M", "--imatrix", out});
+  CAPTURE(converted.err);
+  CHECK(converted.status == 0);
+  CHECK(fails_saying(perplexity(text, {"--imatrix-out", out, "--stride", "4"}), {"--stride"}) == "");
+}

@@ -109,11 +109,21 @@ void add_measures(CLI::App& sub, PerplexityOptions& options) {
                    "Read that file, and tell how far this model's predictions are from those: what "
                    "quantising costs. The text is in the file")
           ->group(group);
+  sub.add_option(
+         "--imatrix-out", options.importance,
+         "Write an importance matrix instead: how large what each matrix reads is, over FILE. convert "
+         "--imatrix reads it, and so does llama.cpp; matrices of experts are not in it")
+      ->type_name("FILE")
+      ->group(more_of(group))
+      ->excludes(divergence)
+      ->excludes("--kl-divergence-base")
+      ->excludes("--stride");
   const auto tasks = [&](const char* name, bool& value, const char* help) {
     return sub.add_flag(name, value, help)
         ->group(group)
         ->excludes(divergence)
         ->excludes("--kl-divergence-base")
+        ->excludes("--imatrix-out")
         ->excludes("--stride")
         ->excludes("--chunks");
   };
@@ -172,6 +182,10 @@ Status perplexity(const PerplexityOptions& options) {
   if (options.stride > file.size.context) {
     return Error{Code::invalid_argument, fmt::format("--stride {} is longer than a window (--context {})",
                                                      options.stride, file.size.context)};
+  }
+  if (!options.importance.empty()) {
+    PUMICE_TRY(const TextWindows windows, windows_of(options, file));
+    return write_importance(options, std::move(file), windows);
   }
   if (options.choices()) return measure_choices(options, std::move(file));
   return options.divergence ? measure_divergence(options, std::move(file))

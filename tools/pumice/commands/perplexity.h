@@ -9,6 +9,7 @@
 #include "options/options.h"
 #include "output/json_output.h"
 #include "task/quality/choice_tasks.h"
+#include "task/quality/perplexity.h"
 
 // The parts of `pumice perplexity`.
 namespace pumice::command {
@@ -16,9 +17,10 @@ namespace pumice::command {
 struct PerplexityOptions {
   std::string model;
   std::string text;
-  uint32_t windows = 0; // 0: all windows of the text
-  uint32_t stride = 0;  // 0: windows side by side
-  std::string base;     // the file of the base model's predictions
+  uint32_t windows = 0;   // 0: all windows of the text
+  uint32_t stride = 0;    // 0: windows side by side
+  std::string base;       // the file of the base model's predictions
+  std::string importance; // the file of an importance matrix that is written
   bool divergence = false;
   bool hellaswag = false, winogrande = false, multiple_choice = false; // at most one of them
   std::optional<uint32_t> tasks;
@@ -49,6 +51,8 @@ struct MeasuredFile {
 
 // The model's divergence from the predictions in --kl-divergence-base.
 Status measure_divergence(const PerplexityOptions& options, MeasuredFile file);
+// An importance matrix of what the text's windows give, in place of a measure.
+Status write_importance(const PerplexityOptions& options, MeasuredFile file, const TextWindows& windows);
 // How many tasks the model solves.
 Status measure_choices(const PerplexityOptions& options, MeasuredFile file);
 
