@@ -82,8 +82,12 @@ Result<form::Grammar> parse_form(const FormSource& source) {
   }
   if (!source.choices.empty()) return form::parse_choices(source.choices);
   if (!source.regex.empty()) return form::parse_regex(source.regex);
-  return source.json_schema.empty() ? form::parse_gbnf(source.grammar)
-                                    : form::parse_json_schema(source.json_schema);
+  if (!source.json_schema.empty()) return form::parse_json_schema(source.json_schema);
+  return form::is_lark(source.grammar) ? form::parse_lark(source.grammar) : form::parse_gbnf(source.grammar);
+}
+
+bool is_grammar(std::string_view text) {
+  return text.find("::=") != std::string_view::npos || text.find("start:") != std::string_view::npos;
 }
 
 Result<std::shared_ptr<Form>> Form::create(const FormSource& source,

@@ -19,12 +19,14 @@ struct FormSource {
   std::vector<std::string> choices = {}; // one of them
   std::string regex = {};       // all of the text matches it; the dialect is ECMAScript's with limits
   std::string json_schema = {}; // draft 2020-12; README.md says which keywords
-  std::string grammar = {};     // GBNF, as llama.cpp has it
+  std::string grammar = {};     // GBNF, as llama.cpp has it, or Lark, as llguidance has it
   bool operator==(const FormSource&) const = default;
 };
 bool has_form(const FormSource& source);
 // Of one that has a form. Errors name what is wrong in the source, and where.
 Result<form::Grammar> parse_form(const FormSource& source);
+// Whether a text looks like a grammar, and not like the name of a file.
+bool is_grammar(std::string_view text);
 
 class Form;
 

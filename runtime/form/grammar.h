@@ -20,7 +20,7 @@ inline constexpr uint32_t unlimited = std::numeric_limits<uint32_t>::max();
 
 using Part = uint32_t; // in Grammar::parts
 
-// What a text may be: the form that choices, regular expressions, JSON schemas and GBNF become. Parts refer
+// What a text may be: the form that choices, regular expressions, JSON schemas and grammars become. Parts refer
 // to parts that were made before them, and to rules, which may refer to each other.
 struct Grammar {
   enum class Kind : uint8_t {
@@ -78,6 +78,9 @@ private:
 Result<Grammar> parse_choices(const std::vector<std::string>& choices);
 Result<Grammar> parse_regex(std::string_view regex);
 Result<Grammar> parse_gbnf(std::string_view grammar);
+Result<Grammar> parse_lark(std::string_view grammar);
+// Whether a grammar is written in Lark, and not in GBNF.
+bool is_lark(std::string_view grammar);
 Result<Grammar> parse_json_schema(std::string_view schema);
 
 } // namespace pumice::form

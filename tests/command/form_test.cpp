@@ -68,11 +68,14 @@ TEST_CASE("every answer matches the schema, the expression, the grammar") {
   const TemporaryFolder folder;
   const std::string grammar = (folder.path() / "list.gbnf").string();
   std::ofstream(grammar) << "root ::= (\"- \" [a-z]{1,9} \"\\n\"){2,3}\n";
-  for (const json& text : generate({"--prompt", "A list", "--samples", "20", "--grammar", grammar})) {
-    const auto answer = text["text"].get<std::string>();
-    CAPTURE(answer);
-    CHECK((answer.starts_with("- ") && answer.ends_with("\n")));
-  }
+  const std::string lark = (folder.path() / "list.lark").string();
+  std::ofstream(lark) << "start: (\"- \" /[a-z]{1,9}/ NL)~2..3\n%import common.LF -> NL\n";
+  for (const std::string& source : {grammar, lark, std::string("start: (\"- \" /[a-z]{1,9}/ \"\\n\")~2")})
+    for (const json& text : generate({"--prompt", "A list", "--samples", "20", "--grammar", source})) {
+      const auto answer = text["text"].get<std::string>();
+      CAPTURE(answer);
+      CHECK((answer.starts_with("- ") && answer.ends_with("\n")));
+    }
 }
 
 TEST_CASE("requests have forms of their own, in one batch") {
@@ -131,6 +134,8 @@ TEST_CASE("what is wrong with a form is said before the model is loaded") {
   CHECK(error_of({"--json-schema", R"({"not": {}})"}).find("the keyword not is not supported") !=
         std::string::npos);
   CHECK(error_of({"--choices", "a", "--ignore-eos"}).find("--ignore-eos cannot be used with a form") !=
+        std::string::npos);
+  CHECK(error_of({"--grammar", "start: %json {}"}).find("%json within a rule is not supported") !=
         std::string::npos);
   CHECK(error_of({"--grammar", "/no/such/file"}).find("/no/such/file") != std::string::npos);
 }

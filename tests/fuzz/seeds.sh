@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch}/seeds
+mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -131,3 +131,10 @@ for fixtures in tests/fixtures "${PUMICE_FIXTURES:-../shared/fixtures}"; do
   copy_head 131072 "$corpus/tokenizer/seeds" "$fixtures"/tokenizers/*/tokenizer.json
 done
 cp tests/fixtures/templates/*.jinja "$corpus/template/seeds"
+
+form() { printf '%s%b' "$2" "$3" >"$corpus/form/seeds/$1"; } # the kind of form, and its source
+form regex 0 '^(a|[b-d]{2,3}|\\p{Lu}+?)*(?:x\\u00e9|\\d{,4})$'
+form schema 1 '{"type":"object","properties":{"a":{"type":"string","pattern":"^a+$","maxLength":4},"b":{"type":"array","items":{"$ref":"#"}}},"required":["a"]}'
+form schema2 1 '{"anyOf":[{"type":"integer","minimum":-3,"maximum":120},{"enum":["x",1.5,null]},{"type":"string","format":"date"}]}'
+form gbnf 2 'root ::= (a | "(" root ")")+ "\\n"{1,3}\na ::= [^a-c\\x41] . # comment\n'
+form lark 2 '?start: sum\n    | NAME "=" sum -> assign\nsum: atom | sum ("+"|"-") atom\natom.2: NUMBER~1..2 | "(" sum ")" | /[a-z]\\/?/ ["x"i "a".."c"{2,}]\n%import common (NUMBER, WS)\n%import common.CNAME -> NAME\n%ignore WS\n'

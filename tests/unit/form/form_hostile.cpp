@@ -70,6 +70,23 @@ TEST_CASE("hostile grammars") {
   CHECK(!is_refused(kind, "root ::= \"[\" root \"]\" | \"x\""));
 }
 
+TEST_CASE("hostile grammars in Lark") {
+  const auto kind = &FormSource::grammar;
+  CHECK(is_refused(kind, "start: " + repeated("(", 60'000) + "\"a\"" + repeated(")", 60'000)));
+  CHECK(is_refused(kind, "start: " + repeated("[", 60'000)));
+  CHECK(is_refused(kind, "start: \"a\"" + repeated("*", 60'000)));
+  CHECK(!is_refused(kind, "start: \"a\"" + repeated("\n | \"a\"", 50'000)));
+  CHECK(!is_refused(kind, "start: \"a\"~0..1000000000"));
+  CHECK(is_refused(kind, "start: (\"a\"~0..1000000000)~2..1000000000 /(a{1,100}){1,100}/"));
+  CHECK(!is_refused(kind, "start: start start | \"x\""));
+  CHECK(!is_refused(kind, "start: (A | A A | \"aa\")* \"b\"\nA: /(a|a)*a/\n%ignore /a*/"));
+  std::string chain = "start: r0\n";
+  for (int i = 0; i < 3000; ++i)
+    chain += "r" + std::to_string(i) + ": r" + std::to_string(i + 1) + " \"x\"\n";
+  CHECK(!is_refused(kind, chain + "r3000: \"y\"\n"));
+  CHECK(is_refused(kind, chain + "r3000: r0\n"));
+}
+
 TEST_CASE("hostile schemas") {
   const auto kind = &FormSource::json_schema;
   CHECK(is_refused(kind, repeated("[", 60'000) + repeated("]", 60'000)));

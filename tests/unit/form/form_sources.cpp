@@ -121,3 +121,79 @@ castle ::= "O-O" "-O"?
   CHECK(error_of(&FormSource::grammar, "root ::= root \"a\" | \"b\"") ==
         "the rule root begins with itself (left recursion): let it begin with something else");
 }
+
+TEST_CASE("grammars in Lark") {
+  const std::string calculator = R"lark(
+// A comment, and # another one
+?start: sum
+      | NAME "=" sum    -> assign
+?sum: product
+    | sum "+" product   -> add
+    | sum "-" product
+product.2: atom (("*" | "/") atom)*
+atom: NUMBER | "-" atom | NAME | "(" sum ")"
+%import common.CNAME -> NAME
+%import common.NUMBER
+%import common.WS_INLINE
+%ignore WS_INLINE
+)lark";
+  check({{calculator,
+          {"1+2", "x = 3 * (y_1 - 4.5e3)", "--x", "1 - 2 - 3  "},
+          {"", "1+", "(1", "1 2", " 1", "1\n+ 2", "x = = 2"}},
+         {"start: \"a\" | \"b\"\n     | \"c\"", {"a", "b", "c"}, {"ab", "d"}},
+         {"start: A~2 B~1..3 \"!\"? [\"?\"]\nA: \"a\"..\"c\"\nB: /[xy]\\d/",
+          {"abx1", "ccy0x1x2!?"},
+          {"ax1", "abx1x1x1x1", "abz1"}},
+         {"start: x{2} y{1,} z{,1}\nx: \"x\"\ny: \"y\"\nz: \"z\"", {"xxy", "xxyyyz"}, {"xy", "xxyzz"}},
+         {"start: \"Größe\"i \"\\n\\u00e9\\x41\\\"\"", {"GRÖßE\néA\"", "größe\néA\""}, {"groesse\néA\""}},
+         {"start: (\"a\"\n  | \"b\")+ # more\n\n", {"abba"}, {"", "c"}},
+         {"start: /a\\/b/ \"//\" /[^\\/]+/", {"a/b//xyz"}, {"a/b/xyz"}},
+         {"%import common (INT, ESCAPED_STRING)\nstart: INT ESCAPED_STRING", {"12\"a\\\"b\""}, {"12\"a"}},
+         {"start: e\ne: e \"+\" e2 | e2\ne2: \"1\" | \"(\" e \")\"", {"1+1", "(1+1)+1"}, {"1+", "+1"}},
+         {"start: C_COMMENT NEWLINE FLOAT\n%import common.C_COMMENT\n%import common.NEWLINE\n%import "
+          "common.FLOAT",
+          {"/* a * b **/\r\n1.5", "/**/\n\n.5e-3"},
+          {"/* */ */\n1.5", "/* *\n1.5", "/**/\n15"}}},
+        &FormSource::grammar);
+  for (const char* wrong : {"begin: \"a\"",
+                            "start: b",
+                            "start: B",
+                            "start: \"a",
+                            "start: /a",
+                            "start: (\"a\"",
+                            "start: [\"a\"",
+                            "start: *",
+                            "start: \"a\"~",
+                            "start: \"a\"{2",
+                            "start: \"a\"{3,2}",
+                            "start: \"\\q\"",
+                            "start: \"a\"..\"bc\"",
+                            "start: \"z\"..\"a\"",
+                            "start: start \"a\"",
+                            "start: a\na: b \"x\" | \"y\"\nb: a \"z\"",
+                            "start: A\nA: b\nb: \"x\"",
+                            "start: \"a\"\nstart: \"b\"",
+                            "start: /a/i",
+                            "start: /(?=a)/",
+                            "start: <|end|>",
+                            "start: ~A\nA: \"a\"",
+                            "start: A & B\nA: \"a\"\nB: \"a\"",
+                            "start: %json {}",
+                            "%declare A\nstart: A",
+                            "start[lazy]: \"a\"",
+                            "start{a}: a",
+                            "start: f{A}\nA: \"a\"",
+                            "start::x: \"a\"",
+                            "%import common.FOO\nstart: FOO",
+                            "%import other.INT\nstart: INT",
+                            "start: \"a\" )",
+                            "start \"a\": \"b\"",
+                            "start: \"a\" ->"}) {
+    CAPTURE(wrong);
+    CHECK(!error_of(&FormSource::grammar, wrong).empty());
+  }
+  CHECK(error_of(&FormSource::grammar, "start: %json {}") ==
+        "the grammar, at byte 12: %json within a rule is not supported");
+  CHECK(error_of(&FormSource::grammar, "start: a\na: b \"x\" | \"y\"\nb: a \"z\"").find("left recursion") !=
+        std::string::npos);
+}

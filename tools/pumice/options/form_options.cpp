@@ -31,8 +31,8 @@ void add_form_options(CLI::App& app, FormSource& source) {
                             ->group(group);
   app.add_option(
          "--grammar", source.grammar,
-         "Answer with a text of the grammar in this file, in the format GBNF; what has ::= in it is the "
-         "grammar itself")
+         "Answer with a text of the grammar in this file, in the format GBNF or Lark; what has ::= or start: "
+         "in it is the grammar itself")
       ->type_name("FILE")
       ->excludes(choices)
       ->excludes(regex)
@@ -44,7 +44,7 @@ Result<FormSource> read_form(const FormSource& options) {
   FormSource source = options;
   for (std::string* text : {&source.json_schema, &source.grammar}) {
     if (text->empty() || (text == &source.json_schema && text->starts_with('{'))) continue;
-    if (text == &source.grammar && text->find("::=") != std::string::npos) continue;
+    if (text == &source.grammar && is_grammar(*text)) continue;
     const std::string path = *text;
     PUMICE_TRY(*text, read_text(path));
     if (text->empty()) return Error{Code::invalid_argument, path + ": the file is empty"};
