@@ -233,6 +233,10 @@ Status Sample::lower(Lowering& lowering, const Node& node) const {
   args.state = all.at(0, slots);
   args.tables = all.at(slots, all.bytes - slots);
   args.step = lowering.step();
+bool begins_sampling(const Dispatch& dispatch) {
+  return dispatch.kernel == "sample_scan";
+}
+
   args.step_capacity = lowering.step_capacity();
   args.scratch = lowering.temporary(sample_scratch_bytes(lowering.profile(), args.logits));
   for (Dispatch& dispatch : sample(lowering.profile(), args)) lowering.emit(std::move(dispatch));

@@ -121,6 +121,8 @@ uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef&
 std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& args);
 
 // inputs: the logits. The result goes into the step block and the sampling buffer; the output tensor only
+// Whether it is the first of them, before which nothing reads what the host writes for the sampling.
+bool begins_sampling(const Dispatch& dispatch);
 // stands for it in the graph and holds nothing.
 struct Sample : Operation {
   std::string_view name() const override { return "sample"; }
