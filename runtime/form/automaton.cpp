@@ -176,11 +176,20 @@ void Automaton::find_calls(State& state) {
 const State* Automaton::find_next(const State* at, uint8_t byte) {
   State& from = const_cast<State&>(*at); // one of states_
   Positions reached;
+  uint8_t first = 0, last = 0xFF; // the bytes around it that lead to the same
   for (const uint64_t each : from.positions) {
     for (uint32_t e = nfa_.first_edge[state_of(each)]; e < nfa_.first_edge[state_of(each) + 1]; ++e) {
       const Nfa::Edge& edge = nfa_.edges[e];
-      if (edge.kind == Nfa::Kind::bytes && edge.first <= byte && byte <= edge.last)
+      if (edge.kind != Nfa::Kind::bytes) continue;
+      if (edge.last < byte) {
+        first = std::max(first, static_cast<uint8_t>(edge.last + 1));
+      } else if (edge.first > byte) {
+        last = std::min(last, static_cast<uint8_t>(edge.first - 1));
+      } else {
+        first = std::max(first, edge.first);
+        last = std::min(last, edge.last);
         reached.push_back(position(edge.to, count_of(each)));
+      }
     }
   }
   const State* to = &dead_;
@@ -192,8 +201,23 @@ const State* Automaton::find_next(const State* at, uint8_t byte) {
       if (nfa_.terms.size() == 1 || can_end(found)) to = found;
     }
   }
-  from.next[byte] = to;
+  std::fill(from.next.begin() + first, from.next.begin() + last + 1, to);
   return to;
+}
+
+int16_t Automaton::find_only_byte(const State* at) {
+  int16_t found = State::no_byte;
+  for (const uint64_t each : at->positions) {
+    for (uint32_t e = nfa_.first_edge[state_of(each)]; e < nfa_.first_edge[state_of(each) + 1]; ++e) {
+      const Nfa::Edge& edge = nfa_.edges[e];
+      if (edge.kind != Nfa::Kind::bytes) continue;
+      for (int16_t byte = edge.first; byte <= edge.last && found != State::several_bytes; ++byte) {
+        if (byte == found || !next(at, static_cast<uint8_t>(byte))) continue;
+        found = found == State::no_byte ? byte : State::several_bytes;
+      }
+    }
+  }
+  return const_cast<State*>(at)->only_byte = found; // one of states_
 }
 
 // Whether a text that has come so far can end: the terms may contradict each other later. If that is not
