@@ -64,6 +64,10 @@ std::string_view trimmed(std::string_view text) {
 
 bool LooseReader::skip(std::string_view expected) {
   text_.remove_prefix(std::min(text_.find_first_not_of(ascii_white_space), text_.size()));
+  while (python_ && text_.starts_with('#')) { // a comment, up to the end of its line
+    text_.remove_prefix(std::min(text_.find('\n'), text_.size()));
+    text_.remove_prefix(std::min(text_.find_first_not_of(ascii_white_space), text_.size()));
+  }
   if (!text_.starts_with(expected)) return false;
   text_.remove_prefix(expected.size());
   return true;
@@ -87,6 +91,14 @@ LooseReader::Value LooseReader::python_arguments(const ordered_json& properties)
   ordered_json arguments = ordered_json::object();
   auto next = properties.begin();
   while (!skip(")")) {
+    if (skip("**")) { // all at once
+      const Value all = value();
+      if (!all || !all->is_object()) return std::nullopt;
+      arguments.update(*all);
+      if (!skip(",") && !text_.starts_with(')')) return std::nullopt;
+      continue;
+    }
+    if (text_ == "*") text_ = {}; // the second has not arrived
     const std::string_view before = text_;
     const std::string name = word();
     std::string key = name;
@@ -166,7 +178,7 @@ LooseReader::Value LooseReader::word_or_number() {
 bool LooseReader::begins_string() const {
   const size_t quote = text_.find_first_of("\"'");
   const std::string_view kind = text_.substr(0, std::min(quote, text_.size()));
-  return quote <= 2 && kind.find_first_not_of("rRbBuU") == std::string_view::npos;
+  return quote <= 2 && kind.find_first_not_of("rRbBuUfF") == std::string_view::npos;
 }
 
 // Strings beside each other are one string.
@@ -181,12 +193,14 @@ LooseReader::Value LooseReader::string() {
       text_ = {};
       return std::nullopt;
     }
-    const bool raw = text_.substr(0, at).find_first_of("rR") != std::string_view::npos;
+    const std::string_view kind = text_.substr(0, at);
+    const bool raw = kind.find_first_of("rR") != std::string_view::npos;
+    const bool computed = kind.find_first_of("fF") != std::string_view::npos; // where there are braces
     text_.remove_prefix(at);
     const std::string quote(python_ && text_.substr(0, 3) == std::string(3, text_[0]) ? 3 : 1, text_[0]);
     text_.remove_prefix(quote.size());
     const std::optional<std::string> part = text_until(quote, raw);
-    if (!part) return std::nullopt;
+    if (!part || (computed && part->find('{') != std::string::npos)) return std::nullopt;
     whole += *part;
     skip("");
   } while (python_ && begins_string());

@@ -146,7 +146,23 @@ private:
     return fenced_ = true;
   }
 
+  // A block of Python may have several calls, one after the other. What is none of them ends it.
+  bool read_more_python() {
+    while (skip(";")) {
+    }
+    const std::string_view before = text_;
+    const size_t count = calls_.size();
+    skip_space();
+    if (text_.empty() || text_.starts_with("```") || is_beginning("```")) return true;
+    if (read_named()) return read_more_python();
+    if (text_.empty() && !ended_) return false; // it may still become a call
+    text_ = before;
+    calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(count), calls_.end());
+    return true;
+  }
+
   bool end_block() {
+    if (python_ && fenced_ && !read_more_python()) return false;
     if (!fenced_ || skip("```")) return true;
     skip_space();
     return is_beginning("```") ? fail_at_end() : true;
@@ -217,6 +233,10 @@ private:
     constexpr std::string_view method = ".call"; // of Llama's own tools
     if (!is_name(name) || !text_.starts_with('(')) return false;
     if (name.ends_with(method)) name.resize(name.size() - method.size());
+    python_ = true;
+    // A room before the name, as in default_api.weather().
+    const size_t dot = name.rfind('.') + 1; // 0: there is none
+    if (!text::find_tool(tools_, name) && text::find_tool(tools_, name.substr(dot))) name.erase(0, dot);
     LooseReader reader(text_.substr(1));
     LooseReader::Value arguments = reader.python_arguments(text::properties_of(tools_, name));
     text_ = reader.rest();
@@ -331,6 +351,11 @@ private:
     const bool gemma = skip("call:");
     std::vector<std::string> words = {word()};
     if (words[0].empty()) return false;
+    if (!gemma && left().starts_with('=') && !left().starts_with("==")) { // result = weather(...)
+      skip("=");
+      words[0] = word();
+      if (!text_.starts_with('(')) return false;
+    }
     if (gemma && !text_.starts_with('{')) return false;
     const auto offered = [&] { return text::find_tool(tools_, words[0]) != nullptr; };
     if (text_.starts_with('(') && words[0] == "print" && !offered()) return read_printed();
@@ -411,6 +436,7 @@ private:
   const ordered_json& tools_;
   const bool ended_;
   bool fenced_ = false; // a block of code is around the call
+  bool python_ = false; // which is Python's
   std::vector<ToolCall> calls_;
 };
 
