@@ -44,6 +44,7 @@ constexpr std::array<const char*, 8> colours = {"#1f77b4", "#d95f02", "#2a9d5c",
 struct Axis {
   double low = 0, high = 1;
   bool log = false;
+  bool whole = false;        // of whole numbers, such as counts
   double begin = 0, end = 1; // in pixels
 
   double at(double value) const {
@@ -51,8 +52,12 @@ struct Axis {
     return begin + share * (end - begin);
   }
   std::vector<double> marks(int about) const {
-    if (!log) return axis_marks(low, high, about);
     std::vector<double> result;
+    if (!log) {
+      result = axis_marks(low, high, about);
+      if (whole) std::erase_if(result, [](double mark) { return mark != std::round(mark); });
+      return result;
+    }
     const bool wide = high / low > 300;
     for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10) {
       for (double factor : {1.0, 2.0, 5.0}) {
@@ -68,11 +73,13 @@ struct Axis {
 Axis around(const Chart& chart, bool x) {
   Axis axis;
   axis.log = x ? chart.log_x : chart.log_y;
+  axis.whole = true;
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const ChartSeries& series : chart.series) {
     for (const auto& point : series.points) {
       const double value = x ? point.first : point.second;
       if (!std::isfinite(value) || (axis.log && value <= 0)) continue;
+      axis.whole = axis.whole && value == std::round(value);
       low = std::min(low, value);
       high = std::max(high, value);
     }
@@ -139,30 +146,66 @@ std::string draw_series(const ChartSeries& series, const char* colour, const Axi
   return svg;
 }
 
-// The points' labels, each above its point, but for those that would lie on another one.
+// The points' labels: each above, below or beside its point, where it lies on no point and no other label.
+// One without such a place is left out.
 std::string draw_labels(const Chart& chart, const Axis& x, const Axis& y) {
   struct Place {
     double left, right, base;
   };
-  constexpr double letter = 5.5, line = 11; // about the size of letters of 10 pixels
+  constexpr double letter = 5.5, line = 11, mark = 4; // letters of 10 pixels, and half of a point
   std::vector<Place> taken;
   std::string svg;
+  for (const ChartSeries& series : chart.series) {
+    if (!series.marks || series.labels.empty()) continue;
+    for (const auto& [px, py] : series.points)
+      taken.push_back({x.at(px) - mark, x.at(px) + mark, y.at(py) + mark});
+  }
   for (const ChartSeries& series : chart.series) {
     for (size_t i = 0; i < std::min(series.labels.size(), series.points.size()); ++i) {
       const auto [px, py] = series.points[i];
       if ((x.log && px <= 0) || (y.log && py <= 0)) continue;
-      const double half = letter * static_cast<double>(series.labels[i].size()) / 2;
-      const double middle = std::clamp(x.at(px), x.begin + half, std::max(x.begin + half, x.end - half));
-      const Place place = {middle - half, middle + half, y.at(py) - 6};
-      if (std::ranges::any_of(taken, [&](const Place& other) {
-            return place.left < other.right && other.left < place.right &&
-                   std::abs(place.base - other.base) < line;
-          }))
-        continue;
-      taken.push_back(place);
-      svg += fmt::format("<text class=\"point\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-                         middle, place.base, escaped(series.labels[i]));
+      const double half = letter * static_cast<double>(series.labels[i].size()) / 2, aside = half + mark + 3;
+      for (const auto& [dx, dy] : {std::pair(0.0, -8.0), {0.0, 16.0}, {aside, 4.0}, {-aside, 4.0}}) {
+        double middle = x.at(px) + dx;
+        if (dx == 0) middle = std::clamp(middle, x.begin + half, std::max(x.begin + half, x.end - half));
+        const Place place = {middle - half, middle + half, y.at(py) + dy};
+        const bool outside = place.left < x.begin || place.right > x.end + 4 || place.base > y.begin;
+        const auto meets = [&place](const Place& other) {
+          return place.left < other.right && other.left < place.right &&
+                 std::abs(place.base - other.base) < line;
+        };
+        if (outside || std::ranges::any_of(taken, meets)) continue;
+        taken.push_back(place);
+        svg +=
+            fmt::format("<text class=\"point\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                        middle, place.base, escaped(series.labels[i]));
+        break;
+      }
     }
+  }
+  return svg;
+}
+
+// The names of the series in lines below the title, so that the plot has the whole width. `bottom` becomes
+// the end of the last line.
+std::string draw_legend(const Chart& chart, double& bottom) {
+  constexpr double letter = 6.8, line = 18, box = 16, gap = 18, left = 8;
+  double at = left, base = bottom + line;
+  std::string svg;
+  for (size_t i = 0; i < chart.series.size(); ++i) {
+    const ChartSeries& series = chart.series[i];
+    if (series.name.empty()) continue;
+    const double width = box + letter * static_cast<double>(series.name.size());
+    if (at > left && at + width > chart.width) {
+      at = left;
+      base += line;
+    }
+    const char* colour = colours[i % colours.size()];
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" {} stroke=\"{}\"/>"
+                       "<text class=\"legend\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                       at, base - 9, fill(series, colour), colour, at + box, base, escaped(series.name));
+    at += width + gap;
+    bottom = base;
   }
   return svg;
 }
@@ -170,31 +213,20 @@ std::string draw_labels(const Chart& chart, const Axis& x, const Axis& y) {
 } // namespace
 
 std::string draw(const Chart& chart) {
-  const bool legends =
-      std::ranges::any_of(chart.series, [](const ChartSeries& each) { return !each.name.empty(); });
-  const double legend_width = legends ? 190 : 20;
+  double top = 24;
+  const std::string legend = draw_legend(chart, top);
   Axis x = around(chart, true), y = around(chart, false);
   x.begin = 76;
-  x.end = chart.width - legend_width;
+  x.end = chart.width - 20;
   y.begin = chart.height - 46;
-  y.end = 36;
+  y.end = top + 14;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "role=\"img\">\n<title>{2}</title>\n<text class=\"title\" x=\"{3:.1f}\" y=\"20\">{2}</text>\n",
-      chart.width, chart.height, escaped(chart.title), legends ? x.begin : 8);
-  svg += draw_axes(chart, x, y);
-  double legend = y.end + 8;
-  for (size_t i = 0; i < chart.series.size(); ++i) {
-    const ChartSeries& series = chart.series[i];
-    const char* colour = colours[i % colours.size()];
-    svg += draw_series(series, colour, x, y);
-    if (series.name.empty()) continue;
-    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" {} stroke=\"{}\"/>"
-                       "<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                       x.end + 14, legend - 9, fill(series, colour), colour, x.end + 30, legend,
-                       escaped(series.name));
-    legend += 17;
-  }
+      chart.width, chart.height, escaped(chart.title), 8.0);
+  svg += legend + draw_axes(chart, x, y);
+  for (size_t i = 0; i < chart.series.size(); ++i)
+    svg += draw_series(chart.series[i], colours[i % colours.size()], x, y);
   return svg + draw_labels(chart, x, y) + "</svg>\n";
 }
 

@@ -22,7 +22,7 @@ struct Chart {
   std::string x_label, y_label;
   bool log_x = false, log_y = false;
   std::vector<ChartSeries> series;
-  int width = 760, height = 380;
+  int width = 640, height = 380;
 };
 std::string draw(const Chart& chart);
 

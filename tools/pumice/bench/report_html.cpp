@@ -28,6 +28,8 @@ svg text { font: 12px sans-serif; fill: var(--ink) } svg .title { font-size: 14p
 .grid { stroke: var(--grid) } .axis { stroke: var(--axis); fill: none } .hollow { fill: var(--page) }
 .samples { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26em, 100%), 1fr)); gap: 0 1em }
 .samples svg { margin: 0.3em 0 } .samples svg .title { font-size: 12px }
+@media (max-width: 36em) { svg text { font-size: 16px } svg .title { font-size: 18px } svg .point { font-size: 13px } svg .legend { font-size: 13px }
+  .samples svg text { font-size: 13px } .samples svg .title { font-size: 14px } }
 )";
 
 // The group of a result. Results of a group share a colour and an entry of the legend.
