@@ -232,7 +232,7 @@ void print_inspection(const Inspection& inspection, bool json) {
     print_json(object, 2);
   } else if (stages) {
     const bool both = !inspection.graph.empty() && !inspection.plan.empty();
-    print_result(inspection.graph + (both ? "\n" : "") + inspection.plan);
+    print_result(folded(inspection.graph + (both ? "\n" : "") + inspection.plan, 7, stdout_columns()));
   } else {
     print_result(summary(inspection));
   }

@@ -84,7 +84,7 @@ void print_to_stderr(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  print_to_stderr(fmt::format("pumice: {}\n", message));
+  print_to_stderr(fitted(fmt::format("pumice: {}\n", message), stderr_columns()));
 }
 
 void set_exit_status(int status) {

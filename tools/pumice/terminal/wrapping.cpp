@@ -32,8 +32,42 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
 std::string fitted(const std::string& lines, size_t width) {
   std::string result;
   std::istringstream all(lines);
-  for (std::string line; std::getline(all, line);)
-    result += width > 0 && line.size() > width ? wrapped(line, 0, width) : line + "\n";
+  for (std::string line; std::getline(all, line);) {
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    result += width > 0 && line.size() > width ? wrapped(line.substr(indent), indent, width) : line + "\n";
+  }
+  return result;
+}
+
+namespace {
+
+// The space at which a line of at most `width` columns ends; npos if the whole one fits.
+size_t end_of_line(const std::string& text, size_t width) {
+  const size_t words = text.find_first_not_of(' ');
+  size_t last = std::string::npos, columns = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == ' ' && at > words) last = at;
+    columns += (text[at] & 0xc0) != 0x80; // a character of UTF-8
+    if (columns > width && last != std::string::npos) return last;
+  }
+  return std::string::npos;
+}
+
+} // namespace
+
+std::string folded(const std::string& lines, size_t indent, size_t width) {
+  std::string result;
+  std::istringstream all(lines);
+  for (std::string line; std::getline(all, line);) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    while (width > 0) {
+      const size_t end = end_of_line(line, width);
+      if (end == std::string::npos) break;
+      result += line.substr(0, line.find_last_not_of(' ', end) + 1) + "\n";
+      line = std::string(indent, ' ') + line.substr(line.find_first_not_of(' ', end));
+    }
+    result += line + "\n";
+  }
   return result;
 }
 
