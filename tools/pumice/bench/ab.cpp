@@ -85,22 +85,22 @@ public:
     return {};
   }
 
-  // Returns an error only if a process fails. Ctrl-C ends the rounds.
+  // Returns an error only if a process fails, and has the rounds before. Ctrl-C ends the rounds.
   Status run() {
     ProgressBar bar("comparing");
+    Status status;
     rounds_begin_ = watch_.seconds();
     while (!decided() && part_done() < 1) {
       if (!bar.update(static_cast<uint64_t>(part_done() * 100), 100)) break;
-      const Status status = round();
-      if (!status.ok() && interrupted()) break;
-      PUMICE_CHECK(status);
+      status = round();
+      if (!status.ok()) break;
       spend_less_on_samples();
       for (AbTest& test : tests_) test.comparison.look(part_done());
     }
     for (AbTest& test : tests_) test.comparison.look(1);
     use_ = machine_.use();
     seconds_ = watch_.seconds();
-    return {};
+    return interrupted() ? Status() : status;
   }
 
   std::vector<ComparedTest> results() const {
@@ -281,14 +281,15 @@ Status compare_sides(const AbOptions& options) {
   if (a.benchmark && b.benchmark && a.command[0] != b.command[0]) PUMICE_CHECK(caches.give_to(a, b));
   AbMeasurement measurement(options, a, b);
   PUMICE_CHECK(measurement.prepare());
-  PUMICE_CHECK(measurement.run());
+  const Status ran = measurement.run();
+  if (!ran.ok() && measurement.results().empty()) return ran;
   if (options.fail_if_slower) fail_if_slower(measurement.results());
   if (options.json) {
     print_json(measurement.json(), 2);
   } else {
     print_result(measurement.text());
   }
-  return interrupted() ? Status(interruption()) : Status();
+  return interrupted() ? Status(interruption()) : ran;
 }
 
 } // namespace pumice::command

@@ -42,9 +42,14 @@ private:
     if (!options_.json) print_result(fmt::format("{} ({})\n", device_.name(), device_.driver()));
     check_driver();
     tell(check_memory(*device_.context.device));
-    PUMICE_TRY(const KernelFindings kernels,
-               check_all_kernels(options_, device_, [this](Verdict verdict) { tell(std::move(verdict)); }));
-    PUMICE_CHECK(keep(kernels));
+    KernelFindings kernels;
+    const Status tried = check_all_kernels(
+        options_, device_, [this](Verdict verdict) { tell(std::move(verdict)); }, kernels);
+    {
+      const SavedWork saved; // what was found until Ctrl-C counts
+      PUMICE_CHECK(keep(kernels, tried.ok()));
+    }
+    PUMICE_CHECK(tried);
     if (is_wanted(options_, "weights beyond")) PUMICE_CHECK(check_large());
     if (is_wanted(options_, "text")) PUMICE_CHECK(check_text());
     return is_wanted(options_, "speed") ? check_speed() : Status();
@@ -53,6 +58,7 @@ private:
   void tell(Verdict verdict) {
     if (!options_.json) print_result(line_of(verdict));
     verdicts_.push_back(std::move(verdict));
+    if (options_.json) set_last_words([so_far = json(true)] { return json_text(so_far, 2); });
   }
 
   // A driver that crashes must not take this process with it.
@@ -85,10 +91,10 @@ private:
 
   // Adds the findings to the blocklist of the device's file. What was put there before and is right now is
   // taken away, where all of it was tried.
-  Status keep(const KernelFindings& kernels) {
+  Status keep(const KernelFindings& kernels, bool complete) {
     std::set<std::string> allowed;
     Pipelines& before = *device_.context.pipelines;
-    const bool thorough = !options_.quick && options_.only.empty();
+    const bool thorough = complete && !options_.quick && options_.only.empty();
     for (const auto& [key, blocked] : stored_blocklist(before)) {
       const bool is_ours =
           blocked.reason.starts_with(doctor_reason) || blocked.reason.starts_with(short_check_reason);
@@ -165,14 +171,15 @@ private:
       advice_.push_back("If it is the newest one, report what 'pumice doctor --json' prints.");
     }
     if (!healthy()) set_exit_status(1);
-    if (options_.json) return print_json(json(), 2);
+    set_last_words({});
+    if (options_.json) return print_json(json(false), 2);
     std::string text = healthy() ? "\nNothing is wrong.\n" : "\nSomething is wrong.\n";
     if (!advice_.empty()) text += healthy() ? "What could be better:\n" : "What to do:\n";
     for (const std::string& each : advice_) text += listed("- ", each);
     print_result(text);
   }
 
-  Json json() const {
+  Json json(bool partial) const {
     Json json;
     if (device_.context.device) {
       add_device(json, device_);
@@ -188,6 +195,7 @@ private:
     }
     json["version"] = version_number();
     json["quick"] = options_.quick;
+    json["partial"] = partial;
     json["healthy"] = healthy();
     json["verdicts"] = Json::array();
     for (const Verdict& each : verdicts_) json["verdicts"].push_back(json_of(each));

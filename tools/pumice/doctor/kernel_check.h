@@ -17,10 +17,10 @@ struct KernelFindings {
   std::set<std::string> good; // keys of those that did all their cases right
 };
 
-// Tries each variant that runs on the device and calls `tell` with its verdict. Errors: interrupted; the
-// processes could not be started.
-Result<KernelFindings> check_all_kernels(const DoctorOptions& options, const OpenedDevice& device,
-                                         const std::function<void(Verdict)>& tell);
+// Tries each variant that runs on the device, adds to the findings and calls `tell` with its verdict. Errors:
+// interrupted; the processes could not be started. What was found until then is there.
+Status check_all_kernels(const DoctorOptions& options, const OpenedDevice& device,
+                         const std::function<void(Verdict)>& tell, KernelFindings& findings);
 
 // How the reasons begin that are put on the blocklist here.
 inline const std::string doctor_reason = "pumice doctor: ";
