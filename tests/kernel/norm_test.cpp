@@ -5,6 +5,7 @@
 #include "kernel/norm_reference.h"
 #include "kernel/products/rows.h"
 #include "shaders/common/step.h"
+#include "tools/pumice/bench/timed_cases.h"
 
 using namespace pumice;
 
@@ -95,6 +96,18 @@ TEST_CASE("layer norm") {
                       .count = 3,
                       .view = true});
       }
+    }
+  }
+}
+
+TEST_CASE("norms that are timed") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const timed_cases::Norm& each : timed_cases::norms()) {
+      run(profile, {.kind = each.kind,
+                    .bias = each.kind == NormKind::layer,
+                    .columns = each.columns,
+                    .bucket = each.rows,
+                    .count = each.rows});
     }
   }
 }

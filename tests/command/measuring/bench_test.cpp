@@ -486,8 +486,24 @@ TEST_CASE("bench compare refuses what cannot be compared") {
   CHECK(forced.out.find("| cannot tell ") != std::string::npos);
 }
 
-TEST_CASE("operations that there are none of are an error") {
-  CHECK(fails_saying(pumice_command({"bench", "--ops", "--only", "zzz"}), {"--only", "'zzz'"}) == "");
+TEST_CASE("operations have the names of their kernels, and those that there are none of are an error") {
+  const CommandResult none = pumice_command({"bench", "--ops", "--only", "zzz"});
+  CHECK(fails_saying(none, {"--only", "'zzz'", "attention, norm, product. "}) == "");
+  // Those that a model's profile has.
+  const CommandResult profile =
+      bench(fixtures().story(), {"-p", "0", "-n", "0", "--profile", "--context", "64", "-o", "json"});
+  REQUIRE(profile.status == 0);
+  for (const json& each : json::parse(profile.out)["profiles"][0]["kernels"]) {
+    const std::string kernel = each["kernel"];
+    if (!kernel.starts_with("matmul.") && kernel != "norm") continue;
+    CAPTURE(kernel);
+    CHECK(none.err.find(kernel.substr(0, kernel.rfind('.'))) != std::string::npos);
+  }
+  const CommandResult result =
+      pumice_command({"bench", "--ops", "--only", "norm", "-r", "1", "-w", "0", "-o", "json"});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  for (const json& each : json::parse(result.out)["results"]) CHECK(each["kernels"] == json{"norm"});
 }
 
 TEST_CASE("bench's profile is of all tokens of a step") {

@@ -70,7 +70,8 @@ Status measure_encoder_decoder(const BenchOptions& options, const std::shared_pt
 // Prints the time of each kernel of an encoder's step, and of its decoder's.
 Result<std::vector<StepProfile>> profile_encoder(const BenchOptions& options,
                                                  const std::shared_ptr<const Model>& model);
-// Measures single operations: the cases of timed_cases.h.
+// Measures single operations: the cases of timed_cases.h. An error that tells their names if --only names
+// none.
 Status measure_operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler);
 
 } // namespace pumice::command

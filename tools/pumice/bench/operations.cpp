@@ -1,15 +1,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/measure.h"
 #include "bench/timed_cases.h"
 #include "kernel/attention/attention.h"
 #include "kernel/launcher.h"
 #include "kernel/matmul/linear.h"
+#include "kernel/norm/norm.h"
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "shaders/common/step.h"
@@ -35,7 +39,7 @@ uint32_t copies_of(uint64_t bytes, uint32_t rows, bool cpu_device) {
 
 // The graph of an operation and its copies, with its weights or caches.
 struct Operands {
-  std::vector<std::byte> weight;
+  std::vector<std::byte> weight;   // empty where they are only planned
   std::vector<TensorView> weights; // one for each copy, all with the bytes of `weight`
   std::vector<CacheRef> caches;    // one for each copy; keys and values have separate buffers
   uint32_t rows = 1, position = 0;
@@ -44,17 +48,22 @@ struct Operands {
   Graph graph;
 };
 
-void add_product(const timed_cases::Product& c, bool cpu_device, Operands& operands) {
+std::vector<std::byte> product_weight(const timed_cases::Product& c) {
   constexpr uint32_t random_rows = 64; // the other rows are copies of these
+  const std::vector<std::byte> some = random_weight(c.type, std::min(c.n, random_rows), c.k, 1);
+  std::vector<std::byte> weight(c.n * row_bytes(c.type, c.k));
+  for (size_t at = 0; at < weight.size(); at += some.size()) {
+    std::copy_n(some.begin(), std::min(some.size(), weight.size() - at),
+                weight.begin() + static_cast<ptrdiff_t>(at));
+  }
+  return weight;
+}
+
+void add_product(const timed_cases::Product& c, bool cpu_device, bool planned, Operands& operands) {
   operands.rows = c.rows;
   operands.columns = c.k;
-  const std::vector<std::byte> some = random_weight(c.type, std::min(c.n, random_rows), c.k, 1);
-  operands.weight.resize(c.n * row_bytes(c.type, c.k));
-  for (size_t at = 0; at < operands.weight.size(); at += some.size()) {
-    std::copy_n(some.begin(), std::min(some.size(), operands.weight.size() - at),
-                operands.weight.begin() + static_cast<ptrdiff_t>(at));
-  }
-  operands.copies = copies_of(operands.weight.size(), c.rows, cpu_device);
+  if (!planned) operands.weight = product_weight(c);
+  operands.copies = copies_of(c.n * row_bytes(c.type, c.k), c.rows, cpu_device);
   operands.weights.resize(operands.copies);
   const TensorId x = operands.graph.input("x", RowKind::tokens, c.k);
   for (TensorView& view : operands.weights) {
@@ -85,6 +94,48 @@ void add_attention(const timed_cases::Attention& c, bool cpu_device, Operands& o
   }
 }
 
+void add_norm(const timed_cases::Norm& c, bool cpu_device, Operands& operands) {
+  operands.rows = c.rows;
+  operands.columns = c.columns;
+  operands.weight = random_weight(TensorType::f32, 1, c.columns, 1);
+  operands.copies = copies_of(operands.weight.size(), c.rows, cpu_device);
+  operands.weights.resize(operands.copies);
+  const TensorId x = operands.graph.input("x", RowKind::tokens, c.columns);
+  for (TensorView& view : operands.weights) {
+    view = {"weight", TensorType::f32, {c.columns}, operands.weight};
+    const WeightId weight = operands.graph.weight(WeightView::whole(view), "norms");
+    if (c.kind == NormKind::rms) {
+      rms_norm(operands.graph, "result", x, weight, 1e-5f);
+    } else {
+      layer_norm(operands.graph, "result", x, weight, weight, 1e-5f);
+    }
+  }
+}
+
+PlanContext plan_context(const DeviceContext& context, const Operands& operands, WeightStore& store) {
+  PlanContext plan;
+  plan.profile = context.profile;
+  plan.device = context.device->capabilities();
+  plan.weights = &store;
+  plan.caches = operands.caches;
+  plan.context = operands.caches.empty() ? operands.rows : operands.caches[0].layout.capacity;
+  plan.step_layout.capacity = operands.rows;
+  plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
+  return plan;
+}
+
+// The kernels that an operation launches, each once.
+Result<std::vector<std::string>> kernels_of(const DeviceContext& context, const Operands& operands) {
+  WeightStore store(context.profile, context.device->capabilities());
+  PUMICE_TRY(const Plan plan, make_plan(operands.graph, plan_context(context, operands, store),
+                                        {operands.rows, operands.rows}));
+  std::vector<std::string> kernels;
+  for (const PlannedDispatch& each : plan.dispatches) {
+    if (std::ranges::count(kernels, each.dispatch.kernel) == 0) kernels.push_back(each.dispatch.kernel);
+  }
+  return kernels;
+}
+
 // Records the dispatches of a plan, each after a barrier, and runs them.
 class OperationRun {
 public:
@@ -92,17 +143,10 @@ public:
                                                       const Operands& operands) {
     std::unique_ptr<OperationRun> run(new OperationRun(context, operands.copies));
     WeightStore store(context.profile, context.device->capabilities());
-    PlanContext plan_context;
-    plan_context.profile = context.profile;
-    plan_context.device = context.device->capabilities();
-    plan_context.weights = &store;
-    plan_context.caches = operands.caches;
-    plan_context.context = operands.caches.empty() ? operands.rows : operands.caches[0].layout.capacity;
-    plan_context.step_layout.capacity = operands.rows;
-    plan_context.step = {Space::step, 0, 0, plan_context.step_layout.bytes()};
-    PUMICE_TRY(run->plan_, make_plan(operands.graph, plan_context, {operands.rows, operands.rows}));
+    const PlanContext planned = plan_context(context, operands, store);
+    PUMICE_TRY(run->plan_, make_plan(operands.graph, planned, {operands.rows, operands.rows}));
     PUMICE_TRY(run->weights_, upload_weights(context.device, store, {}));
-    PUMICE_CHECK(run->allocate(operands, plan_context.step_layout));
+    PUMICE_CHECK(run->allocate(operands, planned.step_layout));
     PUMICE_CHECK(run->record(1));
     PUMICE_TRY(double seconds, run->submit()); // compiles
     PUMICE_TRY(seconds, run->submit());
@@ -212,31 +256,80 @@ private:
   Commands commands_;
 };
 
-Status measure_operation(const BenchOptions& options, const DeviceContext& context, Measurement result,
-                         const std::function<void(Operands&)>& fill, Sampler& sampler) {
-  result.kind = "operation";
-  result.test = fmt::format("{} {} {}", result.test, result.type, result.shape);
-  if (result.test.find(options.only) == std::string::npos) return {};
-  if (interrupted()) return interruption();
-  Operands operands;
-  fill(operands);
-  PUMICE_TRY(const std::unique_ptr<OperationRun> run, OperationRun::create(context, operands));
-  result.flops = run->flops();
-  result.bytes = run->bytes();
-  return sampler.add(std::move(result), [&] { return run->sample(); });
+// Names with the same beginning up to their last dot as one: "matmul.cpu8.*".
+std::vector<std::string> shortened(const std::set<std::string>& names) {
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const std::string& name : names) groups[name.substr(0, name.rfind('.'))].push_back(name);
+  std::vector<std::string> all;
+  for (const auto& [beginning, members] : groups) {
+    all.push_back(members.size() > 1 ? beginning + ".*" : members[0]);
+  }
+  return all;
 }
+
+// Measures those operations that were asked for, and remembers how all are called.
+class Operations {
+public:
+  Operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler)
+      : options_(options), context_(context), sampler_(sampler) {}
+
+  // `fill` makes the operands; with `planned` true, those that a plan needs.
+  Status measure(Measurement result, const std::function<void(bool planned, Operands&)>& fill) {
+    if (interrupted()) return interruption();
+    operations_.insert(result.test);
+    result.kind = "operation";
+    result.test = fmt::format("{} {} {}", result.test, result.type, result.shape);
+    Operands planned;
+    fill(true, planned);
+    PUMICE_TRY(result.kernels, kernels_of(context_, planned));
+    kernels_.insert(result.kernels.begin(), result.kernels.end());
+    if (!is_wanted(result)) return {};
+    found_ = true;
+    Operands operands;
+    fill(false, operands);
+    PUMICE_TRY(const std::unique_ptr<OperationRun> run, OperationRun::create(context_, operands));
+    result.flops = run->flops();
+    result.bytes = run->bytes();
+    return sampler_.add(std::move(result), [&] { return run->sample(); });
+  }
+
+  // Whether there was one.
+  Status finish() const {
+    if (found_) return {};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("--only: no operation that is measured on this device has '{}' in its name, such "
+                    "as 'product F16 8 x 768 x 768'. They are: {}. Their kernels are: {}",
+                    options_.only, fmt::join(operations_, ", "), fmt::join(shortened(kernels_), ", "))};
+  }
+
+private:
+  bool is_wanted(const Measurement& result) const {
+    const auto named = [this](const std::string& name) {
+      return name.find(options_.only) != std::string::npos;
+    };
+    return named(result.test) || std::ranges::any_of(result.kernels, named);
+  }
+
+  const BenchOptions& options_;
+  const DeviceContext& context_;
+  Sampler& sampler_;
+  std::set<std::string> operations_, kernels_;
+  bool found_ = false;
+};
 
 } // namespace
 
 Status measure_operations(const BenchOptions& options, const DeviceContext& context, Sampler& sampler) {
   const bool cpu = context.device->capabilities().is_cpu();
+  Operations operations(options, context, sampler);
   for (const timed_cases::Product& c : timed_cases::products()) {
     Measurement result;
     result.test = "product";
     result.type = info(c.type).name;
     result.shape = fmt::format("{} x {} x {}", c.rows, c.n, c.k);
-    PUMICE_CHECK(measure_operation(
-        options, context, std::move(result), [&](Operands& to) { add_product(c, cpu, to); }, sampler));
+    PUMICE_CHECK(operations.measure(std::move(result),
+                                    [&](bool planned, Operands& to) { add_product(c, cpu, planned, to); }));
   }
   for (const timed_cases::Attention& c : timed_cases::attentions()) {
     Measurement result;
@@ -244,10 +337,17 @@ Status measure_operations(const BenchOptions& options, const DeviceContext& cont
     result.type = to_string(c.type);
     result.shape =
         fmt::format("{} rows at {}, {}/{} heads of {}", c.rows, c.position, c.heads, c.kv_heads, c.head_dim);
-    PUMICE_CHECK(measure_operation(
-        options, context, std::move(result), [&](Operands& to) { add_attention(c, cpu, to); }, sampler));
+    PUMICE_CHECK(
+        operations.measure(std::move(result), [&](bool, Operands& to) { add_attention(c, cpu, to); }));
   }
-  return {};
+  for (const timed_cases::Norm& c : timed_cases::norms()) {
+    Measurement result;
+    result.test = "norm";
+    result.type = "F32";
+    result.shape = fmt::format("{}, {} x {}", c.kind == NormKind::rms ? "rms" : "layer", c.rows, c.columns);
+    PUMICE_CHECK(operations.measure(std::move(result), [&](bool, Operands& to) { add_norm(c, cpu, to); }));
+  }
+  return operations.finish();
 }
 
 } // namespace pumice::command

@@ -31,11 +31,12 @@ struct Measurement {
   double tokens = 0;      // that a run reads or generates; 0 for operations
   double flops = 0;       // of one run, as its plans estimate
   double bytes = 0;
-  std::string type;            // for operations: the type of the weight or of the cache
-  std::string shape;           // for operations
-  std::vector<double> warm_up; // seconds of the warm-up runs
-  bool settled = false;        // whether the times of the warm-up became stable
-  MachineUse machine;          // during the runs
+  std::string type;                 // for operations: the type of the weight or of the cache
+  std::string shape;                // for operations
+  std::vector<std::string> kernels; // for operations: each that is launched, as a profile names them
+  std::vector<double> warm_up;      // seconds of the warm-up runs
+  bool settled = false;             // whether the times of the warm-up became stable
+  MachineUse machine;               // during the runs
   std::vector<BenchRun> runs;
 
   // Why the figures are not stable, in words; empty if they are.

@@ -44,6 +44,7 @@ Json to_json(const Measurement& result, const Ceilings& ceilings) {
   if (result.kind == "operation") {
     json["type"] = result.type;
     json["shape"] = result.shape;
+    json["kernels"] = result.kernels;
   } else {
     json["depth"] = result.depth;
     json["sequences"] = result.sequences;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/report.h"
 #include "bench/statistics.h"
@@ -114,18 +115,19 @@ std::string model_table(const BenchReport& report) {
 }
 
 std::string operation_table(const BenchReport& report) {
-  std::vector<Row> rows = {
-      {"op", "type", "shape", "µs", "GFLOP/s", "GB/s", "bound by", "of the roof", "other programs"}};
+  std::vector<Row> rows = {{"op", "kernel", "type", "shape", "µs", "GFLOP/s", "GB/s", "bound by",
+                            "of the roof", "other programs"}};
   for (const Measurement& result : report.results) {
     const double seconds = result.median_seconds();
     const bool arithmetic =
         result.share_of_arithmetic(report.ceilings) > result.share_of_bandwidth(report.ceilings);
-    rows.push_back({result.test.substr(0, result.test.find(' ')), result.type, result.shape,
+    rows.push_back({result.test.substr(0, result.test.find(' ')),
+                    fmt::format("{}", fmt::join(result.kernels, " + ")), result.type, result.shape,
                     fmt::format("{:.1f}", seconds * 1e6), fmt::format("{:.2f}", result.flops / seconds / 1e9),
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9), arithmetic ? "arithmetic" : "memory",
                     percent(result.share_of_roof(report.ceilings)), share_of_others(result)});
   }
-  return table(std::move(rows), 3);
+  return table(std::move(rows), 4);
 }
 
 std::string notes(const BenchReport& report) {

@@ -4,6 +4,7 @@
 
 #include "io/tensor_type.h"
 #include "kernel/cache_layout.h"
+#include "kernel/norm/norm.h"
 
 // Cases of the most important kernels. `pumice bench --ops` measures them, and the tests compare them with
 // the reference, so that what is measured is also known to be right.
@@ -44,6 +45,23 @@ inline std::vector<Attention> attentions() {
     cases.push_back({type, 32, 8, 128, 16, 40});
     cases.push_back({type, 32, 8, 128, 128, 0, true});
     cases.push_back({type, 32, 8, 128, 64, 1024, true});
+  }
+  return cases;
+}
+
+// Rows of x [rows, columns], each divided by its size.
+struct Norm {
+  pumice::NormKind kind;
+  uint32_t rows = 1, columns = 0;
+};
+
+inline std::vector<Norm> norms() {
+  std::vector<Norm> cases;
+  for (pumice::NormKind kind : {pumice::NormKind::rms, pumice::NormKind::layer}) {
+    for (uint32_t rows : {1u, 8u, 128u}) {
+      cases.push_back({kind, rows, 768});
+      cases.push_back({kind, rows, 4096});
+    }
   }
   return cases;
 }
