@@ -8,6 +8,7 @@
 #include <random>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -33,17 +34,24 @@ constexpr size_t longest_name_part =
 
 #ifdef _WIN32
 // So that remove_unfinished_files() can remove it.
-std::FILE* open_to_write(const fs::path& path) {
+std::FILE* open_to_write(const fs::path& path, bool) {
   constexpr DWORD sharing = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
-  const int file = open_windows_file(path, GENERIC_WRITE, sharing, CREATE_ALWAYS);
-  return file < 0 ? nullptr : _fdopen(file, "wb");
+  const int file = open_windows_file(path, GENERIC_READ | GENERIC_WRITE, sharing, CREATE_ALWAYS);
+  return file < 0 ? nullptr : _fdopen(file, "w+b");
+}
+bool seek_to(std::FILE* file, uint64_t at) {
+  return _fseeki64(file, static_cast<int64_t>(at), SEEK_SET) == 0;
 }
 void remove_file(const wchar_t* path) {
   (void)_wunlink(path);
 }
 #else
-std::FILE* open_to_write(const fs::path& path) {
-  return std::fopen(path.c_str(), "wb");
+// A device or a pipe may not be read.
+std::FILE* open_to_write(const fs::path& path, bool replaced) {
+  return std::fopen(path.c_str(), replaced ? "w+b" : "wb");
+}
+bool seek_to(std::FILE* file, uint64_t at) {
+  return ::fseeko(file, static_cast<off_t>(at), SEEK_SET) == 0;
 }
 void remove_file(const char* path) {
   (void)::unlink(path);
@@ -196,7 +204,7 @@ Status OutputFile::open(const fs::path& path) {
   target_ = target.path;
   const fs::path opened = target.replaced ? name_beside(target_) : target_;
   errno = 0;
-  file_ = open_to_write(opened);
+  file_ = open_to_write(opened, target.replaced);
   if (!file_) return failed();
   if (!target.replaced) return {};
   partial_ = opened;
@@ -213,9 +221,26 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
   return written ? Status() : Status(failed());
 }
 
+Status OutputFile::move_back(uint64_t from, uint64_t to, uint64_t bytes) {
+  errno = 0;
+  if (!file_ || !seekable()) return failed();
+  std::vector<std::byte> part(size_t{1} << 20);
+  for (uint64_t moved = 0; moved < bytes;) {
+    const size_t count = static_cast<size_t>(std::min<uint64_t>(part.size(), bytes - moved));
+    if (!seek_to(file_, from + moved) || std::fread(part.data(), 1, count, file_) != count) return failed();
+    if (!seek_to(file_, to + moved)) return failed();
+    PUMICE_CHECK(write(std::span(part).first(count)));
+    moved += count;
+  }
+  if (std::fflush(file_) != 0) return failed();
+  std::error_code error;
+  fs::resize_file(partial_, to + bytes, error);
+  return error ? Status(write_error(name_, error.message())) : Status();
+}
+
 Status OutputFile::write_first(std::span<const std::byte> bytes) {
   errno = 0;
-  if (!file_ || std::fseek(file_, 0, SEEK_SET) != 0) return failed();
+  if (!file_ || !seek_to(file_, 0)) return failed();
   return write(bytes);
 }
 

@@ -34,6 +34,9 @@ public:
   Status write(std::span<const std::byte> bytes);
   // Whether write_first() can be used: not on a device or a pipe.
   bool seekable() const { return !partial_.empty(); }
+  // Moves bytes that were written to an earlier place, `to`, and ends the file behind them: takes what is
+  // before them and behind them out. Only write_first() and finish() may follow.
+  Status move_back(uint64_t from, uint64_t to, uint64_t bytes);
   // Writes over the first bytes, which were written before. Only finish() may follow.
   Status write_first(std::span<const std::byte> bytes);
   // From now on, finish() renames to another name in the same folder.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -311,6 +312,47 @@ TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is 
   CHECK(written["sequences"].size() == 1000);
   CHECK(written["sequences"][0]["text"] != "");
   CHECK(written["sequences"].back()["finish_reason"] == "interrupted");
+}
+
+TEST_CASE("the predictions until Ctrl-C are a whole file of fewer windows") {
+  const EveryCommand every;
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "Tom and the dog ran to the pond.\n";
+  const std::string file = folder.write("text.txt", text).string(), story = fixtures().story().string();
+  const fs::path base = folder.path() / "base";
+  const std::vector<std::string> arguments = {"perplexity",  story,     file,
+                                              "--context",   "64",      "--kl-divergence-base",
+                                              base.string(), "--cache", every.file("cache")};
+  std::vector<std::string> brief = arguments;
+  brief.insert(brief.end(), {"--chunks", "3"});
+  REQUIRE(CommandProcess(brief, streams(every)).wait() == 0);
+  const std::string three = contents(base);
+  int status = 0;
+  for (double after = 0.5; after < 60 && status == 0; after *= 1.5) {
+    fs::remove(base);
+    CommandProcess process(arguments, streams(every));
+    for (double waited = 0; waited < after || files_in(folder.path()) < 2; waited += 0.05) pause(0.05);
+    process.interrupt();
+    REQUIRE(process.wait() == interrupted);
+    if (fs::exists(base)) status = interrupted; // a window was done
+  }
+  REQUIRE(status == interrupted);
+  CHECK(contents(every.file("err")).find(base.string() + " has the first ") != std::string::npos);
+  CHECK(files_in(folder.path()) == 2);
+  uint32_t windows = 0;
+  const std::string bytes = contents(base);
+  std::memcpy(&windows, bytes.data() + 16, sizeof windows);
+  CAPTURE(windows);
+  CHECK(bytes.size() == 20 + (three.size() - 20) / 3 * windows);
+  // Its rows are those of its windows: a model has no divergence from itself.
+  const CommandResult itself = pumice_command({"perplexity", story, "--kl-divergence", "--kl-divergence-base",
+                                               base.string(), "--json", "--cache", every.file("cache")});
+  CAPTURE(itself.err);
+  REQUIRE(itself.status == 0);
+  const nlohmann::json found = nlohmann::json::parse(itself.out);
+  CHECK(found["chunks"] == windows);
+  CHECK(found["kl_divergence"]["value"].get<double>() < 1e-4);
 }
 
 TEST_CASE("what was measured is printed even if the device does not end its step in time") {

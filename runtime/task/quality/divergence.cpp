@@ -39,6 +39,15 @@ LogSum log_sum_of(std::span<const float> logits) {
   return result;
 }
 
+// The beginning of a file, before the text's tokens.
+std::vector<std::byte> head_of(uint32_t length, uint32_t vocabulary, uint32_t windows) {
+  const uint32_t sizes[] = {length, vocabulary, windows};
+  std::vector<std::byte> head(sizeof magic + sizeof sizes);
+  std::memcpy(head.data(), magic, sizeof magic);
+  std::memcpy(head.data() + sizeof magic, sizes, sizeof sizes);
+  return head;
+}
+
 double at_share(std::vector<float> values, double share) {
   if (values.empty()) return 0;
   const double place = std::clamp(share, 0.0, 1.0) * static_cast<double>(values.size() - 1);
@@ -57,13 +66,11 @@ float log_probability(std::span<const float> logits, uint32_t token) {
 
 Result<std::unique_ptr<BaseWriter>> BaseWriter::create(const std::filesystem::path& path,
                                                        const TextWindows& windows, uint32_t vocabulary) {
-  std::unique_ptr<BaseWriter> writer(new BaseWriter());
+  std::unique_ptr<BaseWriter> writer(new BaseWriter(windows, vocabulary));
   PUMICE_CHECK(writer->file_.open(path));
-  const uint32_t sizes[] = {windows.length, vocabulary, windows.count};
   const std::span<const uint32_t> tokens =
       std::span(windows.tokens).first(size_t{windows.count} * windows.length);
-  PUMICE_CHECK(writer->file_.write(std::as_bytes(std::span(magic))));
-  PUMICE_CHECK(writer->file_.write(std::as_bytes(std::span(sizes))));
+  PUMICE_CHECK(writer->file_.write(head_of(windows.length, vocabulary, windows.count)));
   PUMICE_CHECK(writer->file_.write(std::as_bytes(tokens)));
   writer->row_.resize(row_values(vocabulary));
   return writer;
@@ -83,8 +90,15 @@ void BaseWriter::add(std::span<const float> logits) {
   status_ = file_.write(std::as_bytes(std::span(row_)));
 }
 
-Status BaseWriter::finish() {
+Status BaseWriter::finish(uint32_t done) {
   PUMICE_CHECK(status_);
+  if (done < windows_.count && file_.seekable()) {
+    const std::vector<std::byte> head = head_of(windows_.length, vocabulary_, done);
+    const uint64_t window = uint64_t{windows_.length} * sizeof(uint32_t); // bytes of one's tokens
+    const uint64_t rows = uint64_t{done} * windows_.scored() * row_.size() * sizeof(uint16_t);
+    PUMICE_CHECK(file_.move_back(head.size() + windows_.count * window, head.size() + done * window, rows));
+    PUMICE_CHECK(file_.write_first(head));
+  }
   return file_.finish();
 }
 

@@ -19,18 +19,23 @@ namespace pumice {
 // The log-probability of a token, from the logits of all.
 float log_probability(std::span<const float> logits, uint32_t token);
 
-// Writes such a file, for windows without a stride.
+// Writes such a file, for windows without a stride, which must outlive it.
 class BaseWriter {
 public:
   static Result<std::unique_ptr<BaseWriter>> create(const std::filesystem::path& path,
                                                     const TextWindows& windows, uint32_t vocabulary);
   // The logits before the next scored token. An error comes with finish().
   void add(std::span<const float> logits);
-  Status finish();
+  // Whether all could be written so far, such as to a disk that is full.
+  const Status& status() const { return status_; }
+  // `done`: the windows that were added as a whole; if they are fewer, the file is about these alone.
+  Status finish(uint32_t done);
 
 private:
-  BaseWriter() = default;
+  BaseWriter(const TextWindows& windows, uint32_t vocabulary) : windows_(windows), vocabulary_(vocabulary) {}
 
+  const TextWindows& windows_;
+  uint32_t vocabulary_;
   OutputFile file_;
   Status status_;
   std::vector<uint16_t> row_;

@@ -160,3 +160,17 @@ TEST_CASE("output file: a name of an open file is written into that file") {
 }
 
 #endif
+
+TEST_CASE("output file: what is before and behind some bytes can be taken out") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "out";
+  std::string long_part;
+  for (int i = 0; i < 3 << 20; ++i) long_part += static_cast<char>('a' + i % 23);
+  OutputFile file;
+  REQUIRE(file.open(path).ok());
+  REQUIRE(file.write(bytes_of("head 3 dropped" + long_part + "rest")).ok());
+  REQUIRE(file.move_back(14, 6, long_part.size()).ok());
+  REQUIRE(file.write_first(bytes_of("HEAD 1")).ok());
+  REQUIRE(file.finish().ok());
+  CHECK(contents(path) == "HEAD 1" + long_part);
+}

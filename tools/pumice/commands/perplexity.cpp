@@ -59,6 +59,15 @@ std::string result_text(const PerplexityOptions& options, const OpenedDevice& de
   return json_text(json);
 }
 
+// Keeps what was written until Ctrl-C or an error.
+Status finish_base(const PerplexityOptions& options, BaseWriter& base, const TextWindows& windows,
+                   uint32_t done) {
+  PUMICE_CHECK(base.finish(done));
+  if (done < windows.count)
+    print_note(fmt::format("{} has the first {} of {} windows", options.base, done, windows.count));
+  return {};
+}
+
 Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
   PUMICE_TRY(const TextWindows windows, windows_of(options, file));
   file.size.context = windows.length;
@@ -73,7 +82,9 @@ Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
   PUMICE_TRY(const std::unique_ptr<WindowReader> reader,
              WindowReader::create(model, file.size, saves, file.adapter));
   std::unique_ptr<BaseWriter> base;
+  std::optional<SavedWork> saved; // the windows until Ctrl-C
   if (saves) {
+    saved.emplace();
     PUMICE_TRY(base, BaseWriter::create(path_of(options.base), windows, file.shape.vocabulary));
   }
   LikelihoodSum score;
@@ -82,14 +93,21 @@ Status measure_text(const PerplexityOptions& options, MeasuredFile file) {
     if (saves) base->add(values);
   };
   ProgressBar bar("scoring");
-  for (uint32_t n = 0; n < windows.count; ++n) {
-    if (!bar.update(n, windows.count)) return interruption();
-    PUMICE_CHECK(reader->read(windows.window(n), windows.first_scored, take));
-    set_last_words([text = result_text(options, device, windows, n + 1, score)] { return text; });
-  }
-  if (base) PUMICE_CHECK(base->finish());
-  set_last_words({});
+  uint32_t done = 0;
+  const auto score_all = [&]() -> Status {
+    for (; done < windows.count; ++done) {
+      if (!bar.update(done, windows.count)) return interruption();
+      PUMICE_CHECK(reader->read(windows.window(done), windows.first_scored, take));
+      if (base) PUMICE_CHECK(base->status());
+      set_last_words([text = result_text(options, device, windows, done + 1, score)] { return text; });
+    }
+    return {};
+  };
+  const Status scored = score_all();
   bar.erase();
+  if (base && done > 0) PUMICE_CHECK(finish_base(options, *base, windows, done));
+  PUMICE_CHECK(scored);
+  set_last_words({});
   const std::string text = result_text(options, device, windows, windows.count, score);
   print_result(options.json ? text : fitted(text, stdout_columns()));
   if (!options.json)
