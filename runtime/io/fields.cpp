@@ -69,14 +69,45 @@ std::optional<std::string> as_string(const json& value) {
 
 } // namespace
 
-Fields::Fields(const json& object, std::string file, std::string prefix)
-    : object_(&object), file_(std::move(file)), prefix_(std::move(prefix)) {}
+void AskedFields::look(std::string name) {
+  const std::lock_guard lock(mutex_);
+  looked_.insert(std::move(name));
+}
+
+void AskedFields::take(std::string name) {
+  const std::lock_guard lock(mutex_);
+  taken_.insert(name);
+  looked_.insert(std::move(name));
+}
+
+bool AskedFields::has(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  if (looked_.contains(std::string(name))) return true;
+  for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {
+    if (taken_.contains(name.substr(0, dot))) return true;
+  }
+  return false;
+}
+
+std::set<std::string> AskedFields::names() const {
+  const std::lock_guard lock(mutex_);
+  return looked_;
+}
+
+Fields::Fields(const json& object, std::string file, std::string prefix, std::shared_ptr<AskedFields> asked)
+    : object_(&object), file_(std::move(file)), prefix_(std::move(prefix)), asked_(std::move(asked)) {}
 
 bool Fields::has(std::string_view name) const {
-  return find(name) != nullptr;
+  if (asked_) asked_->look(prefix_ + std::string(name));
+  return member(name) != nullptr;
 }
 
 const json* Fields::find(std::string_view name) const {
+  if (asked_) asked_->take(prefix_ + std::string(name));
+  return member(name);
+}
+
+const json* Fields::member(std::string_view name) const {
   if (!object_->is_object()) return nullptr;
   const auto found = object_->find(name);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
@@ -163,14 +194,14 @@ Result<std::string> Fields::string_or(std::string_view name, std::string_view fa
 }
 
 Result<Fields> Fields::object(std::string_view name) const {
-  const json* found = find(name);
+  const json* found = member(name); // what is read of it is asked for by its own name
   if (!found) return missing(name, "an object");
   if (!found->is_object()) return mismatch(name, "an object", *found);
-  return Fields(*found, file_, prefix_ + std::string(name) + ".");
+  return Fields(*found, file_, prefix_ + std::string(name) + ".", asked_);
 }
 
 Result<Fields> Fields::object_or_empty(std::string_view name) const {
-  return has(name) ? object(name) : Fields(empty_object(), file_, prefix_ + std::string(name) + ".");
+  return has(name) ? object(name) : Fields(empty_object(), file_, prefix_ + std::string(name) + ".", asked_);
 }
 
 Result<std::vector<uint32_t>> Fields::u32_array(std::string_view name, uint32_t min, uint32_t max) const {

@@ -4,6 +4,9 @@
 
 #include <cfloat>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +14,22 @@
 #include <nlohmann/json_fwd.hpp>
 
 namespace pumice {
+
+// Which fields of a model's settings were asked for, by their whole names: those of an object inside have
+// that one's name and a dot in front. From any thread.
+class AskedFields {
+public:
+  void look(std::string name); // whether it is there
+  void take(std::string name); // its value; that of an object has all that is in it
+  // Whether a field was asked for by any of the two, or an object that it is in was taken.
+  bool has(std::string_view name) const;
+  std::set<std::string> names() const;
+
+private:
+  mutable std::mutex mutex_;
+  std::set<std::string> looked_;
+  std::set<std::string, std::less<>> taken_;
+};
 
 // Reads the members of a JSON object with type and range checks: a Hugging Face config.json or a GGUF file's
 // metadata. It holds a pointer to the object, which must outlive it.
@@ -20,8 +39,10 @@ namespace pumice {
 // wrong type is still an error.
 class Fields {
 public:
-  // `prefix` is put before field names in messages, such as "rope_scaling." for a nested object.
-  Fields(const nlohmann::json& object, std::string file, std::string prefix = "");
+  // `prefix` is put before field names in messages, such as "rope_scaling." for a nested object. `asked`, if
+  // it is given, gets to know the names of all fields that are asked for.
+  Fields(const nlohmann::json& object, std::string file, std::string prefix = "",
+         std::shared_ptr<AskedFields> asked = nullptr);
 
   bool has(std::string_view name) const;                   // present and not null
   const nlohmann::json* find(std::string_view name) const; // null pointer if has() is false
@@ -62,6 +83,7 @@ public:
   Error error(std::string_view name, std::string_view what) const;
 
 private:
+  const nlohmann::json* member(std::string_view name) const; // as find(), which is not recorded
   Error missing(std::string_view name, std::string_view expected) const;
   Error mismatch(std::string_view name, std::string_view expected, const nlohmann::json& found) const;
 
@@ -73,6 +95,7 @@ private:
   const nlohmann::json* object_;
   std::string file_;
   std::string prefix_;
+  std::shared_ptr<AskedFields> asked_;
 };
 
 } // namespace pumice

@@ -453,7 +453,13 @@ Status ModelFile::change_settings(const SettingChanges& changes) {
   nlohmann::json config = *config_;
   PUMICE_CHECK(pumice::change_settings(config, format_ == Format::gguf, changes, config_path_));
   config_ = std::make_shared<const nlohmann::json>(std::move(config));
+  changes_ = changes;
+  asked_ = std::make_shared<AskedFields>();
   return {};
+}
+
+std::vector<std::string> ModelFile::unread_changes() const {
+  return asked_ ? pumice::unread_changes(changes_, *asked_) : std::vector<std::string>();
 }
 
 bool ModelFile::is_mmproj() const {

@@ -71,6 +71,8 @@ public:
 
   // Makes the settings say something else than the file. Errors: invalid_argument.
   Status change_settings(const SettingChanges& changes);
+  // What to say of settings that were changed so, and that nothing has asked for since: a sentence for each.
+  std::vector<std::string> unread_changes() const;
 
   Format format() const { return format_; }
   const std::string& path() const { return path_; } // the path that was opened, in UTF-8
@@ -78,7 +80,7 @@ public:
 
   // The contents of config.json, or GGUF's metadata as one flat object.
   const nlohmann::json& config() const { return *config_; }
-  Fields fields() const { return Fields(*config_, config_path_); }
+  Fields fields() const { return Fields(*config_, config_path_, "", asked_); }
   // The settings of the text model: all of them, or those in config.json's text_config, which models have
   // that also see or hear. Such a model's text tensors are found under the names that a text model has.
   Fields text_fields() const;
@@ -152,6 +154,8 @@ private:
   std::string path_;
   std::string config_path_;                      // the file that config_ was read from, for messages
   std::shared_ptr<const nlohmann::json> config_; // a pointer, so that Fields stay valid after a move
+  SettingChanges changes_;                       // that were made in config_
+  std::shared_ptr<AskedFields> asked_;           // since then; null if there were none
   std::vector<MappedFile> files_;                // the files that hold weights
   std::deque<std::vector<std::byte>> copies_;    // of tensors that no file holds side by side
   std::vector<TensorView> tensors_;

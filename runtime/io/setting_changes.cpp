@@ -6,9 +6,12 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "io/bytes.h"
+#include "io/fields.h"
+#include "io/nearest_names.h"
 
 namespace pumice {
 
@@ -149,6 +152,25 @@ Status change_settings(json& config, bool gguf, const SettingChanges& changes, c
     *place = setting.value();
   }
   return {};
+}
+
+std::vector<std::string> unread_changes(const SettingChanges& changes, const AskedFields& asked) {
+  const std::set<std::string> names = asked.names();
+  const std::vector<std::string_view> all(names.begin(), names.end());
+  std::vector<std::string> sentences;
+  for (const std::string& each : changes.values) {
+    const Result<ChangedSetting> setting = parse_change(each);
+    if (!setting.ok() || asked.has(setting->key)) continue;
+    const std::vector<std::string_view> nearest = nearest_names(setting->key, all);
+    sentences.push_back(fmt::format(
+        "the setting {} has no effect: nothing of this model is read from it{}", in_quotes(setting->key),
+        nearest.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(nearest, " or "))));
+  }
+  const bool turns = std::ranges::any_of(
+      names, [](const std::string& name) { return name.find("rope") != std::string::npos; });
+  if (!(changes.rotary == RotaryChange()) && !turns)
+    sentences.push_back("the changes of rotary positions have no effect: this model has other positions");
+  return sentences;
 }
 
 } // namespace pumice

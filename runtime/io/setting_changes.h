@@ -11,6 +11,8 @@
 
 namespace pumice {
 
+class AskedFields; // io/fields.h
+
 // How the positions of a decoder turn, in place of what its settings say. An empty field stays.
 struct RotaryChange {
   std::optional<float> base;
@@ -43,5 +45,9 @@ Result<ChangedSetting> parse_change(const std::string& change);
 // Makes the changes in the settings of a GGUF file, or of a config.json. `name`: of the file, for errors.
 Status change_settings(nlohmann::json& config, bool gguf, const SettingChanges& changes,
                        const std::string& name);
+
+// What to say of changes of settings that a model, which was read since, has not asked for: a sentence for
+// each.
+std::vector<std::string> unread_changes(const SettingChanges& changes, const AskedFields& asked);
 
 } // namespace pumice

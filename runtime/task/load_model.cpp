@@ -1,5 +1,8 @@
 #include "task/load_model.h"
 
+#include "model/model_facts.h"
+#include "model/vocabulary.h"
+
 namespace pumice {
 
 namespace {
@@ -33,6 +36,14 @@ Result<std::shared_ptr<const Model>> load_model(std::shared_ptr<const Model> pla
   if (!trials->measure) return model;
   PUMICE_TRY(DeviceProfile measured, trials->measure(model));
   return model->with_profile(std::move(measured));
+}
+
+std::vector<std::string> unread_settings(const ModelFile& file) {
+  if (file.unread_changes().empty()) return {};
+  (void)load_tokenizer(file);
+  (void)end_tokens(file, nullptr);
+  (void)has_chat_template(file);
+  return file.unread_changes();
 }
 
 } // namespace pumice

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/model.h"
 #include "tuning/short_check.h"
@@ -26,5 +27,9 @@ struct KernelTrials {
 // Puts a planned model on its device. `trials`: null for one whose kernels are used as they are.
 Result<std::shared_ptr<const Model>> load_model(std::shared_ptr<const Model> planned,
                                                 const Progress& progress, const KernelTrials* trials);
+
+// What to say of settings that a model was loaded with and that it does not have: a sentence for each. Texts'
+// settings may be read only later, so that their readers are asked here.
+std::vector<std::string> unread_settings(const ModelFile& file);
 
 } // namespace pumice

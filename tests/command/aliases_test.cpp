@@ -308,5 +308,22 @@ TEST_CASE("settings that are changed for a run change what the model says, and h
   CHECK(fails_saying(run({"--context", "4096"}), {"4096", "made for"}) == "");
   CHECK(run({"--context", "2048", "--rope-scale", "4"}).status == 0);
   CHECK(fails_saying(run({"--override-kv", "llama.block_count=str:x"}), {"llama.block_count"}) == "");
+  // What has no effect is said, with what is meant perhaps.
+  const auto note = [&](Arguments more) {
+    const CommandResult result = run(std::move(more));
+    CAPTURE(result.err);
+    CHECK(result.status == 0);
+    const size_t at = result.err.find(" no effect");
+    return at == result.err.npos ? "" : result.err.substr(0, result.err.find('\n', at));
+  };
+  CHECK(note({"--override-kv", "llama.rope.freq_bas=float:50"})
+            .find("'llama.rope.freq_bas' has no effect: nothing of this model is read from it; did you mean "
+                  "llama.rope.freq_base?") != std::string::npos);
+  CHECK(note({"--override-kv", "qwen2.rope.freq_base=float:50"}) != "");
+  CHECK(note({"--override-kv", "general.name=str:Tom"}) != "");
+  CHECK(note({"--override-kv", "llama.rope.freq_base=float:50"}) == "");
+  CHECK(note({"--override-kv", "tokenizer.ggml.add_bos_token=bool:false"}) == "");
+  CHECK(note({"--override-kv", "tokenizer.ggml.eos_token_id=int:2"}) == "");
+  CHECK(note({"--rope-scale", "2"}) == "");
   CHECK(fails_saying(run({"--rope-scale", "4", "--rope-freq-scale", "0.25"}), {"do not go together"}) == "");
 }

@@ -1,5 +1,7 @@
 #include "io/setting_changes.h"
 
+#include "io/fields.h"
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -67,4 +69,31 @@ TEST_CASE("a longer context by rotary positions is one that a session may have")
   CHECK(found["rope_theta"] == 20000);
   CHECK(found["max_position_embeddings"] == 1024);
   CHECK(changed(folder, false, {}) == folder);
+}
+
+TEST_CASE("changes that nothing was read from are named") {
+  const json config = {
+      {"hidden_size", 8}, {"rope_scaling", {{"factor", 2}}}, {"quantization_config", {{"bits", 4}}}};
+  const auto asked = std::make_shared<AskedFields>();
+  const Fields fields(config, "file", "", asked);
+  CHECK(fields.u32("hidden_size").ok());
+  CHECK(!fields.has("num_layers"));
+  const auto scaling = fields.object("rope_scaling");
+  REQUIRE(scaling.ok());
+  CHECK(scaling->f32("factor").ok());
+  CHECK(fields.find("quantization_config") != nullptr); // and reads what it likes of it
+  const auto said = [&](const SettingChanges& changes) { return unread_changes(changes, *asked); };
+  CHECK(said({{"hidden_size=int:9", "num_layers=int:1", "rope_scaling.factor=float:3",
+               "quantization_config.bits=int:8"},
+              {}})
+            .empty());
+  const auto unread = said({{"hidden_sise=int:9", "rope_scaling.type=str:yarn", "zzz=int:1"}, {}});
+  REQUIRE(unread.size() == 3);
+  CHECK(unread[0].find("did you mean hidden_size?") != std::string::npos);
+  CHECK(unread[1].find("'rope_scaling.type'") != std::string::npos);
+  CHECK(unread[2].find("did you mean") == std::string::npos);
+  SettingChanges turned;
+  turned.rotary.factor = 2.0f;
+  CHECK(said(turned).empty());
+  CHECK(unread_changes(turned, AskedFields()).size() == 1);
 }

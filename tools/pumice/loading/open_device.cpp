@@ -409,6 +409,7 @@ Result<std::shared_ptr<const Model>> load_planned(std::shared_ptr<const Model> p
   PUMICE_TRY(std::shared_ptr<const Model> model,
              pumice::load_model(std::move(planned), bar.callback(), device.tunes ? &trials : nullptr));
   bar.erase();
+  for (const std::string& each : unread_settings(model->file())) print_note(each);
   print_detail(fmt::format("loaded {} in {:.3f} s: {:.1f} MiB of weights on the device", model->file().path(),
                            watch.seconds(), static_cast<double>(model->weight_bytes()) / (1 << 20)));
   return model;
