@@ -52,6 +52,30 @@ TEST_CASE("inspect counts GPT-3 from its config alone") {
   CHECK(fails_saying(pumice_command({"inspect", config, "--graph"}), {config, "model.safetensors"}) == "");
 }
 
+// Of a folder, what is there is told before the error; a config.json that is asked about by itself is no
+// error.
+TEST_CASE("inspect fails for a folder whose weights are missing, and says what is") {
+  const TemporaryFolder folder;
+  const std::string config =
+      folder
+          .write("config.json",
+                 std::string_view(R"({"model_type": "gpt2", "vocab_size": 100, "n_positions": 32,
+                                   "n_embd": 32, "n_layer": 1, "n_head": 2})"))
+          .string();
+  const std::string path = folder.path().string();
+  for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--json"}}) {
+    std::vector<std::string> arguments = {"inspect", path, "--no-cache"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const CommandResult result = pumice_command(arguments);
+    CAPTURE(result.err);
+    CHECK(result.status == 1);
+    CHECK(result.out.find("gpt2") != std::string::npos);
+    CHECK(result.err.find(path) != std::string::npos);
+    CHECK(result.err.find("model.safetensors, pytorch_model.bin") != std::string::npos);
+  }
+  CHECK(pumice_command({"inspect", config, "--no-cache"}).status == 0);
+}
+
 TEST_CASE("inspect says how much memory will be allocated") {
   struct Case {
     std::filesystem::path model;

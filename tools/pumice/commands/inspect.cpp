@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -83,9 +85,9 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
 Status inspect(const InspectOptions& options) {
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.model)));
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  if ((options.graph || options.plan) && !file.has_weights()) {
-    return no_weights(file);
-  }
+  std::optional<Error> missing;
+  if (!file.has_weights()) missing = no_weights(file);
+  if (missing && (options.graph || options.plan)) return *missing;
   const ModelShape shape = definition->shape();
   const uint32_t longest = shape.has_decoder() ? shape.context : shape.encoder->context;
   if (options.size.context > longest) {
@@ -123,6 +125,8 @@ Status inspect(const InspectOptions& options) {
     PUMICE_CHECK(inspect_memory(options, *definition, file, inspection));
   }
   print_inspection(inspection, options.json);
+  // A config.json by itself is asked about as it is; a folder should have weights.
+  if (missing && std::filesystem::is_directory(path_of(options.model))) print_part_error(missing->text());
   return {};
 }
 
@@ -131,7 +135,9 @@ Status inspect(const InspectOptions& options) {
 Subcommand add_inspect(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("inspect", "Show what a model is, can do, and needs in memory.");
   auto options = std::make_shared<InspectOptions>();
-  sub->add_option("MODEL", options->model, "A GGUF file, a Hugging Face folder, or only a config.json")
+  sub->add_option("MODEL", options->model,
+                  "A GGUF file, a Hugging Face folder, or only a config.json. A folder without weights is an "
+                  "error, after what is known of it")
       ->required()
       ->type_name("");
   sub->add_flag("--graph", options->graph, "Print the operations of the model instead of the summary")
