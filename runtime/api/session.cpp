@@ -196,13 +196,8 @@ Result<std::unique_ptr<pumice_session>> make_session(const pumice_model& model,
 } // namespace
 
 Result<CacheType> pumice::api::read_cache_type(const pumice_cache_type& type) {
-  switch (number_in(type)) {
-  case PUMICE_CACHE_F16:
-    return CacheType::f16;
-  case PUMICE_CACHE_F32:
-    return CacheType::f32;
-  case PUMICE_CACHE_Q8_0:
-    return CacheType::q8_0;
+  for (const CacheType each : cache_types()) {
+    if (number_in(to_cache_type(each)) == number_in(type)) return each;
   }
   return Error{Code::invalid_argument,
                fmt::format("options.cache is {}: expected one of pumice_cache_type", number_in(type))};
@@ -284,9 +279,27 @@ StateSink pumice::api::sink_of(pumice_write_function write, void* user) {
 }
 
 pumice_cache_type pumice::api::to_cache_type(CacheType type) {
-  return type == CacheType::f32   ? PUMICE_CACHE_F32
-         : type == CacheType::f16 ? PUMICE_CACHE_F16
-                                  : PUMICE_CACHE_Q8_0;
+  switch (type) {
+  case CacheType::f32:
+    return PUMICE_CACHE_F32;
+  case CacheType::f16:
+    return PUMICE_CACHE_F16;
+  case CacheType::q8_0:
+    return PUMICE_CACHE_Q8_0;
+  case CacheType::f32_f16:
+    return PUMICE_CACHE_F32_F16;
+  case CacheType::f32_q8_0:
+    return PUMICE_CACHE_F32_Q8_0;
+  case CacheType::f16_f32:
+    return PUMICE_CACHE_F16_F32;
+  case CacheType::f16_q8_0:
+    return PUMICE_CACHE_F16_Q8_0;
+  case CacheType::q8_0_f32:
+    return PUMICE_CACHE_Q8_0_F32;
+  case CacheType::q8_0_f16:
+    return PUMICE_CACHE_Q8_0_F16;
+  }
+  return PUMICE_CACHE_F16;
 }
 
 namespace {

@@ -4,16 +4,67 @@
 
 namespace pumice {
 
+namespace {
+
+struct NamedType {
+  CacheType keys, values;
+  const char* name;
+};
+
+// By their numbers.
+constexpr NamedType named_types[] = {
+    {CacheType::f32, CacheType::f32, "f32"},       {CacheType::f16, CacheType::f16, "f16"},
+    {CacheType::q8_0, CacheType::q8_0, "q8_0"},    {CacheType::f32, CacheType::f16, "f32/f16"},
+    {CacheType::f32, CacheType::q8_0, "f32/q8_0"}, {CacheType::f16, CacheType::f32, "f16/f32"},
+    {CacheType::f16, CacheType::q8_0, "f16/q8_0"}, {CacheType::q8_0, CacheType::f32, "q8_0/f32"},
+    {CacheType::q8_0, CacheType::f16, "q8_0/f16"},
+};
+
+constexpr CacheType all_types[] = {CacheType::f32,      CacheType::f16,      CacheType::q8_0,
+                                   CacheType::f32_f16,  CacheType::f32_q8_0, CacheType::f16_f32,
+                                   CacheType::f16_q8_0, CacheType::q8_0_f32, CacheType::q8_0_f16};
+
+const NamedType& named(CacheType type) {
+  return named_types[static_cast<uint32_t>(type)];
+}
+
+} // namespace
+
+std::span<const CacheType> cache_types() {
+  return all_types;
+}
+
+CacheType key_type(CacheType type) {
+  return named(type).keys;
+}
+
+CacheType value_type(CacheType type) {
+  return named(type).values;
+}
+
+CacheType cache_type_of(CacheType keys, CacheType values) {
+  return *std::ranges::find_if(
+      all_types, [&](CacheType type) { return key_type(type) == keys && value_type(type) == values; });
+}
+
 const char* to_string(CacheType type) {
-  switch (type) {
-  case CacheType::f32:
-    return "f32";
-  case CacheType::f16:
-    return "f16";
-  case CacheType::q8_0:
-    return "q8_0";
+  return static_cast<uint32_t>(type) < cache_types().size() ? named(type).name : "unknown";
+}
+
+std::string cache_kernel(CacheType type) {
+  std::string name = to_string(type);
+  std::ranges::replace(name, '/', '_');
+  return name;
+}
+
+std::optional<CacheType> find_cache_type(std::string_view name) {
+  std::string with_slash(name);
+  std::ranges::replace(with_slash, ',', '/');
+  for (const CacheType type : all_types) {
+    const std::string both = std::string(to_string(key_type(type))) + "/" + to_string(value_type(type));
+    if (with_slash == to_string(type) || with_slash == both) return type;
   }
-  return "unknown";
+  return {};
 }
 
 uint32_t CacheLayout::parts() const {
@@ -33,20 +84,20 @@ CacheLayout CacheLayout::part(uint32_t index) const {
 
 CacheLayout CacheLayout::divided(uint64_t range, bool beams) const {
   CacheLayout layout = *this;
-  if (layer_bytes() <= range) return layout;
+  if (longer_bytes() <= range) return layout;
   // Even parts, none larger than fits.
   const auto even = [](uint64_t all, uint64_t fit) {
     const uint64_t parts = (all + fit - 1) / fit;
     return (all + parts - 1) / parts;
   };
-  const uint64_t sequence_bytes = layer_bytes() / sequences;
+  const uint64_t sequence_bytes = longer_bytes() / sequences;
   if (!beams && sequence_bytes <= range) {
     layout.split = CacheSplit::sequences;
     layout.part_size = static_cast<uint32_t>(even(sequences, range / sequence_bytes));
     return layout;
   }
   const uint64_t units = (capacity + cache_part_positions - 1) / cache_part_positions;
-  const uint64_t fit = range / (uint64_t{cache_part_positions} / 8 * tile_bytes() * kv_heads * sequences);
+  const uint64_t fit = range / (longer_bytes() / (capacity / 8) * (cache_part_positions / 8));
   if (window > 0 || fit == 0) return layout;
   layout.split = CacheSplit::positions;
   const uint64_t each = even(units, fit);

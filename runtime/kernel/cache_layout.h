@@ -1,6 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel/dispatch.h"
@@ -8,8 +13,28 @@
 
 namespace pumice {
 
-enum class CacheType : uint32_t { f32, f16, q8_0 };
-const char* to_string(CacheType type);
+// Of keys and values: one for both, or that of the keys and that of the values. Sessions' files and processes
+// that run a model together know them by their numbers.
+enum class CacheType : uint32_t {
+  f32,
+  f16,
+  q8_0,
+  f32_f16,
+  f32_q8_0,
+  f16_f32,
+  f16_q8_0,
+  q8_0_f32,
+  q8_0_f16,
+};
+std::span<const CacheType> cache_types();
+CacheType key_type(CacheType type);
+CacheType value_type(CacheType type);
+CacheType cache_type_of(CacheType keys, CacheType values); // each one for both
+const char* to_string(CacheType type);                     // "f16", "f16/q8_0"
+// In the names of kernels: "f16", "f16_q8_0".
+std::string cache_kernel(CacheType type);
+// By its name, with a slash or a comma.
+std::optional<CacheType> find_cache_type(std::string_view name);
 
 // How a layer is divided where a kernel cannot reach all of its keys at once.
 enum class CacheSplit : uint32_t {
@@ -28,6 +53,7 @@ constexpr uint32_t cache_part_positions = 256;
 //   values: [sequence][kv_head][position][head_dim]
 // A quad is 16 bytes and has as many elements as fit. head_dim is padded with zeros to head_dim_padded(), and
 // positions to a multiple of 32.
+// Where keys and values have two types, head_dim is padded for both.
 //
 // q8_0 stores 32 dimensions of a position as bytes and one 16-bit float (f16), their scale. The scales of
 // eight positions are stored together, before their bytes:
@@ -50,27 +76,26 @@ struct CacheLayout {
   uint32_t part_size = 0;  // positions or sequences of each part; the last part may have fewer sequences
   uint32_t part_first = 0; // of a part's own layout: its first position or sequence
 
-  uint32_t element_bytes() const { return type == CacheType::f32 ? 4 : type == CacheType::f16 ? 2 : 1; }
   uint32_t head_dim_padded() const {
-    const uint32_t unit = type == CacheType::q8_0 ? 32 : 8;
+    const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
+    const uint32_t unit = bytes ? 32 : 8;
     return (head_dim + unit - 1) / unit * unit;
   }
-  // Bytes of eight positions of a head: of the keys, or of the values.
-  uint64_t tile_bytes() const {
-    const uint64_t scales = type == CacheType::q8_0 ? head_dim_padded() / 32 * 16 : 0;
-    return scales + uint64_t{8} * head_dim_padded() * element_bytes();
-  }
-  uint64_t head_bytes() const { return capacity / 8 * tile_bytes(); }
-  // Of the keys; values of their own need as many again.
-  uint64_t layer_bytes() const { return head_bytes() * kv_heads * sequences; }
-  uint64_t key_and_value_bytes() const { return layer_bytes() * (values_are_keys ? 1 : 2); }
+  // Bytes of eight positions of a head: of the keys, and of the values.
+  uint64_t key_tile_bytes() const { return tile_bytes(key_type(type)); }
+  uint64_t value_tile_bytes() const { return tile_bytes(value_type(type)); }
+  // Of the keys, and of the values, which may have none of their own.
+  uint64_t key_bytes() const { return tiles() * key_tile_bytes(); }
+  uint64_t value_bytes() const { return values_are_keys ? 0 : tiles() * value_tile_bytes(); }
+  uint64_t key_and_value_bytes() const { return key_bytes() + value_bytes(); }
+  uint64_t longer_bytes() const { return std::max(key_bytes(), value_bytes()); }
 
   uint32_t parts() const;
   // A part by itself. Its capacity or its sequences are its own.
   CacheLayout part(uint32_t index) const;
-  // The same positions and sequences in parts of at most `range` bytes of keys, where one part would have
-  // more. `beams`: sequences read each other's positions, so they stay together. A ring is never divided by
-  // positions. Where there is no such division the layout stays whole.
+  // The same positions and sequences in parts of at most `range` bytes of keys, and of values, where one part
+  // would have more. `beams`: sequences read each other's positions, so they stay together. A ring is never
+  // divided by positions. Where there is no such division the layout stays whole.
   CacheLayout divided(uint64_t range, bool beams) const;
 
   // The first position that cannot be stored.
@@ -80,6 +105,14 @@ struct CacheLayout {
   // Whether the cache still holds all earlier positions that a token at `position` may see, after all
   // positions before `written_end` have been written (by steps that ran ahead too).
   bool can_resume(uint32_t position, uint32_t written_end) const;
+
+private:
+  uint64_t tile_bytes(CacheType of) const {
+    const uint64_t scales = of == CacheType::q8_0 ? head_dim_padded() / 32 * 16 : 0;
+    const uint64_t element = of == CacheType::f32 ? 4 : of == CacheType::f16 ? 2 : 1;
+    return scales + 8 * head_dim_padded() * element;
+  }
+  uint64_t tiles() const { return uint64_t{capacity} / 8 * kv_heads * sequences; }
 };
 
 // Where keys and values are: the same place, if values are keys.

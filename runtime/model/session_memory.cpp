@@ -26,7 +26,8 @@ constexpr uint64_t checkpoint_bytes = uint64_t{256} << 20;
 
 CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   CacheLayout layout;
-  layout.type = size.cache;
+  layout.type =
+      layer.values_are_keys ? cache_type_of(key_type(size.cache), key_type(size.cache)) : size.cache;
   layout.sequences = size.sequences;
   const uint64_t all = align(size.context, 32);
   // The first token of a chunk still sees its window when the chunk's last one has been written.
@@ -42,7 +43,7 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
 
 CacheLayout divided_layout(const LayerCache& layer, const SessionSize& size, uint64_t range) {
   const CacheLayout layout = cache_layout(layer, size).divided(range, size.beams);
-  if (layout.window == 0 || layout.part(0).layer_bytes() <= range) return layout;
+  if (layout.window == 0 || layout.part(0).longer_bytes() <= range) return layout;
   LayerCache unbounded = layer;
   unbounded.window = 0;
   return cache_layout(unbounded, size).divided(range, size.beams);
@@ -101,9 +102,9 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     const bool used = !stage || stage->caches.contains(static_cast<uint32_t>(memory.caches.size()));
     std::vector<CachePlace> places;
     for (uint32_t i = 0; i < layout.parts(); ++i) {
-      const uint64_t bytes = used ? layout.part(i).layer_bytes() : 0;
-      const BufferRef keys = place(bytes);
-      places.push_back({keys, layout.values_are_keys ? keys : place(bytes)});
+      const CacheLayout part = layout.part(i);
+      const BufferRef keys = place(used ? part.key_bytes() : 0);
+      places.push_back({keys, layout.values_are_keys ? keys : place(used ? part.value_bytes() : 0)});
     }
     memory.caches.push_back({layout, places[0].keys, places[0].values, {places.begin() + 1, places.end()}});
   };

@@ -77,8 +77,7 @@ std::vector<std::byte> to_bytes(const StageSteps& steps) {
 Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes) {
   ByteReader reader(bytes);
   SizeInMessage sizes;
-  if (!reader.read(sizes) || sizes.cache > static_cast<uint32_t>(CacheType::q8_0) ||
-      sizes.names > most_names) {
+  if (!reader.read(sizes) || sizes.cache >= cache_types().size() || sizes.names > most_names) {
     return damaged();
   }
   StageSteps steps;

@@ -11,7 +11,7 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array cache_types = {CacheType::f32, CacheType::f16, CacheType::q8_0}; // the widest first
+constexpr std::array usual_types = {CacheType::f32, CacheType::f16, CacheType::q8_0}; // the widest first
 // A shorter context is of no use to anybody.
 constexpr uint32_t shortest_context = 16;
 
@@ -69,7 +69,7 @@ Result<SessionSize> with_longest_chunk(const Model& model, const SessionSize& si
 
 Result<std::vector<FittingContext>> fitting_contexts(const Model& model, const SessionSize& size) {
   std::vector<FittingContext> fitting;
-  for (CacheType cache : cache_types) {
+  for (CacheType cache : usual_types) {
     SessionSize tried = size;
     tried.cache = cache;
     PUMICE_TRY(const uint32_t longest, longest_context(model, tried));
@@ -82,8 +82,10 @@ Result<SessionSize> fitting_size(const Model& model, const SizeWish& wish) {
   SessionSize whole = wish.size, best = wish.size;
   whole.context = context_for(wish.size.context, model.shape());
   best.context = 0;
-  for (auto cache = std::ranges::find(cache_types, wish.size.cache); cache != cache_types.end(); ++cache) {
-    whole.cache = *cache;
+  std::vector<CacheType> types = {wish.size.cache};
+  if (!wish.cache_chosen) types.assign(std::ranges::find(usual_types, wish.size.cache), usual_types.end());
+  for (const CacheType cache : types) {
+    whole.cache = cache;
     for (uint32_t chunk : chunks(wish, model.context().device->capabilities())) {
       whole.chunk = chunk;
       PUMICE_TRY(const bool room, fits(model, whole, wish.others));
@@ -94,7 +96,6 @@ Result<SessionSize> fitting_size(const Model& model, const SizeWish& wish) {
       best = whole;
       best.context = longest;
     }
-    if (wish.cache_chosen) break;
   }
   return best;
 }

@@ -55,8 +55,8 @@ public:
     std::vector<double> value(row.begin() + sections_.value_at,
                               row.begin() + sections_.value_at + sections_.key_columns);
     rotate(key, position);
-    keep(key);
-    keep(value);
+    keep(key, key_type(c_.cache));
+    keep(value, value_type(c_.cache));
     keys_.push_back(std::move(key));
     values_.push_back(std::move(value));
   }
@@ -82,12 +82,12 @@ private:
     }
   }
 
-  // Rounds to what the cache keeps.
-  void keep(std::vector<double>& all) const {
+  // Rounds to what a cache of this type keeps.
+  void keep(std::vector<double>& all, CacheType type) const {
     for (double& value : all) {
-      if (c_.cache == CacheType::f16) value = half_to_float(float_to_half(static_cast<float>(value)));
+      if (type == CacheType::f16) value = half_to_float(float_to_half(static_cast<float>(value)));
     }
-    if (c_.cache != CacheType::q8_0) return;
+    if (type != CacheType::q8_0) return;
     for (size_t head = 0; head < all.size(); head += c_.head_dim) {
       for (uint32_t first = 0; first < c_.head_dim; first += 32) {
         const auto block = std::span(all).subspan(head + first, std::min(32u, c_.head_dim - first));
@@ -206,7 +206,8 @@ std::unique_ptr<KernelCase> AttentionCase::make() const {
   made->past = past;
   made->rows = rows;
   // A key that lies between two codes may be kept as either of them.
-  made->allowed = cache == CacheType::q8_0 ? 0.01 : cache == CacheType::f16 ? 5e-4 : 5e-5;
+  const auto keeps = [&](CacheType type) { return key_type(cache) == type || value_type(cache) == type; };
+  made->allowed = keeps(CacheType::q8_0) ? 0.01 : keeps(CacheType::f16) ? 5e-4 : 5e-5;
   made->allowed_rounded = 0.03;
   CacheLayout layout;
   layout.type = cache;

@@ -43,10 +43,10 @@ Status GraphRun::make_kept(const Kept& kept) {
     return BufferRef{Space::cache, static_cast<uint32_t>(kept_.size() - 1), 0, bytes};
   };
   for (const CacheLayout& layout : kept.caches) {
-    PUMICE_TRY(const BufferRef keys, make(layout.layer_bytes()));
+    PUMICE_TRY(const BufferRef keys, make(layout.key_bytes()));
     BufferRef values = keys;
     if (!layout.values_are_keys) {
-      PUMICE_TRY(values, make(layout.layer_bytes()));
+      PUMICE_TRY(values, make(layout.value_bytes()));
     }
     plan_context_.caches.push_back({layout, keys, values});
   }

@@ -87,6 +87,8 @@ private:
       add("attention", AttentionCase{type, 4, 1, 128, 700, 1, {}}); // long enough to be divided
       ++turn;
     }
+    for (CacheType type : {CacheType::f16_q8_0, CacheType::q8_0_f16})
+      add("attention", AttentionCase{type, 4, 2, 64, 37, turn++ % 2 ? 1u : 13u, {}});
     add("attention", AttentionCase{CacheType::f32, 4, 4, 32, 0, 13, {}, true});
     for (TensorType weights : {TensorType::f16, TensorType::q8_0, TensorType::q4_0})
       add("attention", AttentionCase{CacheType::f16, 4, 2, 64, 37, 1, weights});

@@ -50,13 +50,6 @@ std::optional<TensorType> weight_type(std::string_view kernel_name) {
   return {};
 }
 
-std::optional<CacheType> cache_type(std::string_view name) {
-  for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
-    if (to_string(type) == name) return type;
-  }
-  return {};
-}
-
 // Few rows and many are different kernels.
 uint32_t few_or_many(uint32_t rows, uint32_t many) {
   return rows <= 8 ? rows : many;
@@ -78,7 +71,7 @@ std::vector<KernelCaseName> product_cases(const ClassWords& words) {
 std::vector<KernelCaseName> attention_cases(const ClassWords& words, const Dispatch& dispatch) {
   const std::string& kernel = dispatch.kernel;
   if (!kernel.starts_with("attention")) return {}; // what stores keys and values before it
-  const std::optional<CacheType> type = cache_type(words.word(1));
+  const std::optional<CacheType> type = find_cache_type(words.word(1));
   AttentionCase c;
   c.heads = words.number(4);
   c.head_dim = words.number(6);

@@ -7,6 +7,12 @@
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
+// variant: f32_f16 KEY_TYPE=0 VALUE_TYPE=1
+// variant: f32_q8_0 KEY_TYPE=0 VALUE_TYPE=2
+// variant: f16_f32 KEY_TYPE=1 VALUE_TYPE=0
+// variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
+// variant: q8_0_f32 KEY_TYPE=2 VALUE_TYPE=0
+// variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
 // variant: rope.f32 CACHE_TYPE=0 ROTARY
 // variant: rope.f16 CACHE_TYPE=1 ROTARY
 // variant: rope.q8_0 CACHE_TYPE=2 ROTARY
@@ -92,7 +98,7 @@ float new_sum[QUERIES][OWN];
 const float UNSEEN = TOKENS == 1 ? 0.0 : -1.0;
 
 // Adds a step of the tile's keys to the dot products.
-#if CACHE_TYPE == CACHE_Q8_0
+#if KEY_TYPE == CACHE_Q8_0
 void add_keys(uint tile, uint step) {
   const uint at = tile + step * KEY_STEP_QUADS;
   const float scale = unpackHalf2x16(key_word(at * 4u + LANE / 2u))[LANE % 2u];
@@ -115,7 +121,7 @@ void add_keys(uint tile, uint step) {
 void add_keys(uint tile, uint step) {
   const uvec4 quad = load_key(tile, step);
   [[unroll]] for (uint i = 0; i < KEY_STEP; ++i) {
-    const float key = element(quad[i / PER_DWORD], i % PER_DWORD);
+    const float key = KEY_ELEMENT(quad, i);
     [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
       const uint n = i % DOT_SUMS;
       dot_product[m][n] = fma(key, query_number(m, step * KEY_STEP + i), dot_product[m][n]);
@@ -136,7 +142,7 @@ float whole_dot_product(uint m) {
   return dot_product[m][0];
 }
 
-// Adds the values at position t, by weight, to the sums.
+// Adds the values at position t, by weight, to the sums. `own_tile`: of the lane's position.
 void add_values(uint own_tile, uint own_seen, uint t) {
   float w[QUERIES], value[OWN];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) w[m] = FROM_LANE(weight[m], t);
@@ -232,15 +238,15 @@ void main() {
 
     [[dont_unroll]] for (int tile = range.first >> 3; tile <= range.last >> 3; ++tile) {
       const int position = tile * 8 + int(LANE);
-      const uint at = position_base(base, range.source, uint(position)) + slot * TILE_QUADS;
+      const uint at = position_base(base, range.source, uint(position)) + slot;
       slot = slot + 1u == tiles ? 0u : slot + 1u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         [[unroll]] for (uint i = 0; i < DOT_SUMS; ++i) dot_product[m][i] = 0.0;
       }
       if (UNROLL == 1u) {
-        [[unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
+        [[unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at * KEY_TILE_QUADS, c);
       } else {
-        [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at, c);
+        [[dont_unroll]] for (uint c = 0; c < KEY_STEPS; ++c) add_keys(at * KEY_TILE_QUADS, c);
       }
 
       uint seen_by_any = 0u;

@@ -4,16 +4,13 @@ const uint KEYS = ATTENTION_MATRIX_KEYS;
 const uint DIM_UNIT = K > N ? K : N; // powers of two
 const uint DIM = (DIM_PADDED + DIM_UNIT - 1) / DIM_UNIT * DIM_UNIT;
 const uint QUAD_STRIDE = DIM / 8 + 1; // the 16 bytes between two rows spread them over the memory banks
-#if CACHE_TYPE == CACHE_F32
-const uint QUAD_DIMS = 4; // dimensions in 16 bytes
-#elif CACHE_TYPE == CACHE_F16
-const uint QUAD_DIMS = 8;
-#else
-const uint QUAD_DIMS = 16;
-#endif
-const uint QUADS = 8 * DIM_PADDED / QUAD_DIMS; // for eight positions, without their scales
-const uint TILE_LOADS = KEYS / 8 * QUADS; // of a tile's keys, or of its values
-const uint LOADS = (TILE_LOADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x; // of an invocation
+// Dimensions in 16 bytes of a type.
+#define QUAD_DIMS(type) (type == CACHE_F32 ? 4 : type == CACHE_F16 ? 8 : 16)
+// Of keys, and of values: quads for eight positions, without their scales; loads of a tile, and of an invocation.
+const uint KEY_QUADS = 8 * DIM_PADDED / QUAD_DIMS(KEY_TYPE), VALUE_QUADS = 8 * DIM_PADDED / QUAD_DIMS(VALUE_TYPE);
+const uint KEY_TILE_LOADS = KEYS / 8 * KEY_QUADS, VALUE_TILE_LOADS = KEYS / 8 * VALUE_QUADS;
+const uint KEY_LOADS = (KEY_TILE_LOADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+const uint VALUE_LOADS = (VALUE_TILE_LOADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 
 // Where each begins in `operands`. Held queries are in registers before the first keys come; values that do not lie apart
 // overwrite the keys.
@@ -26,17 +23,25 @@ shared uvec4 operands[TILE_END > ROWS * QUAD_STRIDE ? TILE_END : ROWS * QUAD_STR
 shared float unscale[ROWS]; // a query's dot products must be multiplied by this, because the query was scaled
 
 // What an invocation has loaded ahead; it loads the rest when it stores them.
-const uint LOADS_AHEAD = LOADS < AHEAD ? LOADS : AHEAD;
+const uint KEY_LOADS_AHEAD = KEY_LOADS < AHEAD ? KEY_LOADS : AHEAD;
+const uint VALUE_LOADS_AHEAD = VALUE_LOADS < AHEAD ? VALUE_LOADS : AHEAD;
 struct Loaded {
   uvec4 quad;
-#if CACHE_TYPE == CACHE_Q8_0
-  uint scales; // of two positions
+#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
+  uint scales; // of two positions, or nothing
 #endif
 };
-Loaded keys_ahead[LOADS_AHEAD], values_ahead[LOADS_AHEAD];
-#if CACHE_TYPE == CACHE_Q8_0
+Loaded keys_ahead[KEY_LOADS_AHEAD], values_ahead[VALUE_LOADS_AHEAD];
+#if KEY_TYPE == CACHE_Q8_0
 READ_BUFFER(uint, key_dwords, ATTENTION_KEYS);
+#endif
+#if VALUE_TYPE == CACHE_Q8_0
 READ_BUFFER(uint, value_dwords, ATTENTION_VALUES);
+#endif
+#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
+#define UNSCALED(quad) Loaded(quad, 0u)
+#else
+#define UNSCALED(quad) Loaded(quad)
 #endif
 
 #define LANE (gl_SubgroupInvocationID % 8u)
@@ -79,7 +84,6 @@ void clear_padding() {
 }
 
 // Clamps to the range of f16. A NaN must become a number too: rows that must not see the value multiply it by a weight of 0.
-#if CACHE_TYPE == CACHE_F16
 uvec4 finite_halves(uvec4 pairs) {
   // The exponent of an infinity or a NaN is all ones: one more carries into the sign's bit. There is hardly ever one.
   const uvec4 carried = (pairs & 0x7c007c00u) + 0x04000400u;
@@ -87,34 +91,36 @@ uvec4 finite_halves(uvec4 pairs) {
   const uvec4 all = (carried >> 15u & 0x00010001u) * 0xffffu;
   return (pairs & ~all) | (all & (pairs & 0x80008000u | 0x7bff7bffu));
 }
-#else
 uint f16_pair(vec2 v) {
   return packFloat2x16(f16vec2(mix(vec2(-65504.0), min(v, vec2(65504.0)), greaterThanEqual(v, vec2(-65504.0)))));
 }
-#endif
 
-// Puts what was loaded of a position's dimensions from d on into the keys or values, which begin at `first`.
-void keep(uint first, uint position, uint d, uvec4 quad, float scale) {
-  const uint at = first + position * QUAD_STRIDE + d / 8u;
-#if CACHE_TYPE == CACHE_F32
+// Put what was loaded of a position's dimensions, number `quad` of its 16 bytes, into the keys or values, which begin at
+// `first`: of f32, f16 and q8_0.
+void keep_floats(uint first, uint position, uint number, uvec4 quad) {
+  const uint at = first + position * QUAD_STRIDE + number / 2u;
   const vec4 four = uintBitsToFloat(quad);
   const uvec2 words = uvec2(f16_pair(four.xy), f16_pair(four.zw));
   // Each half by names: by an index, drivers may write all of a quad.
-  if (d % 8u == 0u) {
+  if (number % 2u == 0u) {
     operands[at].x = words.x;
     operands[at].y = words.y;
   } else {
     operands[at].z = words.x;
     operands[at].w = words.y;
   }
-#elif CACHE_TYPE == CACHE_F16
-  operands[at] = finite_halves(quad);
-#else
+}
+
+void keep_halves(uint first, uint position, uint number, uvec4 quad) {
+  operands[first + position * QUAD_STRIDE + number] = finite_halves(quad);
+}
+
+void keep_bytes(uint first, uint position, uint number, uvec4 quad, float scale) {
+  const uint at = first + position * QUAD_STRIDE + number * 2u;
   [[unroll]] for (uint i = 0; i < 2; ++i) {
     const vec4 low = scale * bytes_of(quad[2 * i]), high = scale * bytes_of(quad[2 * i + 1]);
     operands[at + i] = uvec4(f16_pair(low.xy), f16_pair(low.zw), f16_pair(high.xy), f16_pair(high.zw));
   }
-#endif
 }
 
 // The cache's tiles of eight positions are a ring, in which `eight` is at most a tile of keys past the end.
@@ -124,19 +130,19 @@ uint in_ring(uint eight) {
   return eight < eights ? eight : eight - eights;
 }
 
-// Where the eight positions lie that position t of the tile is among. The tile's first eight have the place `first` in the ring.
+// The tile of eight positions that position t of this tile is among. Its first eight have the place `first` in the ring.
 uint eight_at(uint base, uint source, uint begin, uint first, uint t) {
-  return position_base(base, source, begin + t) + in_ring(first + t / 8u) * TILE_QUADS;
+  return position_base(base, source, begin + t) + in_ring(first + t / 8u);
 }
 
 float scale_of(uint scales, uint position) { return unpackHalf2x16(scales)[position % 2u]; }
 
 // The position in the tile, and which 16 bytes of its dimensions, of an invocation's load j.
-uint load_number(uint j) { return min(j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, TILE_LOADS - 1u); }
-bool is_load(uint j) { return j * gl_WorkGroupSize.x + gl_LocalInvocationID.x < TILE_LOADS; }
-uvec2 key_of_load(uint i) { return uvec2(i / QUADS * 8u + i % 8u, i % QUADS / 8u); }
+uint load_number(uint j, uint loads) { return min(j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, loads - 1u); }
+bool is_load(uint j, uint loads) { return j * gl_WorkGroupSize.x + gl_LocalInvocationID.x < loads; }
+uvec2 key_of_load(uint i) { return uvec2(i / KEY_QUADS * 8u + i % 8u, i % KEY_QUADS / 8u); }
 uvec2 value_of_load(uint i) {
-  return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (QUADS / 8u), i % (QUADS / 8u));
+  return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (VALUE_QUADS / 8u), i % (VALUE_QUADS / 8u));
 }
 
 // Where a tile lies. No load depends on a branch, so that all are under way at once.
@@ -148,55 +154,63 @@ struct TilePlace {
 };
 
 Loaded load_key(TilePlace tile, uint j) {
-  const uint i = load_number(j);
+  const uint i = load_number(j, KEY_TILE_LOADS);
   const uvec2 key = key_of_load(i);
-  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, key.x);
-#if CACHE_TYPE == CACHE_Q8_0
+  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, key.x) * KEY_TILE_QUADS;
+#if KEY_TYPE == CACHE_Q8_0
   const uint step_at = at + key.y / 2u * KEY_STEP_QUADS;
   return Loaded(keys[step_at + 1u + key.y % 2u * 8u + key.x % 8u], key_dwords[step_at * 4u + key.x % 8u / 2u]);
 #else
-  return Loaded(keys[at + i % QUADS]);
+  return UNSCALED(keys[at + i % KEY_QUADS]);
 #endif
 }
 
 Loaded load_value(TilePlace tile, uint j) {
-  const uint i = load_number(j);
+  const uint i = load_number(j, VALUE_TILE_LOADS);
   const uvec2 value = value_of_load(i);
-  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, value.x);
-#if CACHE_TYPE == CACHE_Q8_0
+  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, value.x) * VALUE_TILE_QUADS;
+#if VALUE_TYPE == CACHE_Q8_0
   if (VALUES_ARE_KEYS == 1u) return load_key(tile, j);
-  return Loaded(values[at + KEY_STEPS + i % QUADS], value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u]);
+  return Loaded(values[at + VALUE_SCALE_QUADS + i % VALUE_QUADS], value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u]);
 #else
-  return Loaded(values[at + i % QUADS]);
-#endif
-}
-
-void keep(uint first, uvec2 place, Loaded loaded) {
-#if CACHE_TYPE == CACHE_Q8_0
-  keep(first, place.x, place.y * QUAD_DIMS, loaded.quad, scale_of(loaded.scales, place.x));
-#else
-  keep(first, place.x, place.y * QUAD_DIMS, loaded.quad, 1.0);
+  return UNSCALED(values[at + i % VALUE_QUADS]);
 #endif
 }
 
 void keep_key(uint j, Loaded loaded) {
-  if (is_load(j)) keep(KEYS_AT, key_of_load(load_number(j)), loaded);
+  if (!is_load(j, KEY_TILE_LOADS)) return;
+  const uvec2 place = key_of_load(load_number(j, KEY_TILE_LOADS));
+#if KEY_TYPE == CACHE_Q8_0
+  keep_bytes(KEYS_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
+#elif KEY_TYPE == CACHE_F16
+  keep_halves(KEYS_AT, place.x, place.y, loaded.quad);
+#else
+  keep_floats(KEYS_AT, place.x, place.y, loaded.quad);
+#endif
 }
 void keep_value(uint j, Loaded loaded) {
-  if (is_load(j)) keep(VALUES_AT, value_of_load(load_number(j)), loaded);
+  if (!is_load(j, VALUE_TILE_LOADS)) return;
+  const uvec2 place = value_of_load(load_number(j, VALUE_TILE_LOADS));
+#if VALUE_TYPE == CACHE_Q8_0
+  keep_bytes(VALUES_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
+#elif VALUE_TYPE == CACHE_F16
+  keep_halves(VALUES_AT, place.x, place.y, loaded.quad);
+#else
+  keep_floats(VALUES_AT, place.x, place.y, loaded.quad);
+#endif
 }
 
 void load_keys(TilePlace tile) {
-  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keys_ahead[j] = load_key(tile, j);
+  [[unroll]] for (uint j = 0; j < KEY_LOADS_AHEAD; ++j) keys_ahead[j] = load_key(tile, j);
 }
 void load_values(TilePlace tile) {
-  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) values_ahead[j] = load_value(tile, j);
+  [[unroll]] for (uint j = 0; j < VALUE_LOADS_AHEAD; ++j) values_ahead[j] = load_value(tile, j);
 }
 void store_keys(TilePlace tile) {
-  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keep_key(j, keys_ahead[j]);
-  [[dont_unroll]] for (uint j = LOADS_AHEAD; j < LOADS; ++j) keep_key(j, load_key(tile, j));
+  [[unroll]] for (uint j = 0; j < KEY_LOADS_AHEAD; ++j) keep_key(j, keys_ahead[j]);
+  [[dont_unroll]] for (uint j = KEY_LOADS_AHEAD; j < KEY_LOADS; ++j) keep_key(j, load_key(tile, j));
 }
 void store_values(TilePlace tile) {
-  [[unroll]] for (uint j = 0; j < LOADS_AHEAD; ++j) keep_value(j, values_ahead[j]);
-  [[dont_unroll]] for (uint j = LOADS_AHEAD; j < LOADS; ++j) keep_value(j, load_value(tile, j));
+  [[unroll]] for (uint j = 0; j < VALUE_LOADS_AHEAD; ++j) keep_value(j, values_ahead[j]);
+  [[dont_unroll]] for (uint j = VALUE_LOADS_AHEAD; j < VALUE_LOADS; ++j) keep_value(j, load_value(tile, j));
 }

@@ -8,6 +8,12 @@
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
+// variant: f32_f16 KEY_TYPE=0 VALUE_TYPE=1
+// variant: f32_q8_0 KEY_TYPE=0 VALUE_TYPE=2
+// variant: f16_f32 KEY_TYPE=1 VALUE_TYPE=0
+// variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
+// variant: q8_0_f32 KEY_TYPE=2 VALUE_TYPE=0
+// variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
 // variant: rope.f32 CACHE_TYPE=0 ROTARY
 // variant: rope.f16 CACHE_TYPE=1 ROTARY
 // variant: rope.q8_0 CACHE_TYPE=2 ROTARY
@@ -41,7 +47,7 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
-#if CACHE_TYPE != CACHE_Q8_0
+#if KEY_TYPE != CACHE_Q8_0 && VALUE_TYPE != CACHE_Q8_0
 #define STRAIGHT (TOKENS == 1 ? SPLIT : 0u)
 #endif
 #include "attention/attention_scores.glsl"
@@ -52,7 +58,7 @@ void keep_scaled(uint at, float number) { query[at] = number * score_scale(); }
 #include "attention/rotary_queries.glsl"
 #endif
 
-#if CACHE_TYPE == CACHE_F32
+#if VALUE_TYPE == CACHE_F32
 const uint VALUE_CHUNK = 4; // dimensions that an invocation sums up
 #else
 const uint VALUE_CHUNK = 8;

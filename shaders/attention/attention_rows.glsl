@@ -7,23 +7,38 @@
 #define CACHE_F32 0
 #define CACHE_F16 1
 #define CACHE_Q8_0 2
+#ifndef KEY_TYPE // of the keys, and the values have another
+#define KEY_TYPE CACHE_TYPE
+#define VALUE_TYPE CACHE_TYPE
+#endif
 
 const uint QUERIES = HEADS * TOKENS;
-#if CACHE_TYPE == CACHE_Q8_0
+#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
 const uint DIM_PADDED = (HEAD_DIM + 31) / 32 * 32;
+#else
+const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
+#endif
+#if KEY_TYPE == CACHE_Q8_0
 const uint KEY_STEP = 32; // dimensions of a key that are decoded together
 const uint KEY_STEP_QUADS = 17; // quads of 16 bytes, for eight positions
-#elif CACHE_TYPE == CACHE_F16
-const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
+#elif KEY_TYPE == CACHE_F16
 const uint KEY_STEP = 8;
 const uint KEY_STEP_QUADS = 8;
 #else
-const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
 const uint KEY_STEP = 4;
 const uint KEY_STEP_QUADS = 8;
 #endif
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
-const uint TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS; // of a tile: the keys, or the values, of eight positions
+// Quads of a tile, which has the keys, or the values, of eight positions.
+const uint KEY_TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS;
+#if VALUE_TYPE == CACHE_Q8_0
+const uint VALUE_SCALE_QUADS = DIM_PADDED / 32; // which come first
+const uint VALUE_TILE_QUADS = VALUE_SCALE_QUADS * 17;
+#elif VALUE_TYPE == CACHE_F16
+const uint VALUE_TILE_QUADS = DIM_PADDED;
+#else
+const uint VALUE_TILE_QUADS = DIM_PADDED * 2;
+#endif
 
 layout(constant_id = ATTENTION_SINKS_ID) const uint SINKS = 0;
 layout(constant_id = ATTENTION_CHUNKED_ID) const uint CHUNKED = 0;
@@ -150,8 +165,8 @@ ivec2 whole_tiles(Row row[TOKENS], SourceRange range) {
 // The position that column 0 of the weights stands for.
 int first_column(Row row) { return MASK == ATTENTION_MASK_CAUSAL ? 0 : int(row.source); }
 
-// Where a sequence's keys or values of this workgroup's head begin, in 16 bytes.
-uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u) * TILE_QUADS; }
+// Where a sequence's keys and values of this workgroup's head begin, in tiles.
+uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.capacity / 8u); }
 // The same for a source: all inputs lie in sequence 0 of their cache.
 uint source_base(uint source) { return head_base(MASK == ATTENTION_MASK_CAUSAL ? source : 0u); }
 

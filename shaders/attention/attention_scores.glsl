@@ -8,19 +8,16 @@ const uint BLOCK = gl_WorkGroupSize.x;
 
 shared float query[QUERIES * DIM_PADDED];
 
-#if CACHE_TYPE == CACHE_F32
-void decode(uvec4 quad, out float e[4]) {
+void decode(uvec4 quad, out float e[4]) { // of f32
   [[unroll]] for (uint i = 0; i < 4; ++i) e[i] = uintBitsToFloat(quad[i]);
 }
-#elif CACHE_TYPE == CACHE_F16
-void decode(uvec4 quad, out float e[8]) {
+void decode(uvec4 quad, out float e[8]) { // of f16
   [[unroll]] for (uint i = 0; i < 4; ++i) {
     const vec2 pair = unpackHalf2x16(quad[i]);
     e[2 * i] = pair.x;
     e[2 * i + 1] = pair.y;
   }
 }
-#endif
 
 #ifndef ROTARY
 void load_queries(uint rows) {
@@ -36,7 +33,7 @@ void load_queries(uint rows) {
 layout(constant_id = ATTENTION_AHEAD_ID) const uint AHEAD = 4;
 
 // What is loaded for KEY_STEP dimensions of a key: all loads of some steps are under way before the first is used.
-#if CACHE_TYPE == CACHE_Q8_0
+#if KEY_TYPE == CACHE_Q8_0
 const uint KEY_LOADS = 3;
 const uint MOST_STEPS_AHEAD = AHEAD / 2;
 #else
@@ -48,7 +45,7 @@ const bool EVEN_STEPS = (STRAIGHT == 1u ? KEY_STEPS % STEPS_AHEAD : 1u) == 0u;
 
 // `at`: where the step of its tile begins, in units of 16 bytes.
 void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
-#if CACHE_TYPE == CACHE_Q8_0
+#if KEY_TYPE == CACHE_Q8_0
   quads[0] = keys[at];
   [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
     quads[1 + half_step] = keys[at + 1u + half_step * 8u + position % 8u];
@@ -59,7 +56,7 @@ void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
 }
 
 void decode_key(uvec4 quads[KEY_LOADS], uint position, out float key[KEY_STEP]) {
-#if CACHE_TYPE == CACHE_Q8_0
+#if KEY_TYPE == CACHE_Q8_0
   const float scale = unpackHalf2x16(quads[0][position % 8u / 2u])[position % 2u];
   [[unroll]] for (uint i = 0; i < 32; ++i) key[i] = scale * bytes_of(quads[1 + i / 16][i % 16 / 4])[i % 4];
 #else
@@ -70,7 +67,7 @@ void decode_key(uvec4 quads[KEY_LOADS], uint position, out float key[KEY_STEP]) 
 // The dot products of the queries with the key at one position.
 void score_position(uint base, uint position, out float score[QUERIES]) {
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) score[m] = 0.0;
-  const uint tile = base + position % p.capacity / 8u * TILE_QUADS;
+  const uint tile = (base + position % p.capacity / 8u) * KEY_TILE_QUADS;
   [[dont_unroll]] for (uint first = 0; first < KEY_STEPS; first += STEPS_AHEAD) {
     uvec4 loaded[STEPS_AHEAD][KEY_LOADS];
     [[unroll]] for (uint j = 0; j < STEPS_AHEAD; ++j) {

@@ -3,20 +3,20 @@
 // A chunk of the value at a position, as it is loaded: the quad, and where there are scales, theirs.
 struct LoadedValue {
   uvec4 quad;
-#if CACHE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE == CACHE_Q8_0
   uvec4 scales;
 #endif
 };
 
 LoadedValue load_value(uint base, uint position, uint chunk) {
-  const uint tile = base + position % p.capacity / 8u * TILE_QUADS;
+  const uint tile = (base + position % p.capacity / 8u) * VALUE_TILE_QUADS;
   LoadedValue loaded;
-#if CACHE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE == CACHE_Q8_0
   const bool keyed = VALUES_ARE_KEYS == 1u;
   const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
   const uint at = position % 8u * CHUNKS + chunk; // in 8 bytes
   loaded.scales = values[keyed ? step_at : tile + chunk / 4u];
-  loaded.quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + KEY_STEPS + at / 2u];
+  loaded.quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + VALUE_SCALE_QUADS + at / 2u];
 #else
   loaded.quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + position % 8u : position % 8u * CHUNKS + chunk)];
 #endif
@@ -24,7 +24,7 @@ LoadedValue load_value(uint base, uint position, uint chunk) {
 }
 
 void decode_value(LoadedValue loaded, uint position, uint chunk, out float value[VALUE_CHUNK]) {
-#if CACHE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE == CACHE_Q8_0
   const float scale = unpackHalf2x16(loaded.scales[position % 8u / 2u])[position % 2u];
   const uint at = VALUES_ARE_KEYS == 1u ? chunk : position % 8u * CHUNKS + chunk;
   const uvec2 words = at % 2u == 0u ? loaded.quad.xy : loaded.quad.zw;

@@ -1,5 +1,6 @@
-// How four neighbouring dimensions of a key or value get into the cache, by CACHE_TYPE. The layouts are described in
-// runtime/kernel/cache_layout.h. `tile` counts the tiles of eight positions, `place` the positions in one.
+// How four neighbouring dimensions of a key or value get into the cache, by KEY_TYPE and VALUE_TYPE, or by CACHE_TYPE where
+// both are the same. The layouts are described in runtime/kernel/cache_layout.h. `tile` counts the tiles of eight positions,
+// `place` the positions in one.
 
 #include "common/half.glsl"
 
@@ -10,13 +11,16 @@ vec4 to_half(vec4 a) {
   return vec4(round_to_half(a.x), round_to_half(a.y), round_to_half(a.z), round_to_half(a.w));
 }
 
-#if CACHE_TYPE == 2
+#ifndef KEY_TYPE
+#define KEY_TYPE CACHE_TYPE
+#define VALUE_TYPE CACHE_TYPE
+#endif
+
+#if KEY_TYPE == 2 || VALUE_TYPE == 2
 const uint CACHE_QUADS = (HEAD_DIM + 31) / 32 * 8; // of a head with its padding
 const uint BLOCKS = CACHE_QUADS / 8;
 const uint KEY_BLOCK_WORDS = 4 + 64; // the scales of eight positions, then their bytes
 const uint TILE_WORDS = BLOCKS * KEY_BLOCK_WORDS;
-CACHE_BUFFER(uint, stored_keys, SLOT_KEYS);
-CACHE_BUFFER(uint, stored_values, SLOT_VALUES);
 
 float largest_of(vec4 a) { return max(max(abs(a.x), abs(a.y)), max(abs(a.z), abs(a.w))); }
 
@@ -49,52 +53,80 @@ float block_maximum(vec4 a) {
   atomicOr(dwords[at], scale_half << place % 2u * 16u)
 #endif
 
-// To be called by all invocations of the workgroup, also by those with nothing to store (`wanted` is false).
-void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
-  const uint scale_half = packHalf2x16(to_half(vec4(block_maximum(a) / 127.0)).xx) & 0xffffu;
-  if (!wanted) return;
+// To be called by all invocations of the workgroup.
+uint block_scale(vec4 a) { return packHalf2x16(to_half(vec4(block_maximum(a) / 127.0)).xx) & 0xffffu; }
+
+uint four_bytes(vec4 a, uint scale_half) {
   const float scale = unpackHalf2x16(scale_half).x;
   const ivec4 bytes = scale > 0.0 ? ivec4(clamp(roundEven(a / scale), -127.0, 127.0)) : ivec4(0);
-  const uint word = uint(bytes.x & 255) | uint(bytes.y & 255) << 8 | uint(bytes.z & 255) << 16 | uint(bytes.w) << 24;
-  if (is_key) {
-    const uint block = tile * TILE_WORDS + quad / 8u * KEY_BLOCK_WORDS;
-    stored_keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = word;
-    if (quad % 8u == 0u) {
-      KEEP_SCALE(stored_keys, block + place / 2u, place, scale_half);
-    }
-  } else {
-    const uint block = tile * TILE_WORDS + quad / 8u * 4u;
-    stored_values[tile * TILE_WORDS + BLOCKS * 4u + place * CACHE_QUADS + quad] = word;
-    if (quad % 8u == 0u) {
-      KEEP_SCALE(stored_values, block + place / 2u, place, scale_half);
-    }
-  }
+  return uint(bytes.x & 255) | uint(bytes.y & 255) << 8 | uint(bytes.z & 255) << 16 | uint(bytes.w) << 24;
 }
 #else
+const uint CACHE_QUADS = (HEAD_DIM + 7) / 8 * 2; // of a head with its padding
+uint block_scale(vec4) { return 0u; }
+#endif
 
-#if CACHE_TYPE == 0
-#define CACHE_QUAD vec4
-const uint QUADS_PER_UNIT = 1;
-CACHE_QUAD to_cache(vec4 a) { return a; }
-#else
-#define CACHE_QUAD uvec2
-const uint QUADS_PER_UNIT = 2;
-CACHE_QUAD to_cache(vec4 a) {
+uvec2 four_halves(vec4 a) {
   a = to_half(a);
   return uvec2(packHalf2x16(a.xy), packHalf2x16(a.zw));
 }
-#endif
-const uint CACHE_QUADS = (HEAD_DIM + 7) / 8 * 2; // of a head with its padding
-CACHE_BUFFER(CACHE_QUAD, stored_keys, SLOT_KEYS);
-CACHE_BUFFER(CACHE_QUAD, stored_values, SLOT_VALUES);
 
-void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
-  if (!wanted) return;
-  if (is_key) {
-    const uint unit = tile * (CACHE_QUADS / QUADS_PER_UNIT) + quad / QUADS_PER_UNIT;
-    stored_keys[(unit * 8u + place) * QUADS_PER_UNIT + quad % QUADS_PER_UNIT] = to_cache(a);
-  } else {
-    stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = to_cache(a);
+#if KEY_TYPE == 2
+CACHE_BUFFER(uint, stored_keys, SLOT_KEYS);
+
+void store_key(uint tile, uint place, uint quad, vec4 a, uint scale_half) {
+  const uint block = tile * TILE_WORDS + quad / 8u * KEY_BLOCK_WORDS;
+  stored_keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = four_bytes(a, scale_half);
+  if (quad % 8u == 0u) {
+    KEEP_SCALE(stored_keys, block + place / 2u, place, scale_half);
   }
 }
+#elif KEY_TYPE == 1
+CACHE_BUFFER(uvec2, stored_keys, SLOT_KEYS);
+
+void store_key(uint tile, uint place, uint quad, vec4 a, uint) {
+  const uint unit = tile * (CACHE_QUADS / 2u) + quad / 2u;
+  stored_keys[(unit * 8u + place) * 2u + quad % 2u] = four_halves(a);
+}
+#else
+CACHE_BUFFER(vec4, stored_keys, SLOT_KEYS);
+
+void store_key(uint tile, uint place, uint quad, vec4 a, uint) {
+  stored_keys[(tile * CACHE_QUADS + quad) * 8u + place] = a;
+}
 #endif
+
+#if VALUE_TYPE == 2
+CACHE_BUFFER(uint, stored_values, SLOT_VALUES);
+
+void store_value(uint tile, uint place, uint quad, vec4 a, uint scale_half) {
+  const uint block = tile * TILE_WORDS + quad / 8u * 4u;
+  stored_values[tile * TILE_WORDS + BLOCKS * 4u + place * CACHE_QUADS + quad] = four_bytes(a, scale_half);
+  if (quad % 8u == 0u) {
+    KEEP_SCALE(stored_values, block + place / 2u, place, scale_half);
+  }
+}
+#elif VALUE_TYPE == 1
+CACHE_BUFFER(uvec2, stored_values, SLOT_VALUES);
+
+void store_value(uint tile, uint place, uint quad, vec4 a, uint) {
+  stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = four_halves(a);
+}
+#else
+CACHE_BUFFER(vec4, stored_values, SLOT_VALUES);
+
+void store_value(uint tile, uint place, uint quad, vec4 a, uint) {
+  stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = a;
+}
+#endif
+
+// To be called by all invocations of the workgroup, also by those with nothing to store (`wanted` is false).
+void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
+  const uint scale_half = block_scale(a);
+  if (!wanted) return;
+  if (is_key) {
+    store_key(tile, place, quad, a, scale_half);
+  } else {
+    store_value(tile, place, quad, a, scale_half);
+  }
+}

@@ -47,6 +47,9 @@ TEST_CASE("names from llama.cpp, whisper.cpp and CTranslate2 stand for Pumice's 
       {{"run", "m", "--ubatch-size", "x"}, {"run", "m", "--chunk", "x"}},
       {{"run", "m", "-ctk", "x"}, {"run", "m", "--kv", "x"}},
       {{"run", "m", "-ctv", "x"}, {"run", "m", "--kv", "x"}},
+      {{"run", "m", "-ctv", "F16", "-ctk", "q8_0"}, {"run", "m", "--kv", "q8_0/F16"}},
+      {{"run", "m", "-ctk", "f16", "-ctv", "F16"}, {"run", "m", "--kv", "f16"}},
+      {{"run", "m", "--cache-type-k", "f32", "x", "-ctv", "q8_0"}, {"run", "m", "--kv", "f32/q8_0", "x"}},
       {{"run", "m", "--cache-type-k", "x", "--cache-type-v", "x"}, {"run", "m", "--kv", "x"}},
       {{"run", "m", "-r", "x", "-c", "x"}, {"run", "m", "--stop", "x", "--context", "x"}},
       {{"run", "/none", "--prompt-cache", "/none.session"}, {"run", "/none", "--session", "/none.session"}},
@@ -106,7 +109,8 @@ TEST_CASE("command lines of other programs are understood, or answered with what
       {{"bench", "-m", "/none", "-p", "64-256*2", "-n", "0", "-ngl", "99", "-b", "2048", "-fa", "1"}, {none}},
       {{"bench", "-m", "/a", "-m", "/b"}, {"-m is given twice", "bench ab"}},
       {{"bench", "/none", "-ctk", "f16,q8_0", "-ctv", "f16,q8_0", "-ub", "64,128", "-pg", "512,128"}, {none}},
-      {{"bench", "/none", "-ctk", "f16", "-ctv", "q8_0"}, {"do not go together", "one type for keys"}},
+      {{"bench", "/none", "-ctk", "f16", "-ctv", "q8_0"}, {none}},
+      {{"bench", "/none", "-ctk", "f16,q8_0", "-ctv", "q8_0"}, {"do not go together"}},
       {{"bench", "/none", "-ctk", "f8"}, {"--kv", "'f8'"}},
       {{"bench", "/none", "-dev", "0,1"}, {"-dev takes one value", "bench ab"}},
       {{"bench", "/none", "-pg", "512"}, {"--pg: '512'", "512,128"}},
@@ -225,8 +229,8 @@ TEST_CASE("whisper.cpp's number of processors is accepted, with what is there in
 
 TEST_CASE("an alias without a value, or two that differ, is an error") {
   CHECK(fails_saying(pumice_command({"run", "m", "x", "-c"}), {"-c: a value is missing"}) == "");
-  CHECK(fails_saying(pumice_command({"run", "m", "x", "-ctk", "f16", "-ctv", "q8_0"}),
-                     {"-ctk f16", "-ctv q8_0", "--kv"}) == "");
+  CHECK(fails_saying(pumice_command({"run", "m", "x", "-ctk", "f16", "--cache-type-k", "q8_0"}),
+                     {"-ctk f16", "--cache-type-k q8_0", "--kv"}) == "");
 }
 
 TEST_CASE("a subcommand's own option comes before an alias, and so does an option's value") {

@@ -31,6 +31,32 @@ TEST_CASE("run goes on with the prompt and tells its figures apart from the text
   CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
 }
 
+TEST_CASE("keys and values may have two types") {
+  const std::string model = fixtures().story().string();
+  const TemporaryFolder folder;
+  const auto told = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"Once upon a time", "-n", "30"});
+    const CommandResult result = run(model, std::move(more));
+    CAPTURE(result.err);
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  const std::string usual = told({});
+  CHECK(told({"--kv", "F16,f16"}) == usual);
+  const std::string session = (folder.path() / "session").string();
+  const std::string mixed = told({"--kv", "q8_0,f16", "--session", session});
+  CHECK(mixed.starts_with("Once upon a time, there was a little girl named"));
+  CHECK(told({"-ctv", "f16", "-ctk", "q8_0"}) == mixed);
+  CHECK(told({"--kv", "f32/q8_0"}).starts_with("Once upon a time, there was a little girl named"));
+  // A session's file knows both.
+  const auto go_on = [&](const char* kv) {
+    return pumice_command({"run", model, "--session", session, "-n", "4", "--temp", "0", "--kv", kv});
+  };
+  CHECK(fails_saying(go_on("f16,q8_0"), {"cache type", "f16/q8_0", "q8_0/f16"}) == "");
+  CHECK(go_on("q8_0/f16").status == 0);
+  CHECK(fails_saying(run(model, {"x", "--kv", "q8_0,q4_0"}), {"--kv: 'q8_0,q4_0'", "q8_0,f16"}) == "");
+}
+
 TEST_CASE("run tells compiling apart from reading the prompt") {
   const TemporaryFolder cache;
   const auto speed = [&](std::vector<std::string> more) {

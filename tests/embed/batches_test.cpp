@@ -430,7 +430,7 @@ TEST_CASE("the memory estimate of a model and a batch is what they take") {
   for (const uint32_t texts : {1u, 3u, 16u}) {
     CAPTURE(texts);
     pumice_batch_options options = options_of(texts);
-    options.cache = texts == 3 ? PUMICE_CACHE_Q8_0 : PUMICE_CACHE_F16;
+    options.cache = texts == 3 ? PUMICE_CACHE_Q8_0_F16 : PUMICE_CACHE_F16;
     pumice_memory_estimate estimate = {sizeof estimate};
     require_ok(pumice_batch_estimate_memory(device.get(), &source, nullptr, &options, &estimate, &error),
                error);

@@ -266,7 +266,7 @@ TEST_CASE("a model for a million positions runs with few, with the default and w
         CHECK(cache.layout.capacity >= layout.memory.size.context);
         CHECK(cache.layout.capacity <
               layout.memory.size.context + cache.layout.parts() * cache_part_positions);
-        CHECK(cache.layout.parts() == (cache.layout.layer_bytes() + device.max_storage_range_bytes - 1) /
+        CHECK(cache.layout.parts() == (cache.layout.key_bytes() + device.max_storage_range_bytes - 1) /
                                           device.max_storage_range_bytes);
         CHECK((cache.layout.parts() > 1) == (asked >= 131072));
         for (const Plan& plan : layout.plans) check_limits(plan, device);

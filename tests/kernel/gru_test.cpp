@@ -167,7 +167,7 @@ CacheRef make_cache(uint32_t hidden, uint32_t sequences, uint32_t positions, std
   CacheRef cache;
   cache.layout = {CacheType::f32, sequences, positions, 1, hidden, 0, false};
   const size_t padded = cache.layout.head_dim_padded();
-  std::vector<float> k(cache.layout.layer_bytes() / 4), v(k.size());
+  std::vector<float> k(cache.layout.key_bytes() / 4), v(k.size());
   for (size_t at = 0; at < keys.size(); ++at) {
     const size_t position = at / hidden, d = at % hidden;
     k[position / 8 * 8 * padded + (d / 4 * 8 + position % 8) * 4 + d % 4] = keys[at];

@@ -67,7 +67,7 @@ struct LongFixture {
       SessionSize size;
       size.context = cache_part_positions;
       size.cache = CacheType::f32;
-      most = std::max(most, cache_layout({layer.kv_heads, layer.head_dim, 0}, size).layer_bytes());
+      most = std::max(most, cache_layout({layer.kv_heads, layer.head_dim, 0}, size).key_bytes());
     }
     return most;
   }

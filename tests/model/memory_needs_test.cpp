@@ -77,8 +77,8 @@ void check_session(const std::filesystem::path& path, const SessionSize& size, c
 
 // The model's own context, and each type of the cache; a long run has more sizes.
 TEST_CASE("a session's memory is estimated to the byte") {
-  const SessionSize sizes[] = {size_of(0), size_of(64, 16), size_of(200, 128, CacheType::q8_0), size_of(100),
-                               size_of(333, 512, CacheType::f32)};
+  const SessionSize sizes[] = {size_of(0), size_of(64, 16), size_of(200, 128, CacheType::q8_0_f16),
+                               size_of(100), size_of(333, 512, CacheType::f32)};
   for (const SessionSize& size : turns_of(sizes, 2)) check_session(shipped, size);
   check_session(fixtures().gguf("random-Q4_K_M"), size_of(100));
   LoadOptions quantised;

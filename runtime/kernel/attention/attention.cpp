@@ -258,20 +258,20 @@ void finish_attention(Dispatch& dispatch, const AttentionArgs& args, const Atten
   dispatch.groups = {layout.kv_heads * shape.group_workgroups, token_groups, 1};
   const double seen = positions_seen(args);
   dispatch.flops = 4.0 * args.q.rows * args.heads * layout.head_dim * seen;
-  dispatch.bytes =
-      2.0 * token_groups * layout.kv_heads * shape.group_workgroups * layout.tile_bytes() / 8 * seen +
-      8.0 * args.q.rows * args.q.columns;
+  dispatch.bytes = 1.0 * token_groups * layout.kv_heads * shape.group_workgroups *
+                       (layout.key_tile_bytes() + layout.value_tile_bytes()) / 8 * seen +
+                   8.0 * args.q.rows * args.q.columns;
 }
 
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context) {
   const CacheLayout& layout = args.cache.layout;
   Dispatch dispatch = prepare_attention(args, profile.workgroup, context);
-  dispatch.kernel = std::string("attention_weights.") + to_string(layout.type);
+  dispatch.kernel = "attention_weights." + cache_kernel(layout.type);
   dispatch.bind(ATTENTION_SUMS, args.sums->buffer, Access::read);
   dispatch.groups = {args.heads, args.q.rows, 1};
   const double scores = args.q.rows * args.heads * positions_seen(args);
   dispatch.flops = 2.0 * layout.head_dim * scores;
-  dispatch.bytes = layout.tile_bytes() / 8 * scores + 4.0 * args.q.rows * args.heads * context;
+  dispatch.bytes = layout.key_tile_bytes() / 8 * scores + 4.0 * args.q.rows * args.heads * context;
   return dispatch;
 }
 

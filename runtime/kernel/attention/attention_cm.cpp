@@ -117,7 +117,7 @@ std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionA
 }
 
 std::string kernel_name(const AttentionArgs& args) {
-  return std::string("attention.cm.") + to_string(args.cache.layout.type);
+  return "attention.cm." + cache_kernel(args.cache.layout.type);
 }
 
 // Not where the sums are kept: attention weights must be exact. Not on CPU drivers: they only emulate
@@ -140,7 +140,9 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_K_ID, shape.matrix.k);
   dispatch.set_constant(ATTENTION_HELD_ID, shape.held ? 1 : 0);
   dispatch.set_constant(ATTENTION_APART_ID, shape.apart ? 1 : 0);
-  const uint32_t widened = args.cache.layout.type == CacheType::q8_0 ? 2 : 1; // 16 bytes of it to 32
+  const CacheType type = args.cache.layout.type;
+  const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
+  const uint32_t widened = bytes ? 2 : 1; // 16 bytes of it to 32
   dispatch.set_constant(ATTENTION_AHEAD_ID, std::max(profile.registers.matrix_loads / widened, 1u));
   finish_attention(dispatch, args, shape.queries);
   return dispatch;

@@ -16,7 +16,7 @@ constexpr uint32_t fewest_groups = 2;
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  const std::string& variant) {
   Dispatch dispatch = prepare_attention(args, 8);
-  dispatch.kernel = "attention.cpu8." + variant + to_string(args.cache.layout.type);
+  dispatch.kernel = "attention.cpu8." + variant + cache_kernel(args.cache.layout.type);
   // Unrolled loops are up to twice as fast as long as the code stays small. Loads by lane from storage
   // buffers are so much code that they are slower with it, and compiling takes seconds.
   const bool unroll =
@@ -51,7 +51,7 @@ bool half_vectors(const DeviceProfile& profile, const AttentionArgs& args) {
 bool uniform_cache(const DeviceProfile& profile, const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   const uint32_t dimensions = layout.type == CacheType::f16 ? 16 : 8; // in eight dwords
-  return profile.vector_registers < 32 && layout.type != CacheType::q8_0 &&
+  return profile.vector_registers < 32 && (layout.type == CacheType::f32 || layout.type == CacheType::f16) &&
          layout.head_dim % dimensions == 0 && has_uniform_addresses(profile, args);
 }
 

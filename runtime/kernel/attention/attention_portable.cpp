@@ -10,7 +10,7 @@ namespace {
 
 // An invocation adds up some dimensions of a head; the workgroup covers at least one head.
 uint32_t workgroup_size(const DeviceProfile& profile, const CacheLayout& layout) {
-  const uint32_t chunks = layout.head_dim_padded() / (layout.type == CacheType::f32 ? 4 : 8);
+  const uint32_t chunks = layout.head_dim_padded() / (value_type(layout.type) == CacheType::f32 ? 4 : 8);
   return std::max(profile.cpu ? profile.workgroup : 2 * profile.workgroup, std::bit_ceil(chunks));
 }
 
@@ -40,18 +40,20 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
                  bool split) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   Dispatch dispatch = prepare_attention(args, workgroup);
-  dispatch.kernel = std::string("attention_portable.") + to_string(args.cache.layout.type);
+  dispatch.kernel = "attention_portable." + cache_kernel(args.cache.layout.type);
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
   dispatch.set_constant(ATTENTION_SPAN_ID, span(profile, workgroup, args));
   dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
   // Other shapes have branches in their loops, for which compilers keep what was loaded in memory.
-  const bool straight = split && shape.tokens == 1 && args.cache.layout.type != CacheType::q8_0;
+  const CacheType type = args.cache.layout.type;
+  const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
+  const bool straight = split && shape.tokens == 1 && !bytes;
   if (straight && !profile.cpu) dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.attention_loads);
   finish_attention(dispatch, args, shape);
   if (args.store) {
-    dispatch.kernel = std::string("attention_portable.rope.") + to_string(args.cache.layout.type);
+    dispatch.kernel = "attention_portable.rope." + cache_kernel(type);
     store_itself(dispatch, *args.store);
   }
   return dispatch;

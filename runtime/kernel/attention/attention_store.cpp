@@ -21,9 +21,10 @@ AttentionArgs store_first(Lowering& lowering, const AttentionArgs& args) {
 }
 
 bool can_store_itself(const AttentionArgs& args) {
-  return args.store && args.q.rows == 1 && args.mask == AttentionMask::causal &&
-         !args.cache.layout.values_are_keys && args.cache.layout.split == CacheSplit::whole &&
-         args.q.buffer.offset % descriptor_alignment == 0;
+  const CacheType type = args.cache.layout.type;
+  return args.store && key_type(type) == value_type(type) && args.q.rows == 1 &&
+         args.mask == AttentionMask::causal && !args.cache.layout.values_are_keys &&
+         args.cache.layout.split == CacheSplit::whole && args.q.buffer.offset % descriptor_alignment == 0;
 }
 
 void store_itself(Dispatch& dispatch, const RotaryStoreArgs& store) {

@@ -191,7 +191,7 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   const RotaryConstants constants = rotary_constants(args);
   const uint32_t heads = heads_per_group(profile, args);
   Dispatch dispatch;
-  dispatch.kernel = std::string("rotary_store.") + to_string(cache.type);
+  dispatch.kernel = "rotary_store." + cache_kernel(cache.type);
   dispatch.constants = {
       profile.workgroup, constants.pairs,  args.head_dim,           constants.dim,         heads,
       constants.norms,   constants.growth, constants.growth_length, constants.growth_start};

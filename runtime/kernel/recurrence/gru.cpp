@@ -119,9 +119,10 @@ Status AttentiveGru::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   const CacheRef kept = lowering.cache(states), read = lowering.cache(memory);
   const CacheLayout &own = kept.layout, &input = read.layout;
-  if (own.type == CacheType::q8_0) {
+  if (own.type != CacheType::f32 && own.type != CacheType::f16) {
     return Error{Code::unsupported,
-                 "a cache of q8_0 cannot keep the states of a recurrent decoder: use f32 or f16"};
+                 fmt::format("a cache of {} cannot keep the states of a recurrent decoder: use f32 or f16",
+                             to_string(own.type))};
   }
   if (hidden > most_gru_columns || x.columns != hidden || result.columns != 3 * hidden || own.kv_heads != 1 ||
       own.head_dim != hidden || input.kv_heads != 1 || input.head_dim != hidden) {

@@ -53,8 +53,9 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
         const BufferRef& ref = keys ? part.keys : part.values;
         const uint64_t index = uint64_t{sequence - first_sequence} * part_layout.kv_heads + head;
         const uint32_t tiles = std::min(positions - first_position, part_layout.capacity) / tile;
-        ranges.push_back({ref.allocation, ref.offset + index * part_layout.head_bytes(),
-                          tiles * part_layout.tile_bytes()});
+        const uint64_t bytes = keys ? part_layout.key_tile_bytes() : part_layout.value_tile_bytes();
+        ranges.push_back(
+            {ref.allocation, ref.offset + index * (part_layout.capacity / tile) * bytes, tiles * bytes});
       }
     }
   }

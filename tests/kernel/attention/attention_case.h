@@ -246,11 +246,11 @@ inline CacheRef upload_cache(const CacheLayout& layout, const std::vector<uint8_
                              const std::vector<uint8_t>& values) {
   std::vector<CachePlace> places;
   for (uint32_t i = 0; i < layout.parts(); ++i) {
-    const auto upload = [&](const std::vector<uint8_t>& bytes) {
-      return TestGpu::get().upload(cache_reference::part_of(layout, i, bytes));
+    const auto upload = [&](Side side, const std::vector<uint8_t>& bytes) {
+      return TestGpu::get().upload(cache_reference::part_of(layout, side, i, bytes));
     };
-    const BufferRef own = upload(keys);
-    places.push_back({own, layout.values_are_keys ? own : upload(values)});
+    const BufferRef own = upload(Side::keys, keys);
+    places.push_back({own, layout.values_are_keys ? own : upload(Side::values, values)});
   }
   return {layout, places[0].keys, places[0].values, {places.begin() + 1, places.end()}};
 }
@@ -385,6 +385,8 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 }
 
 constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
+constexpr CacheType mixed_types[] = {CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::f32_f16,
+                                     CacheType::q8_0_f32, CacheType::f32_q8_0, CacheType::f16_f32};
 constexpr bool both[] = {false, true};
 
 } // namespace attention_case

@@ -37,12 +37,12 @@ Cache rounded(Case c, const Cache& cache) {
   Cache rounded_cache(c.layout, cache.positions);
   const uint32_t dim = c.layout.head_dim;
   for (size_t at = 0; at < rounded_cache.keys.size(); at += dim) {
-    const auto round = [&](const std::vector<float>& from, std::vector<float>& to) {
-      const auto kept = cache_reference::kept(cache.layout, std::span(from).subspan(at, dim));
+    const auto round = [&](Side side, const std::vector<float>& from, std::vector<float>& to) {
+      const auto kept = cache_reference::kept(cache.layout, side, std::span(from).subspan(at, dim));
       for (uint32_t d = 0; d < dim; ++d) to[at + d] = std::isnan(kept[d]) ? kept[d] : half(kept[d]);
     };
-    round(cache.keys, rounded_cache.keys);
-    round(cache.values, rounded_cache.values);
+    round(Side::keys, cache.keys, rounded_cache.keys);
+    round(Side::values, cache.values, rounded_cache.values);
   }
   return rounded_cache;
 }
@@ -99,7 +99,7 @@ std::vector<float> run_cm(const DeviceProfile& profile, Case c, const Cache& cac
                           const std::vector<float>& q) {
   c.one_sequence = true; // the variant is for no others
   const Ran ran = run_all(profile, c, cache, q, false);
-  REQUIRE(ran.kernel == std::string("attention.cm.") + to_string(c.layout.type));
+  REQUIRE(ran.kernel == "attention.cm." + cache_kernel(c.layout.type));
   return ran.result;
 }
 
@@ -166,6 +166,11 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
       Case keyed = make_case(type, 4, 1, 72, prefill(33, 9));
       keyed.layout.values_are_keys = true;
       check_cm(profile, keyed);
+    }
+    check_cm(profile, make_case(CacheType::q8_0_f16, 4, 2, 40, prefill(33, 9)));
+    check_cm(profile, make_case(CacheType::f16_q8_0, 4, 2, 64, prefill(33, 9)));
+    for (CacheType type : mixed_types) {
+      if (every_case()) check_cm(profile, make_case(type, 3, 1, 20, prefill(33, 40)));
     }
     if (profile.matrix_shapes[0].m > 16) continue; // tiles of as few rows
     check_cm(profile, make_case(CacheType::f16, 2, 2, 256, prefill(31, 5)));

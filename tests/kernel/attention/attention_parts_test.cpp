@@ -150,7 +150,9 @@ TEST_CASE("what is stored in parts is what is stored in a whole cache") {
   std::vector<StepRow> rows;
   for (const Row& row : mixed_rows) rows.push_back({0, row.position, row.sequence, 0});
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& [type, values_are_keys] : in_turn(all_types, both)) {
+    auto cases = in_turn(all_types, both);
+    cases.push_back({CacheType::f16_q8_0, false});
+    for (const auto& [type, values_are_keys] : cases) {
       CacheLayout layout{type, 3, 1024, 2, 40};
       layout.values_are_keys = values_are_keys;
       CacheLayout positions = layout, sequences = layout;
@@ -158,7 +160,8 @@ TEST_CASE("what is stored in parts is what is stored in a whole cache") {
       positions.part_size = 256;
       sequences.split = CacheSplit::sequences;
       sequences.part_size = 2;
-      const std::vector<uint8_t> before = cache_reference::unwritten(layout);
+      const std::vector<uint8_t> before = cache_reference::unwritten(layout, Side::keys),
+                                 before_values = cache_reference::unwritten(layout, Side::values);
       RotaryStoreArgs args;
       args.heads = 3;
       args.head_dim = 40;
@@ -173,7 +176,7 @@ TEST_CASE("what is stored in parts is what is stored in a whole cache") {
       args.step = gpu.step(rows, {}, static_cast<uint32_t>(rows.size()));
       std::vector<std::vector<uint8_t>> results;
       const auto run = [&](const CacheLayout& own) {
-        args.cache = upload_cache(own, before, before);
+        args.cache = upload_cache(own, before, before_values);
         args.result = upload(3, 4);
         const Graph graph;
         TestLowering lowering(profile, graph, args.step);
@@ -190,8 +193,9 @@ TEST_CASE("what is stored in parts is what is stored in a whole cache") {
         CHECK(results.back() == results.front());
         for (uint32_t i = 0; i < own.parts(); ++i) {
           const CachePlace place = args.cache.place(i);
-          CHECK(gpu.read<uint8_t>(place.keys) == cache_reference::part_of(own, i, keys));
-          CHECK(gpu.read<uint8_t>(place.values) == cache_reference::part_of(own, i, values));
+          CHECK(gpu.read<uint8_t>(place.keys) == cache_reference::part_of(own, Side::keys, i, keys));
+          CHECK(gpu.read<uint8_t>(place.values) ==
+                cache_reference::part_of(own, values_are_keys ? Side::keys : Side::values, i, values));
         }
       }
       gpu.clear();

@@ -33,11 +33,11 @@ struct Cache {
     return ((size_t{sequence} * layout.kv_heads + head) * positions + position) * layout.head_dim;
   }
   std::vector<float> key(uint32_t sequence, uint32_t head, uint32_t position) const {
-    return cache_reference::kept(layout,
+    return cache_reference::kept(layout, Side::keys,
                                  std::span(keys).subspan(at(sequence, head, position), layout.head_dim));
   }
   std::vector<float> value(uint32_t sequence, uint32_t head, uint32_t position) const {
-    return cache_reference::kept(layout,
+    return cache_reference::kept(layout, Side::values,
                                  std::span(values).subspan(at(sequence, head, position), layout.head_dim));
   }
 
@@ -46,7 +46,7 @@ struct Cache {
 
 private:
   std::vector<uint8_t> packed(const std::vector<float>& elements, Side side) const {
-    std::vector<uint8_t> bytes = cache_reference::unwritten(layout);
+    std::vector<uint8_t> bytes = cache_reference::unwritten(layout, side);
     for (uint32_t sequence = 0; sequence < layout.sequences; ++sequence) {
       for (uint32_t head = 0; head < layout.kv_heads; ++head) {
         for (uint32_t position = 0; position < positions; ++position) {

@@ -5,7 +5,7 @@ using namespace attention_case;
 
 namespace {
 
-constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16};
+constexpr CacheType exact_types[] = {CacheType::f32, CacheType::f16};
 
 } // namespace
 
@@ -41,6 +41,18 @@ TEST_CASE("attention whose values are its keys") {
   }
 }
 
+TEST_CASE("attention: keys and values of two types") {
+  size_t turn = 0;
+  for (CacheType type : mixed_types) {
+    const uint32_t dim = turn % 2 ? 40 : 64, rows = turn % 3 ? 1 : 9;
+    check(make_case(type, 4, 2, dim, prefill(rows, 33)), 2e-6, turn++ < 3);
+  }
+  if (!every_case()) return;
+  for (CacheType type : mixed_types) {
+    for (uint32_t dim : {20, 64, 128}) check(make_case(type, 4, 2, dim, prefill(33, 100)), 2e-6, true);
+  }
+}
+
 TEST_CASE("attention that is also timed") {
   std::vector<timed_cases::Attention> cases = timed_cases::attentions();
   std::erase_if(cases, [](const timed_cases::Attention& each) { return each.only_timed; });
@@ -59,7 +71,7 @@ TEST_CASE("attention: positions of a single token") {
 
 // As many tokens in a workgroup as there are for it, in each of these types.
 TEST_CASE("attention: several tokens at once") {
-  for (const auto& [type, count] : in_turn(cache_types, std::array{1u, 33u, 2u, 8u, 7u, 9u})) {
+  for (const auto& [type, count] : in_turn(exact_types, std::array{1u, 33u, 2u, 8u, 7u, 9u})) {
     for (uint32_t position : {0, 5, 31, 120}) {
       Case c = make_case(type, 2, 2, 32, prefill(count, position));
       c.one_sequence = true;
@@ -70,7 +82,7 @@ TEST_CASE("attention: several tokens at once") {
 }
 
 TEST_CASE("attention: padding on the left, and rows that see nothing") {
-  for (CacheType type : cache_types) {
+  for (CacheType type : exact_types) {
     for (uint32_t first : {1, 7, 8, 30, 31, 40, 63}) {
       check(make_case(type, 2, 2, 32, prefill(1, 63, 0, first)));
       check(make_case(type, 2, 2, 32, prefill(33, 31, 0, first))); // the first rows may see nothing

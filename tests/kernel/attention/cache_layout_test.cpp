@@ -17,7 +17,7 @@ TEST_CASE("a window shorter than the context takes a ring for itself and a chunk
   CHECK(ring.capacity % 32 == 0);
   CHECK(ring.capacity >= 7 - 1 + 128 + 32);
   CHECK(ring.capacity < 7 + 128 + 32 + 32);
-  CHECK(ring.layer_bytes() * 20 < all.layer_bytes());
+  CHECK(ring.key_bytes() * 20 < all.key_bytes());
   // Nothing is gained by a ring where the whole is as small.
   for (uint32_t window : {3950u, 4096u, 5000u, UINT32_MAX}) {
     const CacheLayout layout = cache_layout({2, 64, window}, size);
@@ -29,7 +29,7 @@ TEST_CASE("a window shorter than the context takes a ring for itself and a chunk
 TEST_CASE("a cache that passes what a kernel reaches is divided into even parts that fit") {
   const CacheLayout llama{CacheType::f16, 1, 131072, 8, 128}; // 256 MiB of keys
   constexpr uint64_t range = uint64_t{1} << 27;
-  CHECK(llama.divided(llama.layer_bytes(), false).parts() == 1);
+  CHECK(llama.divided(llama.key_bytes(), false).parts() == 1);
   CHECK(llama.divided(range, false).parts() == 2);
   CacheLayout batch = llama, latent{CacheType::f32, 1, 163840, 1, 576},
               ring{CacheType::f16, 48, 4256, 8, 128};
@@ -50,15 +50,15 @@ TEST_CASE("a cache that passes what a kernel reaches is divided into even parts 
         uint64_t bytes = 0, next = 0;
         for (uint32_t i = 0; i < divided.parts(); ++i) {
           const CacheLayout part = divided.part(i);
-          CHECK(part.layer_bytes() <= reach);
+          CHECK(part.key_bytes() <= reach);
           CHECK(part.part_first == next);
           next += divided.split == CacheSplit::positions ? part.capacity : part.sequences;
-          bytes += part.layer_bytes();
+          bytes += part.key_bytes();
         }
-        CHECK(bytes == divided.layer_bytes());
-        CHECK(bytes >= layout.layer_bytes());
-        CHECK(bytes - layout.layer_bytes() <= divided.parts() * (cache_part_positions / 8) *
-                                                  layout.tile_bytes() * layout.kv_heads * layout.sequences);
+        CHECK(bytes == divided.key_bytes());
+        CHECK(bytes >= layout.key_bytes());
+        CHECK(bytes - layout.key_bytes() <= divided.parts() * (cache_part_positions / 8) *
+                                                layout.key_tile_bytes() * layout.kv_heads * layout.sequences);
       }
     }
   }
@@ -73,14 +73,18 @@ TEST_CASE("a cache that passes what a kernel reaches is divided into even parts 
   CHECK(all.window == 0);
   CHECK(all.split == CacheSplit::positions);
   CHECK(all.capacity >= 8192);
-  CHECK(all.part(0).layer_bytes() <= 1 << 20);
+  CHECK(all.part(0).key_bytes() <= 1 << 20);
 }
 
 TEST_CASE("bytes of a cache") {
-  CHECK(CacheLayout{CacheType::f32, 1, 64, 2, 10}.layer_bytes() == 64 * 2 * 16 * 4);
-  CHECK(CacheLayout{CacheType::f16, 3, 32, 1, 8}.layer_bytes() == 3 * 32 * 8 * 2);
-  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 64}.layer_bytes() == 64 * 2 * (64 + 2 * 2));
-  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 40}.layer_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::f32, 1, 64, 2, 10}.key_bytes() == 64 * 2 * 16 * 4);
+  CHECK(CacheLayout{CacheType::f16, 3, 32, 1, 8}.key_bytes() == 3 * 32 * 8 * 2);
+  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 64}.key_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * (64 + 2 * 2));
+  // Both are padded for bytes.
+  CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * 64 * 2);
+  CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.value_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q8_0_f32, 1, 64, 2, 64}.longer_bytes() == 64 * 2 * 64 * 4);
 }
 
 TEST_CASE("a ring knows from where a conversation can go on") {
@@ -102,4 +106,17 @@ TEST_CASE("a ring knows from where a conversation can go on") {
   CHECK(whole.can_resume(0, 64));
   CHECK(whole.can_resume(64, 64));
   CHECK_FALSE(whole.can_resume(10, 9));
+}
+
+TEST_CASE("types of keys and values by their names") {
+  for (const CacheType type : cache_types()) {
+    CHECK(find_cache_type(to_string(type)) == type);
+    CHECK(cache_type_of(key_type(type), value_type(type)) == type);
+  }
+  CHECK(find_cache_type("f16,q8_0") == CacheType::f16_q8_0);
+  CHECK(find_cache_type("f16/f16") == CacheType::f16);
+  for (const char* wrong : {"", "f16/", "/f16", "q4_0", "f16,q4_0", "f16,q8_0,f16", "F16"}) {
+    CAPTURE(wrong);
+    CHECK(!find_cache_type(wrong));
+  }
 }

@@ -39,6 +39,10 @@ inline float from_half(uint16_t half) {
 
 enum class Side { keys, values };
 
+inline pumice::CacheType type_of(const pumice::CacheLayout& layout, Side side) {
+  return side == Side::keys ? key_type(layout.type) : value_type(layout.type);
+}
+
 // One head's place at one position.
 struct Place {
   size_t sequence = 0, head = 0, position = 0;
@@ -48,8 +52,9 @@ struct Place {
 inline size_t element_offset(const pumice::CacheLayout& layout, Side side, const Place& place, size_t d) {
   const size_t padded = layout.head_dim_padded(), slot = place.position % layout.capacity;
   const size_t head = place.sequence * layout.kv_heads + place.head;
-  const size_t element = layout.type == pumice::CacheType::f32 ? 4 : 2, chunk = 16 / element;
-  if (layout.type == pumice::CacheType::q8_0) {
+  const pumice::CacheType type = type_of(layout, side);
+  const size_t element = type == pumice::CacheType::f32 ? 4 : 2, chunk = 16 / element;
+  if (type == pumice::CacheType::q8_0) {
     const size_t tile = (head * (layout.capacity / 8) + slot / 8) * (padded / 32) * 272;
     if (side == Side::values) return tile + padded / 32 * 16 + slot % 8 * padded + d;
     return tile + d / 32 * 272 + 16 + (d % 32 / 16 * 8 + slot % 8) * 16 + d % 16;
@@ -86,9 +91,9 @@ inline void store(const pumice::CacheLayout& layout, Side side, const Place& pla
   for (size_t d = 0; d < layout.head_dim_padded(); ++d) {
     const float value = d < values.size() ? values[d] : 0.0f;
     uint8_t* to = bytes.data() + element_offset(layout, side, place, d);
-    if (layout.type == pumice::CacheType::f32) {
+    if (type_of(layout, side) == pumice::CacheType::f32) {
       std::memcpy(to, &value, sizeof(value));
-    } else if (layout.type == pumice::CacheType::f16) {
+    } else if (type_of(layout, side) == pumice::CacheType::f16) {
       const uint16_t half = to_half(value);
       std::memcpy(to, &half, sizeof(half));
     } else {
@@ -101,11 +106,11 @@ inline void store(const pumice::CacheLayout& layout, Side side, const Place& pla
 }
 
 // What the cache holds of values that were stored.
-inline std::vector<float> kept(const pumice::CacheLayout& layout, std::span<const float> values) {
+inline std::vector<float> kept(const pumice::CacheLayout& layout, Side side, std::span<const float> values) {
   std::vector<float> result(values.begin(), values.end());
   for (size_t d = 0; d < values.size(); ++d) {
-    if (layout.type == pumice::CacheType::f16) result[d] = from_half(to_half(values[d]));
-    if (layout.type != pumice::CacheType::q8_0) continue;
+    if (type_of(layout, side) == pumice::CacheType::f16) result[d] = from_half(to_half(values[d]));
+    if (type_of(layout, side) != pumice::CacheType::q8_0) continue;
     const float scale = block_scale(values, d / 32);
     result[d] = scale * quantise(values[d], scale);
   }
@@ -113,28 +118,30 @@ inline std::vector<float> kept(const pumice::CacheLayout& layout, std::span<cons
 }
 
 // A cache that nobody has written: not a number wherever a kernel may look.
-inline std::vector<uint8_t> unwritten(const pumice::CacheLayout& layout) {
-  std::vector<uint8_t> bytes(layout.layer_bytes());
+inline std::vector<uint8_t> unwritten(const pumice::CacheLayout& layout, Side side) {
+  std::vector<uint8_t> bytes(side == Side::keys || layout.values_are_keys ? layout.key_bytes()
+                                                                          : layout.value_bytes());
   const uint8_t pattern[2] = {0x01, 0x7f}; // a half that is not a number
   const uint8_t float_pattern[4] = {0x01, 0x00, 0xc0, 0x7f};
-  const bool wide = layout.type == pumice::CacheType::f32;
+  const bool wide = type_of(layout, side) == pumice::CacheType::f32;
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = wide ? float_pattern[i % 4] : pattern[i % 2];
   return bytes;
 }
 
 // The bytes of a part of a divided cache, from those of a cache that is whole.
-inline std::vector<uint8_t> part_of(const pumice::CacheLayout& layout, uint32_t index,
+inline std::vector<uint8_t> part_of(const pumice::CacheLayout& layout, Side side, uint32_t index,
                                     const std::vector<uint8_t>& bytes) {
+  const size_t tile_bytes = side == Side::keys ? layout.key_tile_bytes() : layout.value_tile_bytes();
   const pumice::CacheLayout part = layout.part(index);
   const bool by_positions = layout.split == pumice::CacheSplit::positions;
   const size_t first_sequence = by_positions ? 0 : part.part_first;
-  const size_t skipped = by_positions ? part.part_first / 8 * layout.tile_bytes() : 0;
+  const size_t skipped = by_positions ? part.part_first / 8 * tile_bytes : 0;
   std::vector<uint8_t> result;
   for (size_t head = 0; head < size_t{part.sequences} * layout.kv_heads; ++head) {
-    const auto from =
-        bytes.begin() +
-        static_cast<ptrdiff_t>((first_sequence * layout.kv_heads + head) * layout.head_bytes() + skipped);
-    result.insert(result.end(), from, from + static_cast<ptrdiff_t>(part.head_bytes()));
+    const auto from = bytes.begin() + static_cast<ptrdiff_t>((first_sequence * layout.kv_heads + head) *
+                                                                 (layout.capacity / 8) * tile_bytes +
+                                                             skipped);
+    result.insert(result.end(), from, from + static_cast<ptrdiff_t>(part.capacity / 8 * tile_bytes));
   }
   return result;
 }

@@ -55,9 +55,9 @@ struct Written {
 };
 
 // How far a number may be from what was stored: half a step of the type's, and a little for the arithmetic.
-double tolerance(const CacheLayout& layout, double wanted, double scale) {
-  if (layout.type == CacheType::f32) return std::abs(wanted) * 1e-6 + 2e-7;
-  if (layout.type == CacheType::q8_0) return scale * 0.5005 + 2e-7;
+double tolerance(CacheType type, double wanted, double scale) {
+  if (type == CacheType::f32) return std::abs(wanted) * 1e-6 + 2e-7;
+  if (type == CacheType::q8_0) return scale * 0.5005 + 2e-7;
   int exponent = 0;
   std::frexp(wanted, &exponent);
   return std::ldexp(1.0, std::max(exponent - 12, -24)) + 2e-7;
@@ -66,13 +66,14 @@ double tolerance(const CacheLayout& layout, double wanted, double scale) {
 double read_element(const CacheLayout& layout, Side side, const Place& place, size_t d,
                     const std::vector<uint8_t>& bytes) {
   const uint8_t* at = bytes.data() + cache_reference::element_offset(layout, side, place, d);
-  if (layout.type == CacheType::f32) {
+  const CacheType type = cache_reference::type_of(layout, side);
+  if (type == CacheType::f32) {
     float value;
     std::memcpy(&value, at, sizeof(value));
     return value;
   }
   uint16_t half;
-  if (layout.type == CacheType::f16) {
+  if (type == CacheType::f16) {
     std::memcpy(&half, at, sizeof(half));
     return cache_reference::from_half(half);
   }
@@ -84,8 +85,9 @@ void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
                  const std::vector<Written>& written) {
   const std::vector<uint8_t> got = TestGpu::get().read<uint8_t>(buffer);
   std::vector<uint8_t> untouched = got; // once what was written is as before, all has to be
-  const std::vector<uint8_t> before = cache_reference::unwritten(layout);
-  const size_t size = layout.element_bytes();
+  const std::vector<uint8_t> before = cache_reference::unwritten(layout, side);
+  const CacheType type = cache_reference::type_of(layout, side);
+  const size_t size = type == CacheType::f32 ? 4 : type == CacheType::f16 ? 2 : 1;
   size_t wrong = 0;
   for (const Written& one : written) {
     const std::vector<float> values(one.values.begin(), one.values.end());
@@ -93,10 +95,10 @@ void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
       const double wanted = d < one.values.size() ? one.values[d] : 0;
       const double scale = cache_reference::block_scale(values, d / 32);
       const double actual = read_element(layout, side, one.place, d, got);
-      wrong += !(std::abs(actual - wanted) <= tolerance(layout, wanted, scale));
+      wrong += !(std::abs(actual - wanted) <= tolerance(type, wanted, scale));
       const size_t at = cache_reference::element_offset(layout, side, one.place, d);
       std::copy_n(before.begin() + at, size, untouched.begin() + at);
-      if (layout.type != CacheType::q8_0) continue;
+      if (type != CacheType::q8_0) continue;
       const size_t scale_at = cache_reference::scale_offset(layout, side, one.place, d / 32);
       std::copy_n(before.begin() + scale_at, 2, untouched.begin() + scale_at);
     }
@@ -105,8 +107,8 @@ void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
   CHECK(untouched == before);
 }
 
-BufferRef new_cache(const CacheLayout& layout) {
-  return TestGpu::get().upload(cache_reference::unwritten(layout));
+BufferRef new_cache(const CacheLayout& layout, Side side) {
+  return TestGpu::get().upload(cache_reference::unwritten(layout, side));
 }
 
 void run(const DeviceProfile& profile, const Case& c, const std::vector<double>& frequencies) {
@@ -188,7 +190,7 @@ void run(const DeviceProfile& profile, const Case& c, const std::vector<double>&
   table.insert(table.end(), query_norm.begin(), query_norm.end());
   table.insert(table.end(), key_norm.begin(), key_norm.end());
   if (!table.empty()) args.table = gpu.upload(table);
-  args.cache = {layout, new_cache(layout), new_cache(layout)};
+  args.cache = {layout, new_cache(layout, Side::keys), new_cache(layout, Side::values)};
   args.result = blank_rows(c.bucket, q_columns, 32);
   args.step = gpu.step(c.rows, {}, c.bucket);
   gpu.run(rotary_store(profile, args));
@@ -205,7 +207,8 @@ void run(const DeviceProfile& profile, const Case& c) {
   run(profile, c, rotary_frequencies(config));
 }
 
-constexpr CacheType cache_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
+constexpr CacheType stored_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::f16_q8_0,
+                                      CacheType::q8_0_f32};
 constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbouring, RotaryPairs::half_split};
 
 } // namespace
@@ -214,7 +217,7 @@ constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbourin
 TEST_CASE("rotation of whole heads") {
   constexpr uint32_t dims[] = {2, 6, 20, 24, 64, 80, 128, 320, 512}, counts[] = {1, 2, 7, 8, 9};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& [head_dim, pairs, type] : in_turn(dims, all_pairs, cache_types)) {
+    for (const auto& [head_dim, pairs, type] : in_turn(dims, all_pairs, stored_types)) {
       const uint32_t rows = counts[head_dim % std::size(counts)];
       run(profile, {.pairs = pairs,
                     .head_dim = head_dim,
@@ -250,7 +253,7 @@ TEST_CASE("rotation of a part of each head") {
 TEST_CASE("rotation with one, some and all heads for keys") {
   constexpr std::pair<uint32_t, uint32_t> heads[] = {{1, 1}, {5, 1}, {6, 3}, {9, 3}, {7, 7}};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& [count, type] : in_turn(heads, cache_types)) {
+    for (const auto& [count, type] : in_turn(heads, stored_types)) {
       run(profile, {.head_dim = 20,
                     .rotary_dim = 20,
                     .heads = count.first,
@@ -280,7 +283,7 @@ TEST_CASE("norms over heads before and after the rotation") {
       c.key_norm = norm.key;
       c.norm_after = norm.after;
       c.norm_offset = turn % 2 ? 1.0f : 0.0f;
-      c.type = cache_types[turn % 3];
+      c.type = stored_types[turn % 3];
       c.pairs = all_pairs[turn++ / 2 % 3];
       run(profile, c);
     }
@@ -358,7 +361,7 @@ TEST_CASE("pairs turn with places in a text and in its pictures") {
       cache.capacity = 64;
       cache.kv_heads = 1;
       cache.head_dim = 24;
-      args.cache = {cache, new_cache(cache), new_cache(cache)};
+      args.cache = {cache, new_cache(cache, Side::keys), new_cache(cache, Side::values)};
       args.result = blank_rows(8, 48, 32);
       args.step = gpu.upload(block);
       gpu.run(rotary_store(profile, args));
@@ -396,7 +399,7 @@ TEST_CASE("a magnitude multiplies what is rotated and nothing else") {
 
 TEST_CASE("a ring takes any position") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (CacheType type : cache_types) {
+    for (CacheType type : stored_types) {
       Case c = {.head_dim = 20, .rotary_dim = 20, .type = type, .capacity = 32, .bucket = 9, .window = 7};
       c.rows = rows_from(9, 28); // across its end
       run(profile, c);
@@ -408,7 +411,7 @@ TEST_CASE("a ring takes any position") {
 
 TEST_CASE("rotation of rows of several sequences, and of fewer rows than the bucket has") {
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (CacheType type : cache_types) {
+    for (CacheType type : stored_types) {
       const std::vector<StepRow> rows = {
           {0, 63, 1, 0}, {0, 0, 0, 0}, {0, 7, 1, 0}, {0, 63, 0, 0}, {0, 8, 1, 0}};
       for (size_t count : {0, 1, 5}) {
@@ -423,7 +426,7 @@ TEST_CASE("rotation of rows of several sequences, and of fewer rows than the buc
 TEST_CASE("keys and values are stored in the cache without rotation") {
   TestGpu& gpu = TestGpu::get();
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (CacheType type : cache_types) {
+    for (CacheType type : stored_types) {
       for (auto [head_dim, kv_heads] : {std::pair{24u, 3u}, {5u, 1u}}) {
         // Two inputs and a token alone, packed into one sequence, and a row fewer than the bucket has.
         const std::vector<StepRow> rows = {{0, 8, 0, 8}, {0, 9, 0, 8}, {0, 32, 0, 32}, {0, 63, 0, 63}};
@@ -445,7 +448,7 @@ TEST_CASE("keys and values are stored in the cache without rotation") {
         cache_store(graph, "store", k_id, v_id, 7);
         REQUIRE(graph.nodes().size() == 1);
         TestLowering lowering(profile, graph, gpu.step(rows, {}, 5));
-        const CacheRef cache = {layout, new_cache(layout), new_cache(layout)};
+        const CacheRef cache = {layout, new_cache(layout, Side::keys), new_cache(layout, Side::values)};
         lowering.place_cache(7, cache);
         lowering.place(k_id, upload_rows(k, columns, 32, true));
         lowering.place(v_id, upload_rows(v, columns, 0, true));
@@ -484,7 +487,7 @@ TEST_CASE("a position outside the cache writes nothing") {
       args.k = args.v = upload_rows(random_values(16, 2), 16);
       args.heads = 2;
       args.head_dim = 16;
-      args.cache = {layout, new_cache(layout), new_cache(layout)};
+      args.cache = {layout, new_cache(layout, Side::keys), new_cache(layout, Side::values)};
       args.result = blank_rows(1, 32);
       args.step = gpu.step(std::span(&row, 1), {}, 1);
       gpu.run(rotary_store(profile, args));

@@ -219,9 +219,10 @@ void add_size_lists(CLI::App& sub, BenchOptions& options) {
       ->check(within(1u, 65536u))
       ->default_str(std::to_string(options.size.chunk))
       ->group(more_of(device_group));
-  list(sub.add_option("--kv", options.kvs, "Types of keys and values: f32, f16, q8_0"))
+  list(sub.add_option("--kv", options.kvs,
+                      "Types of keys and values: f32, f16, q8_0, or one of each: q8_0/f16"))
       ->type_name("TYPE,...")
-      ->transform(one_of({"f32", "f16", "q8_0"}))
+      ->transform(kv_type())
       ->default_str(options.size.kv)
       ->group(device_group);
 }

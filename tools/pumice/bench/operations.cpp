@@ -81,8 +81,8 @@ void add_attention(const timed_cases::Attention& c, bool cpu_device, Operands& o
   layout.capacity = (c.position + c.rows + 31) / 32 * 32;
   layout.kv_heads = c.kv_heads;
   layout.head_dim = c.head_dim;
-  const uint64_t bytes = layout.layer_bytes();
-  operands.copies = copies_of(2 * bytes, c.rows, cpu_device);
+  const uint64_t bytes = layout.key_bytes();
+  operands.copies = copies_of(layout.key_and_value_bytes(), c.rows, cpu_device);
   const TensorId q = operands.graph.input("q", RowKind::tokens, operands.columns);
   for (uint32_t i = 0; i < operands.copies; ++i) {
     operands.caches.push_back({layout, {Space::cache, 2 * i, 0, bytes}, {Space::cache, 2 * i + 1, 0, bytes}});

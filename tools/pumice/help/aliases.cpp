@@ -156,7 +156,8 @@ private:
     return {};
   }
 
-  // Two names of one option, such as -ctk and -ctv, may be given together if they agree.
+  // Two names of one option may be given together if they agree. -ctk and -ctv need not: they are the two
+  // types of --kv.
   Status replace_option(const std::string& target, const std::string& name, const std::string& value) {
     if (app_.get_name() == "bench" && value.find(',') != std::string::npos &&
         app_.get_option_no_throw(target)->get_multi_option_policy() != CLI::MultiOptionPolicy::TakeAll) {
@@ -170,10 +171,15 @@ private:
       keep(target);
       keep(value);
     } else if (CLI::detail::to_lower(first_value) != CLI::detail::to_lower(value)) {
-      return Error{Code::invalid_argument,
-                   fmt::format("{} {} and {} {} do not go together: both set {}{}", first_name, first_value,
-                               name, value, target,
-                               target == "--kv" ? ", one type for keys and values" : "")};
+      const bool lists = (first_value + value).find(',') != std::string::npos;
+      const bool keys_first = first_name.ends_with('k'), both = keys_first != name.ends_with('k');
+      if (target == "--kv" && both && !lists) {
+        *(std::ranges::find(kept_, target) + 1) =
+            keys_first ? first_value + "/" + value : value + "/" + first_value;
+        return {};
+      }
+      return Error{Code::invalid_argument, fmt::format("{} {} and {} {} do not go together: both set {}",
+                                                       first_name, first_value, name, value, target)};
     }
     return {};
   }

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "io/nearest_names.h"
+#include "kernel/cache_layout.h"
 
 namespace pumice::command {
 
@@ -151,6 +152,19 @@ std::vector<std::string> names_in(const std::string& list) {
 CLI::Validator one_of(std::vector<std::string> names) {
   const std::string list = choice_list(names);
   return {[names = std::move(names)](std::string& value) { return choose(value, names, value); }, list};
+}
+
+CLI::Validator kv_type() {
+  const std::vector<std::string> names = {"f32", "f16", "q8_0"};
+  const auto parse = [names](std::string& text) {
+    const std::optional<CacheType> both = find_cache_type(CLI::detail::to_lower(text));
+    if (both) text = to_string(*both);
+    return both ? std::string()
+                : fmt::format(
+                      "'{}' is not one of {}, nor one of the keys and one of the values, as in q8_0,f16",
+                      text, fmt::join(names, ", "));
+  };
+  return {parse, choice_list(names)};
 }
 
 CLI::Validator weight_type(std::vector<std::string> names) {

@@ -39,6 +39,10 @@ CLI::Validator seed_value();
 // here.
 CLI::Validator one_of(std::vector<std::string> names);
 
+// A type of keys and values, or the keys' and the values' with a comma or a slash between them. Add it with
+// Option::transform(): it puts in the name as CacheType has it.
+CLI::Validator kv_type();
+
 // A type of weights. It may have the name of llama.cpp's mixtures ("Q4_K_M" is Q4_K) or of CTranslate2
 // ("float16", "int8"). Add it with Option::transform().
 CLI::Validator weight_type(std::vector<std::string> names);

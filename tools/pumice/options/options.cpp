@@ -254,9 +254,9 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->each([&options](const std::string&) { options.chunk_given = true; })
       ->capture_default_str()
       ->group(more_of(device_group));
-  app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0")
+  app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0, or one of each: q8_0,f16")
       ->type_name("TYPE")
-      ->transform(one_of({"f32", "f16", "q8_0"}))
+      ->transform(kv_type())
       ->each([&options](const std::string&) { options.kv_given = true; })
       ->capture_default_str()
       ->group(kv_default == "f16" ? device_group : more_of(device_group)); // exact results matter elsewhere
@@ -354,9 +354,7 @@ SessionSize session_size(const SizeOptions& options, const ModelShape& shape) {
   size.chunk = options.chunk;
   constexpr uint32_t usual_drafts = 8; // of a model
   size.drafts = options.drafts || options.draft_model.empty() ? options.drafts : usual_drafts;
-  for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
-    if (options.kv == to_string(type)) size.cache = type;
-  }
+  size.cache = find_cache_type(options.kv).value_or(size.cache);
   return size;
 }
 
