@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/guarded.h"
 #include "kernel/probe/probe.h"
 #include "step/runner_layout.h"
 #include "tuning/check_kernels.h"
@@ -21,6 +23,9 @@ namespace {
 constexpr uint32_t check_repeats = 2;
 
 constexpr uint32_t usual_positions = 1024;
+
+// How long the end of a check in the background is waited for without a word.
+constexpr auto moment = std::chrono::milliseconds(300), pause = std::chrono::milliseconds(5);
 
 // As of a usual session. What cannot be planned is told to whoever makes a session.
 std::vector<Plan> plans_of(const Model& model, const DeviceProfile& profile) {
@@ -45,9 +50,10 @@ std::vector<Plan> plans_of(const Model& model, const DeviceProfile& profile) {
 
 class Check {
 public:
-  Check(const Model& model, const ShortCheckOptions& options)
-      : model_(model), options_(options), context_(model.context()), pipelines_(*context_.pipelines),
-        records_(stored_checks(pipelines_, context_.device->capabilities())), trials_(context_, {}) {
+  Check(const Model& model, const ShortCheckOptions& options, const DeviceContext* device)
+      : model_(model), options_(options), context_(device ? *device : model.context()),
+        pipelines_(*context_.pipelines), records_(stored_checks(pipelines_, context_.device->capabilities())),
+        trials_(context_, {}) {
     context_.compiling = {};
     context_.profile.forced.clear();
   }
@@ -187,9 +193,10 @@ private:
 
 } // namespace
 
-Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options) {
+Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options,
+                               const DeviceContext* device) {
   const auto start = std::chrono::steady_clock::now();
-  PUMICE_TRY(ShortCheck check, Check(model, options).run());
+  PUMICE_TRY(ShortCheck check, Check(model, options, device).run());
   check.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return check;
 }
@@ -207,6 +214,36 @@ Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const M
   }
   tell(*check);
   return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
+}
+
+BackgroundCheck::BackgroundCheck(std::shared_ptr<const Model> model, DeviceContext device)
+    : model_(std::move(model)), device_(std::move(device)) {
+  device_.profile = model_->context().profile;
+  device_.pipelines->add_tuning_results(model_->context().pipelines->tuning_results());
+  thread_ = std::thread([this] {
+    ShortCheckOptions options;
+    options.seconds = std::numeric_limits<double>::max();
+    options.threads = 1;
+    options.progress = [this](uint64_t, uint64_t) { return !ends_; };
+    found_ = guarded([&] { return short_check(*model_, options, &device_); });
+    (void)device_.pipelines->save(); // who cannot save checks them again
+    ended_ = true;
+  });
+}
+
+BackgroundCheck::~BackgroundCheck() {
+  (void)finish({});
+}
+
+Result<ShortCheck> BackgroundCheck::finish(const std::function<void()>& waits) {
+  if (!thread_.joinable()) return ShortCheck();
+  ends_ = true;
+  const auto start = std::chrono::steady_clock::now();
+  while (!ended_ && std::chrono::steady_clock::now() - start < moment) std::this_thread::sleep_for(pause);
+  if (!ended_ && waits) waits();
+  thread_.join();
+  if (!found_.ok() && found_.error().code == Code::cancelled) return ShortCheck();
+  return std::move(found_);
 }
 
 } // namespace pumice

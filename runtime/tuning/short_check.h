@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/progress.h"
 #include "model/model.h"
@@ -31,8 +33,10 @@ inline const std::string short_check_reason = "a short check of it: ";
 // that were not tried yet with this version of the driver. What was tried is kept in the device's file, so
 // this is to be called where there is one. A variant that is wrong is put on the blocklist:
 // with_tuning_results() makes a profile without it. Error `unsupported` if a kernel is wrong that nothing can
-// replace, now or when it was tried before; `cancelled` if go_on() said no; device_lost.
-Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options);
+// replace, now or when it was tried before; `cancelled` if go_on() said no; device_lost. `device`: where they
+// are tried, if that is not the model's own.
+Result<ShortCheck> short_check(const Model& model, const ShortCheckOptions& options,
+                               const DeviceContext* device = nullptr);
 
 // The same for a model that is being loaded. `tell` gets what was found. Returns the model as it is to go on
 // with. The error `unsupported` ends with `how_to_go_on`, which says how to load the model nevertheless.
@@ -40,5 +44,27 @@ Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const M
                                                    const ShortCheckOptions& options,
                                                    const std::string& how_to_go_on,
                                                    const std::function<void(const ShortCheck&)>& tell);
+
+// The short check of a model's kernels on a thread and a device of its own, while the
+// model is used. For drivers that take seconds to compile a kernel: processors' above all.
+class BackgroundCheck {
+public:
+  // `device`: another one than the model's, which is the same card or processor, with the same cache folder.
+  BackgroundCheck(std::shared_ptr<const Model> model, DeviceContext device);
+  ~BackgroundCheck();
+  BackgroundCheck(const BackgroundCheck&) = delete;
+  BackgroundCheck& operator=(const BackgroundCheck&) = delete;
+
+  // Ends it after the kernel that it tries now, and returns what it found; what is left is tried with the
+  // next model. `waits` is called if that kernel takes more than a moment. Only the first call has a result.
+  Result<ShortCheck> finish(const std::function<void()>& waits);
+
+private:
+  std::shared_ptr<const Model> model_;
+  DeviceContext device_;
+  std::atomic<bool> ends_ = false, ended_ = false;
+  Result<ShortCheck> found_ = ShortCheck();
+  std::thread thread_;
+};
 
 } // namespace pumice

@@ -4,14 +4,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <set>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "api/handles.h"
 #include "gpu/kernel_table.h"
+#include "kernel/probe/open_device.h"
 #include "step/runner_layout.h"
 #include "support/command/command.h"
 #include "support/command/messages.h"
@@ -471,4 +474,26 @@ TEST_CASE("an encoder's attention is checked by the kernel that it runs itself")
     }
   }
   CHECK(found == 1);
+}
+
+TEST_CASE("kernels are checked beside a model that is used, on a device of their own") {
+  const TemporaryFolder folder;
+  const auto open = [&] {
+    const std::shared_ptr<Instance> instance = require(Instance::create({}));
+    return require(open_device(instance, require(instance->choose()), folder.path()));
+  };
+  const DeviceContext device = open(), beside = open();
+  const auto records = [](const DeviceContext& context) {
+    return stored_checks(*context.pipelines, context.device->capabilities());
+  };
+  const std::shared_ptr<const Model> model = require(Model::load(stories, device));
+  BackgroundCheck check(model, beside);
+  const auto start = std::chrono::steady_clock::now();
+  while (records(beside).empty() && std::chrono::steady_clock::now() - start < std::chrono::minutes(2))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const ShortCheck found = require(check.finish({}));
+  CHECK(found.warning.empty());
+  CHECK(!records(beside).empty());
+  CHECK(records(open()).size() == records(beside).size());
+  CHECK(require(check.finish({})).cases == 0); // it has ended
 }

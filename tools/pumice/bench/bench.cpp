@@ -395,6 +395,7 @@ Subcommand add_bench(CLI::App& app) {
   add_max_stall_option(*sub, options->size);
   add_settings_options(*sub, options->size.load);
   add_device_options(*sub, options->device);
+  options->device.measures = true;
   add_stage_options(*sub, options->device);
   auto ab_options = std::make_shared<AbOptions>();
   CLI::App* compare = add_compare(*sub, compare_options);

@@ -51,6 +51,8 @@ Result<ModelForecast> forecast(const InspectOptions& options, ModelFile file, co
 Status inspect_memory(const InspectOptions& options, const ModelDefinition& definition, ModelFile& file,
                       Inspection& inspection) {
   const SessionSize size = session_size(options.size, definition.shape());
+  DeviceOptions own = options.device;
+  own.measures = options.measure;
   if (!options.chip.empty()) {
     PUMICE_TRY(inspection.forecast, forecast(options, std::move(file), size));
     inspection.plan = inspection.forecast->text();
@@ -61,7 +63,7 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
     inspection.memory = estimate_memory(definition, size);
     return {};
   }
-  Result<OpenedDevice> device = open_device(options.device);
+  Result<OpenedDevice> device = open_device(own);
   if (!device.ok()) {
     if (options.plan) return device.error();
     inspection.no_memory = device.error().text();

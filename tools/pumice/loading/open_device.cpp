@@ -20,6 +20,8 @@
 #include "task/load_model.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
+#include "tuning/check_record.h"
+#include "tuning/short_check.h"
 
 namespace pumice::command {
 
@@ -194,6 +196,10 @@ void use_devices(DeviceSource source) {
   messages_seen = 0;
 }
 
+struct OpenedDevice::Checking {
+  std::unique_ptr<BackgroundCheck> check; // null: there is nothing to check
+};
+
 // Says how much memory was taken, once the command no longer has the device.
 struct OpenedDevice::MemoryNote {
   std::string name;
@@ -234,6 +240,7 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   print_detail(fmt::format("opened {} ({}) in {:.3f} s; cache folder: {}", opened.name(), opened.driver(),
                            watch.seconds(), opened.cache.empty() ? "none" : path_text(opened.cache)));
   const std::string where = others() ? others()->name(others()->rank()) + ", " : "";
+  opened.checking = std::make_shared<OpenedDevice::Checking>();
   opened.at_end.reset(new OpenedDevice::MemoryNote{where + opened.name(), opened.context.device});
   return opened;
 }
@@ -267,7 +274,37 @@ std::string OpenedDevice::driver() const {
   return fmt::format("{} {}", capabilities().driver, capabilities().driver_version);
 }
 
+namespace {
+
+constexpr const char* without_check = "--no-tune goes on nevertheless";
+
+void say_checked(const ShortCheck& check) {
+  if (check.cases > 0)
+    print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), check.seconds,
+                             check.complete ? "" : ", and others later"));
+  if (!check.warning.empty()) print_note(check.warning);
+}
+
+// What was found wrong was used meanwhile.
+Status end_check(BackgroundCheck& check) {
+  Result<ShortCheck> found = check.finish([] {
+    print_note("waiting for the check of a kernel, once for this driver; Ctrl-C leaves it for later");
+  });
+  if (interrupted()) return interruption();
+  if (!found.ok()) {
+    Error error = found.error();
+    if (error.code == Code::unsupported) error.message += std::string("; ") + without_check;
+    return error;
+  }
+  if (!found->warning.empty()) found->warning += "; it was used this time: what came of it may be wrong";
+  say_checked(*found);
+  return {};
+}
+
+} // namespace
+
 Status OpenedDevice::save_pipelines() const {
+  if (checking && checking->check) PUMICE_CHECK(end_check(*checking->check));
   for (const OpenedDevice& device : before) PUMICE_CHECK(device.save_pipelines());
   const SavedWork saved;
   Status status = context.pipelines->save();
@@ -330,11 +367,20 @@ private:
   bool here_ = false;
 };
 
-void say_checked(const ShortCheck& check) {
-  if (check.cases > 0)
-    print_detail(fmt::format("checked {} in {:.3f} s{}", counted(check.cases, "kernel"), check.seconds,
-                             check.complete ? "" : ", and others later"));
-  if (!check.warning.empty()) print_note(check.warning);
+// Where a driver takes seconds to compile a kernel, as those of processors do, and what is found is kept.
+bool checks_in_background(const OpenedDevice& device) {
+  return device.tunes && device.context.profile.cpu && device.context.pipelines->can_save() &&
+         !device.options.measures && device_source.target<decltype(&new_device)>() != nullptr;
+}
+
+// On a device of its own, so that the model's is not waited for.
+void check_in_background(std::shared_ptr<const Model> model, const OpenedDevice& device) {
+  DeviceOptions options = device.options;
+  options.memory_limit = 0;
+  Result<FoundDevice> own = device_source(options, device.cache);
+  if (!own.ok()) return; // the next start tries again
+  own->context.interrupt = &interrupt_flag();
+  device.checking->check = std::make_unique<BackgroundCheck>(std::move(model), std::move(own->context));
 }
 
 // The file is opened once more for each stage.
@@ -396,11 +442,18 @@ Result<std::shared_ptr<const Model>> load_planned(std::shared_ptr<const Model> p
   KernelTrials trials;
   trials.check.progress = checking.callback();
   trials.measure_before = [&](const Model& model) { return first_use.measure_apart(model); };
-  trials.how_to_go_on = "--no-tune goes on nevertheless";
+  trials.how_to_go_on = without_check;
+  const bool apart = checks_in_background(device);
+  // With a driver that is new, the first kernels are checked before they are used. Later it is only seen
+  // whether there are others.
+  if (apart && !stored_checks(*device.context.pipelines, device.capabilities()).empty())
+    trials.check.seconds = 0;
+  bool checked = true;
   trials.checked = [&](const ShortCheck& check) {
     bar.erase();
     checking.erase();
     say_checked(check);
+    checked = checked && check.complete;
   };
   trials.measure = [&](const std::shared_ptr<const Model>& model) {
     bar.erase();
@@ -409,6 +462,7 @@ Result<std::shared_ptr<const Model>> load_planned(std::shared_ptr<const Model> p
   PUMICE_TRY(std::shared_ptr<const Model> model,
              pumice::load_model(std::move(planned), bar.callback(), device.tunes ? &trials : nullptr));
   bar.erase();
+  if (apart && !checked) check_in_background(model, device);
   for (const std::string& each : unread_settings(model->file())) print_note(each);
   print_detail(fmt::format("loaded {} in {:.3f} s: {:.1f} MiB of weights on the device", model->file().path(),
                            watch.seconds(), static_cast<double>(model->weight_bytes()) / (1 << 20)));

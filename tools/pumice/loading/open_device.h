@@ -20,14 +20,16 @@ struct OpenedDevice {
   bool cache_was_asked_for = false; // by --cache
   bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
   std::vector<OpenedDevice> before; // with --devices: those of the stages before the last one, which is this
+  struct Checking;                  // of a model's kernels, meanwhile
+  std::shared_ptr<Checking> checking;
   struct MemoryNote;
   std::shared_ptr<const MemoryNote> at_end; // prints the most memory that was taken, for --verbose
 
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }
   std::string driver() const; // name and version
-  // Saves the compiled pipelines. If they cannot be saved, that is an error for a folder of --cache, and only
-  // a note for the default folder.
+  // Ends the check of kernels, and saves the compiled pipelines. If they cannot be saved, that is an error
+  // for a folder of --cache, and only a note for the default folder.
   Status save_pipelines() const;
 };
 

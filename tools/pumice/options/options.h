@@ -29,6 +29,7 @@ struct DeviceOptions {
   std::string kernel_variant; // to be used wherever it runs; empty: none
   std::string loader;
   bool validate = false;
+  bool measures = false; // the command measures times: nothing else is to run meanwhile
 };
 void add_device_options(CLI::App& app, DeviceOptions& options);
 // Those of them that say which device is opened, how, and where its cache is.
