@@ -28,8 +28,9 @@ Status check_caches(const Runner& runner) {
     if (layout.window > 0) return no_shift(model, "layers with a window have not kept what lies before it");
     if (layout.split != CacheSplit::whole)
       return no_shift(model, "the keys of a layer are in parts on this device");
-    if (layout.type == CacheType::q8_0)
-      return no_shift(model, "keys in Q8_0 would lose precision each time: use F16 or F32");
+    if (layout.type != CacheType::f16 && layout.type != CacheType::f32)
+      return no_shift(
+          model, "keys and values must be both in F16 or both in F32: Q8_0 would lose precision each time");
   }
   return {};
 }
