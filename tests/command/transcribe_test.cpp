@@ -139,7 +139,7 @@ TEST_CASE("transcribe times words, detects the language, and takes a prompt") {
       CHECK(word["end"] >= word["start"]);
       words += word["word"].get<std::string>().find_first_not_of(' ') != std::string::npos;
     }
-    CHECK(text == segment["text"]);
+    CHECK(text == segment["text"].get<std::string>());
   }
   CHECK(words > 0);
   const CommandResult srt = run({"--srt", "--words"});
