@@ -359,12 +359,8 @@ typedef enum pumice_cache_type {
   PUMICE_CACHE_F16 = 0,
   PUMICE_CACHE_F32 = 1,
   PUMICE_CACHE_Q8_0 = 2,
-  PUMICE_CACHE_F32_F16 = 3,
-  PUMICE_CACHE_F32_Q8_0 = 4,
-  PUMICE_CACHE_F16_F32 = 5,
-  PUMICE_CACHE_F16_Q8_0 = 6,
-  PUMICE_CACHE_Q8_0_F32 = 7,
-  PUMICE_CACHE_Q8_0_F16 = 8
+  PUMICE_CACHE_F16_Q8_0 = 3,
+  PUMICE_CACHE_Q8_0_F16 = 4
 } pumice_cache_type;
 
 typedef enum pumice_event_type {

@@ -286,16 +286,8 @@ pumice_cache_type pumice::api::to_cache_type(CacheType type) {
     return PUMICE_CACHE_F16;
   case CacheType::q8_0:
     return PUMICE_CACHE_Q8_0;
-  case CacheType::f32_f16:
-    return PUMICE_CACHE_F32_F16;
-  case CacheType::f32_q8_0:
-    return PUMICE_CACHE_F32_Q8_0;
-  case CacheType::f16_f32:
-    return PUMICE_CACHE_F16_F32;
   case CacheType::f16_q8_0:
     return PUMICE_CACHE_F16_Q8_0;
-  case CacheType::q8_0_f32:
-    return PUMICE_CACHE_Q8_0_F32;
   case CacheType::q8_0_f16:
     return PUMICE_CACHE_Q8_0_F16;
   }

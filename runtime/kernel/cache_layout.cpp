@@ -14,15 +14,12 @@ struct NamedType {
 // By their numbers.
 constexpr NamedType named_types[] = {
     {CacheType::f32, CacheType::f32, "f32"},       {CacheType::f16, CacheType::f16, "f16"},
-    {CacheType::q8_0, CacheType::q8_0, "q8_0"},    {CacheType::f32, CacheType::f16, "f32/f16"},
-    {CacheType::f32, CacheType::q8_0, "f32/q8_0"}, {CacheType::f16, CacheType::f32, "f16/f32"},
-    {CacheType::f16, CacheType::q8_0, "f16/q8_0"}, {CacheType::q8_0, CacheType::f32, "q8_0/f32"},
+    {CacheType::q8_0, CacheType::q8_0, "q8_0"},    {CacheType::f16, CacheType::q8_0, "f16/q8_0"},
     {CacheType::q8_0, CacheType::f16, "q8_0/f16"},
 };
 
-constexpr CacheType all_types[] = {CacheType::f32,      CacheType::f16,      CacheType::q8_0,
-                                   CacheType::f32_f16,  CacheType::f32_q8_0, CacheType::f16_f32,
-                                   CacheType::f16_q8_0, CacheType::q8_0_f32, CacheType::q8_0_f16};
+constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::f16_q8_0,
+                                   CacheType::q8_0_f16};
 
 const NamedType& named(CacheType type) {
   return named_types[static_cast<uint32_t>(type)];

@@ -13,24 +13,21 @@
 
 namespace pumice {
 
-// Of keys and values: one for both, or that of the keys and that of the values. Sessions' files and processes
-// that run a model together know them by their numbers.
+// Of keys and values: one for both, or that of the keys and that of the values, in those pairs that save
+// memory. Sessions' files and processes that run a model together know them by their numbers.
 enum class CacheType : uint32_t {
   f32,
   f16,
   q8_0,
-  f32_f16,
-  f32_q8_0,
-  f16_f32,
   f16_q8_0,
-  q8_0_f32,
   q8_0_f16,
 };
 std::span<const CacheType> cache_types();
 CacheType key_type(CacheType type);
 CacheType value_type(CacheType type);
-CacheType cache_type_of(CacheType keys, CacheType values); // each one for both
-const char* to_string(CacheType type);                     // "f16", "f16/q8_0"
+// Of two types that are for both; they must be a pair.
+CacheType cache_type_of(CacheType keys, CacheType values);
+const char* to_string(CacheType type); // "f16", "f16/q8_0"
 // In the names of kernels: "f16", "f16_q8_0".
 std::string cache_kernel(CacheType type);
 // By its name, with a slash or a comma.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/token_places.h"
+#include "text/places/token_places.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode/unicode.h"
 

@@ -3,11 +3,7 @@
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
-// variant: f32_f16 KEY_TYPE=0 VALUE_TYPE=1
-// variant: f32_q8_0 KEY_TYPE=0 VALUE_TYPE=2
-// variant: f16_f32 KEY_TYPE=1 VALUE_TYPE=0
 // variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
-// variant: q8_0_f32 KEY_TYPE=2 VALUE_TYPE=0
 // variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"

@@ -17,8 +17,8 @@ Dispatch cache_shift(const DeviceProfile& profile, const CacheShiftArgs& args) {
   dispatch.bind(SHIFT_KEYS, args.cache.keys, Access::read_write);
   dispatch.bind(SHIFT_VALUES, args.cache.values, Access::read_write);
   dispatch.groups = {args.count, cache.kv_heads, cache.values_are_keys ? 1u : 2u};
-  dispatch.bytes = 2.0 * args.count * static_cast<double>(cache.tile_bytes()) / 8 * cache.kv_heads *
-                   (cache.values_are_keys ? 1 : 2);
+  const uint64_t tile = cache.key_tile_bytes() + (cache.values_are_keys ? 0 : cache.value_tile_bytes());
+  dispatch.bytes = 2.0 * args.count * static_cast<double>(tile) / 8 * cache.kv_heads;
   return dispatch;
 }
 

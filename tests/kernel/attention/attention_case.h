@@ -385,8 +385,7 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
 }
 
 constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
-constexpr CacheType mixed_types[] = {CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::f32_f16,
-                                     CacheType::q8_0_f32, CacheType::f32_q8_0, CacheType::f16_f32};
+constexpr CacheType mixed_types[] = {CacheType::f16_q8_0, CacheType::q8_0_f16};
 constexpr bool both[] = {false, true};
 
 } // namespace attention_case

@@ -48,7 +48,7 @@ TEST_CASE("attention split: one row at and around the ends of its spans") {
   check_split(make_case(CacheType::f32, 5, 1, 20, prefill(1, 300)));
   check_split(make_case(CacheType::f32, 1, 1, 96, prefill(1, 300)));
   check_split(make_case(CacheType::f16_q8_0, 2, 2, 40, prefill(1, 300)));
-  check_split(make_case(CacheType::q8_0_f32, 2, 1, 64, prefill(1, 300)), 2e-6, true);
+  check_split(make_case(CacheType::q8_0_f16, 2, 1, 64, prefill(1, 300)), 2e-6, true);
 }
 
 TEST_CASE("attention split: several rows, padding, caps, biases and sums") {

@@ -84,7 +84,7 @@ TEST_CASE("bytes of a cache") {
   // Both are padded for bytes.
   CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * 64 * 2);
   CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.value_bytes() == 64 * 2 * (64 + 2 * 2));
-  CHECK(CacheLayout{CacheType::q8_0_f32, 1, 64, 2, 64}.longer_bytes() == 64 * 2 * 64 * 4);
+  CHECK(CacheLayout{CacheType::q8_0_f16, 1, 64, 2, 64}.longer_bytes() == 64 * 2 * 64 * 2);
 }
 
 TEST_CASE("a ring knows from where a conversation can go on") {

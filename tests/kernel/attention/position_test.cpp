@@ -208,7 +208,7 @@ void run(const DeviceProfile& profile, const Case& c) {
 }
 
 constexpr CacheType stored_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::f16_q8_0,
-                                      CacheType::q8_0_f32};
+                                      CacheType::q8_0_f16};
 constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbouring, RotaryPairs::half_split};
 
 } // namespace

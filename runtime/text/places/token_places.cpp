@@ -1,8 +1,8 @@
-#include "text/token_places.h"
+#include "text/places/token_places.h"
 
 #include <charconv>
 
-#include "text/text_origin.h"
+#include "text/places/text_origin.h"
 #include "text/tokenizer_parts.h"
 #include "text/unicode/unicode.h"
 

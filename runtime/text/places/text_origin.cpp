@@ -1,4 +1,4 @@
-#include "text/text_origin.h"
+#include "text/places/text_origin.h"
 
 #include <map>
 
