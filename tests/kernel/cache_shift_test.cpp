@@ -61,7 +61,7 @@ TEST_CASE("keys and values move to earlier positions, and keys are rotated to th
       rotary.pairs = pair;
       rotary.dim = dim.second;
       const std::vector<double> frequencies = rotary_frequencies(rotary);
-      std::vector<uint8_t> keys(layout.layer_bytes()), values(layout.layer_bytes());
+      std::vector<uint8_t> keys(layout.longer_bytes()), values(layout.longer_bytes());
       std::mt19937 random(forgotten);
       std::uniform_real_distribution<double> number(-0.7, 0.7);
       std::vector<std::vector<double>> heads; // before the rotation, and the value, of each place
