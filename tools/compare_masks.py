@@ -8,6 +8,9 @@ Schemas are made by chance, each with a document that is valid for it. Both prog
 turn. White space is what README.md of runtime/form says: none, or one space after a colon or a comma. The vocabulary is
 Mistral's Tekken, of 131,072 tokens, from the package mistral-common; --vocabulary takes another one, a JSON list of the tokens'
 bytes in base64.
+
+With --walks N, texts of tokens drawn from Pumice's masks are checked instead, N of each schema: python3-jsonschema has to find them
+valid, and they have to be UTF-8.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import glob
 import json
 import os
 import random
+import re
 import string
 import subprocess
 import sys
@@ -244,12 +248,84 @@ class Ours:
         self.follow({"type": "null"}, [])
         os.unlink(file.name)
 
+    def walk(self, schema, number):
+        self.process.stdin.write(json.dumps({"schema": schema, "walk": number}).encode() + b"\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
     def follow(self, schema, ids):
         self.process.stdin.write(json.dumps({"schema": schema, "tokens": ids}).encode() + b"\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
         masks = [self.process.stdout.read(4 * self.words) for _ in range(answer.get("masks", 0))]
         return answer, masks
+
+
+def open_string(text):
+    """What a JSON text has of the string that it ends in; None: it ends in no string."""
+    begin, at = None, 0
+    while at < len(text):
+        if begin is not None and text[at] == 0x5C:
+            at += 1
+        elif text[at] == 0x22:
+            begin = None if begin is not None else at + 1
+        at += 1
+    return None if begin is None else text[begin:]
+
+
+# What explains that a token may follow in one program alone: of the string or the number that the text ends in, with the token.
+IN_STRINGS = {  # only in llguidance
+    "seconds of 60": rb"\d\d:\d\d:6",
+    "a small t between date and time": rb"^\d{4}-\d\d-\d\dt",
+    "a small z after a time": rb"\d\d:\d\d:\d\d(\.\d+)?z",
+    "labels of more than 63 characters in addresses": rb"@([^.]*\.)*[^.]{64}",
+    "\\u for characters that are written otherwise": rb"\\u[0-9a-fA-F]{0,4}$",
+}
+IN_NUMBERS = {"exponents of more than two digits": rb"[eE][-+]?\d{3}"}
+IN_NUMBERS_OF_PUMICE = {"-0 of an integer with bounds": rb"-0$"}
+
+
+def reason_of(before, token, only_pumice):
+    inside = open_string(before)
+    if inside is not None:
+        # A token may go on behind the end of the string.
+        end = open_string(before + token)
+        after = inside + token if end is not None else (inside + token)[:(inside + token).rfind(b'"')]
+        known = {} if only_pumice else IN_STRINGS
+    else:
+        number = re.search(rb"[-+0-9.eE]*$", before).group()
+        after = re.match(rb"[-+0-9.eE]*", number + token).group()
+        known = IN_NUMBERS_OF_PUMICE if only_pumice else IN_NUMBERS
+    return next((name for name, pattern in known.items() if re.search(pattern, after)), None)
+
+
+def walk(ours, options):
+    """Texts of each schema that the masks allow; 0 if all are valid."""
+    import jsonschema
+    schemas, counts, wrong = Schemas(options.seed), collections.Counter(), 0
+    for number in range(options.schemas):
+        schema, _ = schemas.make()
+        validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+        for round_number in range(options.walks):
+            answer = ours.walk(schema, number * options.walks + round_number)
+            if "error" in answer or answer["text"] is None:
+                counts["refused: " + answer["error"] if "error" in answer else "without an end"] += 1
+                continue
+            counts["texts"] += 1
+            counts["tokens"] += answer["tokens"]
+            counts["tokens without a choice"] += answer["forced"]
+            text = bytes.fromhex(answer["text"])
+            try:
+                problem = next(validator.iter_errors(json.loads(text.decode())), None)
+            except ValueError as error:
+                problem = error
+            if problem is not None:
+                wrong += 1
+                print(f"not valid: {text[:300]!r}\n    {str(problem)[:200]}\n    {json.dumps(schema)[:500]}", file=sys.stderr)
+    for name, count in counts.items():
+        print(f"  {name}: {count:,}")
+    print(f"  not valid: {wrong:,}")
+    return 1 if wrong else 0
 
 
 def percentile(values, part):
@@ -279,17 +355,21 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--vocabulary", help="a JSON list of the tokens' bytes in base64")
     parser.add_argument("--show", type=int, default=10, help="differences to show (10)")
+    parser.add_argument("--walks", type=int, default=0, help="check so many texts of each schema instead")
     options = parser.parse_args()
     try:
         import llguidance
     except ImportError:
-        print("skipped: llguidance is not installed")
-        return 77
+        if not options.walks:
+            print("skipped: llguidance is not installed")
+            return 77
     if options.vocabulary:
         with open(options.vocabulary) as file:
             tokens = [base64.b64decode(each) for each in json.load(file)]
     else:
         tokens = tekken()
+    if options.walks:
+        return walk(Ours(options.program, tokens), options)
     greedy = Greedy(tokens)
     ours, theirs = Ours(options.program, tokens), Theirs(tokens, greedy)
 
@@ -333,8 +413,15 @@ def main():
                 counts["masks that differ: in DEL and \\/ alone, which only pumice has"] += 1
                 continue
             alike = False
-            counts["masks that differ in other tokens"] += 1
             before = b"".join(tokens[each] for each in ids[:n])
+            known = {reason_of(before, tokens[each] if each < len(tokens) else b"", only_pumice)
+                     for only_pumice, which in ((True, more), (False, fewer)) for each in which
+                     if not only_pumice or each >= len(tokens) or not (b"\x7f" in tokens[each] or b"\\/" in tokens[each])}
+            if None not in known:
+                for each in known:
+                    counts["masks that differ: " + each] += 1
+                continue
+            counts["masks that differ in other tokens"] += 1
             if shown < options.show:
                 shown += 1
                 def some(which):
