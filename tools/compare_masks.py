@@ -279,8 +279,9 @@ IN_STRINGS = {  # only in llguidance
     "a small t between date and time": rb"^\d{4}-\d\d-\d\dt",
     "a small z after a time": rb"\d\d:\d\d:\d\d(\.\d+)?z",
     "labels of more than 63 characters in addresses": rb"@([^.]*\.)*[^.]{64}",
-    "\\u for characters that are written otherwise": rb"\\u[0-9a-fA-F]{0,4}$",
+    "\\u for characters that are written otherwise": rb"\\(u[0-9a-fA-F]{0,4})?$",
 }
+IN_STRINGS_OF_PUMICE = {"an escaped slash, and \\u for all characters": rb"\\(/|u)"}
 IN_NUMBERS = {"exponents of more than two digits": rb"[eE][-+]?\d{3}"}
 IN_NUMBERS_OF_PUMICE = {"-0 of an integer with bounds": rb"-0$"}
 
@@ -291,7 +292,7 @@ def reason_of(before, token, only_pumice):
         # A token may go on behind the end of the string.
         end = open_string(before + token)
         after = inside + token if end is not None else (inside + token)[:(inside + token).rfind(b'"')]
-        known = {} if only_pumice else IN_STRINGS
+        known = IN_STRINGS_OF_PUMICE if only_pumice else IN_STRINGS
     else:
         number = re.search(rb"[-+0-9.eE]*$", before).group()
         after = re.match(rb"[-+0-9.eE]*", number + token).group()
