@@ -20,8 +20,8 @@ inline constexpr uint32_t unlimited = std::numeric_limits<uint32_t>::max();
 
 using Part = uint32_t; // in Grammar::parts
 
-// What a text may be: the form that choices, regular expressions, JSON schemas and grammars become. Parts refer
-// to parts that were made before them, and to rules, which may refer to each other.
+// What a text may be: the form that choices, regular expressions, JSON schemas and grammars become. Parts
+// refer to parts that were made before them, and to rules, which may refer to each other.
 struct Grammar {
   enum class Kind : uint8_t {
     never,      // no text at all

@@ -1,5 +1,5 @@
-/* What libstdc++.a and libgcc_eh.a of a newer system ask of the C library, for one that lacks it. wheel.sh links it in.
- * They are hidden: the library that has them here is not to give them to a program. */
+/* What libstdc++.a and libgcc_eh.a of a newer system ask of the C library, for one that lacks it. wheel.sh
+ * links it in. They are hidden: the library that has them here is not to give them to a program. */
 #include <errno.h>
 #include <stdint.h>
 #include <sys/syscall.h>

@@ -48,7 +48,7 @@ private:
   Tokenizer::Encoding marked(const std::string& text, uint32_t mark, size_t limit) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
-  SentenceSettings settings_; // its dense layers
+  SentenceSettings settings_;               // its dense layers
   uint32_t query_mark_ = 0, text_mark_ = 0; // tokens
   uint32_t query_tokens_ = 32, text_tokens_ = 180;
   std::optional<uint32_t> filler_; // of queries; nothing: they are not filled up

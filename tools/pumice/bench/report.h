@@ -24,7 +24,8 @@ struct BenchRun {
 
 // The measurement of one test.
 struct Measurement {
-  std::string test; // "pp128", "tg32 @ d1024", "tg32 b4", "pp512 beside b8", "enc128 b8", "enc128+tg16", or an operation
+  std::string test; // "pp128", "tg32 @ d1024", "tg32 b4", "pp512 beside b8", "enc128 b8", "enc128+tg16", or
+                    // an operation
   std::string kind; // "prompt", "decode", "text", "join", "encode", "translate" or "operation"
   uint32_t depth = 0;
   uint32_t sequences = 1; // that are continued together
