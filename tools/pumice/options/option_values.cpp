@@ -161,7 +161,7 @@ CLI::Validator kv_type() {
     if (both) text = to_string(*both);
     return both ? std::string()
                 : fmt::format(
-                      "'{}' is not one of {}, nor one of the keys and one of the values, as in q8_0,f16",
+                      "'{}' is not one of {}, nor one of the pairs of keys and values: f16,q8_0 and q8_0,f16",
                       text, fmt::join(names, ", "));
   };
   return {parse, choice_list(names)};
