@@ -555,7 +555,7 @@ typedef struct pumice_form {
   size_t choice_count;
   const char* regex;       /* the whole text matches it; in the dialect of ECMAScript */
   const char* json_schema; /* JSON that is valid for it; a schema is JSON itself */
-  const char* grammar;     /* GBNF, as llama.cpp has it */
+  const char* grammar;     /* GBNF as llama.cpp has it, or Lark as llguidance has */
 } pumice_form;
 
 typedef struct pumice_chat pumice_chat;

@@ -63,7 +63,7 @@ class Form(TypedDict, total=False):
     json_schema: Union[dict, str, type]
     """JSON that is valid for it: a schema as a dict or as JSON, or a class with model_json_schema(), as pydantic's have."""
     grammar: str
-    """GBNF, as llama.cpp has it."""
+    """GBNF as llama.cpp has it, or Lark as llguidance has it."""
 
 
 class Options(Sampling, Form, total=False):
