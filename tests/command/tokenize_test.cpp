@@ -51,7 +51,13 @@ TEST_CASE("tokenize reads a GGUF file's vocabulary, and decodes ids") {
   const std::string alone = pumice_command({"tokenize", model, "--no-special", text}).out;
   CHECK(alone == ids + "\n");
   CHECK(pumice_command({"tokenize", model, "--no-special", text, "x"}).out.find(alone) == 0);
+  for (const std::string brackets : {"[a] b, [c]", "[]", "[", "[[x]]"}) { // which are no list
+    CAPTURE(brackets);
+    CHECK(pumice_command({"tokenize", model, "--no-special", brackets}).out ==
+          pumice_command({"tokenize", model, "--no-special"}, brackets).out);
+  }
   CHECK(fails_saying(pumice_command({"tokenize", model, text, "--ids", "1"}), {"TEXT", "--ids"}) == "");
+  CHECK(fails_saying(pumice_command({"tokenize", model, "--ids", "[1,x]"}), {"--ids: '[1,x]'"}) == "");
   CHECK(fails_saying(pumice_command({"tokenize", model, "--ids", "1,x"}), {"--ids", "1,x"}) == "");
   CHECK(fails_saying(pumice_command({"tokenize", model, "--ids", "99999"}), {"--ids", "99999", "0 to 511"}) ==
         "");

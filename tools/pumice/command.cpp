@@ -68,12 +68,27 @@ int run_chosen(const std::vector<Subcommand>& subcommands) {
   return exit_status();
 }
 
-// Without this, CLI11 lets an option that can be given more than once take a "--" that ends the options.
-void end_options_at_marks(CLI::App& app) {
+// Stands before a text in brackets while CLI11 reads it, which would take it for a list.
+constexpr char no_list = '\1';
+
+std::string as_text(std::string argument) {
+  if (argument.size() > 1 && argument.front() == '[' && argument.back() == ']')
+    argument.insert(0, 1, no_list);
+  return argument;
+}
+
+// What CLI11 does otherwise: an option that can be given more than once takes a "--" that ends the options,
+// and a text in brackets is a list.
+void read_as_written(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->nonpositional()) option->allow_extra_args(false);
+    const auto unmark = [](std::string& value) {
+      if (value.starts_with(no_list)) value.erase(0, 1);
+      return std::string();
+    };
+    if (option->get_items_expected_max() > 0) option->transform(CLI::Validator(unmark, ""));
   }
-  for (CLI::App* each : app.get_subcommands(std::function<bool(CLI::App*)>())) end_options_at_marks(*each);
+  for (CLI::App* each : app.get_subcommands(std::function<bool(CLI::App*)>())) read_as_written(*each);
 }
 
 std::vector<Subcommand> add_subcommands(CLI::App& app) {
@@ -92,7 +107,7 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
             {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
              add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app), add_help(app),
              add_completion(app)}));
-  end_options_at_marks(app);
+  read_as_written(app);
   return all;
 }
 
@@ -123,12 +138,16 @@ int parse_and_run(std::span<const std::string> arguments) {
     print_result(app.help());
     return 0;
   }
+  std::vector<std::string> backwards; // as CLI11 wants
+  std::ranges::transform(translated->arguments.rbegin(), translated->arguments.rend(),
+                         std::back_inserter(backwards), as_text);
   try {
-    app.parse(std::vector<std::string>(translated->arguments.rbegin(),
-                                       translated->arguments.rend())); // as CLI11 wants
+    app.parse(std::move(backwards));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return print_page(app, error);
-    print_error(explain_mistake(app, error));
+    std::string mistake = explain_mistake(app, error);
+    std::erase(mistake, no_list);
+    print_error(mistake);
     return 1;
   }
   for (const std::string& note : translated->notes) print_note(note);
