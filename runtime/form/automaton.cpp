@@ -205,21 +205,6 @@ const State* Automaton::find_next(const State* at, uint8_t byte) {
   return to;
 }
 
-int16_t Automaton::find_only_byte(const State* at) {
-  int16_t found = State::no_byte;
-  for (const uint64_t each : at->positions) {
-    for (uint32_t e = nfa_.first_edge[state_of(each)]; e < nfa_.first_edge[state_of(each) + 1]; ++e) {
-      const Nfa::Edge& edge = nfa_.edges[e];
-      if (edge.kind != Nfa::Kind::bytes) continue;
-      for (int16_t byte = edge.first; byte <= edge.last && found != State::several_bytes; ++byte) {
-        if (byte == found || !next(at, static_cast<uint8_t>(byte))) continue;
-        found = found == State::no_byte ? byte : State::several_bytes;
-      }
-    }
-  }
-  return const_cast<State*>(at)->only_byte = found; // one of states_
-}
-
 // Whether a text that has come so far can end: the terms may contradict each other later. If that is not
 // found soon, the form is too large.
 bool Automaton::can_end(const State* from) {

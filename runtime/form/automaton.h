@@ -46,10 +46,6 @@ struct State {
   std::array<const State*, 256> next = {}; // null: not known yet
   std::shared_ptr<const LocalMask> mask = {};
   int32_t plain_reach = -1; // for Form::plain_reach()
-  int16_t only_byte = unknown_byte;
-
-  // In the place of a byte.
-  static constexpr int16_t unknown_byte = -3, several_bytes = -2, no_byte = -1;
 
   // Nothing but the end may follow.
   bool only_ends() const { return ends && !has_bytes && calls_known && calls.empty(); }
@@ -74,10 +70,6 @@ public:
     const State* to = at->next[byte] ? at->next[byte] : find_next(at, byte);
     return to == &dead_ ? nullptr : to;
   }
-  // The byte that must follow if the text goes on in this rule itself: State::no_byte, State::several_bytes.
-  int16_t only_byte(const State* at) {
-    return at->only_byte == State::unknown_byte ? find_only_byte(at) : at->only_byte;
-  }
   // Whether some text fits.
   bool possible() { return !is_dead(start()->positions) && can_end(start()); }
   // It grew over a limit: what it says is not right any more.
@@ -96,7 +88,6 @@ private:
 
   State* intern(Positions positions);
   const State* find_next(const State* at, uint8_t byte);
-  int16_t find_only_byte(const State* at);
   void find_calls(State& state);
   Positions closed(Positions positions);
   bool is_dead(const Positions& positions) const;

@@ -314,11 +314,6 @@ const LocalMask& Form::local_mask(const State* at) {
 Status Form::mask(const FormPlace& place, std::span<const uint32_t> end_tokens, std::span<uint32_t> bits) {
   const std::lock_guard lock(vocabulary_->lock());
   std::ranges::fill(bits, 0U);
-  if (const std::optional<uint32_t> only = forced_token(place, end_tokens);
-      only && *only / 32 < bits.size()) {
-    set(bits, *only);
-    return checked();
-  }
   for (const Thread& thread : place.threads) {
     const LocalMask& local = local_mask(thread.at);
     for (size_t i = 0; i < std::min(bits.size(), local.bits.size()); ++i) bits[i] |= local.bits[i];
@@ -354,70 +349,26 @@ Result<bool> Form::accept(FormPlace& place, std::string_view bytes) {
   return !place.threads.empty() || place.may_end;
 }
 
-// The byte that must follow; State::several_bytes or State::no_byte.
-int16_t Form::only_byte(const FormPlace& place) const {
-  if (place.may_end) return State::several_bytes;
-  int16_t only = State::no_byte;
-  for (const Thread& thread : place.threads) {
-    const int16_t byte = thread.at->owner->only_byte(thread.at);
-    if (byte == State::no_byte || byte == only) continue;
-    if (byte == State::several_bytes || only != State::no_byte) return State::several_bytes;
-    only = byte;
-  }
-  return only;
-}
-
-// Goes on by the bytes that are certain to follow.
-std::string Form::forced_bytes(FormPlace& place, size_t most) {
-  std::string bytes;
-  FormPlace next;
-  while (bytes.size() < most && !too_large_) {
-    const int16_t byte = only_byte(place);
-    if (byte < 0) break;
-    bytes += static_cast<char>(byte);
-    step(place, static_cast<uint8_t>(byte), next);
-    std::swap(place, next);
-  }
-  return bytes;
-}
-
-bool Form::may_follow(FormPlace place, std::string_view bytes) {
-  FormPlace next;
-  for (const char c : bytes) {
-    step(place, static_cast<uint8_t>(c), next);
-    std::swap(place, next);
-    if (place.threads.empty() && !place.may_end) return false;
-  }
-  return true;
-}
-
-// The token that the bytes that are certain to follow begin with.
-std::optional<uint32_t> Form::forced_token(const FormPlace& place, std::span<const uint32_t> end_tokens) {
-  if (only_byte(place) < 0) return {};
-  FormPlace after = place;
-  const form::ForcedCut& cut = vocabulary_->cut(forced_bytes(after, form::most_cut_bytes));
-  const auto goes_on = [&](std::string_view bytes) { return may_follow(after, bytes); };
-  if (!cut.first || std::ranges::any_of(cut.beyond, goes_on)) return {};
-  // A special end token comes only where the text may end.
-  const bool ends = std::ranges::find(end_tokens, *cut.first) != end_tokens.end();
-  return ends && form::is_special(vocabulary_->bytes(*cut.first)) ? std::nullopt : cut.first;
-}
-
-Result<std::optional<uint32_t>> Form::only_token(const FormPlace& place,
-                                                 std::span<const uint32_t> end_tokens) {
-  const std::lock_guard lock(vocabulary_->lock());
-  std::optional<uint32_t> only = forced_token(place, end_tokens);
-  const auto differs = [&](uint32_t token) { return token != end_tokens[0]; };
-  if (place.may_end && place.threads.empty() && !end_tokens.empty() &&
-      std::ranges::none_of(end_tokens, differs))
-    only = end_tokens[0];
-  PUMICE_CHECK(checked());
-  return only;
-}
-
 Result<std::string> Form::forced(FormPlace place, size_t most) {
   const std::lock_guard lock(vocabulary_->lock());
-  std::string bytes = forced_bytes(place, most);
+  std::string bytes;
+  FormPlace next, only;
+  while (!place.may_end && bytes.size() < most) {
+    uint32_t ways = 0;
+    for (uint32_t byte = 0; byte < 256 && ways < 2; ++byte) {
+      step(place, static_cast<uint8_t>(byte), next);
+      if (next.threads.empty() && !next.may_end) continue;
+      if (++ways == 1) {
+        bytes += static_cast<char>(byte);
+        std::swap(only, next);
+      }
+    }
+    if (ways != 1) {
+      if (ways > 1) bytes.pop_back();
+      break;
+    }
+    std::swap(place, only);
+  }
   PUMICE_CHECK(checked());
   return bytes;
 }

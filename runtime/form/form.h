@@ -59,15 +59,11 @@ public:
 
   const FormPlace& start() const { return start_; }
   // Sets the bit of each token that may follow, and clears all others; those of `end_tokens` may if the text
-  // may end, and the special ones among them only then. Where the next bytes are certain, that is the token
-  // that the tokenizer cuts them into, or all that fit (form/forced_cut.h). Bits beyond the vocabulary's are
-  // cleared. Fails if the form is too large; at least one bit is set otherwise, unless the vocabulary lacks
-  // what must follow: the caller must look.
+  // may end, and the special ones among them only then. Bits beyond the vocabulary's are cleared. Fails if
+  // the form is too large; at least one bit is set otherwise, unless the vocabulary lacks what must follow:
+  // the caller must look.
   Status mask(const FormPlace& place, std::span<const uint32_t> end_tokens, std::span<uint32_t> bits);
-  // The only token that mask() leaves, where no mask is needed to know that; it may be the end token.
-  Result<std::optional<uint32_t>> only_token(const FormPlace& place, std::span<const uint32_t> end_tokens);
-  // Goes on by a token, or by bytes, however they are cut. False: they may not follow, and the place is of no
-  // use any more.
+  // Goes on by a token, or by bytes. False: they may not follow, and the place is of no use any more.
   Result<bool> accept(FormPlace& place, uint32_t token);
   Result<bool> accept(FormPlace& place, std::string_view bytes);
   // The bytes that are certain to follow, at most so many.
@@ -98,10 +94,6 @@ private:
   void step(const FormPlace& from, uint8_t byte, FormPlace& to);
   void walk(const form::TokenTree& tree, const FormPlace& from, std::span<uint32_t> bits,
             std::vector<std::pair<const form::TokenTree*, uint32_t>>* ends);
-  int16_t only_byte(const FormPlace& place) const;
-  std::string forced_bytes(FormPlace& place, size_t most);
-  bool may_follow(FormPlace place, std::string_view bytes);
-  std::optional<uint32_t> forced_token(const FormPlace& place, std::span<const uint32_t> end_tokens);
   bool is_plain_step(const form::State* at, const form::State*& to);
   uint32_t plain_reach(const form::State* at);
   const form::LocalMask& local_mask(const form::State* at);

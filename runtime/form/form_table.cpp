@@ -30,7 +30,6 @@ struct ByteAutomaton {
   struct Place {
     std::array<uint16_t, 256> next;
     bool may_end = false;
-    int16_t only = form::State::several_bytes; // the byte that must follow
   };
   std::vector<Place> places;
 };
@@ -55,7 +54,7 @@ Rest rest_of(uint32_t lead) {
 // Makes the table of an automaton.
 class TableMaker {
 public:
-  TableMaker(const ByteAutomaton& automaton, FormVocabulary& vocabulary, size_t work)
+  TableMaker(const ByteAutomaton& automaton, const FormVocabulary& vocabulary, size_t work)
       : places_(automaton.places), vocabulary_(vocabulary), work_(work) {}
 
   // Null: it would be too large, or some text could not go on.
@@ -88,15 +87,10 @@ private:
   std::vector<uint16_t> steps_of(uint16_t token_class) const;
   bool add_end(uint32_t token);
   bool fill_places();
-  std::optional<uint32_t> forced_token(uint16_t place);
-  bool may_follow(uint16_t place, std::string_view bytes) const;
-  void set_alone(uint32_t token);
-  void narrow(uint16_t place);
   bool keep_reached();
-  void find_alone();
 
   const std::vector<ByteAutomaton::Place>& places_;
-  FormVocabulary& vocabulary_;
+  const FormVocabulary& vocabulary_;
   size_t work_;
   // Of each place: where every plain character leads to, which may be nowhere; nothing: it differs.
   std::vector<std::optional<uint16_t>> uniform_step_;
@@ -107,8 +101,6 @@ private:
   std::unordered_map<Behaviour, uint16_t, Hash> known_;
   Behaviour last_;
   uint16_t last_class_ = 0;
-  std::vector<uint32_t> ends_;         // the end tokens
-  std::vector<uint32_t> class_tokens_; // how many of each class
   FormTable table_;
 };
 
@@ -248,64 +240,13 @@ bool TableMaker::fill_places() {
   return true;
 }
 
-bool TableMaker::may_follow(uint16_t place, std::string_view bytes) const {
-  for (const char c : bytes) {
-    place = places_[place].next[static_cast<uint8_t>(c)];
-    if (place == nowhere) return false;
-  }
-  return true;
-}
-
-// As Form::forced_token() has it.
-std::optional<uint32_t> TableMaker::forced_token(uint16_t place) {
-  std::string bytes;
-  uint16_t after = place;
-  for (; places_[after].only >= 0 && bytes.size() < form::most_cut_bytes;
-       after = places_[after].next[static_cast<uint8_t>(places_[after].only)])
-    bytes += static_cast<char>(places_[after].only);
-  if (bytes.empty()) return {};
-  const form::ForcedCut& cut = vocabulary_.cut(bytes);
-  const auto goes_on = [&](std::string_view more) { return may_follow(after, more); };
-  if (!cut.first || *cut.first >= table_.classes.size() || std::ranges::any_of(cut.beyond, goes_on))
-    return {};
-  const bool ends = std::ranges::find(ends_, *cut.first) != ends_.end();
-  return ends && form::is_special(vocabulary_.bytes(*cut.first)) ? std::nullopt : cut.first;
-}
-
-// Gives a token a class of its own: others may have its bytes, too.
-void TableMaker::set_alone(uint32_t token) {
-  const uint16_t shared = table_.classes[token];
-  if (class_tokens_[shared] == 1) return;
-  --class_tokens_[shared];
-  class_tokens_.push_back(1);
-  const auto alone = static_cast<uint16_t>(table_.class_count++);
-  table_.classes[token] = alone;
-  for (std::vector<FormTable::Step>& steps : table_.places) {
-    const auto found = std::ranges::find(steps, shared, &FormTable::Step::token_class);
-    if (found != steps.end()) steps.push_back({alone, found->to});
-  }
-}
-
-// Leaves the token alone that a place's bytes are cut into, if they are certain.
-void TableMaker::narrow(uint16_t place) {
-  const std::optional<uint32_t> token = forced_token(place);
-  if (!token) return;
-  set_alone(*token);
-  const uint16_t kept = table_.classes[*token];
-  std::erase_if(table_.places[place], [&](const FormTable::Step& step) { return step.token_class != kept; });
-}
-
 // Leaves out places that no tokens lead to. False: a text would come to a place where nothing may follow.
 bool TableMaker::keep_reached() {
-  class_tokens_.resize(table_.class_count);
-  for (const uint16_t each : table_.classes) ++class_tokens_[each];
-
   std::vector<uint16_t> number(places_.size(), nowhere);
   std::vector<uint16_t> reached{0};
   number[0] = 0;
   for (size_t i = 0; i < reached.size(); ++i) {
-    narrow(reached[i]);
-    if (table_.places[reached[i]].empty() || table_.class_count > most_classes) return false;
+    if (table_.places[reached[i]].empty()) return false;
     for (FormTable::Step& step : table_.places[reached[i]]) {
       if (number[step.to] == nowhere) {
         number[step.to] = static_cast<uint16_t>(reached.size());
@@ -318,13 +259,6 @@ bool TableMaker::keep_reached() {
   for (const uint16_t place : reached) kept.push_back(std::move(table_.places[place]));
   table_.places = std::move(kept);
   return true;
-}
-
-void TableMaker::find_alone() {
-  table_.alone.resize(table_.class_count);
-  for (uint32_t token = 0; token < table_.classes.size(); ++token) {
-    if (class_tokens_[table_.classes[token]] == 1) table_.alone[table_.classes[token]] = token;
-  }
 }
 
 std::shared_ptr<const FormTable> TableMaker::make(uint32_t tokens, std::span<const uint32_t> end_tokens) {
@@ -344,14 +278,13 @@ std::shared_ptr<const FormTable> TableMaker::make(uint32_t tokens, std::span<con
   }
   if (!walk(vocabulary_.plain_tree(), std::move(differing), true)) return nullptr;
   if (!walk(vocabulary_.others(), std::move(all), false)) return nullptr;
-  ends_.assign(end_tokens.begin(), end_tokens.end());
-  std::ranges::sort(ends_);
-  ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
-  for (const uint32_t token : ends_) {
+  std::vector<uint32_t> ends(end_tokens.begin(), end_tokens.end());
+  std::ranges::sort(ends);
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  for (const uint32_t token : ends) {
     if (!add_end(token)) return nullptr;
   }
   if (!fill_places() || !keep_reached()) return nullptr;
-  find_alone();
   return std::make_shared<const FormTable>(std::move(table_));
 }
 
@@ -365,15 +298,9 @@ std::optional<uint32_t> FormTable::next(uint32_t place, uint32_t token) const {
   return found->to;
 }
 
-std::optional<uint32_t> FormTable::only_token(uint32_t place) const {
-  if (places[place].size() != 1) return {};
-  const uint16_t token_class = places[place][0].token_class;
-  return token_class < alone.size() ? alone[token_class] : std::nullopt;
-}
-
 std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::span<const uint32_t> end_tokens,
                                                   uint32_t tokens) {
-  using Key = std::pair<std::vector<std::pair<const form::State*, uint32_t>>, bool>;
+  using Key = std::pair<std::vector<std::pair<const State*, uint32_t>>, bool>;
   ByteAutomaton automaton;
   std::map<Key, uint16_t> known;
   std::deque<FormPlace> found;
@@ -399,21 +326,11 @@ std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::sp
       return nullptr;
     ByteAutomaton::Place& place = automaton.places.emplace_back();
     place.may_end = at.may_end;
-    place.only = only_byte(at);
-    uint16_t last_number = nowhere; // of `last`
+    uint16_t last_number = nowhere; // of `last`: bytes beside each other often lead to one place
     size_t positions = 16;
     for (const Thread& thread : at.threads) positions += thread.at->positions.size();
     work += 256 * positions / 16;
     for (uint32_t byte = 0; byte < 256; ++byte) {
-      // Bytes beside each other often lead to one place.
-      const auto leads_alike = [&](const Thread& thread) {
-        const auto& next = thread.at->next;
-        return next[byte] && next[byte] == next[byte - 1];
-      };
-      if (byte > 0 && std::ranges::all_of(at.threads, leads_alike)) {
-        place.next[byte] = place.next[byte - 1];
-        continue;
-      }
       step(at, static_cast<uint8_t>(byte), to);
       const bool ends = to.threads.empty() && !to.may_end;
       if (!ends && (last_number == nowhere || last.threads != to.threads || last.may_end != to.may_end)) {

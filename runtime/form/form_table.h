@@ -23,12 +23,9 @@ struct FormTable {
   // Of each place, by class; there is at least one. A text begins at the first place. An end token leads back
   // to its own place.
   std::vector<std::vector<Step>> places;
-  std::vector<std::optional<uint32_t>> alone; // of each class: its token, if it is the only one
 
   // Where a token leads from a place; nothing: it may not follow.
   std::optional<uint32_t> next(uint32_t place, uint32_t token) const;
-  // The only token that may follow.
-  std::optional<uint32_t> only_token(uint32_t place) const;
 };
 
 } // namespace pumice

@@ -65,10 +65,7 @@ std::vector<std::string> bytes_of(const Tokenizer& tokenizer) {
 
 } // namespace
 
-FormVocabulary::FormVocabulary(std::shared_ptr<const Tokenizer> tokenizer)
-    : FormVocabulary(bytes_of(*tokenizer)) {
-  tokenizer_ = std::move(tokenizer);
-}
+FormVocabulary::FormVocabulary(const Tokenizer& tokenizer) : FormVocabulary(bytes_of(tokenizer)) {}
 
 FormVocabulary::FormVocabulary(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {
   std::vector<std::pair<std::string_view, uint32_t>> plain, others;
@@ -106,7 +103,7 @@ void FormVocabulary::keep_table(std::string key, std::shared_ptr<const FormTable
 }
 
 std::shared_ptr<FormVocabulary> LazyFormVocabulary::get() {
-  std::call_once(once_, [this] { made_ = std::make_shared<FormVocabulary>(tokenizer_); });
+  std::call_once(once_, [this] { made_ = std::make_shared<FormVocabulary>(*tokenizer_); });
   return made_;
 }
 

@@ -7,11 +7,9 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "form/automaton.h"
-#include "form/forced_cut.h"
 #include "form/form_table.h"
 
 namespace pumice {
@@ -26,9 +24,9 @@ void append_number(std::string& key, uint32_t number);
 // rules that they have in common, such as the content of a string in JSON. May be used by several threads.
 class FormVocabulary {
 public:
-  explicit FormVocabulary(std::shared_ptr<const Tokenizer> tokenizer);
+  explicit FormVocabulary(const Tokenizer& tokenizer);
   // The bytes of each token; none: it is never a part of a form. Special tokens have bytes of their own,
-  // which are no text. Without a tokenizer, texts are cut into the longest tokens.
+  // which are no text.
   explicit FormVocabulary(std::vector<std::string> tokens);
 
   uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
@@ -53,17 +51,8 @@ public:
   std::optional<std::shared_ptr<const FormTable>> known_table(const std::string& key);
   void keep_table(std::string key, std::shared_ptr<const FormTable> table);
   uint32_t new_number() { return numbers_++; }
-  // How bytes that are certain to follow are cut, at most form::most_cut_bytes and at least one. Valid until
-  // the next call.
-  const form::ForcedCut& cut(const std::string& bytes);
 
 private:
-  form::ForcedCut find_cut(std::string_view bytes) const;
-  std::optional<uint32_t> first_token(std::string_view bytes) const;
-  std::optional<uint32_t> longest_token(std::string_view bytes) const;
-  bool add_beyond(const form::TokenTree& tree, std::string_view bytes, form::ForcedCut& cut) const;
-
-  std::shared_ptr<const Tokenizer> tokenizer_; // null: there is none
   std::vector<std::string> tokens_;
   form::TokenTree plain_tree_, others_;
   std::vector<std::vector<uint32_t>> plain_; // by the most characters
@@ -77,7 +66,6 @@ private:
   uint64_t uses_ = 0;
   std::list<std::pair<std::string, std::shared_ptr<const FormTable>>> tables_; // the last one first
   uint32_t numbers_ = 0;
-  std::unordered_map<std::string, form::ForcedCut> cuts_; // that were made, by the bytes
 };
 
 // The vocabulary of a tokenizer for forms, made when it is first asked for: that takes a tenth of a second

@@ -20,7 +20,7 @@ Result<FormRule> FormRule::create(const FormSource& source, std::shared_ptr<cons
   const form::Part space = grammar.optional(grammar.text(" "));
   grammar.root = grammar.add_rule("text", grammar.sequence({space, grammar.call(grammar.root)}));
   FormRule rule;
-  PUMICE_TRY(rule.form_, Form::create(grammar, std::make_shared<FormVocabulary>(tokenizer)));
+  PUMICE_TRY(rule.form_, Form::create(grammar, std::make_shared<FormVocabulary>(*tokenizer)));
   rule.ends_ = config.ends;
   rule.path_ = path;
   config.suppressed.clear();

@@ -232,7 +232,6 @@ Status Batch::fill(Slice& slice, size_t most_steps) {
       }
       PUMICE_TRY(const std::optional<NextStep> step, next_step(1));
       if (!step) return {};
-      PUMICE_CHECK(write_masks());
       PUMICE_CHECK(runner_->open_step(step->tokens));
       PUMICE_CHECK(add_in_flight(*step, {}));
     }
@@ -309,7 +308,6 @@ Status Batch::read_oldest() {
     if (!drafts.empty()) forget_drafts(*row);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
-  PUMICE_CHECK(append_forced_tokens());
   if (model_drafter_ && !by_model) model_drafter_->rest();
   // What the device would go on with by itself is worth less than a guess.
   if (!changed_ && choose_drafts() > 0) changed_ = true;
@@ -338,14 +336,18 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
     return result;
   }
   if (sequence.form) PUMICE_CHECK(sequence.form->follow(sequence.tokens()));
-  result.finish_reason = full(sequence);
+  if (sequence.tokens().size() == sequence.limit) {
+    result.finish_reason = sequence.limit < size().context ? FinishReason::length : FinishReason::context;
+  }
   return result;
 }
 
-// Why a text ends that has got a token, if it does.
-FinishReason Batch::full(const Sequence& sequence) const {
-  if (sequence.tokens().size() < sequence.limit) return FinishReason::none;
-  return sequence.limit < size().context ? FinishReason::length : FinishReason::context;
+// Writes which tokens the next step may draw.
+Status Batch::write_masks() {
+  for (Sequence* row : rows_) {
+    if (row->form) PUMICE_CHECK(row->form->write_mask(sampling_state_, static_cast<uint32_t>(row->slot)));
+  }
+  return {};
 }
 
 // Steps in flight may still write to the slot, but only after the positions that count as cached. No other
@@ -380,10 +382,7 @@ Status Batch::submit(size_t most) {
     PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
     if (!step) break;
     const auto start = std::chrono::steady_clock::now();
-    // The host finds out what may be drawn while the device computes.
-    const auto write = [this] { return write_masks(); };
-    const auto before_sampling = masks_by_host() ? std::function<Status()>(write) : nullptr;
-    const Result<Completion> done = runner_->submit(step->tokens, step->steps, before_sampling);
+    const Result<Completion> done = runner_->submit(step->tokens, step->steps);
     if (!done.ok()) {
       interrupt(*step);
       return done.error();
@@ -397,10 +396,13 @@ Status Batch::submit(size_t most) {
 
 // Prepares the next step for submission. Returns nothing if it depends on tokens that have not been read.
 Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
-  if (const uint32_t steps = std::min(most_steps, repeatable_steps()))
+  if (const uint32_t steps = std::min(most_steps, repeatable_steps())) {
+    PUMICE_CHECK(write_masks());
     return std::optional(NextStep{static_cast<uint32_t>(rows_.size()), steps});
+  }
   if (!can_compose()) return std::optional<NextStep>();
   PUMICE_TRY(NextStep step, compose());
+  PUMICE_CHECK(write_masks());
   return std::optional(std::move(step));
 }
 
@@ -410,7 +412,8 @@ uint32_t Batch::repeatable_steps() const {
   if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
   uint32_t steps = options_.steps_per_submit;
   // What the next token may be follows from the last one, which the host has to see.
-  if (masks_by_host()) {
+  if (std::ranges::any_of(rows_,
+                          [](const Sequence* row) { return row && row->form && !row->form->on_device(); })) {
     if (!in_flight_.empty()) return 0;
     steps = 1;
   }

@@ -34,13 +34,6 @@ enum class Preparation {
   warmed_up, // also, steps have run in slices, so that the costs of all dispatches are known
 };
 
-// How tokens are computed that a text's form leaves no choice of. The text is the same.
-enum class ForcedTokens {
-  one_by_one,   // in a step for each, as all others
-  where_faster, // in one step, where that is expected to take less time
-  together,     // in one step
-};
-
 struct SessionOptions {
   SessionSize size; // size.sequences run at a time
   // Steps that are submitted before the host has read the token that they start from. They keep the device
@@ -57,7 +50,6 @@ struct SessionOptions {
   // The device follows forms by itself where it can. Without that, each step of a text with a form waits for
   // the token before it, and its tokens are the same.
   bool form_tables = true;
-  ForcedTokens forced_tokens = ForcedTokens::where_faster;
   // What the texts' adapters may be; null: they have none.
   std::shared_ptr<const AdapterRoom> adapters = {};
   // Not 0: while texts go on, the prompts of others are read in pieces that take them no longer than so many
@@ -313,15 +305,10 @@ private:
   Status draft(uint32_t most);
   void forget_drafts(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
-  bool masks_by_host() const;
   Status write_masks();
-  Status append_forced_tokens();
-  Result<bool> pays_together(size_t rows, size_t more);
-  void append_forced(Sequence*& row, std::span<const uint32_t> tokens);
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();
   Result<BatchToken> read_token(Sequence& sequence);
-  FinishReason full(const Sequence& sequence) const;
   void release(Sequence& sequence);
 
   std::unique_ptr<Runner> runner_;

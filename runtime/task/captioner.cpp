@@ -85,7 +85,7 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
   PUMICE_TRY(settings.preparation, picture_preparation(file, *tower->shape().encoder));
   if (has_form(options.form)) {
-    PUMICE_TRY(settings.form.form, Form::create(options.form, std::make_shared<FormVocabulary>(tokenizer)));
+    PUMICE_TRY(settings.form.form, Form::create(options.form, std::make_shared<FormVocabulary>(*tokenizer)));
   }
   settings.prompt = options.prompt.value_or(usual_caption_prompt);
   if (!options.prompt && !shape.pictures->markup.place.empty()) {

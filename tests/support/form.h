@@ -21,7 +21,7 @@ inline std::shared_ptr<pumice::FormVocabulary> byte_vocabulary() {
 
 inline std::shared_ptr<pumice::FormVocabulary> fixture_vocabulary(const std::string& name) {
   return std::make_shared<pumice::FormVocabulary>(
-      require(pumice::Tokenizer::load(fixtures().tokenizer(name))));
+      *require(pumice::Tokenizer::load(fixtures().tokenizer(name))));
 }
 
 inline bool accepts(pumice::Form& form, std::string_view text) {

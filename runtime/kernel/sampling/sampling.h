@@ -82,8 +82,6 @@ public:
   // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
   // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
-  // A token that need not be sampled comes behind the others.
-  void append(uint32_t sequence, uint32_t token);
   // Tokens that the next step guesses at: they stand behind the others, and are not counted.
   void set_drafts(uint32_t sequence, std::span<const uint32_t> drafts);
   // After such a step: so many tokens hold, and what was sampled behind them is forgotten.
@@ -121,8 +119,6 @@ struct SampleArgs {
 uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef& logits);
 // In this order, a barrier between them.
 std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& args);
-// Whether it is the first of them, before which nothing reads what the host writes for the sampling.
-bool begins_sampling(const Dispatch& dispatch);
 
 // inputs: the logits. The result goes into the step block and the sampling buffer; the output tensor only
 // stands for it in the graph and holds nothing.

@@ -55,34 +55,12 @@ Status SequenceForm::go_on(uint32_t token) {
   }
   if (table_ && fits) {
     const std::optional<uint32_t> next = table_->next(table_place_, token);
+    fits = next.has_value();
     table_place_ = next.value_or(table_place_);
-    fits = next || !on_device();
-    if (!next && fits) table_.reset(); // the answer's beginning may be cut otherwise than the table has it
   }
   if (fits) return {};
   return Error{Code::invalid_argument,
                fmt::format("the token {} does not fit the form of the answer", token)};
-}
-
-std::optional<uint32_t> SequenceForm::only_token() const {
-  if (!place_) return {};
-  if (table_) return table_->only_token(table_place_);
-  const Result<std::optional<uint32_t>> only = form_.form->only_token(*place_, stop_tokens_);
-  const bool known = only.ok() && *only && **only < model_->shape().vocabulary;
-  return known ? *only : std::nullopt; // the mask tells of errors
-}
-
-std::vector<uint32_t> SequenceForm::forced(size_t most) const {
-  std::vector<uint32_t> tokens;
-  if (most == 0 || !only_token()) return tokens;
-  for (SequenceForm ahead = *this; tokens.size() < most;) {
-    const std::optional<uint32_t> token = ahead.only_token();
-    if (!token) break;
-    tokens.push_back(*token);
-    const bool stops = std::ranges::find(stop_tokens_, *token) != stop_tokens_.end();
-    if (stops || !ahead.go_on(*token).ok()) break;
-  }
-  return tokens;
 }
 
 void SequenceForm::place(SamplingState& state, uint32_t slot, FormTables& tables) {

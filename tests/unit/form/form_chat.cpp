@@ -28,7 +28,7 @@ struct Family {
       : parsed(require(ChatTemplates().parse(text, "template"))), marks(marks_of(text)),
         call(WrittenCall::of(parsed, marks, std::tm())),
         tokenizer(require(Tokenizer::load(fixtures().tokenizer("qwen2")))),
-        vocabulary(std::make_shared<FormVocabulary>(tokenizer)) {}
+        vocabulary(std::make_shared<FormVocabulary>(*tokenizer)) {}
 
   Result<form::Grammar> grammar(const std::string& choice, const std::string& prompt = "",
                                 const FormSource& form = {}) {
