@@ -314,7 +314,6 @@ def walk(ours, options):
                 continue
             counts["texts"] += 1
             counts["tokens"] += answer["tokens"]
-            counts["tokens without a choice"] += answer["forced"]
             text = bytes.fromhex(answer["text"])
             try:
                 problem = next(validator.iter_errors(json.loads(text.decode())), None)

@@ -5,8 +5,7 @@
 // seconds, "places": of the table or null, "times": seconds of each mask, with the step before it, "masks":
 // how many}. Fewer masks than tokens and one: a token did not fit.
 // With {"schema", "walk": a number}, the answer is a text of tokens that are drawn from the masks: {"text":
-// its bytes as hexadecimal digits, or null if it did not end, "forced": tokens that had no choice, "tokens":
-// all}.
+// its bytes as hexadecimal digits, or null if it did not end, "tokens": how many}.
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -107,22 +106,19 @@ Result<json> walked(const json& line, const std::shared_ptr<FormVocabulary>& voc
   std::vector<uint32_t> mask(end / 32 + 1);
   FormPlace place = form->start();
   std::string text;
-  uint32_t tokens = 0, forced = 0;
+  uint32_t tokens = 0;
   constexpr uint32_t usual = 30, most = 3000;
   while (tokens < most) {
     PUMICE_CHECK(form->mask(place, {&end, 1}, mask));
-    PUMICE_TRY(const std::optional<uint32_t> only, form->only_token(place, {&end, 1}));
     const uint32_t token = drawn(mask, *vocabulary, random, tokens >= usual);
-    if (only && *only != token) return Error{Code::internal, "the only token is not the mask's"};
     if (token == end) break;
     PUMICE_TRY(const bool fits, form->accept(place, token));
     if (!fits) return Error{Code::internal, "a token of a mask does not fit"};
     for (const char each : vocabulary->bytes(token))
       text += fmt::format("{:02x}", static_cast<uint8_t>(each));
-    forced += only.has_value();
     ++tokens;
   }
-  return json{{"text", tokens < most ? json(text) : json()}, {"forced", forced}, {"tokens", tokens}};
+  return json{{"text", tokens < most ? json(text) : json()}, {"tokens", tokens}};
 }
 
 } // namespace
