@@ -74,8 +74,13 @@ TEST_CASE("an encoder with dense layers, or with vocab.txt alone, becomes a file
   const TemporaryFolder folder;
   REQUIRE(BertFolder{}.write(folder));
   folder.write("modules.json", R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+                                   {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
                                    {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
-  std::filesystem::create_directories(folder.path() / "2_Dense");
+  for (const char* module : {"1_Pooling", "2_Dense"})
+    std::filesystem::create_directories(folder.path() / module);
+  folder.write(
+      "1_Pooling/config.json",
+      json{{"word_embedding_dimension", BertFolder::hidden}, {"pooling_mode_mean_tokens", true}}.dump());
   folder.write("2_Dense/config.json",
                json{{"in_features", BertFolder::hidden}, {"out_features", 3}, {"bias", false}}.dump());
   std::vector<float> weight(size_t{3} * BertFolder::hidden);
