@@ -34,17 +34,7 @@ public:
   }
 
 private:
-  void space(bool over_lines) {
-    for (;;) {
-      if (in_.sees("#")) {
-        while (!in_.at_end() && !in_.sees_one_of("\r\n")) in_.character();
-      } else if (!in_.sees_one_of(over_lines ? " \t\r\n" : " \t")) {
-        return;
-      } else {
-        in_.character();
-      }
-    }
-  }
+  void space(bool over_lines) { in_.space(over_lines, {"#"}); }
 
   Result<uint32_t> name() {
     const size_t length = std::min(in_.rest().find_first_not_of(name_characters), in_.rest().size());
@@ -143,26 +133,7 @@ private:
   }
 
   Result<char32_t> character() {
-    if (!in_.take("\\")) return in_.character();
-    std::optional<char32_t> value;
-    if (in_.take("x")) {
-      value = in_.hexadecimal(2);
-    } else if (in_.take("u")) {
-      value = in_.hexadecimal(4);
-    } else if (in_.take("U")) {
-      value = in_.hexadecimal(8);
-    } else if (in_.take("t")) {
-      value = '\t';
-    } else if (in_.take("r")) {
-      value = '\r';
-    } else if (in_.take("n")) {
-      value = '\n';
-    } else if (in_.sees_one_of("\\\"[]")) {
-      value = in_.character();
-    }
-    const bool surrogate = value && *value >= 0xD800 && *value <= 0xDFFF;
-    if (!value || *value > last_character || surrogate) return in_.wrong("this is no escape of a character");
-    return *value;
+    return in_.take("\\") ? in_.escaped("trn\\\"[]", "\t\r\n\\\"[]") : in_.character();
   }
 
   Result<Part> literal() {

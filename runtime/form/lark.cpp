@@ -86,17 +86,7 @@ public:
 private:
   using Sequence = std::vector<Part>;
 
-  void space(bool over_lines) {
-    for (;;) {
-      if (in_.sees("//") || in_.sees("#")) {
-        while (!in_.at_end() && !in_.sees_one_of("\r\n")) in_.character();
-      } else if (in_.sees_one_of(over_lines ? " \t\r\n" : " \t")) {
-        in_.character();
-      } else {
-        return;
-      }
-    }
-  }
+  void space(bool over_lines) { in_.space(over_lines, {"//", "#"}); }
 
   Result<std::string> name(std::string_view expected) {
     if (!in_.sees_one_of(lark_name_begin)) return in_.wrong(fmt::format("{} is expected", expected));
@@ -379,21 +369,7 @@ private:
   }
 
   Result<char32_t> character() {
-    if (!in_.take("\\")) return in_.character();
-    std::optional<char32_t> value;
-    constexpr std::string_view letters = "nrtbfv\\\"'/", values = "\n\r\t\b\f\v\\\"'/";
-    if (in_.take("x")) {
-      value = in_.hexadecimal(2);
-    } else if (in_.take("u")) {
-      value = in_.hexadecimal(4);
-    } else if (in_.take("U")) {
-      value = in_.hexadecimal(8);
-    } else if (in_.sees_one_of(letters)) {
-      value = static_cast<char32_t>(values[letters.find(static_cast<char>(in_.character()))]);
-    }
-    const bool surrogate = value && *value >= 0xD800 && *value <= 0xDFFF;
-    if (!value || *value > last_character || surrogate) return in_.wrong("this is no escape of a character");
-    return *value;
+    return in_.take("\\") ? in_.escaped("nrtbfv\\\"'/", "\n\r\t\b\f\v\\\"'/") : in_.character();
   }
 
   // Up to the / that no backslash stands before.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/result.h"
+#include "form/characters.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice::form {
@@ -30,6 +32,20 @@ public:
     if (!sees(text)) return false;
     at_ += text.size();
     return true;
+  }
+  // Passes spaces and tabs, ends of lines if `over_lines`, and what begins with one of the marks, up to the
+  // end of its line.
+  void space(bool over_lines, std::initializer_list<std::string_view> comments) {
+    const auto begins = [this](std::string_view mark) { return sees(mark); };
+    for (;;) {
+      if (std::ranges::any_of(comments, begins)) {
+        while (!at_end() && !sees_one_of("\r\n")) character();
+      } else if (sees_one_of(over_lines ? " \t\r\n" : " \t")) {
+        character();
+      } else {
+        return;
+      }
+    }
   }
   // Not at the end.
   char32_t character() {
@@ -57,6 +73,24 @@ public:
       value = std::min<uint64_t>(10 * value + static_cast<uint64_t>(source_[at_] - '0'), UINT32_MAX - 1);
     }
     return static_cast<uint32_t>(value);
+  }
+
+  // What follows a backslash in a grammar: xNN, uNNNN, UNNNNNNNN, or one of `letters`, which stands for that
+  // of `values`.
+  Result<char32_t> escaped(std::string_view letters, std::string_view values) {
+    std::optional<char32_t> value;
+    if (take("x")) {
+      value = hexadecimal(2);
+    } else if (take("u")) {
+      value = hexadecimal(4);
+    } else if (take("U")) {
+      value = hexadecimal(8);
+    } else if (sees_one_of(letters)) {
+      value = static_cast<char32_t>(values[letters.find(static_cast<char>(character()))]);
+    }
+    const bool surrogate = value && *value >= 0xD800 && *value <= 0xDFFF;
+    if (!value || *value > last_character || surrogate) return wrong("this is no escape of a character");
+    return *value;
   }
 
   Error error(Code code, std::string_view problem) const {
