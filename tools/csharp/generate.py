@@ -3,13 +3,12 @@
 
     tools/csharp/generate.py runtime/api/pumice.h > Bindings.cs
 """
-import ctypes
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
-from generate import bindings_text  # noqa: E402
-from header import Array, Function, Header  # noqa: E402
+from generate import print_bindings  # noqa: E402
+from header import Array, Function  # noqa: E402
 
 NUMBERS = {"int": "int", "int32_t": "int", "int64_t": "long", "uint8_t": "byte", "uint32_t": "uint", "uint64_t": "ulong",
            "size_t": "UIntPtr", "float": "float", "bool": "byte", "char": "byte", "void": "void"}
@@ -71,14 +70,5 @@ def bindings(header, sizes):
     yield "      };\n    }\n  }\n}"
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    made = {}
-    exec(bindings_text(sys.argv[1]), made)
-    header = Header.read(sys.argv[1])
-    print("\n".join(bindings(header, {name: ctypes.sizeof(made[name]) for name in header.structures})))
-
-
 if __name__ == "__main__":
-    main()
+    print_bindings(bindings, __doc__)

@@ -3,6 +3,7 @@
 
     tools/python/generate.py runtime/api/pumice.h > tools/python/pumice/_bindings.py
 """
+import ctypes
 import sys
 
 from header import Array, Function, Header
@@ -66,6 +67,16 @@ def bindings(header):
 
 def bindings_text(path):
     return "\n".join(bindings(Header.read(path))) + "\n"
+
+
+def print_bindings(bindings_of, usage):
+    """Prints another language's bindings of the header that the command names: of it, and of its structures' sizes."""
+    if len(sys.argv) != 2:
+        sys.exit(usage)
+    made = {}
+    exec(bindings_text(sys.argv[1]), made)
+    header = Header.read(sys.argv[1])
+    print("\n".join(bindings_of(header, {name: ctypes.sizeof(made[name]) for name in header.structures})))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,12 @@
 
     tools/rust/generate.py runtime/api/pumice.h > bindings.rs
 """
-import ctypes
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
-from generate import bindings_text  # noqa: E402
-from header import Array, Function, Header  # noqa: E402
+from generate import print_bindings  # noqa: E402
+from header import Array, Function  # noqa: E402
 
 NUMBERS = {"int": "c_int", "int32_t": "i32", "int64_t": "i64", "uint8_t": "u8", "uint32_t": "u32", "uint64_t": "u64",
            "size_t": "usize", "float": "f32", "bool": "bool", "char": "c_char", "void": "c_void"}
@@ -68,14 +67,5 @@ def bindings(header, sizes):
     yield "}"
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    made = {}
-    exec(bindings_text(sys.argv[1]), made)
-    header = Header.read(sys.argv[1])
-    print("\n".join(bindings(header, {name: ctypes.sizeof(made[name]) for name in header.structures})))
-
-
 if __name__ == "__main__":
-    main()
+    print_bindings(bindings, __doc__)
