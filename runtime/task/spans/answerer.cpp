@@ -54,12 +54,6 @@ TextSpan whole_words(const std::vector<Tokenizer::PlacedToken>& tokens, Candidat
   return {tokens[candidate.first].begin, tokens[candidate.last].end, static_cast<float>(candidate.score)};
 }
 
-std::vector<uint32_t> ids_of(const std::vector<Tokenizer::PlacedToken>& tokens) {
-  std::vector<uint32_t> ids;
-  for (const Tokenizer::PlacedToken& token : tokens) ids.push_back(token.id);
-  return ids;
-}
-
 } // namespace
 
 Result<AnswererPlan> AnswererPlan::of(const ModelFile& file, const AnswererOptions& options,
@@ -99,9 +93,10 @@ Result<std::vector<EncoderInput>> Answerer::read(const std::string& question, co
                                                  const std::string& name) {
   if (!text::is_valid_utf8(text) || !text::is_valid_utf8(question))
     return Error{Code::invalid_argument, fmt::format("{}: expected UTF-8", name)};
-  const std::vector<uint32_t> asked = plan_.model.tokenizer->encode(question, false),
-                              ids = ids_of(plan_.model.tokenizer->encode_placed(text));
-  if (asked.empty() || ids.empty()) {
+  const Tokenizer& tokenizer = *plan_.model.tokenizer;
+  const std::vector<uint32_t> asked = tokenizer.encode(question, false);
+  const std::vector<Tokenizer::PlacedToken>& tokens = tokens_of(text);
+  if (asked.empty() || tokens.empty()) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: expected a question and a text to answer it from; the {} is empty", name,
                              asked.empty() ? "question" : "text")};
@@ -113,20 +108,24 @@ Result<std::vector<EncoderInput>> Answerer::read(const std::string& question, co
                              "at a time",
                              name, asked.size(), runner_->limit())};
   }
-  std::vector<EncoderInput> inputs;
-  for (const TokenWindow& window : windows(ids.size(), static_cast<size_t>(left))) {
-    const auto part = std::span(ids).subspan(window.begin, window.end - window.begin);
-    PUMICE_TRY(EncoderInput input, runner_->read(plan_.model.tokenizer->around(asked, part), name));
-    inputs.push_back(std::move(input));
+  const auto around = [&](std::span<const uint32_t> ids) { return tokenizer.around(asked, ids); };
+  return read_windows(*runner_, tokens, windows(tokens.size(), static_cast<size_t>(left)), around, name);
+}
+
+// Each question of a text, and each of its answers, is about the same tokens.
+const std::vector<Tokenizer::PlacedToken>& Answerer::tokens_of(const std::string& text) {
+  if (text != text_) {
+    tokens_ = plan_.model.tokenizer->encode_placed(text);
+    text_ = text;
   }
-  return inputs;
+  return tokens_;
 }
 
 std::vector<TextSpan> Answerer::answers(const std::string& question, const std::string& text,
-                                        const std::vector<float>& rows) const {
+                                        const std::vector<float>& rows) {
   const Tokenizer& tokenizer = *plan_.model.tokenizer;
   const std::vector<uint32_t> asked = tokenizer.encode(question, false);
-  const std::vector<Tokenizer::PlacedToken> tokens = tokenizer.encode_placed(text);
+  const std::vector<Tokenizer::PlacedToken>& tokens = tokens_of(text);
   const Tokenizer::Encoding around = tokenizer.around(asked, {});
   // Several may be parts of the same words.
   const size_t most = std::min(size_t{plan_.options.top} * plan_.options.max_answer_tokens, most_candidates);

@@ -39,7 +39,7 @@ public:
   // The best answers first, made of whole words; of the rows of all windows. A score is the probability of
   // the first token times that of the last, of all tokens of the window.
   std::vector<TextSpan> answers(const std::string& question, const std::string& text,
-                                const std::vector<float>& rows) const;
+                                const std::vector<float>& rows);
 
   const AnswererPlan& plan() const { return plan_; }
   InputRunner& runner() { return *runner_; }
@@ -50,9 +50,12 @@ private:
   static std::vector<TokenWindow> windows(size_t tokens, size_t room);
   // The tokens of a step that are left for the text; at most 0 if there are none.
   int64_t room(std::span<const uint32_t> question) const;
+  const std::vector<Tokenizer::PlacedToken>& tokens_of(const std::string& text);
 
   const AnswererPlan plan_;
   std::unique_ptr<InputRunner> runner_;
+  std::string text_; // the last one, with its tokens
+  std::vector<Tokenizer::PlacedToken> tokens_;
 };
 
 } // namespace pumice

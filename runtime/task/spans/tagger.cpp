@@ -102,16 +102,10 @@ std::vector<TokenWindow> Tagger::windows(size_t tokens) const {
 Result<std::vector<EncoderInput>> Tagger::read(const std::string& text, const std::string& name) {
   if (!text::is_valid_utf8(text))
     return Error{Code::invalid_argument, fmt::format("{}: expected UTF-8", name)};
-  std::vector<uint32_t> ids;
-  for (const Tokenizer::PlacedToken& token : plan_.model.tokenizer->encode_placed(text))
-    ids.push_back(token.id);
-  std::vector<EncoderInput> inputs;
-  for (const TokenWindow& window : windows(ids.size())) {
-    const auto part = std::span(ids).subspan(window.begin, window.end - window.begin);
-    PUMICE_TRY(EncoderInput input, runner_->read(plan_.model.tokenizer->around(part), name));
-    inputs.push_back(std::move(input));
-  }
-  return inputs;
+  const Tokenizer& tokenizer = *plan_.model.tokenizer;
+  const std::vector<Tokenizer::PlacedToken> tokens = tokenizer.encode_placed(text);
+  const auto around = [&](std::span<const uint32_t> ids) { return tokenizer.around(ids); };
+  return read_windows(*runner_, tokens, windows(tokens.size()), around, name);
 }
 
 std::vector<TextSpan> Tagger::spans(const std::string& text, const std::vector<float>& rows) const {

@@ -16,4 +16,19 @@ std::vector<TokenWindow> token_windows(size_t tokens, size_t room, size_t overla
   return windows;
 }
 
+Result<std::vector<EncoderInput>> read_windows(InputRunner& runner,
+                                               std::span<const Tokenizer::PlacedToken> tokens,
+                                               std::span<const TokenWindow> windows, const Around& around,
+                                               const std::string& name) {
+  std::vector<uint32_t> ids;
+  for (const Tokenizer::PlacedToken& token : tokens) ids.push_back(token.id);
+  std::vector<EncoderInput> inputs;
+  for (const TokenWindow& window : windows) {
+    const auto part = std::span(ids).subspan(window.begin, window.end - window.begin);
+    PUMICE_TRY(EncoderInput input, runner.read(around(part), name));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 } // namespace pumice

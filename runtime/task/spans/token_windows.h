@@ -1,7 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
 #include <vector>
+
+#include "task/input_runner.h"
+#include "text/tokenizer.h"
 
 namespace pumice {
 
@@ -15,5 +21,12 @@ struct TokenWindow {
 // Windows of at most `room` tokens (at least 1), of which each shares `overlap` with the one before, less
 // than it holds. The last one ends where the text does. None for a text without tokens.
 std::vector<TokenWindow> token_windows(size_t tokens, size_t room, size_t overlap);
+
+// What the model reads of each window. `around`: a window's tokens with those that stand around them.
+using Around = std::function<Tokenizer::Encoding(std::span<const uint32_t>)>;
+Result<std::vector<EncoderInput>> read_windows(InputRunner& runner,
+                                               std::span<const Tokenizer::PlacedToken> tokens,
+                                               std::span<const TokenWindow> windows, const Around& around,
+                                               const std::string& name);
 
 } // namespace pumice
