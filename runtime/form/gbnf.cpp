@@ -3,6 +3,7 @@
 
 #include "form/grammar.h"
 #include "form/source_reader.h"
+#include "io/bytes.h"
 
 namespace pumice::form {
 
@@ -23,8 +24,9 @@ public:
     while (!in_.at_end()) PUMICE_CHECK(rule());
     for (const auto& [name, rule] : names_) {
       if (grammar_.rules[rule].terms.empty())
-        return Error{Code::invalid_argument,
-                     fmt::format("the grammar uses the rule {}, and does not say what it is", name)};
+        return Error{
+            Code::invalid_argument,
+            fmt::format("the grammar uses the rule {}, and does not say what it is", printable(name))};
     }
     const auto root = names_.find("root");
     if (root == names_.end())
@@ -42,7 +44,7 @@ private:
     const std::string found(in_.rest().substr(0, length));
     in_.go_to(in_.position() + length);
     const auto [at, added] = names_.try_emplace(found, static_cast<uint32_t>(grammar_.rules.size()));
-    if (added) grammar_.add_rule("the rule " + found, std::vector<Grammar::Term>());
+    if (added) grammar_.add_rule("the rule " + printable(found), std::vector<Grammar::Term>());
     if (grammar_.rules.size() > most_rules)
       return in_.error(Code::unsupported, fmt::format("there are more than {} rules", most_rules));
     return at->second;

@@ -172,7 +172,7 @@ private:
     for (const auto& [key, value] : schema.items()) {
       if (is_annotation(key)) continue;
       if (std::ranges::find(known, key) == known.end() || (key == "uniqueItems" && value != false))
-        return unsupported(place + "/" + key, fmt::format("the keyword {} is not supported", key));
+        return unsupported(place + "/" + key, fmt::format("the keyword {} is not supported", shortened(key)));
     }
     return {};
   }
@@ -363,7 +363,7 @@ private:
   Result<Part> quoted_regex(std::string_view regex, const std::string& place, Match match) {
     const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
     PUMICE_TRY(const Part content,
-               add_regex(grammar_, regex, fmt::format("the JSON schema, at \"{}\"", place), match,
+               add_regex(grammar_, regex, fmt::format("the JSON schema, at \"{}\"", shortened(place)), match,
                          raw_ ? itself : json_spelling));
     return raw_ ? content : json_in_brackets(grammar_, '"', content, '"');
   }
@@ -395,8 +395,8 @@ private:
       terms.push_back({raw_ ? content : json_in_brackets(grammar_, '"', content, '"'), false});
     }
     if (raw_) return raw_text(std::move(terms));
-    const uint32_t rule =
-        grammar_.add_rule(fmt::format("the JSON schema, at \"{}\",", place), std::move(terms), true);
+    const uint32_t rule = grammar_.add_rule(fmt::format("the JSON schema, at \"{}\",", shortened(place)),
+                                            std::move(terms), true);
     return grammar_.call(rule);
   }
 

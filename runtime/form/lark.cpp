@@ -8,6 +8,7 @@
 #include "form/grammar.h"
 #include "form/regex.h"
 #include "form/source_reader.h"
+#include "io/bytes.h"
 
 namespace pumice::form {
 
@@ -74,7 +75,7 @@ public:
     for (const auto& [name, rule] : names_) {
       if (grammar_.rules[rule].terms.empty())
         return Error{Code::invalid_argument,
-                     fmt::format("the grammar uses {}, and does not say what it is", name)};
+                     fmt::format("the grammar uses {}, and does not say what it is", printable(name))};
     }
     const auto start = names_.find("start");
     if (start == names_.end())
@@ -101,7 +102,7 @@ private:
     const auto [at, added] = names_.try_emplace(name, static_cast<uint32_t>(grammar_.rules.size()));
     if (added) {
       const char* const kind = is_terminal(name.substr(name.find('.') + 1)) ? "terminal" : "rule";
-      grammar_.add_rule(fmt::format("the {} {}", kind, name), std::vector<Grammar::Term>());
+      grammar_.add_rule(fmt::format("the {} {}", kind, printable(name)), std::vector<Grammar::Term>());
     }
     if (grammar_.rules.size() > most_lark_rules)
       return in_.error(Code::unsupported, fmt::format("there are more than {} rules", most_lark_rules));
@@ -126,7 +127,8 @@ private:
     PUMICE_TRY(const std::string what, name("the name of a directive"));
     space(false);
     if (what == "import") return import();
-    if (what != "ignore") return in_.error(Code::unsupported, fmt::format("%{} is not supported", what));
+    if (what != "ignore")
+      return in_.error(Code::unsupported, fmt::format("%{} is not supported", printable(what)));
     in_terminal_ = true;
     PUMICE_TRY(const std::vector<Sequence> all, alternatives(0));
     for (const Sequence& each : all) to_ignore_.push_back(grammar_.sequence(each));
@@ -162,12 +164,13 @@ private:
 
   Status import(const std::string& from, const std::string& as) {
     if (common_terminals.find("\n" + from + ":") == std::string_view::npos)
-      return in_.error(Code::unsupported, fmt::format("common.{} cannot be imported", from));
+      return in_.error(Code::unsupported, fmt::format("common.{} cannot be imported", printable(from)));
     PUMICE_TRY(const uint32_t rule, rule_of("common." + from));
     // It may have been used already: that name then is one more rule.
     const auto [at, added] = names_.try_emplace(as, rule);
     if (added || at->second == rule) return {};
-    if (!grammar_.rules[at->second].terms.empty()) return in_.wrong(fmt::format("{} is there twice", as));
+    if (!grammar_.rules[at->second].terms.empty())
+      return in_.wrong(fmt::format("{} is there twice", printable(as)));
     grammar_.rules[at->second].terms = {{grammar_.call(rule), false}};
     return {};
   }
@@ -183,7 +186,8 @@ private:
       return in_.error(Code::unsupported, "rules with parameters are not supported");
     if (in_.sees("[")) return in_.error(Code::unsupported, "attributes of rules ([...]) are not supported");
     if (!in_.take(":")) return in_.wrong("a : is expected after the name of a rule or a terminal");
-    if (!grammar_.rules[rule].terms.empty()) return in_.wrong(fmt::format("{} is there twice", found));
+    if (!grammar_.rules[rule].terms.empty())
+      return in_.wrong(fmt::format("{} is there twice", printable(found)));
     in_terminal_ = is_terminal(found);
     PUMICE_TRY(std::vector<Sequence> all, alternatives(0));
     grammar_.rules[rule].terms = {{without_left_recursion(rule, std::move(all)), false}};
@@ -271,7 +275,7 @@ private:
       return in_.error(Code::unsupported, "~ and & between terminals are not supported");
     if (in_.take("%")) {
       PUMICE_TRY(const std::string what, name("the name of a directive"));
-      return in_.error(Code::unsupported, fmt::format("%{} within a rule is not supported", what));
+      return in_.error(Code::unsupported, fmt::format("%{} within a rule is not supported", printable(what)));
     }
     if (in_.sees_one_of("*+?{")) return in_.wrong("there is nothing that could be repeated");
     return in_.wrong("a name, a text in quotes, a /regular expression/ or a group is expected");
@@ -285,7 +289,7 @@ private:
       return in_.error(Code::unsupported, "rules with parameters are not supported");
     if (in_terminal_ && !is_terminal(found)) {
       in_.go_to(begin);
-      return in_.wrong(fmt::format("the rule {} stands in a terminal", found));
+      return in_.wrong(fmt::format("the rule {} stands in a terminal", printable(found)));
     }
     PUMICE_TRY(const uint32_t rule, rule_of(prefix_ + found));
     return is_terminal(found) ? then_ignored(grammar_.call(rule)) : grammar_.call(rule);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "io/bytes.h"
+
 namespace pumice::form {
 
 namespace {
@@ -193,8 +195,12 @@ const Json* followed(const Json& document, const Json* schema) {
 
 } // namespace
 
+std::string shortened(const std::string& text) {
+  return text.size() <= 120 ? text : printable(text);
+}
+
 Error unsupported(const std::string& place, const std::string& what) {
-  return Error{Code::unsupported, fmt::format("the JSON schema, at \"{}\": {}", place, what)};
+  return Error{Code::unsupported, fmt::format("the JSON schema, at \"{}\": {}", shortened(place), what)};
 }
 
 bool is_annotation(const std::string& keyword) {
@@ -211,7 +217,7 @@ Result<const Json*> resolve(const Json& document, const Json& reference, const s
     return unsupported(place,
                        fmt::format("the $ref \"{}\": only places within the schema can be named, as in "
                                    "#/$defs/NAME; nothing is fetched",
-                                   text));
+                                   shortened(text)));
   }
   const Json* at = &document;
   for (size_t begin = 2; begin <= text.size() && text.size() > 1;) {
@@ -228,7 +234,7 @@ Result<const Json*> resolve(const Json& document, const Json& reference, const s
     } else if (is_index && std::stoul(name) < at->size()) {
       at = &(*at)[std::stoul(name)];
     } else {
-      return unsupported(place, fmt::format("the $ref \"{}\" names nothing", text));
+      return unsupported(place, fmt::format("the $ref \"{}\" names nothing", shortened(text)));
     }
     begin = end + 1;
   }

@@ -26,6 +26,9 @@ bool disjoint(const Json& document, const Json& a, const Json& b, int depth = 0)
 // The types that a schema allows, by what it says itself; "number" stands for integers too.
 std::vector<std::string> types_of(const Json& schema);
 
+// What of a text from a schema an error shows.
+std::string shortened(const std::string& text);
+
 Error unsupported(const std::string& place, const std::string& what);
 
 } // namespace pumice::form

@@ -87,6 +87,23 @@ TEST_CASE("hostile grammars in Lark") {
   CHECK(is_refused(kind, chain + "r3000: r0\n"));
 }
 
+TEST_CASE("what is wrong is told in a sentence, however long its name is") {
+  const auto length = [](std::string FormSource::*kind, const std::string& text) {
+    FormSource source;
+    source.*kind = text;
+    const auto form = Form::create(source, byte_vocabulary());
+    REQUIRE(!form.ok());
+    return form.error().message.size();
+  };
+  const std::string name = repeated("n", 120'000);
+  CHECK(length(&FormSource::json_schema, "{\"$ref\": \"#/" + name + "\"}") < 400);
+  CHECK(length(&FormSource::json_schema, "{\"$ref\": \"http://" + name + "\"}") < 400);
+  CHECK(length(&FormSource::json_schema, "{\"" + name + "\": 1}") < 400);
+  CHECK(length(&FormSource::json_schema, "{\"properties\": {\"" + name + "\": {\"contains\": 1}}}") < 400);
+  CHECK(length(&FormSource::grammar, "root ::= " + name) < 400);
+  CHECK(length(&FormSource::grammar, "start: " + name) < 400);
+}
+
 TEST_CASE("hostile schemas") {
   const auto kind = &FormSource::json_schema;
   CHECK(is_refused(kind, repeated("[", 60'000) + repeated("]", 60'000)));
