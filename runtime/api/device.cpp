@@ -55,7 +55,23 @@ Result<DeviceOptions> device_options(const pumice_device_options& options) {
   return result;
 }
 
-ExternalDevice external_device(const pumice_vulkan& vulkan) {
+std::function<Status(const Submission&, uint32_t)> submit_of(const pumice_vulkan& vulkan) {
+  if (!vulkan.submit) return {};
+  return [vulkan](const Submission& submission, uint32_t family) -> Status {
+    const auto count = [](const auto& all) { return static_cast<uint32_t>(all.size()); };
+    const pumice_submission given{sizeof(pumice_submission),  submission.commands.data(),
+                                  submission.wait.data(),     submission.wait_values.data(),
+                                  submission.signal.data(),   submission.signal_values.data(),
+                                  count(submission.commands), count(submission.wait),
+                                  count(submission.signal),   family};
+    const pumice_status status = vulkan.submit(vulkan.submit_user, &given);
+    if (status == PUMICE_OK) return {};
+    return Error{to_code(status),
+                 fmt::format("the application did not submit: {}", pumice_status_name(status))};
+  };
+}
+
+Result<ExternalDevice> external_device(const pumice_vulkan& vulkan) {
   ExternalDevice host;
   host.get_instance_proc_addr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(vulkan.get_instance_proc_addr);
   host.instance = vulkan.instance;
@@ -67,6 +83,15 @@ ExternalDevice external_device(const pumice_vulkan& vulkan) {
   host.extensions = {vulkan.extensions, vulkan.extensions ? vulkan.extension_count : 0};
   if (vulkan.lock_queue) host.lock_queue = [vulkan] { vulkan.lock_queue(vulkan.lock_user); };
   if (vulkan.unlock_queue) host.unlock_queue = [vulkan] { vulkan.unlock_queue(vulkan.lock_user); };
+  host.submit = submit_of(vulkan);
+  if (vulkan.has_copy_queue > 1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.vulkan->has_copy_queue is {}: expected 0 or 1", vulkan.has_copy_queue)};
+  }
+  if (vulkan.has_copy_queue == 0) return host;
+  if (!vulkan.copy_queue && !vulkan.submit) return null_argument("options.vulkan->copy_queue");
+  host.copy_queue = vulkan.copy_queue;
+  host.copy_queue_family = vulkan.copy_queue_family;
   return host;
 }
 
@@ -113,7 +138,8 @@ pumice_status pumice_device_create(const pumice_device_options* caller_options, 
       PUMICE_TRY(const pumice_vulkan vulkan, read(options.vulkan, "options.vulkan"));
       PUMICE_CHECK(check_array(vulkan.extensions, vulkan.extension_count, sizeof(char*),
                                "options.vulkan->extensions"));
-      PUMICE_TRY(opened, Device::adopt(external_device(vulkan), {}, device_options));
+      PUMICE_TRY(const ExternalDevice external, external_device(vulkan));
+      PUMICE_TRY(opened, Device::adopt(external, {}, device_options));
     } else {
       PUMICE_TRY(opened, own_device(options, device_options, handle->log));
     }

@@ -889,6 +889,21 @@ PUMICE_API const void* pumice_features_chain(const pumice_features* features);
 /* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. */
 PUMICE_API const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count);
 
+/* What Pumice would submit to a queue. The arrays are valid during the call; the handles until the semaphores
+ * are signalled. */
+typedef struct pumice_submission {
+  size_t struct_size;
+  const VkCommandBuffer* command_buffers; /* may be none */
+  const VkSemaphore* wait;                /* at the stage of all commands */
+  const uint64_t* wait_values;            /* of timeline semaphores; 0 of binary ones */
+  const VkSemaphore* signal;
+  const uint64_t* signal_values;
+  uint32_t command_buffer_count;
+  uint32_t wait_count;
+  uint32_t signal_count;
+  uint32_t queue_family;
+} pumice_submission;
+
 /* A Vulkan device that your program made and owns. All handles must outlive everything that is created from
  * the pumice_device. */
 struct pumice_vulkan {
@@ -898,7 +913,7 @@ struct pumice_vulkan {
   VkPhysicalDevice physical_device;
   VkDevice device;
   uint32_t queue_family; /* of `queue`; it must support compute */
-  VkQueue queue;
+  VkQueue queue;         /* may be NULL with `submit` */
   /* The pNext chain and the extensions of the VkDeviceCreateInfo that the device was made with. Pumice uses
    * no feature that is not enabled there. timelineSemaphore is required. For each other feature that would
    * make kernels faster on this device, a warning in the log says what its absence costs: CPUs need
@@ -913,6 +928,20 @@ struct pumice_vulkan {
   void* lock_user;
   void (*lock_queue)(void* lock_user);
   void (*unlock_queue)(void* lock_user);
+  /* For a program that lends nobody its queue and its lock: takes what Pumice would submit, in place of both,
+   * and submits it when it likes, also later and on another thread, in the order of the calls for each queue.
+   * Called by the thread that computes, and by those that load, several at a time; it must not call Pumice.
+   * Functions that wait for the device wait until what they need has been submitted and has run, without a
+   * time limit: do not call them on the thread that submits. The destroy functions wait too. What it returns
+   * other than PUMICE_OK is passed on to the caller, and nothing may be submitted of it. NULL: Pumice
+   * submits. */
+  void* submit_user;
+  pumice_status (*submit)(void* submit_user, const pumice_submission* submission);
+  /* A second queue, of another family or the same, by which weights are copied to the device while a model
+   * is loaded: so frames and copies do not wait for each other. */
+  VkQueue copy_queue; /* may be NULL with `submit` */
+  uint32_t copy_queue_family;
+  uint32_t has_copy_queue; /* 1: there is one; 0: `queue` copies */
 };
 
 /* A range of device memory that your program gives to Pumice. */
@@ -944,9 +973,9 @@ struct pumice_allocator {
   void* (*map)(void* user, const pumice_memory* memory);
 };
 
-/* The Vulkan handles of a device, for example to make semaphores and buffers. `features` and `extensions` are
- * NULL. Call the lock functions around your own uses of the queue. Valid until the device and everything
- * created from it is destroyed. */
+/* The Vulkan handles of a device, for example to make semaphores and buffers. `features`, `extensions`,
+ * `submit` and the second queue are not among them. Call the lock functions around your own uses of the
+ * queue. Valid until the device and everything created from it is destroyed. */
 PUMICE_API pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan,
                                               pumice_error* error);
 

@@ -1,6 +1,7 @@
 #include "gpu/device.h"
 
 #include <array>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -44,13 +45,17 @@ Status check_handles(const ExternalDevice& external) {
                                                   {"get_instance_proc_addr", external.get_instance_proc_addr},
                                                   {"physical_device", external.physical_device},
                                                   {"device", external.device},
-                                                  {"queue", external.queue}};
+                                                  {"queue", external.queue || external.submit}};
   for (const auto& [name, given] : handles) {
     if (given) continue;
     return Error{Code::invalid_argument,
                  fmt::format("the application's Vulkan device cannot be used: its {} is NULL. Set instance, "
-                             "get_instance_proc_addr, physical_device, device and queue",
+                             "get_instance_proc_addr, physical_device, device, and queue or submit",
                              name)};
+  }
+  if (external.submit && external.lock_queue) {
+    return Error{Code::invalid_argument, "an application's queue has a lock, and the application submits "
+                                         "itself: give lock_queue and unlock_queue, or submit"};
   }
   return {};
 }
@@ -163,11 +168,27 @@ Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& external, Vu
   std::shared_ptr<Device> device(new Device(std::move(instance), enabled, options));
   device->owned_ = false;
   device->handle_ = external.device;
-  device->queue_.set_external_lock(external.lock_queue, external.unlock_queue);
+  for (Queue* queue : {&device->queue_, &device->copies_}) {
+    queue->set_external_lock(external.lock_queue, external.unlock_queue);
+  }
   device->notes_ = what_is_lost(physical, enabled);
   device->ask_for_matrices(options);
   PUMICE_CHECK(device->table_.load_device(device->handle_));
-  PUMICE_CHECK(device->queue_.open(external.queue, external.queue_family, "timeline"));
+  const auto open = [&](Queue& queue, VkQueue handle, uint32_t family, const char* name) {
+    if (external.submit) {
+      queue.set_external_submit([submit = external.submit, family](const Submission& submission) {
+        return submit(submission, family);
+      });
+    }
+    return queue.open(external.submit ? VK_NULL_HANDLE : handle, family, name);
+  };
+  PUMICE_CHECK(open(device->queue_, external.queue, external.queue_family, "timeline"));
+  if (external.copy_queue_family) {
+    PUMICE_CHECK(
+        open(device->copies_, external.copy_queue, *external.copy_queue_family, "timeline of copies"));
+  }
+  // A paused application submits nothing for as long as it likes.
+  if (external.submit) device->patience_ = std::numeric_limits<double>::infinity();
   return device;
 }
 
@@ -190,6 +211,7 @@ Device::~Device() {
     if (!hangs_) table_.vkDeviceWaitIdle(handle_);
   } else {
     (void)guarded([&] { return queue_.wait(); });
+    (void)guarded([&] { return copies_.wait(); });
   }
   if (hangs_) {
     keep_forever(std::move(instance_));

@@ -59,9 +59,9 @@ public:
   const std::vector<std::string>& notes() const { return notes_; }
   Queue& queue() { return queue_; }
   // Uploads go here, so that they do not wait for kernels, nor kernels for them. The same queue as queue()
-  // where the device has no other, or the application owns it. Another queue's work sees what is copied here
-  // after a submission there that waits for it (Queue::at).
-  Queue& copies() { return copies_.handle() ? copies_ : queue_; }
+  // where the device has no other, or the application gives no other. Another queue's work sees what is
+  // copied here after a submission there that waits for it (Queue::at).
+  Queue& copies() { return copies_.is_open() ? copies_ : queue_; }
 
   // What queue() does.
   Result<TimelinePoint> submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync = {}) {

@@ -107,7 +107,14 @@ void read_queue_family(const VulkanTable& vk, const ExternalDevice& external, Ca
         fmt::format("queue family {} does not run compute shaders", external.queue_family));
   }
   device.use_queue_family(external.queue_family, family);
-  device.copy_queue_family = -1; // the application gives one queue
+  device.copy_queue_family = -1; // the same, or none
+  if (!external.copy_queue_family) return;
+  if (*external.copy_queue_family >= count) {
+    device.problems.push_back(fmt::format("queue family {} for copies: the device has {} of them",
+                                          *external.copy_queue_family, count));
+  } else if (*external.copy_queue_family != external.queue_family) {
+    device.copy_queue_family = static_cast<int>(*external.copy_queue_family);
+  }
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,6 @@ struct Semaphores {
     handles.push_back(semaphore.semaphore);
     values.push_back(semaphore.value);
   }
-  uint32_t count() const { return static_cast<uint32_t>(handles.size()); }
 };
 
 } // namespace
@@ -61,34 +61,55 @@ void Queue::unlock() {
   mutex_.unlock();
 }
 
+void Queue::set_external_submit(std::function<Status(const Submission&)> submit) {
+  external_submit_ = std::move(submit);
+}
+
 Result<TimelinePoint> Queue::submit(std::span<const VkCommandBuffer> commands, const SubmitSync& sync) {
   if (device_.hangs()) return device_.hang();
   const Semaphores wait(sync.wait);
   Semaphores signal(sync.signal);
   signal.add({timeline_, 0});
-  const std::vector<VkPipelineStageFlags> stages(sync.wait.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
   uint64_t value = 0;
-  const VkResult result = locked([&] {
+  PUMICE_CHECK(locked([&] {
     signal.values.back() = value = last_value_ + 1;
-    VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
-    timeline.waitSemaphoreValueCount = wait.count();
-    timeline.pWaitSemaphoreValues = wait.values.data();
-    timeline.signalSemaphoreValueCount = signal.count();
-    timeline.pSignalSemaphoreValues = signal.values.data();
-    VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
-    info.waitSemaphoreCount = wait.count();
-    info.pWaitSemaphores = wait.handles.data();
-    info.pWaitDstStageMask = stages.data();
-    info.commandBufferCount = static_cast<uint32_t>(commands.size());
-    info.pCommandBuffers = commands.data();
-    info.signalSemaphoreCount = signal.count();
-    info.pSignalSemaphores = signal.handles.data();
-    const VkResult submitted = device_.table().vkQueueSubmit(handle_, 1, &info, VK_NULL_HANDLE);
-    if (submitted == VK_SUCCESS) last_value_ = value;
+    const Submission submission{commands, wait.handles, signal.handles, wait.values, signal.values};
+    Status submitted = external_submit_ ? external_submit_(submission) : submit_here(submission);
+    if (submitted.ok()) last_value_ = value;
     return submitted;
-  });
-  if (result != VK_SUCCESS) return vulkan_error("vkQueueSubmit", result);
+  }));
   return TimelinePoint{value};
+}
+
+Status Queue::submit_here(const Submission& submission) {
+  const auto count = [](const auto& all) { return static_cast<uint32_t>(all.size()); };
+  const std::vector<VkPipelineStageFlags> stages(submission.wait.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+  VkTimelineSemaphoreSubmitInfo timeline{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+  timeline.waitSemaphoreValueCount = count(submission.wait);
+  timeline.pWaitSemaphoreValues = submission.wait_values.data();
+  timeline.signalSemaphoreValueCount = count(submission.signal);
+  timeline.pSignalSemaphoreValues = submission.signal_values.data();
+  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &timeline};
+  info.waitSemaphoreCount = count(submission.wait);
+  info.pWaitSemaphores = submission.wait.data();
+  info.pWaitDstStageMask = stages.data();
+  info.commandBufferCount = count(submission.commands);
+  info.pCommandBuffers = submission.commands.data();
+  info.signalSemaphoreCount = count(submission.signal);
+  info.pSignalSemaphores = submission.signal.data();
+  const VkResult result = device_.table().vkQueueSubmit(handle_, 1, &info, VK_NULL_HANDLE);
+  return result == VK_SUCCESS ? Status() : vulkan_error("vkQueueSubmit", result);
+}
+
+// The application's queue is not waited for: what it has of others may depend on this thread.
+VkResult Queue::wait_until_idle(TimelinePoint point) {
+  const VulkanTable& vk = device_.table();
+  if (!external_submit_) return locked([&] { return vk.vkQueueWaitIdle(handle_); });
+  for (uint64_t value = 0;;) {
+    const VkResult result = vk.vkGetSemaphoreCounterValue(device_.handle(), timeline_, &value);
+    if (result != VK_SUCCESS || value >= point.value) return result;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 Status Queue::wait(TimelinePoint point) {
@@ -120,7 +141,7 @@ Status Queue::wait(TimelinePoint point) {
   // After an error the caller destroys objects that the device may still use, so wait until the queue is
   // idle. If that succeeds (vkWaitSemaphores may only have lacked memory), nothing has failed. On a lost
   // device the call returns at once.
-  const VkResult idle = locked([&] { return vk.vkQueueWaitIdle(handle_); });
+  const VkResult idle = wait_until_idle(point);
   if (idle == VK_SUCCESS && result != VK_ERROR_DEVICE_LOST) return {};
   return vulkan_error("vkWaitSemaphores", result);
 }

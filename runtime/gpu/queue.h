@@ -27,6 +27,13 @@ struct SubmitSync {
   bool empty() const { return wait.empty() && signal.empty(); }
 };
 
+// What is submitted to a queue.
+struct Submission {
+  std::span<const VkCommandBuffer> commands;
+  std::span<const VkSemaphore> wait, signal;
+  std::span<const uint64_t> wait_values, signal_values; // 0 for a binary semaphore
+};
+
 // A point on a queue's timeline, which one submission reaches when it has finished. Points are reached in
 // their order. The first one, 0, has always been reached.
 struct TimelinePoint {
@@ -46,8 +53,11 @@ public:
   void close();
   // The application's lock of a queue that it owns.
   void set_external_lock(std::function<void()> lock, std::function<void()> unlock);
+  // The application submits itself, to a queue that need not be known.
+  void set_external_submit(std::function<Status(const Submission&)> submit);
 
-  VkQueue handle() const { return handle_; }
+  bool is_open() const { return timeline_ != VK_NULL_HANDLE; }
+  VkQueue handle() const { return handle_; } // null if the application submits
   uint32_t family() const { return family_; }
   // To be held during every use of the queue that does not go through submit().
   void lock();
@@ -67,11 +77,13 @@ public:
   SemaphoreValue at(TimelinePoint point) const { return {timeline_, point.value}; }
 
 private:
+  Status submit_here(const Submission& submission);
+  VkResult wait_until_idle(TimelinePoint point);
   // Makes a call that uses the queue, while no other thread uses it.
   template <class Call>
-  VkResult locked(const Call& call) {
+  auto locked(const Call& call) {
     lock();
-    const VkResult result = call();
+    auto result = call();
     unlock();
     return result;
   }
@@ -80,7 +92,8 @@ private:
   VkQueue handle_ = VK_NULL_HANDLE;
   uint32_t family_ = 0;
   VkSemaphore timeline_ = VK_NULL_HANDLE;
-  std::function<void()> external_lock_, external_unlock_; // empty where the queue is our own
+  std::function<void()> external_lock_, external_unlock_;    // empty where the queue is our own
+  std::function<Status(const Submission&)> external_submit_; // empty: submitted here
   std::mutex mutex_;
   std::atomic<uint64_t> last_value_ = 0;
 };

@@ -1,7 +1,11 @@
 // Pumice on a Vulkan device that the program renders with.
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "support/vulkan/vulkan_program.h"
 
@@ -84,6 +88,155 @@ TEST_CASE("Pumice waits for a program that holds its queue's lock") {
   Story story;
   take_events(session.get(), story);
   CHECK(story == expected_story(10));
+}
+
+namespace {
+
+// An engine that submits on a thread of its own, a little later.
+class Engine {
+public:
+  explicit Engine(VulkanProgram& program) : program_(program), thread_([this] { run(); }) {}
+  ~Engine() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  pumice_vulkan vulkan() {
+    pumice_vulkan own = program_.vulkan();
+    own.queue = VK_NULL_HANDLE;
+    own.lock_user = nullptr;
+    own.lock_queue = own.unlock_queue = nullptr;
+    own.submit_user = this;
+    own.submit = [](void* user, const pumice_submission* submission) {
+      return static_cast<Engine*>(user)->take(*submission);
+    };
+    return own;
+  }
+
+  std::atomic<int> submitted = 0;
+  std::atomic<bool> refuses = false;
+
+private:
+  struct Copy {
+    std::vector<VkCommandBuffer> commands;
+    std::vector<VkSemaphore> wait, signal;
+    std::vector<uint64_t> wait_values, signal_values;
+  };
+
+  pumice_status take(const pumice_submission& submission) {
+    if (refuses) return PUMICE_OUT_OF_MEMORY;
+    CHECK(submission.struct_size == sizeof submission);
+    CHECK(submission.queue_family == program_.family());
+    const auto copy = [](const auto* from, uint32_t count) { return std::vector(from, from + count); };
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back({copy(submission.command_buffers, submission.command_buffer_count),
+                          copy(submission.wait, submission.wait_count),
+                          copy(submission.signal, submission.signal_count),
+                          copy(submission.wait_values, submission.wait_count),
+                          copy(submission.signal_values, submission.signal_count)});
+    }
+    changed_.notify_all();
+    return PUMICE_OK;
+  }
+  void run() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      const Copy next = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      submit(next);
+      ++submitted;
+    }
+  }
+  void submit(const Copy& next) {
+    const std::vector<VkPipelineStageFlags> stages(next.wait.size(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+    VkTimelineSemaphoreSubmitInfo values{VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO};
+    values.waitSemaphoreValueCount = static_cast<uint32_t>(next.wait.size());
+    values.pWaitSemaphoreValues = next.wait_values.data();
+    values.signalSemaphoreValueCount = static_cast<uint32_t>(next.signal.size());
+    values.pSignalSemaphoreValues = next.signal_values.data();
+    VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO, &values};
+    info.waitSemaphoreCount = values.waitSemaphoreValueCount;
+    info.pWaitSemaphores = next.wait.data();
+    info.pWaitDstStageMask = stages.data();
+    info.commandBufferCount = static_cast<uint32_t>(next.commands.size());
+    info.pCommandBuffers = next.commands.data();
+    info.signalSemaphoreCount = values.signalSemaphoreValueCount;
+    info.pSignalSemaphores = next.signal.data();
+    program_.submit(info);
+  }
+
+  VulkanProgram& program_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Copy> waiting_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+} // namespace
+
+TEST_CASE("an engine that lends nobody its queue submits what Pumice hands over, later") {
+  VulkanProgram program;
+  Engine engine(program);
+  for (const uint32_t copies : {0u, 1u}) {
+    pumice_vulkan own = engine.vulkan();
+    own.has_copy_queue = copies;
+    own.copy_queue_family = own.queue_family;
+    pumice_device_options options = {sizeof options};
+    options.vulkan = &own;
+    const DeviceHandle device = make_device(options);
+    const ModelHandle model = load(device.get());
+    const SessionHandle session = small_session(model.get());
+    const Story expected = expected_story(20);
+    CHECK(tell(session.get(), prompt, 20) == expected);
+
+    begin(session.get(), prompt, 20);
+    Story story;
+    pumice_slice slice = {sizeof slice};
+    pumice_error error;
+    do {
+      require_ok(pumice_work_advance(pumice_session_work(session.get()), 1000, nullptr, &slice, &error),
+                 error);
+      take_events(session.get(), story);
+    } while (slice.active);
+    CHECK(story == expected);
+
+    const int before = engine.submitted;
+    CHECK(before > 0);
+    engine.refuses = true;
+    begin(session.get(), prompt, 5);
+    CHECK(pumice_session_run(session.get(), &error) == PUMICE_OUT_OF_MEMORY);
+    CHECK_MESSAGE(std::string(error.message).find("the application did not submit") == 0, error.message);
+    CHECK(engine.submitted == before);
+    engine.refuses = false;
+    CHECK(tell(session.get(), prompt, 20) == expected);
+  }
+  CHECK(program.locks == 0);
+
+  pumice_vulkan both = engine.vulkan();
+  both.lock_queue = both.unlock_queue = [](void*) {};
+  pumice_device_options options = {sizeof options};
+  options.vulkan = &both;
+  pumice_device* device = nullptr;
+  pumice_error error;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
+  both = engine.vulkan();
+  both.submit = nullptr;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT); // and no queue
+  both = program.vulkan();
+  both.has_copy_queue = 1;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT); // which is NULL
+  both.has_copy_queue = 2;
+  CHECK(pumice_device_create(&options, &device, &error) == PUMICE_INVALID_ARGUMENT);
 }
 
 namespace {

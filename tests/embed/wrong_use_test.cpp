@@ -21,7 +21,8 @@ constexpr bool ends_with(size_t offset, Field Structure::*) {
 #define ENDS_WITH(structure, field)                                                                          \
   static_assert(ends_with(offsetof(structure, field), &structure::field), "padding at the end "              \
                                                                           "of " #structure)
-ENDS_WITH(pumice_vulkan, unlock_queue);
+ENDS_WITH(pumice_vulkan, has_copy_queue);
+ENDS_WITH(pumice_submission, queue_family);
 ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);

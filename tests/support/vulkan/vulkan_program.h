@@ -68,6 +68,9 @@ public:
     VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
     info.commandBufferCount = 1;
     info.pCommandBuffers = &commands;
+    submit(info);
+  }
+  void submit(const VkSubmitInfo& info) {
     const std::lock_guard lock(queue_);
     REQUIRE(vk().vkQueueSubmit(application_.device().queue, 1, &info, VK_NULL_HANDLE) == VK_SUCCESS);
   }
