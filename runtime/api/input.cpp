@@ -40,7 +40,7 @@ Result<std::vector<float>> read_pixels(const pumice_input& input, const Model& m
     return Error{Code::invalid_argument,
                  fmt::format("{} has pixels, and the model reads no coloured pictures", name)};
   }
-  PUMICE_TRY(const Image image, image_of_pixels(input.pixels, input.width, input.height, name));
+  PUMICE_TRY(const Image image, image_of_pixels(Pixels(input), name));
   PUMICE_TRY(const ImagePreparation preparation, picture_preparation(model.file(), shape));
   if (preparation.tiling) {
     return Error{Code::unsupported,
@@ -64,20 +64,40 @@ Status check_picture(const pumice_picture& picture, const std::string& name) {
 
 Result<Image> read_picture(const pumice_picture& picture, const std::string& name) {
   PUMICE_CHECK(check_picture(picture, name));
-  if (!picture.file) return image_of_pixels(picture.pixels, picture.width, picture.height, name);
+  if (!picture.file) return image_of_pixels(Pixels(picture), name);
   return parse_image({static_cast<const std::byte*>(picture.file), picture.file_bytes}, name);
 }
 
-Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
-                              const std::string& name) {
+Result<Image> image_of_pixels(const Pixels& pixels, const std::string& name) {
+  const auto [first, width, height, row_bytes, order] = pixels;
   const uint64_t count = uint64_t{width} * height;
   if (count == 0 || count > max_image_pixels || std::max(width, height) > max_image_edge) {
     return Error{Code::invalid_argument,
                  fmt::format("{} is a picture of {} x {} pixels: expected 1 to {}, and edges of at most {}",
                              name, width, height, max_image_pixels, max_image_edge)};
   }
+  const int kind = number_in(order);
+  if (kind < PUMICE_PIXELS_RGB || kind > PUMICE_PIXELS_BGRA) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}.order is {}: expected one of pumice_pixel_order", name, kind)};
+  }
+  const size_t bytes = order == PUMICE_PIXELS_RGB ? 3 : 4, of_row = width * bytes;
+  if (row_bytes > 0 && row_bytes < of_row) {
+    return Error{Code::invalid_argument, fmt::format("{}.row_bytes is {}: a row of {} pixels has {}", name,
+                                                     row_bytes, width, of_row)};
+  }
+  const size_t red = order == PUMICE_PIXELS_BGRA ? 2 : 0;
   Image image{width, height, {}};
-  image.pixels.assign(pixels, pixels + size_t{width} * height * 3);
+  image.pixels.reserve(count * 3);
+  for (uint32_t y = 0; y < height; ++y) {
+    const uint8_t* row = first + y * (row_bytes > 0 ? row_bytes : of_row);
+    if (bytes == 3) {
+      image.pixels.insert(image.pixels.end(), row, row + of_row);
+      continue;
+    }
+    for (const uint8_t* pixel = row; pixel < row + of_row; pixel += bytes)
+      image.pixels.insert(image.pixels.end(), {pixel[red], pixel[1], pixel[2 - red]});
+  }
   return image;
 }
 

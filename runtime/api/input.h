@@ -26,9 +26,19 @@ Result<EncoderInput> read_input(const pumice_input& input, const InputReader& re
 Status check_picture(const pumice_picture& picture, const std::string& name);
 // A picture of the application's, whichever way it is given.
 Result<Image> read_picture(const pumice_picture& picture, const std::string& name);
-// A picture of the application's pixels: red, green and blue of each, row by row. An error if it is empty or
-// too large.
-Result<Image> image_of_pixels(const uint8_t* pixels, uint32_t width, uint32_t height,
-                              const std::string& name);
+// The pixels of a pumice_picture or a pumice_input.
+struct Pixels {
+  const uint8_t* first;
+  uint32_t width, height;
+  size_t row_bytes; // 0: rows follow each other
+  pumice_pixel_order order;
+
+  template <class Given>
+  explicit Pixels(const Given& given)
+      : first(given.pixels), width(given.width), height(given.height), row_bytes(given.row_bytes),
+        order(given.order) {}
+};
+// A picture of the application's pixels. An error if it is empty or too large, or its rows overlap.
+Result<Image> image_of_pixels(const Pixels& pixels, const std::string& name);
 
 } // namespace pumice::api

@@ -712,13 +712,23 @@ PUMICE_API void pumice_chat_destroy(pumice_chat* chat);
 PUMICE_API pumice_status pumice_chat_check_calls(const pumice_chat* chat, pumice_error* error);
 
 /* A picture that a message shows. Set pixels with width and height, or file. */
+/* The bytes of a pixel. A fourth one is not looked at. */
+typedef enum pumice_pixel_order {
+  PUMICE_PIXELS_RGB = 0,
+  PUMICE_PIXELS_RGBA = 1,
+  PUMICE_PIXELS_BGRA = 2
+} pumice_pixel_order;
+
 typedef struct pumice_picture {
   size_t struct_size;
-  const uint8_t* pixels; /* red, green and blue of each pixel, row by row from the top */
+  const uint8_t* pixels; /* row by row from the top, as `order` and `row_bytes` say */
   uint32_t width, height;
   const void* file; /* a PNG or a JPEG as it is in a file; PUMICE_UNSUPPORTED by a library that was built
                        without PUMICE_PICTURE_FILES */
   size_t file_bytes;
+  size_t row_bytes; /* from a row of `pixels` to the next one; 0: they follow each other */
+  pumice_pixel_order order;
+  uint32_t reserved; /* 0 */
 } pumice_picture;
 
 /* Text needs no quoting: what a player types is `content`, as it is. */
@@ -1235,10 +1245,13 @@ typedef struct pumice_input {
   const uint32_t* tokens;
   size_t token_count;
   const float* values; /* of a picture or a sound: pumice_model_info.input_values of them */
-  /* A picture: red, green and blue of each pixel, row by row from the top. It is resized and normalised as
-   * the processor_config.json or preprocessor_config.json beside the model says, or else as for ViT. */
+  /* A picture, row by row from the top. It is resized and normalised as the processor_config.json or
+   * preprocessor_config.json beside the model says, or else as for ViT. */
   const uint8_t* pixels;
   uint32_t width, height;
+  size_t row_bytes; /* from a row of `pixels` to the next one; 0: they follow each other */
+  pumice_pixel_order order;
+  uint32_t reserved; /* 0 */
 } pumice_input;
 
 /* Runs inputs in one step and waits. Writes the result, f32[rows, columns], input after input, to `values`:

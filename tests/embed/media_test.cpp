@@ -61,6 +61,19 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   REQUIRE(rows.size() == expected.size());
   for (size_t i = 0; i < rows.size(); ++i) CHECK(rows[i] == doctest::Approx(expected[i]).epsilon(1e-4));
   CHECK(encode(input_of(picture(2))) != rows);
+  // As a program's frames are: four bytes a pixel, and rows with something behind them.
+  for (const pumice_pixel_order order : {PUMICE_PIXELS_RGBA, PUMICE_PIXELS_BGRA}) {
+    constexpr size_t row_bytes = 4 * edge + 20;
+    std::vector<uint8_t> frame(row_bytes * edge, 77);
+    for (size_t i = 0; i < size_t{edge} * edge; ++i) {
+      uint8_t* const pixel = &frame[i / edge * row_bytes + i % edge * 4];
+      for (size_t c = 0; c < 3; ++c) pixel[order == PUMICE_PIXELS_BGRA ? 2 - c : c] = pixels[3 * i + c];
+    }
+    pumice_input given = input_of(frame);
+    given.order = order;
+    given.row_bytes = row_bytes;
+    CHECK(encode(given) == rows);
+  }
   pumice_input small = input_of(pixels);
   small.width = 4; // is resized
   CHECK(encode(small).size() == rows.size());
@@ -73,6 +86,12 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   };
   small.width = 0;
   refused(small, "inputs[0] is a picture of 0 x 32 pixels");
+  pumice_input wrong_rows = input_of(pixels);
+  wrong_rows.row_bytes = 3 * edge - 1;
+  refused(wrong_rows, "inputs[0].row_bytes is 95: a row of 32 pixels has 96");
+  pumice_input wrong_order = input_of(pixels);
+  wrong_order.order = static_cast<pumice_pixel_order>(3);
+  refused(wrong_order, "inputs[0].order is 3: expected one of pumice_pixel_order");
   small.width = small.height = UINT32_MAX;
   refused(small, "inputs[0] is a picture of 4294967295");
   small.values = values.data();

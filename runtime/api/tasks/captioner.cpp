@@ -36,7 +36,7 @@ Result<PreparedPicture> pumice_captioner::read_picture(const pumice_input& input
   if (input.text || input.tokens || (input.values != nullptr) == (input.pixels != nullptr))
     return wrong("is no picture: set either pixels or values, and nothing else");
   if (input.pixels) {
-    PUMICE_TRY(const Image image, image_of_pixels(input.pixels, input.width, input.height, name));
+    PUMICE_TRY(const Image image, image_of_pixels(Pixels(input), name));
     return prepare_for_prompt(image, captioner->settings().preparation, name);
   }
   if (values == 0) return wrong("has values, and the model reads pictures in its prompt: give its pixels");
