@@ -242,7 +242,9 @@ typedef enum pumice_purpose {
 typedef struct pumice_load_options {
   size_t struct_size;
   /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
-   * false, the load ends with PUMICE_CANCELLED after at most one more submission. May be NULL. */
+   * false, the load ends with PUMICE_CANCELLED after at most one more submission. At most 8 MiB go to the
+   * device between two calls, so a program that must not lose frames to a load lets the function wait for the
+   * next frame. May be NULL. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
   uint32_t threads; /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
