@@ -1,7 +1,6 @@
 #include "task/input_runner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +20,10 @@ constexpr uint32_t tokens_of_an_input = 8; // a step has room for one input per 
 // What was asked for, or if that is 0 or more than `most`, that.
 uint32_t at_most(uint32_t asked, uint32_t most) {
   return asked ? std::min(asked, most) : most;
+}
+
+Error was_cancelled() {
+  return {Code::cancelled, "the texts or pictures were cancelled"};
 }
 
 } // namespace
@@ -102,32 +105,43 @@ Result<EncoderInput> InputRunner::read(const Image& picture, const std::string& 
   return input;
 }
 
-Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress) {
-  using Clock = std::chrono::steady_clock;
-  cancelled_ = false;
-  for (size_t first = 0; first < inputs.size();) {
-    if (cancelled_ || (progress && !progress(first, inputs.size())))
-      return Error{Code::cancelled, "the texts or pictures were cancelled"};
-    const Clock::time_point begin = Clock::now();
-    PUMICE_CHECK(encoding_->ready());
-    const std::span<const EncoderInput> rest = inputs.subspan(first);
-    const size_t count = std::max<size_t>(encoding_->encoder().fitting(rest), 1);
-    PUMICE_CHECK(encoding_->run(rest.first(count)));
-    PUMICE_TRY(const std::vector<float> rows, encoding_->read());
-    figures_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    figures_.inputs += count;
-    ++figures_.steps;
-    auto row = rows.begin();
-    for (size_t i = 0; i < count; ++i) {
-      const EncoderInput& input = inputs[first + i];
-      const size_t count_of_rows = source_.each_token ? input.tokens.size() : input.output_count();
-      const auto end = row + static_cast<ptrdiff_t>(count_of_rows * columns());
-      PUMICE_CHECK(take(first + i, std::vector<float>(row, end)));
-      row = end;
-    }
-    first += count;
+Result<InputRunner::Step> InputRunner::begin(std::span<const EncoderInput> inputs, size_t first) {
+  if (first == inputs.size()) return Step();
+  if (cancelled_) return was_cancelled();
+  Step step{first, 0, Clock::now()};
+  PUMICE_CHECK(encoding_->ready());
+  const std::span<const EncoderInput> rest = inputs.subspan(first);
+  step.count = std::max<size_t>(encoding_->encoder().fitting(rest), 1);
+  PUMICE_CHECK(encoding_->run(rest.first(step.count)));
+  return step;
+}
+
+Status InputRunner::hand_out(std::span<const EncoderInput> inputs, const Step& step,
+                             const std::vector<float>& rows, const Take& take) const {
+  auto row = rows.begin();
+  for (size_t i = step.first; i < step.first + step.count; ++i) {
+    const size_t count = source_.each_token ? inputs[i].tokens.size() : inputs[i].output_count();
+    const auto end = row + static_cast<ptrdiff_t>(count * columns());
+    PUMICE_CHECK(take(i, std::vector<float>(row, end)));
+    row = end;
   }
   return {};
+}
+
+Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress) {
+  cancelled_ = false;
+  Result<Step> next = begin(inputs, 0);
+  while (next.ok() && next->count > 0) {
+    const Step step = *next;
+    if (progress && !progress(step.first, inputs.size())) return was_cancelled();
+    PUMICE_TRY(const std::vector<float> rows, encoding_->read());
+    figures_.seconds += std::chrono::duration<double>(Clock::now() - step.begin).count();
+    figures_.inputs += step.count;
+    ++figures_.steps;
+    next = begin(inputs, step.first + step.count); // the device does not wait for who takes the rows
+    PUMICE_CHECK(hand_out(inputs, step, rows, take));
+  }
+  return next.ok() ? Status() : Status(next.error());
 }
 
 Status InputRunner::run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -45,7 +46,8 @@ public:
 
   // Receives an input's index and its row, or those of its outputs or tokens, one after the other.
   using Take = std::function<Status(size_t index, std::vector<float> row)>;
-  // The rows come in order, after each step. `progress` is asked before each step.
+  // The rows come in order, those of a step while the device has the next one. `progress` is asked while each
+  // step runs.
   Status run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress = {});
   Result<std::vector<std::vector<float>>> run(std::span<const EncoderInput> inputs);
   // Of texts that are several inputs each, or none: receives a text's index and the rows of all its inputs.
@@ -72,6 +74,15 @@ private:
   InputRunner(std::shared_ptr<const Model> model, TaskModel source)
       : model_(std::move(model)), source_(std::move(source)), shape_(source_.shape()) {}
 
+  using Clock = std::chrono::steady_clock;
+  struct Step {
+    size_t first = 0, count = 0; // of its inputs; none: all were in steps before
+    Clock::time_point begin = {};
+  };
+  // Submits the inputs from one on, as many as fit.
+  Result<Step> begin(std::span<const EncoderInput> inputs, size_t first);
+  Status hand_out(std::span<const EncoderInput> inputs, const Step& step, const std::vector<float>& rows,
+                  const Take& take) const;
   bool mostly_unknown(std::span<const uint32_t> ids) const;
 
   const std::shared_ptr<const Model> model_;

@@ -15,7 +15,7 @@ public:
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
                                                           EncoderOptions options, bool prepared = true);
 
-  // Runs inputs in one step and waits for it.
+  // Runs inputs in one step, for which read() waits.
   Status run(std::span<const EncoderInput> inputs);
   // Takes inputs for slice(), which runs them. After discard() they are run from the beginning.
   Status begin(std::span<const EncoderInput> inputs);
