@@ -60,7 +60,8 @@ std::vector<float> expected_of(const ProductCase& c, std::span<const float> x, c
       double value = sum(in, std::span(matrix).subspan(i * c.columns, c.columns));
       if (!other.empty())
         value = std::max(value, 0.0) * sum(in, std::span(other).subspan(i * c.columns, c.columns));
-      if (!bias.empty()) value += double{bias[i]} + in[i];
+      if (!bias.empty()) value += bias[i];
+      if (c.kind == ProductCase::Kind::bias_residual) value += in[i];
       out.push_back(static_cast<float>(value));
     }
     for (uint32_t i = 0; i < c.copies; ++i) all.insert(all.end(), out.begin(), out.end());
@@ -71,7 +72,7 @@ std::vector<float> expected_of(const ProductCase& c, std::span<const float> x, c
 } // namespace
 
 std::string ProductCase::name() const {
-  constexpr const char* kinds[] = {"", ", long sums", ", gated", ", bias and residual"};
+  constexpr const char* kinds[] = {"", ", long sums", ", gated", ", bias", ", bias and residual"};
   return fmt::format("{}, {} row{}, {} x {}{}", info(type).name, rows, rows == 1 ? "" : "s",
                      uint64_t{results} * copies, columns, kinds[static_cast<int>(kind)]);
 }
@@ -98,13 +99,14 @@ std::unique_ptr<KernelCase> ProductCase::make() const {
     operation.activation = Activation::relu;
     weights.push_back(made->add_weight("up", type, shape, made_weight(*this, 3)));
     other = decoded(*this, made->data[1]);
-  } else if (kind == Kind::bias_residual) {
-    operation.bias = operation.residual = true;
+  } else if (kind == Kind::bias || kind == Kind::bias_residual) {
+    operation.bias = true;
+    operation.residual = kind == Kind::bias_residual;
     std::vector<std::byte> bytes = random_weight(TensorType::f32, 1, results, 4);
     bias.resize(results);
     decode_row(TensorType::f32, bytes.data(), bias);
     weights.push_back(made->add_weight("bias", TensorType::f32, {results}, std::move(bytes)));
-    inputs.push_back(x);
+    if (operation.residual) inputs.push_back(x);
   }
   const TensorId result = made->graph.add(operation, std::move(inputs), std::move(weights),
                                           {"result", RowKind::tokens, results * copies});

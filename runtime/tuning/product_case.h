@@ -9,8 +9,9 @@ namespace pumice {
 struct ProductCase {
   enum class Kind {
     plain,
-    long_sums,     // of numbers of one sign, so that sums which are kept in too few bits are far off
-    gated,         // by the rectified results of another matrix
+    long_sums, // of numbers of one sign, so that sums which are kept in too few bits are far off
+    gated,     // by the rectified results of another matrix
+    bias,
     bias_residual, // with a bias, and the input added: square matrices only
   };
   Kind kind = Kind::plain;

@@ -11,6 +11,7 @@
 #include "kernel/attention/attention.h"
 #include "kernel/weight_packing.h"
 #include "shaders/attention/attention.params.h"
+#include "shaders/matmul/matmul.params.h"
 #include "shaders/norm/norm.params.h"
 #include "tuning/attention_case.h"
 #include "tuning/experts_case.h"
@@ -55,7 +56,20 @@ uint32_t few_or_many(uint32_t rows, uint32_t many) {
   return rows <= 8 ? rows : many;
 }
 
-std::vector<KernelCaseName> product_cases(const ClassWords& words) {
+// Where drivers take seconds to compile a kernel, the model's own kernel: with its rows to a workgroup, its
+// columns and its bias. Not where it does more than that.
+void take_own_kernel(ProductCase& c, const ClassWords& words, const Dispatch& dispatch) {
+  const uint32_t epilogue = dispatch.constants[MATMUL_EPILOGUE_ID];
+  if (!dispatch.kernel.starts_with("matmul.cpu8.") || words.number(2) <= 8 ||
+      (epilogue & ~EPILOGUE_BIAS) != 0)
+    return;
+  const uint32_t rows = dispatch.constants[MATMUL_ROWS_ID];
+  c.rows = rows <= 16 || rows == 32 ? rows : 2 * rows; // for which the kernel has the same shape
+  c.columns = words.number(6);
+  if (epilogue == EPILOGUE_BIAS) c.kind = ProductCase::Kind::bias;
+}
+
+std::vector<KernelCaseName> product_cases(const ClassWords& words, const Dispatch& dispatch) {
   const std::optional<TensorType> type = weight_type(words.word(1));
   if (!type) return {};
   if (words.has("routed")) return {named_case("matmul", experts_case(*type, words.number(2)))};
@@ -64,6 +78,7 @@ std::vector<KernelCaseName> product_cases(const ClassWords& words) {
   c.rows = few_or_many(words.number(2), 13);
   c.results = 40;
   c.columns = info(c.type).block_size > 32 ? 512 : 416;
+  take_own_kernel(c, words, dispatch);
   return {named_case("matmul", c)};
 }
 
@@ -140,7 +155,7 @@ SmallCase small_case(const Plan& plan, const PlannedDispatch& planned, std::stri
   const ClassWords words(choice.shape_class);
   kind = fmt::format("{} {} {}{}", words.word(0), words.word(1), choice.chosen,
                      words.has("routed") ? " routed" : "");
-  if (words.word(0) == "matmul") made.cases = product_cases(words);
+  if (words.word(0) == "matmul") made.cases = product_cases(words, planned.dispatch);
   if (words.word(0) == "attention") made.cases = attention_cases(words, planned.dispatch);
   if (words.word(0) == "delta_rule" || words.word(0) == "selective_scan")
     made.cases = recurrence_cases(words);

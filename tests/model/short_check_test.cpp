@@ -83,11 +83,12 @@ private:
   TemporaryFolder files_;
 };
 
-// The kernels of a plan's attention, as pipelines are made of them.
-std::set<std::pair<std::string, std::vector<uint32_t>>> attention_kernels(const Plan& plan) {
+// A family's kernels in a plan, as pipelines are made of them.
+std::set<std::pair<std::string, std::vector<uint32_t>>> kernels_of(const Plan& plan,
+                                                                   const std::string& family) {
   std::set<std::pair<std::string, std::vector<uint32_t>>> kernels;
   for (const PlannedDispatch& planned : plan.dispatches) {
-    if (planned.dispatch.kernel.starts_with("attention"))
+    if (planned.dispatch.kernel.starts_with(family))
       kernels.emplace(planned.dispatch.kernel, planned.dispatch.constants);
   }
   return kernels;
@@ -449,8 +450,8 @@ TEST_CASE("the command ends where a wrong kernel has no other, unless it is told
   CHECK(run(cache, {"--no-tune"}).status == 0);
 }
 
-// Drivers take seconds to compile it, and the model's own is compiled anyway.
-TEST_CASE("an encoder's attention is checked by the kernel that it runs itself") {
+// Drivers take seconds to compile them, and the model's own are compiled anyway.
+TEST_CASE("an encoder's products and attention are checked by kernels that it runs itself") {
   const auto model = load_model(fixtures().model("bert"));
   RunnerOptions options;
   options.part = ModelPart::encoder;
@@ -461,19 +462,20 @@ TEST_CASE("an encoder's attention is checked by the kernel that it runs itself")
   size_t found = 0;
   for (const SmallCase& each : small_cases(layout.plans)) {
     for (const KernelCaseName& name : each.cases) {
-      if (name.family != "attention") continue;
-      CHECK(name.name.find("both ways") != std::string::npos);
+      if (name.family != "attention" && name.family != "matmul") continue;
+      CAPTURE(name.name);
+      if (name.family == "attention") CHECK(name.name.find("both ways") != std::string::npos);
       const std::unique_ptr<KernelCase> made = name.make();
       const auto run = require(
           GraphRun::create(model->context(), made->graph, {made->caches, made->states}, made->rows, 1));
       const Plan plan = require(run->plan(model->context().profile, made->rows));
-      for (const auto& kernel : attention_kernels(plan)) {
-        CHECK(attention_kernels(layout.plans.back()).contains(kernel));
+      for (const auto& kernel : kernels_of(plan, name.family)) {
+        CHECK(kernels_of(layout.plans.back(), name.family).contains(kernel));
         ++found;
       }
     }
   }
-  CHECK(found == 1);
+  CHECK(found == 2);
 }
 
 TEST_CASE("kernels are checked beside a model that is used, on a device of their own") {
