@@ -79,7 +79,7 @@ private:
   bool must_call() const { return !is_choice("auto") && !is_choice("none"); }
 
   Status choose_tools() {
-    names_ = names_of_tools(source_.tools);
+    names_ = text::names_of_tools(source_.tools);
     if (!must_call()) return {};
     if (names_.empty()) {
       return Error{Code::invalid_argument,
@@ -210,7 +210,7 @@ private:
     const auto key = [&](Part name) {
       return grammar_.sequence({text("\""), name, text("\""), space(unlimited), text(":"), space(unlimited)});
     };
-    const Part names = any_of(names_of_tools(source_.tools));
+    const Part names = any_of(text::names_of_tools(source_.tools));
     const Part type = grammar_.sequence({key(text("type")), text("\"function\"")});
     const Part name = key(any_of({"name", "tool_name"}));
     const Part object = source_.marks.bare_calls ? grammar_.choice({name, type})
@@ -227,7 +227,7 @@ private:
     }
     if (!ends.empty())
       terms.push_back({grammar_.sequence({anything(), grammar_.choice(std::move(ends))}), true, true});
-    if (begins_content && !names_of_tools(source_.tools).empty()) {
+    if (begins_content && !text::names_of_tools(source_.tools).empty()) {
       std::vector<Part> before{space(unlimited)};
       for (const AnswerMarks::Pair& each : source_.marks.thinking)
         before.push_back(grammar_.sequence({anything(), mark(text::trimmed(each.end)), space(unlimited)}));
@@ -547,19 +547,6 @@ private:
 };
 
 } // namespace
-
-std::vector<std::string> names_of_tools(const ordered_json& tools) {
-  std::vector<std::string> names;
-  if (!tools.is_array()) return names;
-  for (const ordered_json& each : tools) {
-    const ordered_json* inner = text::member(&each, "function");
-    const ordered_json* name = text::member(inner ? inner : &each, "name");
-    if (!name || !name->is_string() || name->get_ref<const std::string&>().empty()) continue;
-    if (std::ranges::find(names, name->get<std::string>()) == names.end())
-      names.push_back(name->get<std::string>());
-  }
-  return names;
-}
 
 Result<Grammar> chat_grammar(const ChatFormSource& source, std::vector<std::string>& notes) {
   return ChatGrammar(source, notes).build();

@@ -30,9 +30,6 @@ struct ChatFormSource {
   std::span<const uint32_t> ends; // tokens that end an answer
 };
 
-// The names of tools, of those that have one.
-std::vector<std::string> names_of_tools(const nlohmann::ordered_json& tools);
-
 // Errors: unsupported, with a sentence, where the model's way to write calls cannot be held; what is wrong
 // with the form. `notes`: sentences on tools whose arguments follow no schema, because it cannot be kept to.
 Result<form::Grammar> chat_grammar(const ChatFormSource& source, std::vector<std::string>& notes);

@@ -7,6 +7,7 @@
 
 #include "form/chat_form.h"
 #include "model/vocabulary.h"
+#include "text/chat/argument_types.h"
 #include "text/chat/loose_values.h"
 
 namespace pumice {
@@ -52,7 +53,7 @@ Result<TextForm> ModelChat::form_of_answer(const AnswerOptions& options, const P
                                            LazyFormVocabulary& forms) {
   const ordered_json tools = chat_.tools();
   const bool usual = options.tool_choice == "auto" && !has_form(options.form);
-  if (usual && names_of_tools(tools).empty()) return TextForm();
+  if (usual && text::names_of_tools(tools).empty()) return TextForm();
   const std::string_view rendered = text::trimmed(prompt.text.rendered());
   constexpr size_t most_end = 200; // of a prompt: what may have begun the answer
   const ordered_json key = {
@@ -86,7 +87,7 @@ Result<TextForm> ModelChat::form_of_answer(const AnswerOptions& options, const P
 
 Status ModelChat::check_calls() const {
   const ordered_json tools = chat_.tools();
-  if (names_of_tools(tools).empty()) return Error{Code::not_found, "the chat has no tools"};
+  if (text::names_of_tools(tools).empty()) return Error{Code::not_found, "the chat has no tools"};
   std::vector<std::string> notes;
   const Result<form::Grammar> grammar =
       chat_grammar({chat_.marks(), chat_.written_call(), *chat_.tokenizer(), "<|start|>assistant",

@@ -34,16 +34,20 @@ std::string mark_name(std::string_view mark) {
 
 bool is_end(std::string_view mark) {
   const std::string spelled = mark_name(mark);
-  return mark.substr(1).starts_with('/') || mark.starts_with("<｜/") || mark.starts_with("<|/") ||
-         spelled.starts_with("end_") || spelled.ends_with("_end") ||
-         spelled.find("_end_") != std::string::npos || (mark.ends_with("|>") && !mark.starts_with("<|"));
+  const std::string_view before = mark.substr(0, mark.find('/')); // nothing but brackets: </think>, ◁/think▷
+  const bool slash = before.size() < mark.size() && mark_name(before).empty();
+  return slash || spelled == "end" || spelled.starts_with("end_") || spelled.ends_with("_end") ||
+         spelled.ends_with("_suffix") || spelled.find("_end_") != std::string::npos ||
+         (mark.ends_with("|>") && !mark.starts_with("<|"));
 }
 
 // The mark that begins what this one ends; empty if its spelling does not say.
 std::string begin_for(std::string_view end) {
   std::string begin(end);
-  for (const auto& [closing, opening] :
-       {std::pair<std::string_view, std::string_view>{"/", ""}, {"END", "START"}, {"end", "begin"}}) {
+  for (const auto& [closing, opening] : {std::pair<std::string_view, std::string_view>{"/", ""},
+                                         {"END", "START"},
+                                         {"end", "begin"},
+                                         {"suffix", "prefix"}}) {
     const size_t at = begin.find(closing);
     if (at == std::string::npos) continue;
     return begin.replace(at, closing.size(), opening);
@@ -53,12 +57,18 @@ std::string begin_for(std::string_view end) {
 
 // The reverse, for a mark that begins calls.
 std::string end_for(std::string begin) {
-  for (const auto& [opening, closing] :
-       {std::pair<std::string_view, std::string_view>{"START", "END"}, {"begin", "end"}, {"start", "end"}}) {
+  for (const auto& [opening, closing] : {std::pair<std::string_view, std::string_view>{"START", "END"},
+                                         {"begin", "end"},
+                                         {"start", "end"},
+                                         {"prefix", "suffix"}}) {
     const size_t at = begin.find(opening);
     if (at != std::string::npos) return begin.replace(at, opening.size(), closing);
   }
-  return mark_length(begin) == begin.size() ? begin.insert(begin.starts_with("<|") ? 2 : 1, "/") : "";
+  if (mark_length(begin) != begin.size()) return {};
+  const auto name = std::ranges::find_if(begin, [](unsigned char c) { return std::isalnum(c) != 0; });
+  const size_t at =
+      name == begin.end() ? text::first_code_point(begin).length : static_cast<size_t>(name - begin.begin());
+  return begin.insert(at, "/");
 }
 
 void add_mark(std::vector<std::string>& marks, std::string mark) {
@@ -80,6 +90,7 @@ public:
     if (!made_.channels) {
       if (renders_) {
         find_thinking();
+        find_head();
         find_content();
         find_calls();
       }
@@ -93,7 +104,7 @@ public:
   }
 
 private:
-  ordered_json call(std::string_view content, const char* id) const {
+  ordered_json call(std::string_view content, const std::string& id) const {
     CallStyle style = style_;
     style.id = id;
     return TemplateProbe::with_calls(content, {TemplateProbe::usual_call()}, style);
@@ -115,7 +126,12 @@ private:
       const std::string_view before = std::string_view(*text).substr(0, at);
       std::string_view after = std::string_view(*text).substr(at + probe::thought.size());
       after = after.substr(0, after.find(next));
+      const size_t head = plain ? common_beginning(*text, *plain) : at;
       const std::vector<MarkSpan> begins = marks_in(before), ends = marks_in(after);
+      if (ends.empty() && next == probe::answer && head < at && marks_in(before.substr(head)).empty()) {
+        add_words_of_thinking(before.substr(head), after);
+        continue;
+      }
       if (begins.empty() || ends.empty()) continue;
       std::string begin(text::trimmed(before.substr(begins.back().begin)));
       const std::string end(text::trimmed(after.substr(0, ends[0].end)));
@@ -126,6 +142,25 @@ private:
       add_thinking(begin, end);
       made_.shows_thinking = made_.shows_thinking || made_.thinking.size() > known;
     }
+  }
+
+  // "Here is my thought process:", as Granite 3.2 has it. It may only begin an answer.
+  void add_words_of_thinking(std::string_view begin, std::string_view end) {
+    constexpr size_t least = 4; // bytes of words that are no accident
+    begin = text::trimmed(begin);
+    end = text::trimmed(end);
+    if (begin.size() < least || end.size() < least) return;
+    add_thinking(std::string(begin), std::string(end));
+    made_.thinking_first = true;
+  }
+
+  // What a prompt ends with, up to a thought that it begins.
+  void find_head() {
+    const std::optional<std::string> asked = render_({}, true), question = render_({});
+    if (!asked || !question) return;
+    std::string_view head = std::string_view(*asked).substr(common_beginning(*asked, *question));
+    for (const Pair& each : made_.thinking) head = head.substr(0, head.find(each.begin));
+    if (!marks_in(head).empty()) made_.head = text::trimmed(head);
   }
 
   bool is_thinking(std::string_view mark) const {
@@ -155,12 +190,14 @@ private:
   void find_calls() {
     for (const std::string_view content : {std::string_view(), probe::answer}) {
       const std::optional<std::string> plain = render_({TemplateProbe::said(content)});
-      const std::string called = style_.id ? render_({call(content, style_.id)}).value_or("") : "";
+      const std::string called = style_.id.empty() ? "" : render_({call(content, style_.id)}).value_or("");
       const size_t at = called.rfind(probe::name);
       if (!plain || at == std::string::npos) continue;
       const size_t begin = std::min(at, common_beginning(called, *plain));
       add_begins(std::string_view(called).substr(begin), at - begin);
+      find_middle(std::string_view(called).substr(at + probe::name.size()));
       const size_t argument = called.find(probe::value, at), end = common_end(called, *plain);
+      made_.tight_values = argument != std::string::npos && called[argument - 1] == '>';
       const std::string_view rest =
           std::string_view(called).substr(argument == std::string::npos ? at : argument);
       for (const MarkSpan& mark : marks_in(rest)) {
@@ -174,15 +211,34 @@ private:
   // `text` begins where a call does, at or before its name, which stands at `at`.
   void add_begins(std::string_view text, size_t at) {
     std::string_view bare = text.substr(0, at);
+    size_t opening = 0;
     for (const MarkSpan& mark : marks_in(text)) {
       if (mark.begin >= at) break;
       const std::string spelled(text.substr(mark.begin, std::min(mark.end, at) - mark.begin));
       if (is_thinking(spelled)) continue;
       bare = {};
+      opening = std::min(mark.end, at);
       if (mark.end <= at && is_end(spelled)) continue;
       add_mark(made_.call_begins, spelled);
     }
-    made_.bare_calls = text::trimmed(bare).starts_with('{');
+    made_.call_opening = text::trimmed(text.substr(opening, at - opening));
+    bare = text::trimmed(bare);
+    const size_t bracket = bare.find_first_of("{[");
+    made_.bare_calls = bracket == 0 && bare.find('{') != std::string_view::npos;
+    // Words begin a call: functools[{"name": "f"..., or Action: f
+    if (bare.empty() || bracket == 0) return;
+    const bool list = bracket < bare.size() && bare[bracket] == '[';
+    add_mark(made_.call_begins,
+             std::string(list ? bare.substr(0, bracket + 1) : text::trimmed(bare.substr(0, bracket))));
+  }
+
+  // Between a name and an object of arguments, which `rest` begins with.
+  void find_middle(std::string_view rest) {
+    const size_t object = rest.find('{');
+    if (object == std::string_view::npos) return;
+    const std::string_view middle = text::trimmed(rest.substr(0, object));
+    if (middle.find_first_of("\"'()[]<>=,") == std::string_view::npos && marks_in(middle).empty())
+      made_.call_middle = middle;
   }
 
   // What the template's own text mentions, where it renders nothing of the kind: in what it tells the model,
@@ -230,16 +286,13 @@ private:
 
   // Ids are made where the template writes them, or refuses calls and results without.
   void find_ids() {
-    const auto shown = [&](const char* id) {
+    const auto shown = [&](const std::string& id) {
       ordered_json result = {{"role", "tool"}, {"name", probe::name}, {"content", "result"}};
-      if (id) result["tool_call_id"] = id;
+      if (!id.empty()) result["tool_call_id"] = id;
       return render_({call("", id), result});
     };
-    const std::optional<std::string> given = style_.id ? shown(style_.id) : std::nullopt;
-    if (!given || (shown(nullptr) && given->find(style_.id) == std::string::npos)) return;
-    made_.ids = style_.id == probe::named    ? AnswerMarks::Ids::name_and_number
-                : style_.id == probe::called ? AnswerMarks::Ids::call_and_letters
-                                             : AnswerMarks::Ids::letters;
+    const std::optional<std::string> given = style_.id.empty() ? std::nullopt : shown(style_.id);
+    if (given && (!shown({}) || given->find(style_.id) != std::string::npos)) made_.id = style_.id;
   }
 
   std::string_view text_;

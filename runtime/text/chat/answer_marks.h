@@ -22,15 +22,18 @@ struct AnswerMarks {
   bool shows_thinking = false;
   std::vector<Pair> content; // which some have around it
   // Whichever of these comes first begins calls. One that ends with the name of a tag, as <function= does, is
-  // a part of the call.
+  // a part of the call, and so is the bracket of functools[.
   std::vector<std::string> call_begins, call_ends;
-  bool bare_calls = false; // a JSON object alone is a call
-  bool recipients = false; // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
-  bool channels = false;   // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
+  std::string call_opening;  // from there to the name: {"tool": "
+  std::string call_middle;   // words between a name and an object: Action Input:
+  bool tight_values = false; // values stand beside their tags, without line ends
+  std::string head;          // of an answer, which the prompt ends with; models write it again
+  bool bare_calls = false;   // a JSON object alone is a call
+  bool recipients = false;   // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
+  bool channels = false;     // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
 
-  // What the template wants as ids of calls that have none.
-  enum class Ids { none, letters, call_and_letters, name_and_number };
-  Ids ids = Ids::none;
+  // An id as the template wants it for calls that have none; empty: it wants none.
+  std::string id;
 
   static AnswerMarks of(const ChatTemplate& chat_template, const std::tm& now);
 };

@@ -81,6 +81,19 @@ const ordered_json* find_tool(const ordered_json& tools, std::string_view name) 
   return nullptr;
 }
 
+std::vector<std::string> names_of_tools(const ordered_json& tools) {
+  std::vector<std::string> names;
+  if (!tools.is_array()) return names;
+  for (const ordered_json& each : tools) {
+    const ordered_json* inner = member(&each, "function");
+    const ordered_json* name = member(inner ? inner : &each, "name");
+    if (!name || !name->is_string() || name->get_ref<const std::string&>().empty()) continue;
+    if (std::ranges::find(names, name->get<std::string>()) == names.end())
+      names.push_back(name->get<std::string>());
+  }
+  return names;
+}
+
 const ordered_json& properties_of(const ordered_json& tools, std::string_view name) {
   static const ordered_json none = ordered_json::object();
   const ordered_json* found = member(member(find_tool(tools, name), "parameters"), "properties");

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +14,8 @@ const nlohmann::ordered_json* member(const nlohmann::ordered_json* object, std::
 // A tool of this name in the list that a template was given, or null; its entry may be wrapped:
 // {"type": "function", "function": {...}}.
 const nlohmann::ordered_json* find_tool(const nlohmann::ordered_json& tools, std::string_view name);
+// The names of tools, of those that have one.
+std::vector<std::string> names_of_tools(const nlohmann::ordered_json& tools);
 // The properties of a tool's arguments by name; an empty object for a tool that is not there.
 const nlohmann::ordered_json& properties_of(const nlohmann::ordered_json& tools, std::string_view name);
 

@@ -4,12 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "text/chat/template_probe.h"
+
 namespace pumice::text {
 
 namespace {
 
 using nlohmann::ordered_json;
-using Ids = AnswerMarks::Ids;
 
 // Empty if there is none.
 std::string id_in(const ordered_json& object, const char* member) {
@@ -29,17 +30,25 @@ void for_calls(Message& message, Function each) {
 
 } // namespace
 
-CallIds::CallIds(Ids wanted, const ordered_json& messages) : wanted_(wanted) {
+CallIds::CallIds(std::string wanted, const ordered_json& messages) : wanted_(std::move(wanted)) {
   for (const ordered_json& message : messages)
     for_calls(message, [&](const ordered_json& call) { take(id_in(call, "id")); });
 }
 
 std::string CallIds::make(const std::string& tool) {
-  if (wanted_ == Ids::none) return {};
+  if (wanted_.empty()) return {};
+  // As long as the one that is wanted, and with its beginning: call_..., and call... where it has none.
+  const size_t underline = wanted_.find_last_of("_-");
+  const bool begins = underline != std::string::npos;
+  constexpr std::string_view usual = "call";
+  constexpr size_t digits = 5;
+  const std::string begin = begins                                    ? wanted_.substr(0, underline + 1)
+                            : wanted_.size() >= usual.size() + digits ? std::string(usual)
+                                                                      : "";
+  const size_t room = wanted_.size() - begin.size();
   for (size_t number = 1;; ++number) {
-    std::string id = wanted_ == Ids::name_and_number ? fmt::format("functions.{}:{}", tool, number - 1)
-                     : wanted_ == Ids::letters       ? fmt::format("call{:05}", number)
-                                                     : fmt::format("call_{:024}", number);
+    std::string id = wanted_ == probe::named ? fmt::format("functions.{}:{}", tool, number - 1)
+                                             : fmt::format("{}{:0{}}", begin, number, room);
     if (std::ranges::find(taken_, id) != taken_.end()) continue;
     take(id);
     return id;
@@ -47,7 +56,7 @@ std::string CallIds::make(const std::string& tool) {
 }
 
 void CallIds::complete(ordered_json& messages) {
-  if (wanted_ == Ids::none) return;
+  if (wanted_.empty()) return;
   std::vector<std::string> open; // ids of calls whose results are to follow
   for (ordered_json& message : messages) {
     if (message["role"] != "tool") open.clear();

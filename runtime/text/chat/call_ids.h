@@ -5,15 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "text/chat/answer_marks.h"
-
 namespace pumice::text {
 
 // Ids of calls that models write none for, as a template wants them.
 class CallIds {
 public:
-  // `messages`: whose ids are taken.
-  CallIds(AnswerMarks::Ids wanted, const nlohmann::ordered_json& messages);
+  // `wanted`: an id as the template wants it, or empty. `messages`: whose ids are taken.
+  CallIds(std::string wanted, const nlohmann::ordered_json& messages);
 
   // A new id where one is wanted; else empty.
   std::string make(const std::string& tool);
@@ -22,7 +20,7 @@ public:
   void complete(nlohmann::ordered_json& messages);
 
 private:
-  AnswerMarks::Ids wanted_;
+  std::string wanted_;
   std::vector<std::string> taken_;
 };
 

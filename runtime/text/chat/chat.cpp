@@ -128,7 +128,7 @@ ordered_json Chat::all_variables() const {
   ordered_json variables = thinking_;
   variables.update(variables_);
   variables["messages"] = messages_;
-  text::CallIds(marks_.ids, messages_).complete(variables["messages"]);
+  text::CallIds(marks_.id, messages_).complete(variables["messages"]);
   if (parts_) contents_to_parts(variables["messages"]);
   variables["add_generation_prompt"] = true;
   return variables;
@@ -160,7 +160,7 @@ const Result<WrittenCall>& Chat::written_call() const {
 
 ChatAnswer::ChatAnswer(const Chat& chat, const ChatPrompt& prompt)
     : parser_(chat.marks_, prompt.rendered(), chat.tools(), chat.may_think_),
-      ids_(chat.marks_.ids, chat.messages_), read_(prompt), prompt_tokens_(prompt.ids.size()) {
+      ids_(chat.marks_.id, chat.messages_), read_(prompt), prompt_tokens_(prompt.ids.size()) {
   begun_ = added(parser_.push(read_.begun));
   read_.begun.clear(); // from now on it is text that was read
 }

@@ -72,6 +72,7 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
     if (prompt.ends_with(each.end)) thought_ = true;
   }
   may_be_thought_ = marks_.shows_thinking && may_think && !thought_ && !inside_;
+  find_openings();
   // How calls are written may stand in what a person told the model, as for MiroThinker.
   constexpr std::string_view told = "<use_mcp_tool>";
   if (prompt.find(told) != std::string_view::npos) {
@@ -89,6 +90,20 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
   begun_header_ = header;
   state_ = State::header;
   if (header.ends_with(channel_text)) step_header(false);
+}
+
+// A call whose first mark is missing is one if a mark that ends calls follows it.
+void AnswerParser::find_openings() {
+  if (tools_.empty() || marks_.call_ends.empty() || marks_.channels) return;
+  std::vector<std::string> keys = {"name", "tool_name"};
+  for (const std::string& name : text::names_of_tools(tools_)) {
+    for (const char* next : {"(", "<", "\n<", "{", "\n{", "["}) openings_.push_back(name + next);
+    keys.push_back(name);
+  }
+  for (const std::string& key : keys)
+    for (const char* bracket : {"{\"", "[{\""}) openings_.push_back(bracket + key + "\"");
+  constexpr size_t least = 5; // bytes of what is no usual beginning of JSON
+  if (marks_.call_opening.size() >= least) openings_.push_back(marks_.call_opening);
 }
 
 std::vector<AnswerPart> AnswerParser::push(std::string_view piece) {
@@ -151,10 +166,9 @@ std::vector<AnswerParser::Sought> AnswerParser::sought() const {
     all.push_back({each.end, Meaning::nothing});
   }
   for (const std::string& mark : marks_.call_begins) all.push_back({mark, Meaning::call});
-  // A call whose first mark is missing.
-  if (outside && !tools_.empty() && !marks_.call_ends.empty())
-    for (const char* begin : {"{\"name\"", "{\"tool_name\""})
-      all.push_back({begin, Meaning::call, Where::line});
+  if (outside && !marks_.head.empty()) all.push_back({marks_.head, Meaning::nothing, Where::first});
+  for (const std::string& opening : openings_)
+    if (outside) all.push_back({opening, Meaning::call, Where::line});
   if (!unclosed_) return all;
   for (const std::string& mark : marks_.call_ends) all.push_back({mark, Meaning::nothing});
   return all;
@@ -166,7 +180,7 @@ bool AnswerParser::may_stand(const Sought& sought, size_t at) const {
   if (sought.where == Where::anywhere) return true;
   const size_t line = before.rfind('\n');
   if (line != std::string_view::npos) return is_blank(before.substr(line));
-  return is_blank(before) && spaces_.find('\n') != std::string::npos;
+  return is_blank(before) && (is_fresh() || spaces_.find('\n') != std::string::npos);
 }
 
 AnswerParser::Found AnswerParser::find(const std::vector<Sought>& sought) const {
@@ -222,6 +236,7 @@ void AnswerParser::take(const Sought& what) {
     return;
   }
   held_.erase(0, what.mark.size());
+  if (what.where == Where::first) at_mark_ = true;
   if (what.meaning == Meaning::begin) enter(what.kind, what.end);
   if (what.meaning == Meaning::end || what.meaning == Meaning::thought) leave();
   thought_ = thought_ || what.meaning == Meaning::thought;

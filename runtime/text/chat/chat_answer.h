@@ -79,6 +79,7 @@ private:
   bool step_called(bool ended);
   bool step_header(bool ended);
   bool step_recipient(bool ended);
+  void find_openings();
   std::vector<Sought> sought() const;
   bool may_stand(const Sought& sought, size_t at) const;
   Found find(const std::vector<Sought>& sought) const;
@@ -97,6 +98,7 @@ private:
 
   AnswerMarks marks_;
   nlohmann::ordered_json tools_;
+  std::vector<std::string> openings_; // of calls whose first mark is missing
   State state_ = State::text;
   AnswerPart::Kind kind_ = AnswerPart::Kind::content; // of the text
   bool inside_ = false;                               // the text stands between marks

@@ -45,6 +45,25 @@ size_t common_end(std::string_view a, std::string_view b) {
 
 } // namespace text
 
+namespace {
+
+struct Brackets {
+  std::string_view open, close;
+};
+// That stand around marks beside <>.
+constexpr Brackets brackets[] = {{"◁", "▷"},   {"⟨", "⟩"},   {"〈", "〉"}, {"⟦", "⟧"},
+                                 {"【", "】"}, {"《", "》"}, {"«", "»"}};
+
+// [TOOL_CALLS], [/THINK], [mind]
+size_t square_length(std::string_view text) {
+  const size_t begin = text.substr(1).starts_with('/') ? 2 : 1;
+  size_t end = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_ ", begin);
+  if (end == begin) end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", begin);
+  return end != std::string_view::npos && end > begin + 2 && text[end] == ']' ? end + 1 : 0;
+}
+
+} // namespace
+
 size_t mark_length(std::string_view text) {
   constexpr size_t longest = 80;
   if (text.starts_with("```")) {
@@ -53,12 +72,21 @@ size_t mark_length(std::string_view text) {
       ++end;
     return end;
   }
-  if (text.starts_with('[')) {
-    const size_t begin = text.substr(1).starts_with('/') ? 2 : 1;
-    const size_t end = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_ ", begin);
-    return end != std::string_view::npos && end > begin + 2 && text[end] == ']' ? end + 1 : 0;
+  if (text.starts_with('[')) return square_length(text);
+  for (const Brackets& each : brackets) {
+    if (!text.starts_with(each.open)) continue;
+    const size_t end = text.substr(0, longest).find(each.close);
+    const std::string_view inner = text.substr(0, std::min(end, text.size()));
+    return end != std::string_view::npos && inner.find_first_of(" \n") == std::string_view::npos
+               ? end + each.close.size()
+               : 0;
   }
   if (text.size() < 3 || text[0] != '<') return 0;
+  if (text[1] == '<') { // <<call>>
+    if (text[2] == '<') return 0;
+    const size_t inner = mark_length(text.substr(1));
+    return inner > 0 && text.substr(1 + inner).starts_with('>') ? inner + 2 : 0;
+  }
   const auto first = static_cast<unsigned char>(text[1]);
   if (!std::isalpha(first) && first != '/' && first != '|' && first < 0x80) return 0;
   const size_t end = text.substr(0, longest).find_first_of("<>\n'{", 1);

@@ -1,5 +1,7 @@
 #include "text/chat/template_probe.h"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 
 #include "text/chat/chat_prompt.h"
@@ -11,7 +13,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Each call has its own.
-std::string id_of_call(const char* id, std::string_view name, size_t index) {
+std::string id_of_call(const std::string& id, std::string_view name, size_t index) {
   if (id == probe::named) return "functions." + std::string(name) + ":" + std::to_string(index);
   std::string own = id;
   own.back() = static_cast<char>(own.back() + static_cast<char>(index));
@@ -32,17 +34,61 @@ ordered_json probed_tool(std::string_view name) {
 } // namespace
 
 CallStyle CallStyle::of(const TemplateProbe& render) {
-  for (const char* id : {probe::letters, probe::called, probe::named}) {
+  bool refused = false;
+  const auto with = [&](const std::string& id) -> CallStyle {
     for (const bool as_text : {false, true}) {
       for (const bool thinks : {false, true}) {
         const CallStyle style{id, as_text, thinks};
         const std::optional<std::string> text =
             render({TemplateProbe::with_calls("", {TemplateProbe::usual_call()}, style)});
+        refused = refused || !text;
         if (text && text->find(probe::name, text->find("question")) != std::string::npos) return style;
       }
     }
+    return {};
+  };
+  std::vector<std::string> ids = {probe::letters, probe::called, probe::named};
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (CallStyle style = with(ids[i]); !style.id.empty()) return style;
+    if (i + 1 != 3 || !refused) continue;
+    const std::vector<std::string> more = render.ids_in_text();
+    ids.insert(ids.end(), more.begin(), more.end());
   }
   return {};
+}
+
+std::vector<std::string> TemplateProbe::ids_in_text() const {
+  constexpr size_t shortest = 4, longest = 64, most = 8;
+  const std::string_view text = template_.text();
+  std::vector<size_t> lengths;
+  std::vector<std::string> prefixes = {""};
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == '-'))
+      ++end;
+    const std::string word(text.substr(at, end - at));
+    const bool quoted = at > 0 && (text[at - 1] == '"' || text[at - 1] == '\'');
+    if (quoted && (word.ends_with('_') || word.ends_with('-')) && prefixes.size() < most)
+      prefixes.push_back(word);
+    const bool number = !word.empty() && word.size() <= 2 &&
+                        std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (const size_t length = number ? std::stoul(word) : 0;
+        length >= shortest && length <= longest && lengths.size() < most)
+      lengths.push_back(length);
+    at = std::max(end, at + 1);
+  }
+  if (prefixes.size() > 1) lengths.push_back(std::string_view(probe::called).size());
+  std::vector<std::string> ids;
+  for (const std::string& prefix : prefixes) {
+    for (const size_t length : lengths) {
+      if (length < prefix.size() + shortest) continue;
+      std::string id = prefix;
+      while (id.size() < length) id += probe::letters[(id.size() - prefix.size()) % 8];
+      ids.push_back(std::move(id));
+    }
+  }
+  return ids;
 }
 
 TemplateProbe::TemplateProbe(const ChatTemplate& chat_template, const std::tm& now)
@@ -69,7 +115,7 @@ ordered_json TemplateProbe::with_calls(std::string_view content, const std::vect
     ordered_json call = {{"type", "function"},
                          {"function", {{"name", calls[i].name}, {"arguments", calls[i].arguments}}}};
     if (style.as_text) call["function"]["arguments"] = calls[i].arguments.dump();
-    if (style.id) call["id"] = id_of_call(style.id, calls[i].name, i);
+    if (!style.id.empty()) call["id"] = id_of_call(style.id, calls[i].name, i);
     message["tool_calls"].push_back(std::move(call));
   }
   return style.thinks ? with_thought(std::move(message)) : message;

@@ -28,9 +28,9 @@ class TemplateProbe;
 
 // How a template takes calls.
 struct CallStyle {
-  const char* id = nullptr; // with which it takes one; null: it takes none
-  bool as_text = false;     // arguments are JSON in a string
-  bool thinks = false;      // it takes calls with a thought alone
+  std::string id = {};  // with which it takes one; empty: it takes none
+  bool as_text = false; // arguments are JSON in a string
+  bool thinks = false;  // it takes calls with a thought alone
 
   static CallStyle of(const TemplateProbe& render);
 };
@@ -48,13 +48,16 @@ public:
     nlohmann::ordered_json arguments;
   };
   static Call usual_call();
-  // The style's id may be null: the calls have none.
+  // The style's id may be empty: the calls have none.
   static nlohmann::ordered_json with_calls(std::string_view content, const std::vector<Call>& calls,
                                            const CallStyle& style);
 
   // The text with these messages after a question; nothing if the template refuses them.
   std::optional<std::string> operator()(const std::vector<nlohmann::ordered_json>& messages,
                                         bool prompt = false) const;
+
+  // Ids whose length and beginning the template's text names, as in c.id|length != 12.
+  std::vector<std::string> ids_in_text() const;
 
 private:
   const ChatTemplate& template_;

@@ -33,6 +33,13 @@ std::optional<ToolCall> call_of(const ordered_json& object, const ordered_json& 
   const ordered_json *name = nullptr, *arguments = nullptr;
   for (const char* each : {"name", "tool_name", "function"})
     if (!name) name = member(call, each);
+  // Another member with the name of a tool: {"tool": "f", "input": {...}}.
+  if (!name && call->is_object()) {
+    const auto offered = std::ranges::find_if(*call, [&](const ordered_json& each) {
+      return each.is_string() && text::find_tool(tools, each.get_ref<const std::string&>());
+    });
+    if (offered != call->end()) name = &*offered;
+  }
   for (const char* each : {"arguments", "parameters"})
     if (!arguments) arguments = member(call, each);
   if (!arguments && call->is_object()) {
@@ -137,7 +144,11 @@ private:
       for (const std::string& begin : marks_.call_begins) {
         if (begin.ends_with('=') || begin.ends_with('"')) continue;
         if (is_beginning(begin)) return fail_at_end();
-        more = more || skip(begin);
+        if (!skip(begin)) continue;
+        more = true;
+        if (!begin.ends_with('[')) continue;
+        text_ = {text_.data() - 1, text_.size() + 1}; // of the call
+        return true;
       }
     }
     if (is_beginning("```")) return fail_at_end();
@@ -265,8 +276,9 @@ private:
       const std::string next = "<" + std::string(parameter->element);
       std::optional<std::string_view> value = take_value(parameter->end(), {next, end});
       if (!value) return false;
-      if (value->starts_with('\n')) value->remove_prefix(1);
-      if (value->ends_with('\n')) value->remove_suffix(1);
+      const bool first = value->starts_with('\n'), last = value->size() > first && value->ends_with('\n');
+      if (first && (last || !marks_.tight_values)) value->remove_prefix(1);
+      if (last && (first || !marks_.tight_values)) value->remove_suffix(1);
       const bool quoted = parameter->all.find(" string=\"true\"") != std::string_view::npos;
       set(call, std::string(parameter->name), *value, quoted);
     }
@@ -362,6 +374,10 @@ private:
     if (text_.starts_with('(')) return read_python(std::move(words[0]));
     while (!left().starts_with('{')) {
       skip_space();
+      if (!marks_.call_middle.empty()) {
+        if (is_beginning(marks_.call_middle)) return fail_at_end();
+        if (skip(marks_.call_middle)) continue;
+      }
       const size_t mark = mark_length(text_);
       const bool block = text_.starts_with("```");
       if ((next_end() && !block) ||
@@ -374,6 +390,7 @@ private:
         if (text_.find_first_of("<[`") == 0 && text_.size() < longest) fail_at_end();
         return false;
       }
+      if (const std::optional<Tag> tag = Tag::of(text_); tag && is_name(tag->name)) return read_tag();
       const std::string_view inner = text_.substr(mark);
       const size_t next = inner.find_first_not_of(text::ascii_white_space);
       if (next == std::string_view::npos) return fail_at_end();
@@ -415,9 +432,11 @@ private:
     return true;
   }
 
-  // "function" may stand before a name, an id after it; Kimi's ids are functions.NAME:NUMBER.
+  // "function" may stand before a name, an id beside it; Kimi's ids are functions.NAME:NUMBER.
   bool add_named(std::vector<std::string>& words, ordered_json arguments) {
     if (words.size() > 1 && words[0] == "function") words.erase(words.begin());
+    if (words.size() > 1 && !text::find_tool(tools_, words[0]) && text::find_tool(tools_, words[1]))
+      std::swap(words[0], words[1]); // the id is first
     ToolCall call{words[0], std::move(arguments), words.size() > 1 ? words[1] : ""};
     constexpr std::string_view room = "functions.";
     const size_t number = call.name.find(':');

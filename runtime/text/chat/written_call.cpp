@@ -51,7 +51,7 @@ public:
       : marks_(marks), render_(chat_template, now), style_(CallStyle::of(render_)) {}
 
   Result<WrittenCall> find() {
-    if (!style_.id) return not_known("the model's chat template does not write calls of tools");
+    if (style_.id.empty()) return not_known("the model's chat template does not write calls of tools");
     for (const std::string_view content : {std::string_view(), probe::answer}) {
       const std::optional<std::string> plain = render_({TemplateProbe::said(content)});
       const auto two = calls(
@@ -247,21 +247,18 @@ WrittenId find_id(std::string_view text) {
     }
     return found;
   }
-  for (const char* id : {probe::letters, probe::called}) {
-    const std::string_view known(id, std::string_view(id).size() - 1); // the last character counts calls
-    const size_t at = text.find(known);
-    if (at == std::string_view::npos) continue;
-    found.begin = found.value = at;
-    found.value_end = std::min(
-        static_cast<size_t>(std::find_if(text.begin() + static_cast<ptrdiff_t>(at), text.end(), ends_word) -
-                            text.begin()),
-        text.size());
-    found.end = found.value_end;
-    for (const text::MarkSpan& mark : text::marks_in(text))
-      if (mark.end == at) found.begin = mark.begin;
-    return found;
-  }
-  return {};
+  const std::string_view known = std::string_view(probe::letters).substr(0, 8); // the last one counts calls
+  const size_t at = text.find(known);
+  if (at == std::string_view::npos) return {};
+  found.value = at;
+  while (found.value > 0 && !ends_word(text[found.value - 1])) --found.value; // call_
+  found.begin = found.value;
+  found.value_end = static_cast<size_t>(
+      std::find_if(text.begin() + static_cast<ptrdiff_t>(at), text.end(), ends_word) - text.begin());
+  found.end = found.value_end;
+  for (const text::MarkSpan& mark : text::marks_in(text))
+    if (mark.end == found.value) found.begin = mark.begin;
+  return found;
 }
 
 } // namespace pumice

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/chat_families.h"
+#include "text/chat/call_ids.h"
 #include "text/chat/chat_answer.h"
 
 using namespace pumice;
@@ -197,6 +198,54 @@ TEST_CASE("a family that nobody has seen") {
          R"(look {"place":"cave"})"});
 }
 
+TEST_CASE("marks of odd forms, other names for names and arguments, and words in the place of marks") {
+  const std::string cave = R"(look {"place":"cave"})", arguments = R"({"place": "cave"})";
+  for (const auto& [open, close] : {std::pair<const char*, const char*>{"◁ponder▷", "◁/ponder▷"},
+                                    {"<思考>", "</思考>"},
+                                    {"[mind]", "[/mind]"},
+                                    {"<<muse>>", "<</muse>>"},
+                                    {"<|inner_prefix|>", "<|inner_suffix|>"}}) {
+    const std::string unseen = chat_template(
+        shown(open, close), named_call("«call»{\"name\": \"", "\", \"arguments\": ", "}«/call»"));
+    check({unseen, std::string(open) + "Hm." + close + "Yes.", "Yes.", "Hm.", ""});
+    check({unseen,
+           std::string(open) + "Hm." + "«call»{\"name\": \"look\", \"arguments\": " + arguments + "}«/call»",
+           "", "Hm.", cave});
+  }
+  const std::string tool = chat_template("", named_call("<use>{\"tool\": \"", "\", \"input\": ", "}</use>"));
+  check({tool, "<use>{\"tool\": \"look\", \"input\": " + arguments + "}</use>", "", "", cave});
+  check({tool, "I look.\n{\"tool\": \"look\", \"input\": " + arguments + "}</use>", "I look.", "", cave});
+  const std::string list =
+      chat_template("", named_call("functools[{\"name\": \"", "\", \"arguments\": ", "}]"));
+  check({list, "functools[{\"name\": \"look\", \"arguments\": " + arguments + "}]", "", "", cave});
+  check({list, "With functools[0] and so on.", "With functools[0] and so on.", "", ""});
+  const std::string action = chat_template("", named_call("Action: ", "\nAction Input: ", "\n"));
+  check({action, "I look.\nAction: look\nAction Input: " + arguments + "\n", "I look.", "", cave});
+  const std::string id_first = chat_template(
+      "", "{{ '<|call|>' + c.id + '<|name|>' + c.function.name + '<|args|>' + (c.function.arguments "
+          "| tojson) + '<|end|>' }}");
+  check({id_first, "<|call|>c0<|name|>look<|args|>" + arguments + "<|end|>", "", "", cave});
+  const std::string nested = chat_template(
+      "", "{{ '<｜tool_call_begin｜>function<｜tool_sep｜><step:invoke name=\"' + c.function.name + '\">' "
+          "}}{%- for k, v in "
+          "c.function.arguments | items %}{{ '<step:parameter name=\"' + k + '\">' + v + '</step:parameter>' "
+          "}}{%- endfor %}{{ '</step:invoke><｜tool_call_end｜>' }}");
+  check({nested,
+         "<｜tool_call_begin｜>function<｜tool_sep｜><step:invoke name=\"look\"><step:parameter "
+         "name=\"place\">cave</step:parameter></step:invoke><｜tool_call_end｜>",
+         "", "", cave});
+  const std::string words =
+      chat_template(shown("Here is my thought process:\n", "\nHere is my response:\n"), "");
+  check({words, "Here is my thought process:\nHm.\nHere is my response:\nYes.", "Yes.", "Hm.", ""});
+  // The head of an answer comes again between a thought and what follows it.
+  const std::string again = chat_template(shown("<|think|>", "<|end|><|im_start|>assistant\n"),
+                                          named_call("<|do|>", "<|with|>", "<|end|>"));
+  check({again, "<|think|>Hm.<|end|><|im_start|>assistant\nYes.", "Yes.", "Hm.", ""});
+  check({again, "<|think|>Hm.<|end|><|im_start|>assistant\n<|do|>look<|with|>" + arguments + "<|end|>", "",
+         "Hm.", cave});
+  check({hermes, "<|im_start|>assistant\nYes.", "Yes.", "", ""});
+}
+
 TEST_CASE("a call ends where its grammar ends") {
   for (const std::string text : {"close it with </tool_call> please", "</tool_call>",
                                  "{\\\"name\\\": </tool_call>}", "a\\\\\\\"}}</tool_call>", "<tool_call>"}) {
@@ -226,6 +275,15 @@ TEST_CASE("a call ends where its grammar ends") {
          R"(edit {"text":"[TOOL_CALLS]look[ARGS]{}"})"});
   check({gemma4, "<|tool_call>call:edit{text:<|\"|>} <tool_call|><|\"|>}<tool_call|>", "", "",
          R"(edit {"text":"} <tool_call|>"})"});
+}
+
+TEST_CASE("line ends around a value are the template's, or the value's") {
+  const std::string begin = "</think><minimax:tool_call>\n<invoke name=\"edit\">\n<parameter name=\"text\">",
+                    end = "</parameter>\n</invoke>\n</minimax:tool_call>";
+  check({minimax, begin + "x = 1\n" + end, "", "", R"(edit {"text":"x = 1\n"})"});
+  check({minimax, begin + "\nx = 1\n" + end, "", "", R"(edit {"text":"x = 1"})"});
+  check({coder, edit("text", "x = 1\n"), "", "", R"(edit {"text":"x = 1\n"})"});
+  check({coder, edit("text", ""), "", "", R"(edit {"text":""})"});
 }
 
 TEST_CASE("line ends within strings of JSON") {
@@ -332,6 +390,11 @@ TEST_CASE("a missing opening mark") {
        {"I look.\n" + object, "It is " + object + "</tool_call>", "As in\n```json\n" + object + "\n```",
         "So:\n" + object + "\nand </tool_call>"})
     check({hermes, other, other, "", ""});
+  check({glm, "look\n<arg_key>place</arg_key>\n<arg_value>cave</arg_value>\n</tool_call>", "", "",
+         R"(look {"place":"cave"})"});
+  check({lfm2_shown, "[look(place='cave')]<|tool_call_end|>", "", "", R"(look {"place":"cave"})"});
+  check({olmo3, "I look.\nlook(place='cave')</function_calls>", "I look.", "", R"(look {"place":"cave"})"});
+  check({olmo3, "As in\nlook(place='cave')\n", "As in\nlook(place='cave')\n", "", ""});
   check({hermes, "{\"name\": \"Bob\", \"age\": 3}", "{\"name\": \"Bob\", \"age\": 3}", "", ""});
   check({hermes, "{\"name\": \"Bob\"}", "{\"name\": \"Bob\"}", "", ""});
   check({hermes, "{\"a\": 1}", "{\"a\": 1}", "", ""});
@@ -455,9 +518,22 @@ TEST_CASE("headers of gpt-oss") {
 }
 
 TEST_CASE("what a template wants as ids of calls") {
-  CHECK(marks_of(mistral).ids == AnswerMarks::Ids::letters);
-  CHECK(marks_of(hermes).ids == AnswerMarks::Ids::none);
-  CHECK(marks_of(no_marks).ids == AnswerMarks::Ids::none);
-  CHECK(marks_of(chat_template("", "{{ c.id + (c.function.arguments | tojson) }}")).ids ==
-        AnswerMarks::Ids::name_and_number);
+  const auto made = [](const std::string& text) {
+    return text::CallIds(marks_of(text).id, ordered_json::array()).make("look");
+  };
+  CHECK(made(mistral) == "call00001");
+  CHECK(made(hermes) == "");
+  CHECK(made(no_marks) == "");
+  CHECK(made(chat_template("", "{{ c.id + (c.function.arguments | tojson) }}")) == "functions.look:0");
+  // Other rules than those of families that are known.
+  const std::string call = "{{ '<|call|>' + c.function.name + (c.function.arguments | tojson) }}";
+  const auto ruled = [&](const std::string& rule) {
+    return made(chat_template("", "{%- if " + rule + " %}{{ raise_exception('no id') }}{%- endif %}" + call));
+  };
+  CHECK(ruled("not c.id is defined or c.id | length != 12") == "call00000001");
+  CHECK(ruled("not c.id is defined or c.id | length != 6") == "000001");
+  CHECK(ruled("not c.id is defined or not c.id.startswith('toolu_')") == "toolu_00000000000000000000001");
+  CHECK(ruled("not c.id is defined or c.id | length < 24").size() == 29);
+  CHECK(ruled("not c.id is defined or not c.id.startswith('fc-') or c.id | length != 16") ==
+        "fc-0000000000001");
 }
