@@ -1,7 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "gpu/commands.h"
 #include "recording/prepared_plan.h"
@@ -22,9 +24,12 @@ public:
   // Submits `before` and then `steps` steps. They go into one submission unless that could run so long that a
   // driver resets the device. Returns the point of the timeline at which all are done. With `interrupt`, or
   // one in the context, at most two submissions are in flight at a time. Once it is set, no other is made,
-  // and the call returns `cancelled` after those have finished.
+  // and the call returns `cancelled` after those have finished. `before_sampling` is called while the device
+  // works on what comes before the sampling of the first step, which waits for it; if it fails, so does this,
+  // without sampling and after the rest has finished.
   Result<TimelinePoint> submit(uint32_t steps = 1, std::span<const VkCommandBuffer> before = {},
-                               const std::atomic<bool>* interrupt = nullptr) const;
+                               const std::atomic<bool>* interrupt = nullptr,
+                               const std::function<Status()>& before_sampling = {}) const;
 
   // For recording single dispatches, as slices do.
   const PreparedPlan& plan() const { return plan_; }
@@ -37,7 +42,8 @@ private:
   const std::atomic<bool>* stop_; // the context's interrupt
   PreparedPlan plan_;
   Commands commands_;
-  std::vector<double> seconds_; // estimated, of each command buffer
+  std::vector<double> seconds_;    // estimated, of each command buffer
+  std::optional<size_t> sampling_; // the command buffer that begins with the sampling; none: there is none
 };
 
 } // namespace pumice

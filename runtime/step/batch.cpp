@@ -232,6 +232,7 @@ Status Batch::fill(Slice& slice, size_t most_steps) {
       }
       PUMICE_TRY(const std::optional<NextStep> step, next_step(1));
       if (!step) return {};
+      PUMICE_CHECK(write_masks());
       PUMICE_CHECK(runner_->open_step(step->tokens));
       PUMICE_CHECK(add_in_flight(*step, {}));
     }
@@ -342,14 +343,6 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
   return result;
 }
 
-// Writes which tokens the next step may draw.
-Status Batch::write_masks() {
-  for (Sequence* row : rows_) {
-    if (row->form) PUMICE_CHECK(row->form->write_mask(sampling_state_, static_cast<uint32_t>(row->slot)));
-  }
-  return {};
-}
-
 // Steps in flight may still write to the slot, but only after the positions that count as cached. No other
 // sequence gets the slot before they are done.
 void Batch::release(Sequence& sequence) {
@@ -382,7 +375,10 @@ Status Batch::submit(size_t most) {
     PUMICE_TRY(const std::optional<NextStep> step, next_step(options_.steps_per_submit));
     if (!step) break;
     const auto start = std::chrono::steady_clock::now();
-    const Result<Completion> done = runner_->submit(step->tokens, step->steps);
+    // The host finds out what may be drawn while the device computes.
+    std::function<Status()> before_sampling;
+    if (masks_by_host()) before_sampling = [this] { return write_masks(); };
+    const Result<Completion> done = runner_->submit(step->tokens, step->steps, before_sampling);
     if (!done.ok()) {
       interrupt(*step);
       return done.error();
@@ -396,13 +392,10 @@ Status Batch::submit(size_t most) {
 
 // Prepares the next step for submission. Returns nothing if it depends on tokens that have not been read.
 Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
-  if (const uint32_t steps = std::min(most_steps, repeatable_steps())) {
-    PUMICE_CHECK(write_masks());
+  if (const uint32_t steps = std::min(most_steps, repeatable_steps()))
     return std::optional(NextStep{static_cast<uint32_t>(rows_.size()), steps});
-  }
   if (!can_compose()) return std::optional<NextStep>();
   PUMICE_TRY(NextStep step, compose());
-  PUMICE_CHECK(write_masks());
   return std::optional(std::move(step));
 }
 
@@ -412,8 +405,7 @@ uint32_t Batch::repeatable_steps() const {
   if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
   uint32_t steps = options_.steps_per_submit;
   // What the next token may be follows from the last one, which the host has to see.
-  if (std::ranges::any_of(rows_,
-                          [](const Sequence* row) { return row && row->form && !row->form->on_device(); })) {
+  if (masks_by_host()) {
     if (!in_flight_.empty()) return 0;
     steps = 1;
   }

@@ -305,6 +305,7 @@ private:
   Status draft(uint32_t most);
   void forget_drafts(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
+  bool masks_by_host() const;
   Status write_masks();
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();

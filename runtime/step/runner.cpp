@@ -350,15 +350,20 @@ Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float>
   return {};
 }
 
-Result<Completion> Runner::submit(uint32_t tokens, uint32_t steps) {
-  return last_stage_ ? submit_in_stages(tokens, steps) : submit_here(tokens, steps);
+Result<Completion> Runner::submit(uint32_t tokens, uint32_t steps,
+                                  const std::function<Status()>& before_sampling) {
+  if (!last_stage_) return submit_here(tokens, steps, before_sampling);
+  if (before_sampling) PUMICE_CHECK(before_sampling());
+  return submit_in_stages(tokens, steps);
 }
 
-Result<Completion> Runner::submit_here(uint32_t tokens, uint32_t steps) {
+Result<Completion> Runner::submit_here(uint32_t tokens, uint32_t steps,
+                                       const std::function<Status()>& before_sampling) {
   PUMICE_CHECK(prepare_in(tokens, places()));
   last_tokens_ = tokens;
   const Recording& recording = bucket_for(tokens).recordings.at(places());
-  PUMICE_TRY(const TimelinePoint point, recording.submit(steps, step_ring_.pending(), interrupt_));
+  PUMICE_TRY(const TimelinePoint point,
+             recording.submit(steps, step_ring_.pending(), interrupt_, before_sampling));
   last_submission_ = submitted_here_ = Completion(*model_->context().device, point);
   step_ring_.submitted(last_submission_);
   return last_submission_;

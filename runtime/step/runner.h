@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -139,8 +140,10 @@ public:
   Status write_input(uint32_t tokens, uint32_t row, std::span<const float> values);
   // Submits a step of `tokens` rows: those of write_step(), or else those that the last step's sampling
   // wrote. With `steps` above 1, so many steps, each of which starts from the sampling of the one before. The
-  // result tells when all are done.
-  Result<Completion> submit(uint32_t tokens, uint32_t steps = 1);
+  // result tells when all are done. `before_sampling` is called once, and nothing is sampled before: while
+  // the device works on the first step, where that is possible.
+  Result<Completion> submit(uint32_t tokens, uint32_t steps = 1,
+                            const std::function<Status()>& before_sampling = {});
 
   // The values of a readable tensor after the last step: [rows, columns(name)], from row `first` on. Waits
   // for the step.
@@ -234,7 +237,8 @@ private:
   bool join(HopEnd& end, std::shared_ptr<HopBuffers> places) const;
   std::span<const std::byte> host_bytes(Space space) const;
   Status begin_stages();
-  Result<Completion> submit_here(uint32_t tokens, uint32_t steps);
+  Result<Completion> submit_here(uint32_t tokens, uint32_t steps,
+                                 const std::function<Status()>& before_sampling = {});
   Result<Completion> submit_in_stages(uint32_t tokens, uint32_t steps);
   Status open_in_stages(uint32_t tokens);
   Status open_arrived();

@@ -225,6 +225,10 @@ std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& a
   return dispatches;
 }
 
+bool begins_sampling(const Dispatch& dispatch) {
+  return dispatch.kernel == "sample_scan";
+}
+
 Status Sample::lower(Lowering& lowering, const Node& node) const {
   SampleArgs args;
   args.logits = lowering.tensor(node.inputs[0]);

@@ -119,6 +119,8 @@ struct SampleArgs {
 uint64_t sample_scratch_bytes(const DeviceProfile& profile, const ActivationRef& logits);
 // In this order, a barrier between them.
 std::array<Dispatch, 2> sample(const DeviceProfile& profile, const SampleArgs& args);
+// Whether it is the first of them: nothing before it reads what the host writes for the sampling.
+bool begins_sampling(const Dispatch& dispatch);
 
 // inputs: the logits. The result goes into the step block and the sampling buffer; the output tensor only
 // stands for it in the graph and holds nothing.

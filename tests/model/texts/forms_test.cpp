@@ -114,6 +114,33 @@ TEST_CASE("the device follows a form as the host does, in whole steps and in sli
   }
 }
 
+TEST_CASE("the host may say what may be drawn while a step is computed") {
+  RunnerOptions options;
+  options.size.context = 200;
+  const auto runner = require(Runner::create(model(), options));
+  SamplingState state(runner->sampling_memory(), 1);
+  state.set_params(0, warm(1));
+  for (const uint32_t wanted : {77U, 300U}) {
+    state.set_tokens(0, std::vector<uint32_t>{1});
+    StepToken row{1};
+    row.output = true;
+    require(runner->write_step(std::span(&row, 1)));
+    const auto refused = runner->submit(1, 1, [] { return Status(Error{Code::unsupported, "no"}); });
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().message == "no");
+    CHECK(state.count(0) == 1);
+    const auto done = runner->submit(1, 1, [&]() -> Status {
+      const std::span<uint32_t> mask = state.set_mask(0);
+      std::ranges::fill(mask, 0U);
+      mask[wanted / 32] = 1U << wanted % 32;
+      return {};
+    });
+    require(require(done).wait());
+    CHECK(state.count(0) == 2);
+    CHECK(state.token(0, 1) == wanted);
+  }
+}
+
 TEST_CASE("the host reads behind where the device follows the form") {
   for (const bool tables : {false, true}) {
     const auto batch = require(Batch::create(model(), options_for(tables)));
