@@ -332,6 +332,26 @@ Status Form::mask(const FormPlace& place, std::span<const uint32_t> end_tokens, 
   return checked();
 }
 
+Result<std::optional<uint32_t>> Form::only_token(const FormPlace& place, std::span<const uint32_t> end_tokens,
+                                                 uint32_t tokens) {
+  std::optional<uint32_t> only;
+  if (!place.threads.empty()) {
+    PUMICE_TRY(const std::string byte, forced(place, 1));
+    if (byte.empty()) return only;
+  }
+  std::vector<uint32_t> bits((tokens + 31) / 32);
+  PUMICE_CHECK(mask(place, end_tokens, bits));
+  for (uint32_t i = 0; i < bits.size(); ++i) {
+    for (uint32_t left = bits[i]; left; left &= left - 1) {
+      const uint32_t token = 32 * i + static_cast<uint32_t>(std::countr_zero(left));
+      if (token >= tokens) break;
+      if (only) return std::optional<uint32_t>();
+      only = token;
+    }
+  }
+  return only;
+}
+
 Result<bool> Form::accept(FormPlace& place, uint32_t token) {
   const std::string_view bytes = vocabulary_->bytes(token);
   return bytes.empty() ? Result<bool>(false) : accept(place, bytes);

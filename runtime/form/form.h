@@ -63,6 +63,10 @@ public:
   // the form is too large; at least one bit is set otherwise, unless the vocabulary lacks what must follow:
   // the caller must look.
   Status mask(const FormPlace& place, std::span<const uint32_t> end_tokens, std::span<uint32_t> bits);
+  // The token that is alone in the mask of so many tokens, if the next byte is certain or the text has to
+  // end; otherwise nothing, without a look at the tokens.
+  Result<std::optional<uint32_t>> only_token(const FormPlace& place, std::span<const uint32_t> end_tokens,
+                                             uint32_t tokens);
   // Goes on by a token, or by bytes. False: they may not follow, and the place is of no use any more.
   Result<bool> accept(FormPlace& place, uint32_t token);
   Result<bool> accept(FormPlace& place, std::string_view bytes);

@@ -309,6 +309,7 @@ Status Batch::read_oldest() {
     if (!drafts.empty()) forget_drafts(*row);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
+  append_forced_tokens();
   if (model_drafter_ && !by_model) model_drafter_->rest();
   // What the device would go on with by itself is worth less than a guess.
   if (!changed_ && choose_drafts() > 0) changed_ = true;
@@ -337,10 +338,14 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
     return result;
   }
   if (sequence.form) PUMICE_CHECK(sequence.form->follow(sequence.tokens()));
-  if (sequence.tokens().size() == sequence.limit) {
-    result.finish_reason = sequence.limit < size().context ? FinishReason::length : FinishReason::context;
-  }
+  result.finish_reason = full(sequence);
   return result;
+}
+
+// Why a text ends that has got a token, if it does.
+FinishReason Batch::full(const Sequence& sequence) const {
+  if (sequence.tokens().size() < sequence.limit) return FinishReason::none;
+  return sequence.limit < size().context ? FinishReason::length : FinishReason::context;
 }
 
 // Steps in flight may still write to the slot, but only after the positions that count as cached. No other

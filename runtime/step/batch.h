@@ -50,6 +50,9 @@ struct SessionOptions {
   // The device follows forms by itself where it can. Without that, each step of a text with a form waits for
   // the token before it, and its tokens are the same.
   bool form_tables = true;
+  // Tokens that a form followed by the host leaves no choice of are not drawn, but computed together with the
+  // next one that is. The text is the same.
+  bool forced_tokens = true;
   // What the texts' adapters may be; null: they have none.
   std::shared_ptr<const AdapterRoom> adapters = {};
   // Not 0: while texts go on, the prompts of others are read in pieces that take them no longer than so many
@@ -307,9 +310,13 @@ private:
   Status write_prompt_rows(uint32_t rows);
   bool masks_by_host() const;
   Status write_masks();
+  void append_forced_tokens();
+  uint32_t room_for_forced() const;
+  void append_forced(Sequence*& row, std::span<const uint32_t> tokens);
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();
   Result<BatchToken> read_token(Sequence& sequence);
+  FinishReason full(const Sequence& sequence) const;
   void release(Sequence& sequence);
 
   std::unique_ptr<Runner> runner_;

@@ -72,6 +72,11 @@ void set_options(SamplingSlot& slot, const SamplingParams& params) {
     slot.repeat_window = 0;
 }
 
+bool breaks_repetition(const SamplingSlot& slot, uint32_t token) {
+  return slot.dry_multiplier > 0.0f && token < SAMPLING_BREAKERS &&
+         (slot.dry_breakers[token / 32] >> token % 32 & 1u);
+}
+
 } // namespace
 
 Status check_sampling(const SamplingParams& params) {
@@ -146,13 +151,15 @@ void SamplingState::set_tokens(uint32_t sequence, std::span<const uint32_t> toke
   slot.count = static_cast<uint32_t>(tokens.size());
   slot.finished_at = SAMPLING_UNFINISHED;
   slot.dry_first = slot.count - static_cast<uint32_t>(kept);
-  if (slot.dry_multiplier <= 0.0f) return;
-  const auto breaks = [&](uint32_t token) {
-    return token < SAMPLING_BREAKERS && (slot.dry_breakers[token / 32] >> token % 32 & 1u);
-  };
   for (size_t n = tokens.size() - kept; n < tokens.size(); ++n) {
-    if (breaks(tokens[n])) slot.dry_first = static_cast<uint32_t>(n + 1);
+    if (breaks_repetition(slot, tokens[n])) slot.dry_first = static_cast<uint32_t>(n + 1);
   }
+}
+
+void SamplingState::append(uint32_t sequence, uint32_t token) {
+  SamplingSlot& slot = slots_[sequence];
+  slot.tokens[slot.count++ % SAMPLING_RING] = token;
+  if (breaks_repetition(slot, token)) slot.dry_first = slot.count;
 }
 
 void SamplingState::set_drafts(uint32_t sequence, std::span<const uint32_t> drafts) {

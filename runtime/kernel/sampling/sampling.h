@@ -82,6 +82,8 @@ public:
   // After set_params(). Forgets the sequence's tokens; these, such as the prompt's, come in their place. Only
   // the last SAMPLING_RING are stored but all are counted.
   void set_tokens(uint32_t sequence, std::span<const uint32_t> tokens);
+  // A token that is not drawn comes behind the others.
+  void append(uint32_t sequence, uint32_t token);
   // Tokens that the next step guesses at: they stand behind the others, and are not counted.
   void set_drafts(uint32_t sequence, std::span<const uint32_t> drafts);
   // After such a step: so many tokens hold, and what was sampled behind them is forgotten.

@@ -63,6 +63,21 @@ Status SequenceForm::go_on(uint32_t token) {
                fmt::format("the token {} does not fit the form of the answer", token)};
 }
 
+std::vector<uint32_t> SequenceForm::forced(size_t most) const {
+  std::vector<uint32_t> tokens;
+  if (!place_ || on_device()) return tokens;
+  FormPlace place = *place_;
+  while (tokens.size() < most) {
+    const Result<std::optional<uint32_t>> only =
+        form_.form->only_token(place, stop_tokens_, model_->shape().vocabulary);
+    if (!only.ok() || !*only) break; // the mask tells of errors
+    tokens.push_back(**only);
+    if (std::ranges::find(stop_tokens_, **only) != stop_tokens_.end()) break;
+    if (const Result<bool> fits = form_.form->accept(place, **only); !fits.ok() || !*fits) break;
+  }
+  return tokens;
+}
+
 void SequenceForm::place(SamplingState& state, uint32_t slot, FormTables& tables) {
   if (table_ && !table_begin_) table_begin_ = tables.use(table_);
   if (!table_begin_) table_.reset(); // a text that began without it goes on so

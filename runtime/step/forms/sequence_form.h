@@ -28,6 +28,9 @@ public:
 
   // Goes on by the last of the tokens, which is no stop token.
   Status follow(std::span<const uint32_t> tokens);
+  // The next tokens, as far as the host follows and no others may be drawn, at most so many. A stop token is
+  // the last of them.
+  std::vector<uint32_t> forced(size_t most) const;
   // Gives it to the device, if there is room for its table. After the slot has got its tokens, each time.
   void place(SamplingState& state, uint32_t slot, FormTables& tables);
   // When the sequence has ended.

@@ -114,6 +114,57 @@ TEST_CASE("the device follows a form as the host does, in whole steps and in sli
   }
 }
 
+namespace {
+
+// A vocabulary with one token for each character, so that a form's text is often certain.
+const std::shared_ptr<FormVocabulary>& characters() {
+  static const auto made = [] {
+    std::vector<std::string> tokens(model()->shape().vocabulary);
+    for (uint32_t c = 0x20; c < 0x7F; ++c) tokens[200 + c] = std::string(1, static_cast<char>(c));
+    return std::make_shared<FormVocabulary>(std::move(tokens));
+  }();
+  return made;
+}
+
+} // namespace
+
+TEST_CASE("tokens that a form leaves no choice of are computed together, and the text is the same") {
+  const FormSource recursive{.grammar = "root ::= \"(north or \" (root | \"south\") \")\""};
+  std::vector<Text> texts[3];
+  size_t steps[2] = {};
+  for (const bool together : {false, true}) {
+    SessionOptions options = options_for(false);
+    options.forced_tokens = together;
+    const auto session = require(Session::create(model(), options));
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      GenerationRequest request = request_of(sources()[1], seed);
+      request.form = {require(Form::create(seed % 2 ? recursive : sources()[1], characters()))};
+      request.sampling.stop_tokens = {2};
+      request.max_tokens = seed == 4 ? 7 : 90; // it ends among them
+      if (seed >= 2) request.sampling.dry_multiplier = 1;
+      if (seed == 3) request.sampling.mirostat = 2;
+      require(session->begin(request));
+      Text text;
+      for (; session->active(); ++steps[together]) require(session->step());
+      take_all(*session, text);
+      texts[together].push_back(text);
+      if (!together) continue;
+      require(session->begin(request));
+      text.clear();
+      while (session->active()) {
+        require(session->slice({1e-3}));
+        take_all(*session, text);
+      }
+      texts[2].push_back(text);
+    }
+  }
+  CHECK(texts[0] == texts[1]);
+  CHECK(texts[0] == texts[2]);
+  CHECK(texts[0][4].size() == 8);
+  CAPTURE(steps[0]);
+  if (model()->context().profile.cpu) CHECK(steps[1] * 3 < steps[0] * 2);
+}
+
 TEST_CASE("the host may say what may be drawn while a step is computed") {
   RunnerOptions options;
   options.size.context = 200;
