@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/files/fixtures.h"
+#include "text/continued_text.h"
 #include "text/tokenizer.h"
 
 using namespace pumice;
@@ -18,6 +19,31 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const st
   std::string text;
   for (uint32_t id : ids) text += decoder.push(id);
   return text + decoder.flush();
+}
+
+// What follows a prompt is decoded as behind all of it, however long it is.
+void check_continued(const std::shared_ptr<const Tokenizer>& tokenizer) {
+  const std::string text =
+      "One day, the old dog said: \"it isn't mine (at all) !\" -- 3.14, caf\u00e9 \u6f22\u5b57 "
+      "\U0001F600. Then he   went home, and that was that.";
+  std::vector<uint32_t> ids = tokenizer->encode(text, true);
+  for (size_t cut = 0; cut <= ids.size(); ++cut) {
+    const std::span<const uint32_t> prompt(ids.data(), cut);
+    StreamDecoder decoder(tokenizer);
+    size_t skipped = 0;
+    for (const uint32_t id : prompt) skipped += decoder.push(id).size();
+    const size_t whole = tokenizer->decode(prompt, false).size();
+    std::string expected;
+    for (size_t i = cut; i < ids.size(); ++i) expected += decoder.push(ids[i]);
+    expected += decoder.flush();
+    if (whole > skipped) expected = expected.substr(std::min(whole - skipped, expected.size()));
+
+    ContinuedText continued(tokenizer, prompt);
+    std::string found;
+    for (size_t i = cut; i < ids.size(); ++i) found += continued.push(ids[i]);
+    CAPTURE(cut);
+    CHECK(found + continued.flush() == expected);
+  }
 }
 
 // What spells a special token is only one where that is asked for.
@@ -55,6 +81,7 @@ void check_tokenizer(const std::string& name) {
   auto tokenizer = Tokenizer::load(path / "tokenizer.json");
   REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.error().text());
   check_special_as_text(**tokenizer);
+  check_continued(*tokenizer);
   std::ifstream in(path / "cases.json");
   nlohmann::json cases = nlohmann::json::parse(in);
   REQUIRE(cases.size() > 50);
