@@ -89,8 +89,8 @@ Result<ordered_json> show(const pumice_picture& picture, const std::string& name
     return Error{vision.error().code, fmt::format("{}: {}", name, vision.error().message)};
   if (picture.file)
     return pictures.show({static_cast<const std::byte*>(picture.file), picture.file_bytes}, name);
-  PUMICE_TRY(const Image image, image_of_pixels(Pixels(picture), name));
-  return pictures.show(image, name);
+  PUMICE_TRY(Image image, image_of_pixels(Pixels(picture), name));
+  return pictures.show(std::move(image), name);
 }
 
 // The pictures of a message, and its text behind them, as the models were trained.

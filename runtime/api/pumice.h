@@ -743,9 +743,10 @@ typedef struct pumice_message {
                              "arguments": {...}}}; NULL: none */
   const char* members;    /* all else that the template reads of a message, as JSON: an object such as
                              {"tool_call_id": "a1", "name": "weather"}; NULL: none */
-  /* What it shows before its content. Decoded, resized, cut into tiles and normalised by the call that adds
-   * the message, as the processor_config.json or preprocessor_config.json beside the model says; the session
-   * that answers looks at it. In an array of them, all have the struct_size of the first. */
+  /* What it shows before its content. The call that adds the message decodes a file, or copies the pixels;
+   * the session that answers resizes, cuts into tiles and normalises them, as the processor_config.json or
+   * preprocessor_config.json beside the model says, and looks at them, all of it in slices. In an array of
+   * them, all have the struct_size of the first. */
   const pumice_picture* pictures;
   size_t picture_count;
 } pumice_message;

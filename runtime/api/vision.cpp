@@ -11,6 +11,9 @@ namespace {
 constexpr int warm_up_rounds = 3;
 constexpr double warm_up_slice_seconds = 1e-3;
 
+// The least and the most of the caller's time that a slice takes for preparing pictures.
+constexpr double least_preparing_seconds = 1e-4, most_preparing_seconds = 2e-3;
+
 Error suspended() {
   return {Code::not_ready, "the session is suspended: resume it first"};
 }
@@ -50,7 +53,7 @@ Status Vision::warm_up(ResumableEncoder& encoding, const Model& tower) const {
   if (shape.patch_groups) blank.grid = {shape.patch_groups->merge, shape.patch_groups->merge};
   blank.values.resize(shape.input_values() * std::max<size_t>(blank.grid.count(), 1));
   for (int round = 0; round < warm_up_rounds; ++round) {
-    PUMICE_CHECK(encoding.begin(std::span(&blank, 1)));
+    PUMICE_CHECK(encoding.begin({blank}));
     for (bool active = true; active;) {
       PUMICE_TRY(const SliceResult slice, encoding.slice({warm_up_slice_seconds}));
       active = slice.active;
@@ -61,12 +64,12 @@ Status Vision::warm_up(ResumableEncoder& encoding, const Model& tower) const {
 
 Status Vision::pause() {
   if (encoding_ && under_way_ > 0) PUMICE_CHECK(encoding_->stop());
-  under_way_ = 0;
+  take_back();
   return {};
 }
 
 void Vision::suspend() {
-  under_way_ = 0;
+  take_back();
   const std::lock_guard lock(mutex_);
   encoding_.reset();
 }
@@ -90,12 +93,26 @@ void Vision::cancel() {
   if (encoding_) encoding_->cancel();
 }
 
+// False: there is more to do at this time.
+bool Vision::prepare_next(std::chrono::steady_clock::time_point until) const {
+  return std::all_of(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(next_count()),
+                     [&](const std::shared_ptr<PicturePart>& each) { return each->prepare(until); });
+}
+
+// Moves them: they are large.
 std::vector<EncoderInput> Vision::next_inputs() const {
   std::vector<EncoderInput> inputs;
-  for (const std::shared_ptr<PicturePart>& each : waiting_) {
-    if (inputs.size() < inputs_) inputs.push_back(each->input);
-  }
+  for (size_t i = 0; i < next_count(); ++i) inputs.push_back(std::move(waiting_[i]->input));
   return inputs;
+}
+
+// Gives what is under way its inputs back, to begin again.
+void Vision::take_back() {
+  std::vector<EncoderInput> inputs;
+  if (encoding_ && under_way_ > 0) inputs = encoding_->take_inputs();
+  for (size_t i = 0; i < std::min(inputs.size(), waiting_.size()); ++i)
+    waiting_[i]->input = std::move(inputs[i]);
+  under_way_ = 0;
 }
 
 Status Vision::take_rows() {
@@ -117,8 +134,9 @@ Status Vision::take_rows() {
 template <class T>
 T Vision::failed(T result) {
   if (!result.ok() && result.error().code == Code::cancelled) {
+    if (encoding_ && under_way_ > 0) (void)encoding_->stop(); // unless it has ended itself
+    take_back();
     waiting_.clear();
-    under_way_ = 0;
     cancelled_ = false;
   }
   return result;
@@ -128,27 +146,35 @@ Status Vision::run() {
   while (active()) {
     if (!encoding_) return suspended();
     if (cancelled_) return failed(Status(Error{Code::cancelled, "looking at pictures was cancelled"}));
-    const std::vector<EncoderInput> inputs = next_inputs();
-    PUMICE_CHECK(failed(encoding_->run(inputs)));
-    under_way_ = inputs.size();
+    PUMICE_CHECK(pause()); // what slices have begun
+    (void)prepare_next(std::chrono::steady_clock::time_point::max());
+    under_way_ = next_count();
+    const Status ran = encoding_->run(next_inputs());
+    if (!ran.ok()) take_back();
+    PUMICE_CHECK(failed(ran));
     PUMICE_CHECK(take_rows());
   }
   return {};
 }
 
-Status Vision::begin_slice() {
+Status Vision::begin_slice(double budget) {
   if (!encoding_) return suspended();
   if (cancelled_ && under_way_ == 0) return Error{Code::cancelled, "looking at pictures was cancelled"};
   if (cancelled_) encoding_->cancel(); // what began before it was heard
   if (under_way_ > 0) return {};
-  const std::vector<EncoderInput> inputs = next_inputs();
-  PUMICE_CHECK(encoding_->begin(inputs));
-  under_way_ = inputs.size();
-  return {};
+  const std::chrono::duration<double> time(
+      std::clamp(budget, least_preparing_seconds, most_preparing_seconds));
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+  if (!prepare_next(until)) return {};
+  under_way_ = next_count();
+  Status begun = encoding_->begin(next_inputs());
+  if (!begun.ok()) take_back();
+  return begun;
 }
 
 Result<SliceResult> Vision::slice(const SliceRequest& request) {
-  PUMICE_CHECK(failed(begin_slice()));
+  PUMICE_CHECK(failed(begin_slice(request.budget)));
   PUMICE_TRY(const SliceResult result, failed(encoding_->slice(request)));
   if (!result.active && under_way_ > 0) PUMICE_CHECK(take_rows());
   return result;

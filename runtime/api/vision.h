@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -23,6 +25,8 @@ public:
   static Result<std::unique_ptr<Vision>> create(const std::shared_ptr<const Model>& tower,
                                                 const PictureTokens& shape, uint32_t inputs, bool warm_up);
 
+  ~Vision() override { take_back(); }
+
   // The options of its encoder.
   static EncoderOptions encoder_options(const ModelShape& tower, uint32_t inputs);
 
@@ -33,7 +37,8 @@ public:
   Status stop();
   // To the end. `cancelled` ends it.
   Status run();
-  // A slice of it. The call that finds the last part done submits nothing.
+  // A slice of it, or on the host about as much of preparing a picture. The call that finds the last part
+  // done submits nothing.
   Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override;
   void cancel() override;
@@ -49,9 +54,12 @@ private:
   Vision(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
       : shape_(shape), tower_(tower), inputs_(inputs), warm_up_(warm_up) {}
   Status warm_up(ResumableEncoder& encoding, const Model& tower) const;
+  size_t next_count() const { return std::min(waiting_.size(), size_t{inputs_}); }
+  bool prepare_next(std::chrono::steady_clock::time_point until) const;
   std::vector<EncoderInput> next_inputs() const;
+  void take_back();
   Status take_rows();
-  Status begin_slice();
+  Status begin_slice(double budget);
   template <class T>
   T failed(T result);
 

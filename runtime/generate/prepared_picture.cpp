@@ -5,6 +5,11 @@
 
 namespace pumice {
 
+Result<PicturePlan> plan_for_prompt(const PictureSize& size, const ImagePreparation& preparation,
+                                    const std::string& name) {
+  return preparation.patches ? plan_patches(size, preparation, name) : plan_tiles(size, preparation, name);
+}
+
 Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
                                            const std::string& name) {
   PreparedPicture picture;

@@ -15,7 +15,10 @@ struct PreparedPicture {
   std::vector<EncoderInput> inputs;
 };
 
-// Prepares a picture as the model's tower reads it. `name` names it in errors.
+// How a picture of this size is prepared as the model's tower reads it, by GradualPreparation or by
+// prepare_for_prompt(). `name` names it in errors.
+Result<PicturePlan> plan_for_prompt(const PictureSize& size, const ImagePreparation& preparation,
+                                    const std::string& name);
 Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
                                            const std::string& name);
 

@@ -12,20 +12,6 @@ namespace {
 
 constexpr uint32_t most_proportion = 200; // as the reference has it
 
-// The values of a patch whose upper left pixel is at `left`, `top`.
-void add_patch(const std::vector<float>& planes, uint32_t height, uint32_t width, const PatchCutting& cutting,
-               uint32_t left, uint32_t top, std::vector<float>& values) {
-  for (size_t colour = 0; colour < 3; ++colour) {
-    for (uint32_t copy = 0; copy < cutting.copies; ++copy) {
-      for (uint32_t y = 0; y < cutting.patch; ++y) {
-        const auto row =
-            planes.begin() + static_cast<ptrdiff_t>((colour * height + top + y) * size_t{width} + left);
-        values.insert(values.end(), row, row + cutting.patch);
-      }
-    }
-  }
-}
-
 } // namespace
 
 Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutting& cutting,
@@ -54,36 +40,32 @@ Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutt
                    static_cast<uint32_t>(across) * cutting.merge};
 }
 
-Result<PatchedPicture> cut_patches(const Image& image, const ImagePreparation& preparation,
-                                   const std::string& name) try {
+Result<PicturePlan> plan_patches(const PictureSize& size, const ImagePreparation& preparation,
+                                 const std::string& name) {
   const PatchCutting& cutting = *preparation.patches;
-  PatchedPicture result;
+  PicturePlan plan;
   if (preparation.resizes) {
-    PUMICE_TRY(result.grid, patch_grid_of(image.height, image.width, cutting, name));
+    PUMICE_TRY(plan.grid, patch_grid_of(size.height, size.width, cutting, name));
   } else {
-    result.grid = {image.height / cutting.patch, image.width / cutting.patch};
+    plan.grid = {size.height / cutting.patch, size.width / cutting.patch};
   }
-  const uint32_t height = result.grid.height * cutting.patch, width = result.grid.width * cutting.patch;
-  if (!preparation.resizes && (result.grid.count() == 0 || height != image.height || width != image.width ||
+  const uint32_t height = plan.grid.height * cutting.patch, width = plan.grid.width * cutting.patch;
+  if (!preparation.resizes && (plan.grid.count() == 0 || height != size.height || width != size.width ||
                                height % cutting.square() != 0 || width % cutting.square() != 0)) {
     return Error{
         Code::invalid_argument,
         fmt::format("{}: expected edges that are multiples of {}, as the model does not resize, found "
                     "{} x {}",
-                    name, cutting.square(), image.width, image.height)};
+                    name, cutting.square(), size.width, size.height)};
   }
-  const std::vector<float> planes =
-      normalised(resize(image, width, height, preparation.resampling, {0, 0, width, height}), preparation);
-  result.values.reserve(result.grid.count() * cutting.values());
-  for (uint32_t top = 0; top < height; top += cutting.square()) {
-    for (uint32_t left = 0; left < width; left += cutting.square()) {
-      for (uint32_t patch = 0; patch < cutting.merge * cutting.merge; ++patch) {
-        add_patch(planes, height, width, cutting, left + patch % cutting.merge * cutting.patch,
-                  top + patch / cutting.merge * cutting.patch, result.values);
-      }
-    }
-  }
-  return result;
+  plan.parts = {{width, height, {0, 0, width, height}}};
+  return plan;
+}
+
+Result<PatchedPicture> cut_patches(const Image& image, const ImagePreparation& preparation,
+                                   const std::string& name) try {
+  PUMICE_TRY(const PicturePlan plan, plan_patches({image.height, image.width}, preparation, name));
+  return PatchedPicture{plan.grid, std::move(prepare_parts(image, preparation, plan).front())};
 } catch (const std::bad_alloc&) {
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory to cut it into patches", name)};
 }

@@ -17,6 +17,10 @@ struct PatchedPicture {
 Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutting& cutting,
                                 const std::string& name);
 
+// The plan of cut_patches(), with its errors.
+Result<PicturePlan> plan_patches(const PictureSize& size, const ImagePreparation& preparation,
+                                 const std::string& name);
+
 // Resizes a picture and cuts it, as preparation.patches says.
 Result<PatchedPicture> cut_patches(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name);

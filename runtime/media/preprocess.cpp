@@ -3,8 +3,10 @@
 #include "io/fields.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
+#include "media/gradual_preparation.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include <fmt/format.h>
@@ -277,20 +279,8 @@ Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const
   return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
 }
 
-std::vector<float> normalised(const Image& image, const ImagePreparation& preparation) {
-  const size_t plane = size_t{image.width} * image.height;
-  std::vector<float> values(plane * 3);
-  for (size_t colour = 0; colour < 3; ++colour)
-    for (size_t pixel = 0; pixel < plane; ++pixel)
-      values[colour * plane + pixel] =
-          (static_cast<float>(image.pixels[pixel * 3 + colour]) * preparation.scale -
-           preparation.mean[colour]) /
-          preparation.deviation[colour];
-  return values;
-}
-
-Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
-                                   const std::string& name) try {
+Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& preparation,
+                               const std::string& name) {
   if (preparation.tiling)
     return Error{
         Code::unsupported,
@@ -300,7 +290,7 @@ Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& p
         Code::unsupported,
         fmt::format("{}: the model reads a picture in patches, for a prompt: use pumice chat or caption",
                     name)};
-  uint64_t height = image.height, width = image.width;
+  uint64_t height = size.height, width = size.width;
   if (preparation.resizes && preparation.shortest_edge) {
     const uint64_t edge = *preparation.shortest_edge, shortest = std::min(height, width);
     height = height == shortest ? edge : edge * height / shortest;
@@ -319,7 +309,23 @@ Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& p
     window = {floor_half(static_cast<int64_t>(width) - preparation.crop_width),
               floor_half(static_cast<int64_t>(height) - preparation.crop_height), preparation.crop_width,
               preparation.crop_height};
-  return normalised(resize(image, width, height, preparation.resampling, window), preparation);
+  PicturePlan plan;
+  plan.parts = {{width, height, window}};
+  return plan;
+}
+
+std::vector<std::vector<float>> prepare_parts(const Image& image, const ImagePreparation& preparation,
+                                              const PicturePlan& plan) {
+  GradualPreparation work({std::shared_ptr<void>(), &image}, preparation, plan);
+  while (work.advance()) {
+  }
+  return work.take();
+}
+
+Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
+                                   const std::string& name) try {
+  PUMICE_TRY(const PicturePlan plan, plan_whole({image.height, image.width}, preparation, name));
+  return std::move(prepare_parts(image, preparation, plan).front());
 } catch (const std::bad_alloc&) {
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory to resize it", name)};
 }

@@ -49,13 +49,31 @@ Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint3
 // that it reads (0: any number); the file may say fewer. An error if the file cuts other patches.
 Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model);
 
+// What a picture of some size becomes: it is resized as a whole, several times if need be, and then the parts
+// that a model reads are cut out of it, each by another resize.
+struct PicturePlan {
+  struct Part {
+    uint64_t width = 0, height = 0; // that the whole is resized to
+    Window window;                  // what is computed of that
+  };
+  std::vector<PictureSize> wholes;
+  std::vector<Part> parts;
+  uint32_t rows = 0, columns = 0; // of tiles; 0: the picture is not cut
+  PatchGrid grid;                 // of the only part's patches, whose values follow each other
+};
+
+// The plan of prepare(), with its errors.
+Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& preparation,
+                               const std::string& name);
+
 // Applies the steps. The result is the model's pixel_values, [3, height, width]: a plane each for red, green
 // and blue. `name` names the picture in errors, such as for a picture of another size than the model's where
 // no step resizes it, or for one that the preparation cuts into tiles or patches.
 Result<std::vector<float>> prepare(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name);
 
-// The values of pixels: scaled and normalised, in planes.
-std::vector<float> normalised(const Image& image, const ImagePreparation& preparation);
+// The parts of a plan.
+std::vector<std::vector<float>> prepare_parts(const Image& image, const ImagePreparation& preparation,
+                                              const PicturePlan& plan);
 
 } // namespace pumice

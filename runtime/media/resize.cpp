@@ -59,14 +59,21 @@ Filter filter_of(Resampling resampling) {
 
 constexpr int weight_bits = 22; // weighted sums of 8-bit pixels fit a signed 32-bit number
 
-// The source pixels of one result pixel: the first one, and a weight for each.
-struct Taps {
-  uint32_t first = 0;
-  std::vector<int32_t> weights;
+// The range of [0, size) that is inside a window that begins at `first` and has a length of `count`.
+struct VisibleRange {
+  uint64_t begin, end;
+  VisibleRange(int64_t first, uint32_t count, uint64_t size)
+      : begin(static_cast<uint64_t>(std::max<int64_t>(first, 0))),
+        end(static_cast<uint64_t>(std::clamp<int64_t>(first + count, 0, static_cast<int64_t>(size)))) {
+    end = std::max(begin, end);
+  }
 };
 
+} // namespace
+
 // The taps of pixels [begin, end) of a line of `from` pixels that is resized to `to` pixels.
-std::vector<Taps> make_taps(uint32_t from, uint64_t to, uint64_t begin, uint64_t end, Resampling resampling) {
+std::vector<Resizing::Taps> Resizing::make_taps(uint32_t from, uint64_t to, uint64_t begin, uint64_t end,
+                                                Resampling resampling) {
   std::vector<Taps> line(end - begin);
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const Filter filter = filter_of(resampling);
@@ -96,7 +103,7 @@ std::vector<Taps> make_taps(uint32_t from, uint64_t to, uint64_t begin, uint64_t
 }
 
 // Computes one pixel from its taps. Its source pixels lie `stride` bytes apart.
-void blend(const Taps& taps, const uint8_t* source, size_t stride, uint8_t* out) {
+void Resizing::blend(const Taps& taps, const uint8_t* source, size_t stride, uint8_t* out) {
   int32_t sums[3] = {1 << (weight_bits - 1), 1 << (weight_bits - 1), 1 << (weight_bits - 1)};
   for (const int32_t weight : taps.weights) {
     for (size_t colour = 0; colour < 3; ++colour) sums[colour] += weight * source[colour];
@@ -106,45 +113,54 @@ void blend(const Taps& taps, const uint8_t* source, size_t stride, uint8_t* out)
     out[colour] = static_cast<uint8_t>(std::clamp(sums[colour] >> weight_bits, 0, 255));
 }
 
-// The range of [0, size) that is inside a window that begins at `first` and has a length of `count`.
-struct VisibleRange {
-  uint64_t begin, end;
-  VisibleRange(int64_t first, uint32_t count, uint64_t size)
-      : begin(static_cast<uint64_t>(std::max<int64_t>(first, 0))),
-        end(static_cast<uint64_t>(std::clamp<int64_t>(first + count, 0, static_cast<int64_t>(size)))) {
-    end = std::max(begin, end);
-  }
-};
+Resizing::Resizing(const Image& image, uint64_t width, uint64_t height, Resampling resampling,
+                   const Window& window)
+    : image_(&image), result_{window.width, window.height, {}} {
+  result_.pixels.reserve(size_t{window.width} * window.height * 3);
+  const VisibleRange columns(window.left, window.width, width), rows(window.top, window.height, height);
+  if (columns.begin == columns.end || rows.begin == rows.end) return;
+  across_ = make_taps(image.width, width, columns.begin, columns.end, resampling);
+  down_ = make_taps(image.height, height, rows.begin, rows.end, resampling);
+  first_row_ = down_.front().first;
+  row_count_ = down_.back().first + static_cast<uint32_t>(down_.back().weights.size()) - first_row_;
+  lines_.reserve(row_count_ * across_.size() * 3);
+  left_ = columns.begin - static_cast<uint64_t>(window.left);
+  top_ = rows.begin - static_cast<uint64_t>(window.top);
+}
 
-} // namespace
+bool Resizing::advance() {
+  if (line_ == row_count_ + result_.height) return false;
+  line_ < row_count_ ? resize_across() : resize_down();
+  ++line_;
+  return true;
+}
+
+// The next source row that is needed.
+void Resizing::resize_across() {
+  const uint8_t* source = image_->pixels.data() + size_t{first_row_ + line_} * image_->width * 3;
+  const size_t begin = lines_.size();
+  lines_.resize(begin + across_.size() * 3);
+  for (size_t pixel = 0; pixel < across_.size(); ++pixel)
+    blend(across_[pixel], source + size_t{across_[pixel].first} * 3, 3, lines_.data() + begin + pixel * 3);
+}
+
+// The next row of the result.
+void Resizing::resize_down() {
+  const size_t begin = result_.pixels.size(), row = line_ - row_count_, stride = across_.size() * 3;
+  result_.pixels.resize(begin + size_t{result_.width} * 3);
+  if (row < top_ || row >= top_ + down_.size()) return;
+  const Taps& taps = down_[row - top_];
+  for (size_t pixel = 0; pixel < across_.size(); ++pixel)
+    blend(taps, lines_.data() + (taps.first - first_row_) * stride + pixel * 3, stride,
+          result_.pixels.data() + begin + (left_ + pixel) * 3);
+}
 
 Image resize(const Image& image, uint64_t width, uint64_t height, Resampling resampling,
              const Window& window) {
-  Image result{window.width, window.height, std::vector<uint8_t>(size_t{window.width} * window.height * 3)};
-  const VisibleRange columns(window.left, window.width, width), rows(window.top, window.height, height);
-  if (columns.begin == columns.end || rows.begin == rows.end) return result;
-  const std::vector<Taps> across = make_taps(image.width, width, columns.begin, columns.end, resampling);
-  const std::vector<Taps> down = make_taps(image.height, height, rows.begin, rows.end, resampling);
-
-  // Resizes each needed source row horizontally.
-  const uint32_t first_row = down.front().first;
-  const uint32_t row_count =
-      down.back().first + static_cast<uint32_t>(down.back().weights.size()) - first_row;
-  const size_t stride = across.size() * 3;
-  std::vector<uint8_t> lines(row_count * stride);
-  for (size_t row = 0; row < row_count; ++row) {
-    const uint8_t* source = image.pixels.data() + (first_row + row) * image.width * 3;
-    for (size_t pixel = 0; pixel < across.size(); ++pixel)
-      blend(across[pixel], source + size_t{across[pixel].first} * 3, 3,
-            lines.data() + row * stride + pixel * 3);
+  Resizing resizing(image, width, height, resampling, window);
+  while (resizing.advance()) {
   }
-  const size_t left = columns.begin - static_cast<uint64_t>(window.left);
-  const size_t top = rows.begin - static_cast<uint64_t>(window.top);
-  for (size_t row = 0; row < down.size(); ++row)
-    for (size_t pixel = 0; pixel < across.size(); ++pixel)
-      blend(down[row], lines.data() + (down[row].first - first_row) * stride + pixel * 3, stride,
-            result.pixels.data() + ((top + row) * window.width + left + pixel) * 3);
-  return result;
+  return resizing.take();
 }
 
 } // namespace pumice

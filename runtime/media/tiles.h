@@ -10,6 +10,10 @@ struct TiledPicture {
   std::vector<std::vector<float>> pictures; // tiles row by row, then the whole
 };
 
+// The plan of prepare_tiles(), with its errors.
+Result<PicturePlan> plan_tiles(const PictureSize& size, const ImagePreparation& preparation,
+                               const std::string& name);
+
 // Resizes a picture and cuts it, as the preparation's tiling says; without one, prepare() alone.
 Result<TiledPicture> prepare_tiles(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name);

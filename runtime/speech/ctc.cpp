@@ -276,7 +276,7 @@ Status CtcTranscriber::finish_window() {
 Status CtcTranscriber::run_window() {
   if (sound_.window.values.empty()) PUMICE_CHECK(begin_window());
   if (!active()) return {};
-  PUMICE_CHECK(encoding_->run(std::span(&sound_.window, 1)));
+  PUMICE_CHECK(encoding_->run({sound_.window}));
   return finish_window();
 }
 
@@ -293,7 +293,7 @@ Result<Transcript> CtcTranscriber::run() {
 Result<SliceResult> CtcTranscriber::slice_of_window(const SliceRequest& request) {
   if (active() && sound_.window.values.empty()) {
     PUMICE_CHECK(begin_window());
-    if (active()) PUMICE_CHECK(encoding_->begin(std::span(&sound_.window, 1)));
+    if (active()) PUMICE_CHECK(encoding_->begin({sound_.window}));
   }
   PUMICE_TRY(SliceResult result, encoding_->slice(request));
   if (active() && !result.active) PUMICE_CHECK(finish_window());

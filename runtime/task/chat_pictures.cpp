@@ -29,6 +29,18 @@ ordered_json part_of(const std::string& checksum) {
 
 } // namespace
 
+bool PicturePart::prepare(std::chrono::steady_clock::time_point until) {
+  if (!preparing) return true;
+  while (preparing->values.empty()) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    if (!preparing->work.advance()) preparing->values = preparing->work.take();
+  }
+  input.values = std::move(preparing->values[number]);
+  input.grid = grid;
+  preparing.reset();
+  return true;
+}
+
 std::vector<PatchGrid> grids_of(const PictureParts& parts) {
   std::vector<PatchGrid> grids;
   for (const std::shared_ptr<PicturePart>& each : parts) grids.push_back(each->grid);
@@ -63,27 +75,27 @@ Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const s
   sum.add(file);
   std::string checksum = fmt::format("{:016x}", sum.value());
   if (pictures_.contains(checksum)) return part_of(checksum);
-  PUMICE_TRY(const Image image, parse_image(file, name));
-  return keep(std::move(checksum), image, name);
+  PUMICE_TRY(Image image, parse_image(file, name));
+  return keep(std::move(checksum), std::move(image), name);
 }
 
-Result<ordered_json> ChatPictures::show(const Image& image, const std::string& name) {
+Result<ordered_json> ChatPictures::show(Image image, const std::string& name) {
   PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(uint64_t{image.width});
   sum.add(uint64_t{image.height});
   sum.add(std::as_bytes(std::span(image.pixels)));
-  return keep(fmt::format("{:016x}", sum.value()), image, name);
+  return keep(fmt::format("{:016x}", sum.value()), std::move(image), name);
 }
 
-Result<ordered_json> ChatPictures::keep(std::string checksum, const Image& image, const std::string& name) {
+Result<ordered_json> ChatPictures::keep(std::string checksum, Image image, const std::string& name) {
   if (!pictures_.contains(checksum)) {
-    PUMICE_TRY(PreparedPicture prepared, prepare_for_prompt(image, *preparation_, name));
-    Picture picture{prepared.grid, {}};
-    for (EncoderInput& input : prepared.inputs) {
-      const PatchGrid grid = input.grid;
-      picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{std::move(input), grid, {}}));
-    }
+    PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, *preparation_, name));
+    const auto preparing = std::make_shared<PreparingPicture>(PreparingPicture{
+        GradualPreparation(std::make_shared<const Image>(std::move(image)), *preparation_, plan)});
+    Picture picture{{plan.rows, plan.columns}, {}};
+    for (size_t number = 0; number < plan.parts.size(); ++number)
+      picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{plan.grid, preparing, number}));
     pictures_[checksum] = std::move(picture);
   }
   return part_of(checksum);

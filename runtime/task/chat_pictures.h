@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,20 +10,30 @@
 
 #include <nlohmann/json.hpp>
 
-#include "media/preprocess.h"
+#include "media/gradual_preparation.h"
 #include "model/architecture.h"
 #include "step/encoder.h"
 #include "text/chat/picture_markup.h"
 
 namespace pumice {
 
+// A picture whose parts are being prepared, and then their values.
+struct PreparingPicture {
+  GradualPreparation work;
+  std::vector<std::vector<float>> values = {};
+};
+
 // What the model's tower reads of a picture, all of it or a tile, and once the tower has run, what the
 // decoder does.
 struct PicturePart {
-  EncoderInput input; // until there are rows
-  PatchGrid grid;     // of its patches, if the model reads pictures of any size
-  std::vector<float> rows;
+  PatchGrid grid;                              // of its patches, if the model reads pictures of any size
+  std::shared_ptr<PreparingPicture> preparing; // null: the input is there
+  size_t number = 0;                           // among the picture's parts
+  EncoderInput input = {};                     // from prepare() on, until there are rows
+  std::vector<float> rows = {};
 
+  // Prepares its input, and those of the picture's other parts. False: there is more to do at this time.
+  bool prepare(std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max());
   bool encoded() const { return !rows.empty(); }
 };
 
@@ -36,10 +47,11 @@ public:
 
   bool has_vision() const { return preparation_.has_value(); }
   Status check_vision() const; // unsupported for a model that does not
-  // Prepares a picture, unless it is here already. Returns the part of a message that shows it. `name` names
-  // it in errors: unsupported for a model that does not see; what is wrong with the picture.
+  // Takes a picture, unless it is here already; PicturePart::prepare() prepares it. Returns the part of a
+  // message that shows it. `name` names it in errors: unsupported for a model that does not see; what is
+  // wrong with the picture.
   Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name);
-  Result<nlohmann::ordered_json> show(const Image& image, const std::string& name);
+  Result<nlohmann::ordered_json> show(Image image, const std::string& name);
 
   // The parts of those that messages show, in their order. An error names a message whose picture is not
   // here.
@@ -54,7 +66,7 @@ private:
     PictureGrid grid; // how it is cut
     PictureParts parts;
   };
-  Result<nlohmann::ordered_json> keep(std::string checksum, const Image& image, const std::string& name);
+  Result<nlohmann::ordered_json> keep(std::string checksum, Image image, const std::string& name);
 
   std::string model_;
   std::optional<ImagePreparation> preparation_; // of a model that sees

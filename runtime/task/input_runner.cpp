@@ -112,7 +112,7 @@ Result<InputRunner::Step> InputRunner::begin(std::span<const EncoderInput> input
   PUMICE_CHECK(encoding_->ready());
   const std::span<const EncoderInput> rest = inputs.subspan(first);
   step.count = std::max<size_t>(encoding_->encoder().fitting(rest), 1);
-  PUMICE_CHECK(encoding_->run(rest.first(step.count)));
+  PUMICE_CHECK(encoding_->run({rest.begin(), rest.begin() + static_cast<ptrdiff_t>(step.count)}));
   return step;
 }
 

@@ -137,7 +137,7 @@ Status PromptedCaptioner::next() {
     const EncoderInput& input = next_input();
     if (shape_.of_any_size())
       PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX))));
-    PUMICE_CHECK(encoder_->begin(std::span(&input, 1)));
+    PUMICE_CHECK(encoder_->begin({input}));
     state_ = State::encodes;
     return {};
   }
@@ -184,7 +184,7 @@ Status PromptedCaptioner::run() {
   while (state_ == State::encodes || state_ == State::decodes) {
     if (cancelled_) return ended(Status(Error{Code::cancelled, "writing was cancelled"}));
     if (state_ == State::encodes) {
-      PUMICE_CHECK(ended(encoder_->run(std::span(&next_input(), 1))));
+      PUMICE_CHECK(ended(encoder_->run({next_input()})));
       PUMICE_CHECK(ended(take_rows()));
     } else {
       PUMICE_CHECK(ended(session_->step()));

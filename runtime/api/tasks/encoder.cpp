@@ -120,8 +120,8 @@ pumice_status pumice_encoder_encode(pumice_encoder* encoder, const pumice_input*
                                     float* values, size_t capacity, size_t* count, pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE_LIVE(encoder);
-    PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
-    PUMICE_CHECK(encoder->encoding->run(encoder_inputs));
+    PUMICE_TRY(std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
+    PUMICE_CHECK(encoder->encoding->run(std::move(encoder_inputs)));
     return read_values(*encoder, values, capacity, count);
   });
 }
@@ -130,8 +130,8 @@ pumice_status pumice_encoder_begin(pumice_encoder* encoder, const pumice_input* 
                                    pumice_error* error) {
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE_LIVE(encoder);
-    PUMICE_TRY(const std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
-    return encoder->encoding->begin(encoder_inputs);
+    PUMICE_TRY(std::vector<EncoderInput> encoder_inputs, inputs_of(*encoder, inputs, input_count));
+    return encoder->encoding->begin(std::move(encoder_inputs));
   });
 }
 

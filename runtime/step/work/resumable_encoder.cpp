@@ -33,25 +33,25 @@ T ResumableEncoder::failed(T result) {
 }
 
 // Forgets what was run, and a cancel() before this.
-Status ResumableEncoder::begin_again() {
-  PUMICE_CHECK(ready());
-  PUMICE_CHECK(stop());
+Status ResumableEncoder::begin_again(std::vector<EncoderInput> inputs) {
+  Status ended = ready();
+  if (ended.ok()) ended = stop();
+  inputs_ = std::move(inputs); // ready() may have needed those before
+  PUMICE_CHECK(ended);
   forget_cancel();
   return {};
 }
 
-Status ResumableEncoder::run(std::span<const EncoderInput> inputs) {
-  PUMICE_CHECK(begin_again());
-  PUMICE_CHECK(failed(encoder().encode(inputs)));
-  inputs_.assign(inputs.begin(), inputs.end());
+Status ResumableEncoder::run(std::vector<EncoderInput> inputs) {
+  PUMICE_CHECK(begin_again(std::move(inputs)));
+  PUMICE_CHECK(failed(encoder().encode(inputs_)));
   state_ = State::done;
   return {};
 }
 
-Status ResumableEncoder::begin(std::span<const EncoderInput> inputs) {
-  PUMICE_CHECK(begin_again());
-  PUMICE_CHECK(failed(encoder().open(inputs)));
-  inputs_.assign(inputs.begin(), inputs.end());
+Status ResumableEncoder::begin(std::vector<EncoderInput> inputs) {
+  PUMICE_CHECK(begin_again(std::move(inputs)));
+  PUMICE_CHECK(failed(encoder().open(inputs_)));
   state_ = State::open;
   return {};
 }

@@ -16,9 +16,11 @@ public:
                                                           EncoderOptions options, bool prepared = true);
 
   // Runs inputs in one step, for which read() waits.
-  Status run(std::span<const EncoderInput> inputs);
+  Status run(std::vector<EncoderInput> inputs);
   // Takes inputs for slice(), which runs them. After discard() they are run from the beginning.
-  Status begin(std::span<const EncoderInput> inputs);
+  Status begin(std::vector<EncoderInput> inputs);
+  // After stop(), or where one of these failed: the inputs that were taken.
+  std::vector<EncoderInput> take_inputs() { return std::exchange(inputs_, {}); }
   // Ends what is being run, which is then forgotten. `not_ready` while a recorded slice has not finished.
   Status stop();
   // The values of the output tensor for all inputs that were run, one input after the other.
@@ -38,7 +40,7 @@ private:
   double largest_dispatch() const override { return object_->runner().largest_dispatch(*slicer_); }
   Result<bool> end() override;
   Status restart() override;
-  Status begin_again();
+  Status begin_again(std::vector<EncoderInput> inputs);
   Status encode_again();
   template <class T>
   T failed(T result);

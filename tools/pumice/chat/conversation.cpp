@@ -313,6 +313,7 @@ Status Conversation::encode(const PictureParts& pictures) {
   for (const std::shared_ptr<PicturePart>& each : pictures) {
     if (each->encoded()) continue;
     PUMICE_CHECK(load_tower());
+    (void)each->prepare();
     PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
     each->rows = std::move(rows.front());
     each->input = {};
