@@ -311,13 +311,37 @@ private:
       fields.insert(fields.begin(), text(""));
       return grammar_.sequence(std::move(fields));
     }
-    const Part comma = grammar_.sequence({text(","), space(1)});
-    const Part inside = fields.empty() ? text("") : grammar_.list(comma, std::move(fields));
+    return in_parentheses(members, std::move(fields));
+  }
+
+  // Arguments of Python, the first few of which may be without their names.
+  Part in_parentheses(const form::JsonMembers& members, std::vector<Part> fields) {
+    constexpr size_t most_unnamed = 4;
+    const Part comma = grammar_.sequence({space(most_space), text(","), space(most_space)});
+    std::vector<Part> ways{fields.empty() ? text("") : grammar_.list(comma, fields)};
+    std::vector<Part> unnamed{text("")};
+    for (size_t i = 0; i < std::min(members.named.size(), most_unnamed); ++i) {
+      if (i > 0) unnamed.push_back(comma);
+      unnamed.push_back(members.named[i].value);
+      std::vector<Part> way = unnamed;
+      const std::vector<Part> rest(fields.begin() + static_cast<ptrdiff_t>(i) + 1, fields.end());
+      const bool needed =
+          std::any_of(members.named.begin() + static_cast<ptrdiff_t>(i) + 1, members.named.end(),
+                      [](const form::JsonMembers::Named& each) { return each.required; });
+      if (!rest.empty()) {
+        const Part more = grammar_.sequence({comma, grammar_.list(comma, rest)});
+        way.push_back(needed ? more : grammar_.optional(more));
+      }
+      ways.push_back(grammar_.sequence(std::move(way)));
+    }
+    const Part end = grammar_.optional(grammar_.sequence({space(1), text(",")}));
+    const Part inside =
+        grammar_.sequence({space(most_space), grammar_.choice(std::move(ways)), end, space(most_space)});
     return form::json_in_brackets(grammar_, '(', inside, ')');
   }
 
   Part argument(Part name, Part value, bool tags) {
-    if (!tags) return grammar_.sequence({name, text("="), value});
+    if (!tags) return grammar_.sequence({name, space(1), text("="), space(1), value});
     const WrittenCall& call = *source_.call;
     std::vector<Part> before{literal(call.before_text)};
     if (call.before_other != call.before_text) before.push_back(literal(call.before_other));
@@ -402,6 +426,23 @@ private:
     return parts;
   }
 
+  // What a call begins with whose first marks are missing, which its last one shows to be a call.
+  std::optional<std::string_view> without_marks() const {
+    const std::string_view whole = source_.call->begin;
+    const std::vector<text::MarkSpan> marks = text::marks_in(whole);
+    if (marks.empty() || whole.ends_with('=') || whole.ends_with("=\"")) return {}; // the name is in a tag
+    return text::trimmed(whole.substr(marks.back().end));
+  }
+
+  // The end of a call as the template writes it, and without the first of its marks.
+  Part ending(const std::string& whole) {
+    std::vector<Part> parts{literal(whole)};
+    for (const text::MarkSpan& mark : text::marks_in(whole))
+      if (mark.begin > 0 && has_end_mark(std::string_view(whole).substr(mark.begin)))
+        parts.push_back(literal(std::string_view(whole).substr(mark.begin)));
+    return grammar_.choice(std::move(parts));
+  }
+
   Result<Part> with_calls() {
     const bool none = is_choice("none");
     if (none) return free_text({}, true);
@@ -435,15 +476,18 @@ private:
     std::vector<Part> rest{text("")}, last;
     const Part free = free_text({}, true);
     if (!begins.empty() && closed) {
-      const Part whole = grammar_.sequence({grammar_.choice(begins), inner, literal(end)});
+      std::vector<Part> all = begins;
+      if (const auto name = without_marks(); name && !must_call()) all.push_back(literal(*name));
+      const Part whole = grammar_.sequence({grammar_.choice(std::move(all)), inner, ending(end)});
       rest.push_back(grammar_.repeat(grammar_.sequence({whole, free}), 0, unlimited));
       last.push_back(grammar_.sequence({whole, free, rest.back()}));
     }
     if (!begins.empty() && !open_ends.empty()) {
       const Part open = grammar_.sequence({grammar_.choice(std::move(begins)), inner,
                                            grammar_.choice(std::move(open_ends)), space(most_space)});
-      last.push_back(open);
-      rest.push_back(grammar_.optional(open));
+      const Part more = grammar_.repeat(open, 0, unlimited);
+      last.push_back(grammar_.sequence({open, more}));
+      rest.push_back(more);
     }
     // Without a mark, at the beginning of an answer.
     std::optional<Part> bare;
@@ -523,6 +567,7 @@ private:
     const Part json =
         grammar_.sequence({grammar_.optional(text(" ")), grammar_.optional(mark("<|constrain|>")),
                            grammar_.optional(text("json"))});
+    if (is_choice("auto") && !form_) return in_loose_channels(said);
     if (form_) return grammar_.sequence({asides, channel, text("final"), json, message, *form_});
     const Part final = in(text("final"), said);
     if (is_choice("none")) return grammar_.sequence({asides, grammar_.choice({final, aside})});
@@ -537,6 +582,40 @@ private:
     }
     if (!must_call()) all.insert(all.end(), {final, aside});
     return grammar_.sequence({asides, grammar_.choice(std::move(all))});
+  }
+
+  // Headers as models write them, too: doubled, without a text, to an assistant, with words of their own.
+  // Only those that name a function have what follows them held.
+  Result<Part> in_loose_channels(Part said) {
+    constexpr uint32_t most_marks = 4; // of a header
+    Characters no_mark = form::all_but({{'<', '<'}});
+    const Part any_words = grammar_.repeat(grammar_.one_of(no_mark), 0, unlimited);
+    std::vector<Part> functions{text("functions.")};
+    for (const std::string& name : names_) functions.push_back(text(name));
+    const Part words = grammar_.call(grammar_.add_rule(
+        "the header of a text",
+        std::vector<Grammar::Term>{
+            {any_words},
+            {grammar_.sequence({any_words, text("to="), grammar_.choice(std::move(functions))}), true, true}},
+        true));
+    const Part begin = grammar_.choice({mark("<|channel|>"), mark("<|constrain|>"), mark("<|start|>")}),
+               end = grammar_.choice({mark("<|end|>"), mark("<|return|>"), mark("<|call|>")});
+    const auto marked = [&](uint32_t least) {
+      return grammar_.repeat(grammar_.sequence({begin, words}), least, most_marks);
+    };
+    const Part message = grammar_.repeat(mark("<|message|>"), 1, 2);
+    std::vector<Part> all{grammar_.sequence({words, marked(0)}),
+                          grammar_.sequence({words, marked(1), message, said})};
+    for (const std::string& name : names_) {
+      PUMICE_TRY(const Part part, arguments(name, Arguments::json));
+      const Part to = grammar_.sequence({text("to="), grammar_.optional(text("functions.")), text(name)});
+      const Part type = grammar_.optional(any_of({"json", "code", "text"}));
+      const Part rest = grammar_.sequence({type, space(1), grammar_.optional(mark("<|constrain|>")), type});
+      const Part channel = grammar_.optional(grammar_.sequence({mark("<|channel|>"), words}));
+      all.push_back(grammar_.sequence({words, marked(0), to, rest, channel, mark("<|message|>"), part}));
+    }
+    const Part each = grammar_.choice(std::move(all));
+    return grammar_.sequence({each, grammar_.repeat(grammar_.sequence({end, each}), 0, unlimited)});
   }
 
   const ChatFormSource& source_;

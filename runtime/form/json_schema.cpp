@@ -238,16 +238,22 @@ private:
   }
 
   Part literal(const Json& value) {
+    if (value.is_null()) return null();
+    if (value.is_boolean()) return value.get<bool>() ? one_of({"true", "True"}) : one_of({"false", "False"});
     if (!value.is_string()) return json_literal(grammar_, value);
     const auto text = value.get<std::string>();
     if (raw_) return grammar_.text(text);
     const Part quoted = json_literal(grammar_, value);
-    if (style_ != ValueStyle::python || text.find_first_of("'\\\n\r\t") != std::string::npos) return quoted;
+    if (!is_python() || text.find_first_of("'\\\n\r\t") != std::string::npos) return quoted;
     return grammar_.choice({quoted, grammar_.text("'" + text + "'")});
   }
 
+  // Whether values may be written as Python has them. Strings that are raw are not, but what is in lists.
+  bool is_python() const { return style_ == ValueStyle::python || (style_ == ValueStyle::raw && !raw_); }
+
+  // The second half of the words is Python's.
   Part one_of(std::vector<const char*> words) {
-    if (style_ != ValueStyle::python && style_ != ValueStyle::raw) words.resize(words.size() / 2);
+    if (style_ == ValueStyle::json) words.resize(words.size() / 2);
     std::vector<Part> parts;
     for (const char* each : words) parts.push_back(grammar_.text(each));
     return grammar_.choice(std::move(parts));
@@ -294,22 +300,58 @@ private:
     return grammar_.choice(std::move(parts));
   }
 
+  // Between the parts of lists and objects: calls may have them on lines of their own.
+  Part space() {
+    constexpr uint32_t most = 32; // so that nothing but white space does not go on for ever
+    if (!space_) {
+      const Part one = grammar_.one_of({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}});
+      space_ = grammar_.add_rule("white space", grammar_.repeat(one, 0, most));
+    }
+    return grammar_.call(*space_);
+  }
+  Part comma() {
+    if (style_ == ValueStyle::json) return json_comma(grammar_);
+    return grammar_.sequence({space(), grammar_.text(","), space()});
+  }
+  Part colon() {
+    if (style_ == ValueStyle::json) return json_colon(grammar_);
+    return grammar_.sequence({space(), grammar_.text(":"), space()});
+  }
+  Part in_brackets(char open, Part content, char close) {
+    if (style_ == ValueStyle::json) return json_in_brackets(grammar_, open, content, close);
+    std::vector<Part> all{space(), content};
+    if (is_python()) all.push_back(grammar_.optional(grammar_.sequence({space(), grammar_.text(",")})));
+    all.push_back(space());
+    return json_in_brackets(grammar_, open, grammar_.sequence(std::move(all)), close);
+  }
+  // Of a list: in Python, a tuple and a set are ones, too.
+  Part list_of(Part content) {
+    if (!is_python()) return in_brackets('[', content, ']');
+    return grammar_.choice({in_brackets('[', content, ']'), in_brackets('(', content, ')')});
+  }
+
   // Any value at all.
   Result<Part> any() {
     if (raw_) return raw_text({});
     if (!any_) {
       any_ = static_cast<uint32_t>(grammar_.rules.size());
       grammar_.add_rule("any value", std::vector<Grammar::Term>());
-      PUMICE_TRY(const Part integer_or_decimal, json_numbers(grammar_, {}, {}));
+      PUMICE_TRY(const Part integer_or_decimal, number(Json::object(), false));
       const Part each = grammar_.call(*any_);
       const auto several = [&](Part one) {
-        const Part more = grammar_.repeat(grammar_.sequence({json_comma(grammar_), one}), 0, unlimited);
-        return grammar_.optional(grammar_.sequence({one, more}));
+        const Part more = grammar_.repeat(grammar_.sequence({comma(), one}), 0, unlimited);
+        return grammar_.sequence({one, more});
       };
-      const Part member = grammar_.sequence({plain_string(), json_colon(grammar_), each});
-      const Part part = grammar_.choice({null(), boolean(), integer_or_decimal, plain_string(),
-                                         json_in_brackets(grammar_, '[', several(each), ']'),
-                                         json_in_brackets(grammar_, '{', several(member), '}')});
+      const Part key = is_python() ? grammar_.choice({plain_string(), integer_or_decimal}) : plain_string();
+      const Part member = grammar_.sequence({key, colon(), each});
+      std::vector<Part> all{null(),
+                            boolean(),
+                            integer_or_decimal,
+                            plain_string(),
+                            list_of(grammar_.optional(several(each))),
+                            in_brackets('{', grammar_.optional(several(member)), '}')};
+      if (is_python()) all.push_back(in_brackets('{', several(each), '}')); // a set
+      const Part part = grammar_.choice(std::move(all));
       grammar_.rules[*any_].terms = {{part, false}};
     }
     return grammar_.call(*any_);
@@ -335,10 +377,46 @@ private:
     const Part text = quoted(grammar_.choice({json_character(grammar_), grammar_.text("\n"),
                                               grammar_.text("\r"), grammar_.text("\t"), escape}),
                              '"');
-    if (style_ != ValueStyle::python) return text;
-    return grammar_.choice({text, quoted(grammar_.choice({one({{'\'', '\''}, {'\\', '\\'}}),
-                                                          grammar_.sequence({grammar_.text("\\"), one({})})}),
-                                         '\'')});
+    if (!is_python()) return text;
+    return python_strings(text);
+  }
+
+  // Strings of Python, given those of JSON: with letters before them, of three quotes, and beside each other.
+  Part python_strings(Part json) {
+    const auto one = [&](std::vector<CharacterRange> left_out) {
+      return grammar_.one_of(all_but(united(std::move(left_out))));
+    };
+    const Part escape = grammar_.sequence({grammar_.text("\\"), one({})});
+    std::vector<Part> all{json};
+    for (const char quote : {'"', '\''}) {
+      const auto q = static_cast<char32_t>(quote);
+      const std::string three(3, quote);
+      const auto quoted = [&](std::vector<CharacterRange> left_out) {
+        left_out.insert(left_out.end(), {{q, q}, {'\\', '\\'}});
+        const Part character = grammar_.choice({one(std::move(left_out)), escape});
+        return json_in_brackets(grammar_, quote, grammar_.repeat(character, 0, unlimited), quote);
+      };
+      const auto letters = [&](std::vector<CharacterRange> which, uint32_t least) {
+        return grammar_.repeat(grammar_.one_of(united(std::move(which))), least, 2);
+      };
+      const std::vector<CharacterRange> usual = {{'B', 'B'}, {'R', 'R'}, {'U', 'U'},
+                                                 {'b', 'b'}, {'r', 'r'}, {'u', 'u'}};
+      std::vector<CharacterRange> computed = usual; // where there is nothing to compute
+      computed.insert(computed.end(), {{'F', 'F'}, {'f', 'f'}});
+      all.push_back(grammar_.sequence({letters(usual, quote == '"'), quoted({})}));
+      all.push_back(grammar_.sequence({letters(computed, 1), quoted({{'{', '{'}})}));
+      const auto any_text = [&] { return grammar_.repeat(grammar_.one_of(any_character()), 0, unlimited); };
+      std::vector<Grammar::Term> terms{{any_text()}};
+      terms.push_back({grammar_.sequence({any_text(), grammar_.text(three)}), true, true});
+      const Part content = grammar_.call(grammar_.add_rule("a string", std::move(terms), true));
+      all.push_back(
+          grammar_.sequence({letters(usual, 0), grammar_.text(three), content, grammar_.text(three)}));
+    }
+    const Part each = grammar_.choice(std::move(all));
+    const Part strings =
+        grammar_.sequence({each, grammar_.repeat(grammar_.sequence({space(), each}), 0, unlimited)});
+    return grammar_.choice(
+        {strings, json_in_brackets(grammar_, '(', grammar_.sequence({space(), strings, space()}), ')')});
   }
 
   // `terms`: that it fits, too.
@@ -415,7 +493,20 @@ private:
     };
     const auto low = limit("minimum", "exclusiveMinimum", true),
                high = limit("maximum", "exclusiveMaximum", false);
-    return integer ? json_integers(grammar_, low, high) : json_numbers(grammar_, low, high);
+    Result<Part> json = integer ? json_integers(grammar_, low, high) : json_numbers(grammar_, low, high);
+    const bool python = style_ == ValueStyle::python || style_ == ValueStyle::raw;
+    if (!json.ok() || !python || low || high) return json;
+#define DIGITS "(0|[1-9](_?[0-9])*)"
+    constexpr std::string_view whole =
+        "[+-]?(0[xX][0-9a-fA-F]{1,15}|0[oO][0-7]{1,15}|0[bB][01]{1,15}|" DIGITS "(\\.0?)?)";
+    constexpr std::string_view decimal =
+        "[+-]?(0[xX][0-9a-fA-F]{1,15}|0[oO][0-7]{1,15}|0[bB][01]{1,15}|(" DIGITS "?\\.[0-9](_?[0-9])*|" DIGITS
+        "\\.?)([eE][+-]?[0-9]{1,3})?)";
+#undef DIGITS
+    const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
+    PUMICE_TRY(const Part own,
+               add_regex(grammar_, integer ? whole : decimal, "a number", Match::whole, itself));
+    return grammar_.choice({*json, own});
   }
 
   Result<Part> array(const Json& schema, const std::string& place, uint32_t depth) {
@@ -441,7 +532,7 @@ private:
       if (!never) {
         const uint32_t room = most == unlimited ? unlimited : most - first;
         const auto more = [&](uint32_t low, uint32_t high) {
-          return grammar_.repeat(grammar_.sequence({json_comma(grammar_), item}), low, high);
+          return grammar_.repeat(grammar_.sequence({comma(), item}), low, high);
         };
         if (first > 0) {
           tail = more(needed, room);
@@ -456,11 +547,10 @@ private:
     }
     for (uint32_t i = first; i-- > 0;) {
       PUMICE_TRY(const Part item, value(prefix[i], fmt::format("{}/prefixItems/{}", place, i), depth + 1));
-      const Part here =
-          i > 0 ? grammar_.sequence({json_comma(grammar_), item, tail}) : grammar_.sequence({item, tail});
+      const Part here = i > 0 ? grammar_.sequence({comma(), item, tail}) : grammar_.sequence({item, tail});
       tail = i < least ? here : grammar_.optional(here);
     }
-    return json_in_brackets(grammar_, '[', tail, ']');
+    return list_of(tail);
   }
 
   // Properties whose names are not given: a pattern of names, or what is left.
@@ -497,7 +587,7 @@ private:
         PUMICE_TRY(whole, merge(document_, whole, other.schema, place));
       }
       PUMICE_TRY(const Part content, value(whole, place + "/properties/" + name, depth + 1));
-      const Part key = grammar_.sequence({grammar_.text(Json(name).dump()), json_colon(grammar_)});
+      const Part key = grammar_.sequence({literal(Json(name)), colon()});
       const Part field = grammar_.sequence({key, content});
       const bool never = grammar_.parts[field].kind == Grammar::Kind::never;
       if (never && is_required[name]) return grammar_.never();
@@ -553,7 +643,7 @@ private:
         }
         name = grammar_.call(grammar_.add_rule(other.place, std::move(terms), true));
       }
-      parts.push_back(grammar_.sequence({name, json_colon(grammar_), content}));
+      parts.push_back(grammar_.sequence({name, colon(), content}));
     }
     return parts.empty() ? std::optional<Part>() : std::optional(grammar_.choice(std::move(parts)));
   }
@@ -567,10 +657,10 @@ private:
       const uint32_t low = least.value_or(0), high = most.value_or(unlimited);
       if (high == 0) return grammar_.text("{}");
       if (low > high) return grammar_.never();
-      const Part further = grammar_.repeat(grammar_.sequence({json_comma(grammar_), *more}),
-                                           low ? low - 1 : 0, high == unlimited ? unlimited : high - 1);
+      const Part further = grammar_.repeat(grammar_.sequence({comma(), *more}), low ? low - 1 : 0,
+                                           high == unlimited ? unlimited : high - 1);
       const Part all = grammar_.sequence({*more, further});
-      return json_in_brackets(grammar_, '{', low ? all : grammar_.optional(all), '}');
+      return in_brackets('{', low ? all : grammar_.optional(all), '}');
     }
     if (too_few)
       return unsupported(place + "/minProperties",
@@ -579,7 +669,7 @@ private:
       return unsupported(place + "/maxProperties",
                          "maxProperties is only supported without named properties");
     if (more) fields.push_back(grammar_.repeat(*more, 0, unlimited));
-    return json_in_brackets(grammar_, '{', grammar_.list(json_comma(grammar_), std::move(fields)), '}');
+    return in_brackets('{', grammar_.list(comma(), std::move(fields)), '}');
   }
 
   const Json& document_;
@@ -588,7 +678,7 @@ private:
   bool raw_; // a string is written without quotes here
   const std::optional<Part> raw_end_;
   std::map<std::string, uint32_t> references_;
-  std::optional<uint32_t> any_, string_;
+  std::optional<uint32_t> any_, string_, space_;
   size_t schemas_ = 0;
 };
 

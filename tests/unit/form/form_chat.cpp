@@ -110,6 +110,58 @@ TEST_CASE("a call has a tool's name, and arguments that are valid") {
         "<|start|>assistant");
 }
 
+TEST_CASE("a call may be written in each way that is read") {
+  Family lfm(lfm2_shown), oss(gpt_oss), thinks(hermes), pairs(glm), olmo(olmo3);
+  const auto python = [&](const std::string& call) {
+    return lfm.takes("<|tool_call_start|>[" + call + "]<|tool_call_end|>");
+  };
+  for (const char* text : {R"('\d+')", R"(r'\d\n')", R"(R"a")", "'''one\n'two' '''", R"("""say \"hi\"""")",
+                           "'a' 'b'", "('a'\n  'b')", "u'x'", "b'x'", "f'plain'", "rb'x'", "''"}) {
+    CAPTURE(text);
+    CHECK(python("say(text=" + std::string(text) + ")"));
+    CHECK(python("say(" + std::string(text) + ")"));
+  }
+  for (const char* number : {"3", "1_000", "0x1F", "0b11", "0o17", "+3", "-3"})
+    CHECK(python("open_gate(way='north', times=" + std::string(number) + ")"));
+  for (const char* good :
+       {"say(other=(1, {'a': [None, .5, 1_0.]}, {1, 2},), more={1: True})", "open_gate('north', True, 3)",
+        "open_gate(\n    way = 'north',\n    times = 3,\n)", "open_gate('south', times=3)"}) {
+    CAPTURE(good);
+    CHECK(python(good));
+  }
+  for (const char* bad : {"open_gate('up')", "open_gate(True)", "open_gate('north', 3)", "open_gate()",
+                          "open_gate(way='north', times='3')", "say(text=f'{a}')", "say(text=7)"}) {
+    CAPTURE(bad);
+    CHECK(!python(bad));
+  }
+  const std::string gate = "{\"name\": \"open_gate\", \"arguments\": {";
+  CHECK(thinks.takes("<tool_call>\n" + gate +
+                     "\n    \"way\": \"north\",\n    \"wide\": True\n}}\n</tool_call>"));
+  // Without the first mark, where the last one is there.
+  CHECK(thinks.takes("I go.\n" + gate + "\"way\": \"north\"}}\n</tool_call>"));
+  CHECK(pairs.takes("say\n<arg_key>text</arg_key>\n<arg_value>hi</arg_value>\n</tool_call>"));
+  CHECK(olmo.takes("say(text='hi')</function_calls>"));
+  CHECK(!olmo.takes("fly(text='hi')</function_calls>"));
+  CHECK(!olmo.takes("say(text='hi')</function_calls>", "none"));
+  const std::string start = "<|start|>assistant", call = "<|message|>{\"text\": \"hi\"}";
+  for (const std::string& answer :
+       {std::string(
+            "<|channel|>commentary to=assistant<|channel|>commentary?<|end|><|start|>assistant<|channel|>"
+            "final<|message|>Yes."),
+        std::string("<|channel|>analysis<|channel|>final<|message|>Yes.<|return|>"),
+        std::string("<|channel|>Sure, here it is."),
+        std::string("<|channel|>final<|message|><|message|>Yes."),
+        "<|channel|>commentary to=functions.sayjson" + call + "<|call|>",
+        "<|channel|>commentary to=say code" + call, " to=functions.say<|channel|>commentary json" + call,
+        "<|channel|>commentary to=say" + call +
+            "<|call|><|start|>assistant to=functions.say<|channel|>commentary" + call}) {
+    CAPTURE(answer);
+    CHECK(oss.takes(answer, "auto", start));
+  }
+  CHECK(!oss.takes("<|channel|>commentary to=functions.fly" + call, "auto", start));
+  CHECK(!oss.takes("<|channel|>commentary to=functions.say<|message|>hi", "auto", start));
+}
+
 TEST_CASE("schemas that cannot be kept to leave the arguments free, and templates without calls say so") {
   Family family(hermes);
   const ordered_json odd = ordered_json::parse(
