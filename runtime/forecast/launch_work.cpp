@@ -138,9 +138,11 @@ CachedNumber cached_number(std::string_view kernel) {
 // Scores, then values. The dispatch's own figures are of a cache that is half full (attention.cpp).
 LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t positions) {
   const auto params = params_of<AttentionParams>(dispatch);
-  const double half = params.capacity / 2,
+  const bool paged = constant(dispatch, ATTENTION_SHARED_ID, 0) > 1;
+  const uint32_t capacity = paged ? params.position_limit : params.capacity;
+  const double half = capacity / 2,
                counted = params.window > 0 ? std::min<double>(half, params.window) : half;
-  double seen = std::min<double>(positions, params.capacity);
+  double seen = std::min<double>(positions, capacity);
   if (params.window > 0) seen = std::min<double>(seen, params.window);
   const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64), rows = dispatch.groups[1];
   const CachedNumber type = cached_number(dispatch.kernel);

@@ -82,6 +82,10 @@ CacheLayout CacheLayout::part(uint32_t index) const {
 CacheLayout CacheLayout::divided(uint64_t range, bool beams) const {
   CacheLayout layout = *this;
   if (longer_bytes() <= range) return layout;
+  if (pages > 0) {
+    layout.pages = 0;
+    return layout.divided(range, beams);
+  }
   // Even parts, none larger than fits.
   const auto even = [](uint64_t all, uint64_t fit) {
     const uint64_t parts = (all + fit - 1) / fit;

@@ -43,6 +43,14 @@ enum class CacheSplit : uint32_t {
 // A part of positions has a multiple of this many: no block of an attention kernel lies in two parts.
 constexpr uint32_t cache_part_positions = 256;
 
+// Positions of a page. No tile of an attention kernel lies in two pages.
+constexpr uint32_t cache_page_positions = 64;
+
+// Pages that hold so many positions.
+constexpr uint32_t pages_for(uint32_t positions) {
+  return positions / cache_page_positions + (positions % cache_page_positions > 0);
+}
+
 // Keys and values of one layer. Keys are stored in tiles of eight positions: eight lanes, one position each,
 // load neighbouring memory. Values are stored one position after the other: lanes with neighbouring
 // dimensions load neighbouring memory:
@@ -61,6 +69,9 @@ constexpr uint32_t cache_part_positions = 256;
 //
 // With a window the cache is a ring: position p is stored at p % capacity and overwrites position p -
 // capacity.
+//
+// Or the sequences have pages of one pool: a page is laid out as a sequence of cache_page_positions, and the
+// step block says which page each of a sequence's positions lies in. So sequences can have the same pages.
 struct CacheLayout {
   CacheType type = CacheType::f16;
   uint32_t sequences = 1;
@@ -72,12 +83,16 @@ struct CacheLayout {
   CacheSplit split = CacheSplit::whole;
   uint32_t part_size = 0;  // positions or sequences of each part; the last part may have fewer sequences
   uint32_t part_first = 0; // of a part's own layout: its first position or sequence
+  uint32_t pages = 0;      // in the pool; 0: each sequence has memory of its own
 
   uint32_t head_dim_padded() const {
     const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
     const uint32_t unit = bytes ? 32 : 8;
     return (head_dim + unit - 1) / unit * unit;
   }
+  // What lies together: pages, or sequences, and how many positions each has.
+  uint32_t stored_sequences() const { return pages ? pages : sequences; }
+  uint32_t stored_positions() const { return pages ? cache_page_positions : capacity; }
   // Bytes of eight positions of a head: of the keys, and of the values.
   uint64_t key_tile_bytes() const { return tile_bytes(key_type(type)); }
   uint64_t value_tile_bytes() const { return tile_bytes(value_type(type)); }
@@ -92,7 +107,8 @@ struct CacheLayout {
   CacheLayout part(uint32_t index) const;
   // The same positions and sequences in parts of at most `range` bytes of keys, and of values, where one part
   // would have more. `beams`: sequences read each other's positions, so they stay together. A ring is never
-  // divided by positions. Where there is no such division the layout stays whole.
+  // divided by positions. Where there is no such division the layout stays whole. A pool is in no parts: what
+  // would have more has none.
   CacheLayout divided(uint64_t range, bool beams) const;
 
   // The first position that cannot be stored.
@@ -109,7 +125,7 @@ private:
     const uint64_t element = of == CacheType::f32 ? 4 : of == CacheType::f16 ? 2 : 1;
     return scales + 8 * head_dim_padded() * element;
   }
-  uint64_t tiles() const { return uint64_t{capacity} / 8 * kv_heads * sequences; }
+  uint64_t tiles() const { return uint64_t{stored_positions()} / 8 * kv_heads * stored_sequences(); }
 };
 
 // Where keys and values are: the same place, if values are keys.

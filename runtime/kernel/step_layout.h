@@ -16,11 +16,14 @@ struct StepLayout {
   // Whether each sequence may have an adapter (kernel/adapter/adapter.h): a quad for each at the end of the
   // block, as shaders/adapter/row_adapter.glsl reads it.
   bool has_adapters = false;
+  // Pages of a sequence, a multiple of 4; 0: its positions are in no pages. Not with `positions`.
+  uint32_t pages = 0;
 
   uint32_t details() const { return STEP_HEADER_QUADS + capacity; }
   uint32_t sequence_quads() const { return STEP_HEADER_QUADS + 2 * capacity; }
   uint32_t cache_indirection() const { return sequence_quads() + sequences; }
-  uint32_t adapters() const { return cache_indirection() + sequences * (positions / 4); }
+  uint32_t indirection_entries() const { return positions + pages; } // of each sequence
+  uint32_t adapters() const { return cache_indirection() + sequences * (indirection_entries() / 4); }
   uint64_t bytes() const { return (uint64_t{adapters()} + (has_adapters ? sequences : 0)) * 16; }
 };
 

@@ -38,6 +38,10 @@ CacheLayout cache_layout(const LayerCache& layer, const SessionSize& size) {
   layout.values_are_keys = layer.values_are_keys;
   layout.kv_heads = layer.kv_heads;
   layout.head_dim = layer.head_dim;
+  if (size.pages > 0 && !forgets) {
+    layout.capacity = static_cast<uint32_t>(align(size.context, cache_page_positions));
+    layout.pages = size.pages;
+  }
   return layout;
 }
 
@@ -88,6 +92,13 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
   memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));
 
+  // No fewer than one sequence can fill, so that each gets its turn.
+  const uint32_t pages = pages_for(memory.size.context);
+  const uint64_t all_pages = std::min<uint64_t>(uint64_t{pages} * memory.size.sequences, UINT32_MAX);
+  memory.size.pages = size.pages == 0 || size.beams || stage || size.sequences < 2
+                          ? 0
+                          : static_cast<uint32_t>(std::clamp<uint64_t>(size.pages, pages, all_pages));
+
   const auto place = [&](uint64_t bytes) {
     const uint64_t allocation_limit =
         std::min(device.max_allocation_bytes - 4096, std::max(preferred_allocation_bytes, bytes));
@@ -119,6 +130,7 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   }
   const uint32_t positions = memory.size.beams ? static_cast<uint32_t>(align(memory.size.context, 4)) : 0;
   memory.step_layout = {memory.size.chunk, memory.size.sequences, positions};
+  if (memory.size.pages > 0) memory.step_layout.pages = static_cast<uint32_t>(align(pages, 4));
   memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
   // Whether sampling or a search uses it is decided later.
   const uint64_t tables = size.beams ? 0 : SamplingState::table_bytes(shape.vocabulary, size.sequences);

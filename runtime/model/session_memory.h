@@ -23,6 +23,9 @@ inline uint32_t context_for(uint32_t asked, const ModelShape& shape) {
   return asked ? asked : std::min(shape.context, default_context);
 }
 
+// As many pages as all sequences can fill.
+inline constexpr uint32_t all_pages = UINT32_MAX;
+
 // The sizes that a session's memory is made for.
 struct SessionSize {
   uint32_t context = 0; // positions; 0 for the model's own, at most default_context
@@ -32,6 +35,9 @@ struct SessionSize {
   CacheType cache = CacheType::f16;
   // The sequences are beams: the key and value of a position may lie in the cache of another sequence.
   bool beams = false;
+  // Pages of keys and values that all sequences take theirs from, all_pages or fewer; 0: each
+  // sequence has memory of its own. Without beams, and not where the model is in stages.
+  uint32_t pages = 0;
   uint32_t input_positions =
       0; // of the encoder's inputs that are in the caches at a time; 0: as many as one input has at most
 };

@@ -87,6 +87,7 @@ Result<StageSteps> stage_steps_from(std::span<const std::byte> bytes) {
                 sizes.drafts,
                 static_cast<CacheType>(sizes.cache),
                 sizes.beams != 0,
+                0, // stages have no pages
                 sizes.input_positions};
   steps.encodes = sizes.encodes != 0;
   steps.caches = sizes.caches;

@@ -36,6 +36,7 @@ uint32_t discardable_rows(uint32_t position, uint32_t count) {
 Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
   PUMICE_CHECK(check_drafts(*model, options));
   RunnerOptions runner_options;
+  if (options.shift_positions) options.size.pages = 0; // what others have too does not move
   runner_options.size = options.size;
   runner_options.adapters = options.adapters;
   if (options.logits.buffer) {
@@ -66,6 +67,10 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   options.steps_per_submit = std::min(options.steps_per_submit, SAMPLING_REPORTS - 1 - options.steps_ahead);
   std::unique_ptr<Batch> batch(new Batch(std::move(runner), options));
   batch->most_sliced_steps_ = options.logits.buffer || batch->runner_->staged() ? 1 : sliced_steps;
+  batch->only_pages_ = size.pages > 0 && batch->runner_->states().empty() &&
+                       std::ranges::all_of(batch->runner_->caches(), [](const CacheRef& cache) {
+                         return cache.layout.pages > 0 || cache.layout.kv_heads == 0;
+                       });
   if (size.drafts > 0) PUMICE_CHECK(batch->prepare_drafts(std::move(options.draft_model)));
   if (options.shift_positions) {
     PUMICE_TRY(batch->shift_, PositionShift::create(*batch->runner_));
@@ -174,7 +179,19 @@ Status Batch::place_again(Sequence& sequence) {
   keep(sequence);
   sequence.interrupted = false;
   const uint32_t slot = static_cast<uint32_t>(sequence.slot);
-  return place(sequence, slot, reusable(slots_[slot], sequence));
+  const uint32_t first = reusable(slots_[slot], sequence);
+  const auto written =
+      std::span<const uint32_t>(slots_[slot].pages)
+          .subspan(std::min<size_t>(first / cache_page_positions, slots_[slot].pages.size()));
+  if (std::ranges::none_of(written, [&](uint32_t page) { return pool_.shared(page); }))
+    return place(sequence, slot, first);
+  // Others read these pages: it begins again in a slot.
+  slots_[slot].busy = false;
+  slots_[slot].released = ++releases_;
+  runner_->leave_adapter(slot);
+  sequence.slot = -1;
+  sequence.next = sequence.computed = 0;
+  return {};
 }
 
 // Notes that some launches of a step may have run and others not: its states are then of no position.
@@ -222,8 +239,9 @@ Status Batch::fill(Slice& slice, size_t most_steps) {
         PUMICE_TRY(const bool place_free, runner_->place_free());
         if (!place_free) return {};
         // The rows of pictures have one place, which the step before still reads, and so has what tells where
-        // a sequence's rotary places are, and which adapter it has.
-        const bool told = has_places(runner_->model()) || runner_->adapters();
+        // a sequence's rotary places are, which adapter it has, and which pages.
+        const bool told = (has_places(runner_->model()) || runner_->adapters() || pool_.pages() > 0) &&
+                          std::ranges::any_of(slots_, [](const Slot& slot) { return !slot.busy; });
         const auto reads_rows = [&](const Sequence& each) {
           return each.slot < 0 ? told || each.embeddings
                                : each.embeddings && each.next < each.tokens().size();
@@ -357,9 +375,9 @@ void Batch::release(Sequence& sequence) {
     Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
     slot.busy = false;
     slot.released = ++releases_;
-    if (sequence.form) sequence.form->release(form_tables_);
     runner_->leave_adapter(static_cast<uint32_t>(sequence.slot));
   }
+  if (sequence.form) sequence.form->release(form_tables_);
   sequences_.remove_if([&](const Sequence& each) { return &each == &sequence; });
 }
 

@@ -11,6 +11,7 @@
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
 #include "step/batch/step_pace.h"
+#include "step/cache/page_pool.h"
 #include "step/cache/position_shift.h"
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
@@ -118,7 +119,10 @@ struct Conversation {
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
 // tokens, those are not computed again, up to the last position that a state was kept of if the model has
 // states, and if they were computed with the same adapter. Nor are those that it has in common with a
-// sequence that runs: it waits until that one has read them, and gets a copy. Used by one thread at a time.
+// sequence that runs: it waits until that one has read them, and gets a copy. With size().pages it has the
+// same pages instead, of which it copies the one that it goes on in. Then a sequence waits, too, until there
+// are pages for all that it may become; and a text whose slot another one takes is kept, until its pages are
+// needed and it was not used for longest. Used by one thread at a time.
 class Batch {
 public:
   static Result<std::unique_ptr<Batch>> create(std::shared_ptr<const Model> model, SessionOptions options);
@@ -197,6 +201,8 @@ public:
   void forget(uint32_t slot) { slots_[slot].cached.clear(); }
 
   const SessionSize& size() const { return runner_->size(); }
+  // Pages of the pool that sequences with a slot have, those that several have once.
+  uint32_t busy_pages() const { return pool_.pages() - obtainable_pages({}); }
   Runner& runner() { return *runner_; }
   // The host's seconds for submitting steps that the device had written itself, and the number of those
   // steps.
@@ -243,7 +249,8 @@ private:
     AdapterChoice adapter;  // with which they were computed
     uint32_t place_lag = 0; // that the runner was told
     bool busy = false;
-    uint64_t released = 0; // the number of the release that made it free; 0: none
+    uint64_t released = 0;       // the number of the release that made it free; 0: none
+    std::vector<uint32_t> pages; // of its positions, in order, where there is a pool
   };
 
   // The next step to submit.
@@ -275,7 +282,7 @@ private:
       : runner_(std::move(runner)), options_(options),
         sampling_state_(runner_->sampling_memory(), runner_->size().sequences),
         form_tables_(sampling_state_.tables()), slots_(runner_->size().sequences),
-        pace_(options_.max_stall_seconds) {}
+        pool_(runner_->size().pages), pace_(options_.max_stall_seconds) {}
   const Sequence* find(uint32_t id) const;
   Status check_free(uint32_t slot) const;
   Snapshot snapshot(uint32_t slot, const Conversation& conversation) const;
@@ -283,14 +290,25 @@ private:
   Status restore(const OpenedSnapshot& opened, uint32_t slot);
   uint32_t kept(const Slot& slot, std::span<const uint32_t> tokens) const;
   Status assign_slots();
-  // What a sequence that runs has in common with another one that begins.
+  // A text in the pool whose slot another one has.
+  struct KeptText {
+    std::vector<uint32_t> tokens, pages;
+    AdapterChoice adapter;
+    uint64_t used = 0; // among the releases, when it was last used
+  };
+  // What a sequence that runs, or a text that is kept, has in common with a sequence that begins.
   struct SharedPrefix {
-    const Sequence* sequence = nullptr; // none: there is nothing
+    const Sequence* sequence = nullptr; // none: there is nothing, or a kept text has it
+    KeptText* kept = nullptr;
     uint32_t tokens = 0;
     bool computed = false; // all of it
   };
-  SharedPrefix shared_prefix(const Sequence& sequence) const;
+  SharedPrefix shared_prefix(const Sequence& sequence);
   Result<bool> copy_prefix(const SharedPrefix& prefix, uint32_t slot);
+  Result<bool> take_pages(Sequence& sequence, uint32_t slot, const SharedPrefix* prefix);
+  Result<bool> renew_pages(uint32_t slot, uint32_t positions);
+  uint32_t obtainable_pages(std::span<const uint32_t> held) const;
+  void evict_text(uint32_t slot);
   Status close_gap(uint32_t slot, Sequence& sequence);
   Status place(Sequence& sequence, uint32_t slot, uint32_t first);
   Status place_again(Sequence& sequence);
@@ -325,6 +343,9 @@ private:
   SamplingState sampling_state_;
   FormTables form_tables_;
   std::vector<Slot> slots_;
+  PagePool pool_;           // of no pages: each slot has memory of its own
+  bool only_pages_ = false; // nothing of a text is elsewhere
+  std::list<KeptText> kept_texts_;
   std::list<Sequence> sequences_; // in the order of add()
   // Of the step that is composed: its rows with PROMPT_ROW, with the sequence and the number there.
   std::vector<PromptRow> prompt_rows_;

@@ -24,6 +24,7 @@ Result<std::unique_ptr<Runner>> Runner::create(std::shared_ptr<const Model> mode
   std::unique_ptr<Runner> runner(new Runner(std::move(model), std::move(options)));
   PUMICE_CHECK(runner->allocate(layout));
   runner->memory_ = std::move(layout.memory);
+  if (runner->memory_.step_layout.pages > 0) runner->pages_.resize(runner->memory_.size.sequences);
   runner->graph_ = std::move(layout.graph);
   for (Plan& step : layout.plans) {
     const uint32_t tokens = step.bucket.tokens;
@@ -329,6 +330,18 @@ Status Runner::set_cache_indirection(uint32_t sequence, std::span<const uint32_t
   }
   return write_words(layout.cache_indirection() * size_t{4} + size_t{sequence} * layout.positions,
                      cache_indirection);
+}
+
+Status Runner::set_pages(uint32_t sequence, std::span<const uint32_t> pages) {
+  const StepLayout& layout = memory_.step_layout;
+  if (sequence >= pages_.size() || pages.size() > layout.pages) {
+    return Error{Code::internal, fmt::format("sequence {} cannot have {} pages: {} sequences have {} each",
+                                             sequence, pages.size(), pages_.size(), layout.pages)};
+  }
+  pages_[sequence].assign(pages.begin(), pages.end());
+  std::vector<uint32_t> words(pages.begin(), pages.end());
+  words.resize(layout.pages, UINT32_MAX);
+  return write_words(layout.cache_indirection() * size_t{4} + size_t{sequence} * layout.pages, words);
 }
 
 Status Runner::write_input(uint32_t tokens, uint32_t row, std::span<const float> values) {

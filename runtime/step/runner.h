@@ -136,6 +136,13 @@ public:
   // Only with SessionSize::beams: for each position of a sequence, the sequence whose cache holds it, from
   // the next step on.
   Status set_cache_indirection(uint32_t sequence, std::span<const uint32_t> cache_indirection);
+  // Only with SessionSize::pages: the pages of a sequence's positions, in order, from the next step on. Its
+  // other positions are not stored.
+  Status set_pages(uint32_t sequence, std::span<const uint32_t> pages);
+  // As they were set.
+  std::span<const uint32_t> pages(uint32_t sequence) const {
+    return pages_.empty() ? std::span<const uint32_t>() : std::span(pages_[sequence]);
+  }
   // Writes one picture or sound, as row `row` of the input tensor of the next step, which has `tokens` rows.
   Status write_input(uint32_t tokens, uint32_t row, std::span<const float> values);
   // Submits a step of `tokens` rows: those of write_step(), or else those that the last step's sampling
@@ -257,6 +264,7 @@ private:
   std::map<uint32_t, StepBucket> buckets_; // by tokens
   std::shared_ptr<const Caches> caches_;
   Buffer step_, sampling_, scratch_, inputs_;
+  std::vector<std::vector<uint32_t>> pages_; // of each sequence; empty: there are none
   std::optional<AdapterPlaces> adapters_;
   PlanOutputs outputs_;
   StepRing step_ring_;

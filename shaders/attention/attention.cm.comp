@@ -282,11 +282,11 @@ void main() {
     const SourceRange range = source_range(lead);
     if (range.first > range.last) continue;
     const int tile0 = range.first / int(KEYS) * int(KEYS);
-    TilePlace tile = TilePlace(source_base(range.source), range.source, uint(tile0), uint(tile0) / 8u % (p.capacity / 8u));
+    TilePlace tile = place_of(source_base(range.source), range.source, uint(tile0), uint(tile0) / 8u % (p.capacity / 8u));
     load_keys(tile);
     if (APART == 1u) load_values(tile);
     [[dont_unroll]] for (int begin = tile0; begin <= range.last; begin += int(KEYS)) {
-      const TilePlace next = TilePlace(tile.base, tile.source, tile.begin + KEYS, in_ring(tile.first + KEYS / 8u));
+      const TilePlace next = place_of(tile.base, tile.source, tile.begin + KEYS, in_ring(tile.first + KEYS / 8u));
       store_keys(tile);
       if (APART == 1u) store_values(tile);
       if (gl_SubgroupInvocationID == 0u) rescales[gl_SubgroupID] = 0u;

@@ -234,7 +234,7 @@ void main() {
 
     [[dont_unroll]] for (int tile = range.first >> 3; tile <= range.last >> 3; ++tile) {
       const int position = tile * 8 + int(LANE);
-      const uint at = position_base(base, range.source, uint(position)) + slot;
+      const uint at = position_base(base, range.source, PAGED ? uint(tile) * 8u : uint(position)) + slot;
       slot = slot + 1u == tiles ? 0u : slot + 1u;
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         [[unroll]] for (uint i = 0; i < DOT_SUMS; ++i) dot_product[m][i] = 0.0;

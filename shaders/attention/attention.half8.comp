@@ -170,12 +170,12 @@ void main() {
     [[dont_unroll]] for (; tile < mixed_end; ++tile) {
       const int position = tile * 8 + int(LANE);
       [[unroll]] for (uint t = 0; t < TOKENS; ++t) seen[t] = sees(row[t], range, position);
-      add_tile((base + slot) * KEY_TILE_QUADS, row, position, seen, false);
+      add_tile((position_base(base, range.source, uint(tile) * 8u) + slot) * KEY_TILE_QUADS, row, position, seen, false);
       slot = slot + 1u == tiles ? 0u : slot + 1u;
     }
     if (TOKENS == 1) continue;
     [[dont_unroll]] for (; tile < whole_end; ++tile) {
-      add_tile((base + slot) * KEY_TILE_QUADS, row, tile * 8 + int(LANE), seen, true);
+      add_tile((position_base(base, range.source, uint(tile) * 8u) + slot) * KEY_TILE_QUADS, row, tile * 8 + int(LANE), seen, true);
       slot = slot + 1u == tiles ? 0u : slot + 1u;
     }
   }

@@ -52,7 +52,9 @@ CONSTANT ATTENTION_HEAD_DIM_ID = 1;
 CONSTANT ATTENTION_CAPPED_ID = 2; // 1: scores are capped
 CONSTANT ATTENTION_MASK_ID = 3;   // ATTENTION_MASK_*
 CONSTANT ATTENTION_BIASED_ID = 4; // scores have a bias by: 1: distance; 2: distance and content; 3: place
-CONSTANT ATTENTION_SHARED_ID = 5; // 1: the step has cache_indirection
+// Positions of a sequence that share an entry of the step's cache_indirection: 1 of beams, or a page's; 0:
+// there is none.
+CONSTANT ATTENTION_SHARED_ID = 5;
 CONSTANT ATTENTION_HEADS_ID = 6;  // heads of one group to a workgroup
 CONSTANT ATTENTION_TOKENS_ID = 7; // rows of the step to a workgroup
 CONSTANT ATTENTION_KEEP_ID = 8;   // 1: the largest scores and the sums are written too
@@ -128,16 +130,16 @@ struct AttentionParams {
   UINT sums_stride;   // in floats
   UINT heads;
   UINT kv_heads;
-  UINT capacity;       // positions of one sequence in the cache
+  UINT capacity;       // positions of one sequence in the cache, or of a page
   UINT position_limit; // positions from here on are in no cache
   UINT window;         // positions that a row may see on each side, its own included; 0: all
   UINT context;        // positions that attention_weights writes of each head
   UINT details;        // where the sections of the step block begin (common/step.h), in quads
   UINT sequence_quads;
   UINT cache_indirection;
-  UINT indirection_positions; // positions of each sequence that have cache_indirection
-  UINT sequences;             // in the cache
-  UINT max_distance;          // of the bias: all larger distances share one bucket
+  UINT indirection_entries; // that each sequence has there
+  UINT sequences;           // in the cache, or pages
+  UINT max_distance;        // of the bias: all larger distances share one bucket
   float scale;                // of a score; divided by the cap where there is one
   float cap;                  // a capped score is cap * tanh(score / cap)
   // As in RotaryStoreParams, for a kernel that rotates too.

@@ -132,7 +132,7 @@ uint in_ring(uint eight) {
 
 // The tile of eight positions that position t of this tile is among. Its first eight have the place `first` in the ring.
 uint eight_at(uint base, uint source, uint begin, uint first, uint t) {
-  return position_base(base, source, begin + t) + in_ring(first + t / 8u);
+  return (PAGED ? base : position_base(base, source, begin + t)) + in_ring(first + t / 8u);
 }
 
 float scale_of(uint scales, uint position) { return unpackHalf2x16(scales)[position % 2u]; }
@@ -147,11 +147,15 @@ uvec2 value_of_load(uint i) {
 
 // Where a tile lies. No load depends on a branch, so that all are under way at once.
 struct TilePlace {
-  uint base;   // its source's
+  uint base;   // its source's, or its page's
   uint source;
   uint begin; // its first position
   uint first; // the place of its first eight positions in the ring
 };
+
+TilePlace place_of(uint base, uint source, uint begin, uint first) {
+  return TilePlace(PAGED ? position_base(base, source, begin) : base, source, begin, first);
+}
 
 Loaded load_key(TilePlace tile, uint j) {
   const uint i = load_number(j, KEY_TILE_LOADS);

@@ -70,6 +70,8 @@ shared float partial[QUERIES * PARTS_OF_BLOCK];
 const uint GATHERED_ROW = BLOCK + 32 / VALUE_CHUNK;
 shared float gathered[GATHERED_ROW * VALUE_CHUNK];
 
+shared uint page_bases[PAGED ? (BLOCK + PAGE - 1u) / PAGE : 1u]; // of the block's positions
+
 #include "attention/attention_values.glsl"
 
 // The largest of the block's scores of each query.
@@ -250,9 +252,10 @@ void main() {
       // Whole subgroups have nothing to load where a single row sees few positions.
       bool wanted = true;
       if (TOKENS == 1) wanted = int(position) >= range.first && int(position) <= range.last;
-      if (wanted) {
-        score_position(position_base(base, range.source, position), position, score);
-      }
+      uint own_base = base;
+      if (wanted || PAGED) own_base = position_base(base, range.source, position);
+      if (PAGED && OWN % PAGE == 0u) page_bases[OWN / PAGE] = own_base;
+      if (wanted) score_position(own_base, position, score);
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         const Row own = row[m / HEADS];
         score[m] = sees(own, range, int(position)) ? final_score(score[m], m, own, int(position)) : NO_SCORE;

@@ -51,6 +51,8 @@ layout(constant_id = ATTENTION_BIAS_STRIDE_ID) const uint BIAS_STRIDE = 0; // in
 layout(constant_id = ATTENTION_PICTURES_ID) const uint PICTURES = 0;
 layout(constant_id = ATTENTION_PATCH_WINDOWS_ID) const uint PATCH_WINDOWS = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
+const bool PAGED = SHARED > 1u; // and a tile of keys lies in one page
+const uint PAGE = PAGED ? SHARED : 1u; // positions of an entry
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
 READ_BUFFER(float, bias_buckets, ATTENTION_BIAS_BUCKETS);
@@ -105,7 +107,7 @@ Row read_row(uint token, uint rows, bool in_part) {
   result.index = at;
   result.last = int(min(range.y, p.position_limit)) - 1;
   result.first = int(range.x);
-  if (PARTS != CACHE_PARTS_POSITIONS) result.first = max(result.first, result.last - int(p.capacity - 1u));
+  if (PARTS != CACHE_PARTS_POSITIONS && !PAGED) result.first = max(result.first, result.last - int(p.capacity - 1u));
   if (p.window != 0u) {
     const uint before = CHUNKED == 1u ? (row.y - min(row.w, row.y)) % p.window : p.window - 1u;
     result.first = max(result.first, int(row.y) - int(before));
@@ -170,10 +172,11 @@ uint head_base(uint sequence) { return (sequence * p.kv_heads + kv_head()) * (p.
 // The same for a source: all inputs lie in sequence 0 of their cache.
 uint source_base(uint source) { return head_base(MASK == ATTENTION_MASK_CAUSAL ? source : 0u); }
 
-// `base` is its source's. Beams share positions: one position may lie in the cache of another sequence.
+// `base` is its source's. Beams share positions: one position may lie in the cache of another sequence. In a pool of pages
+// each page is what otherwise a sequence of the cache is.
 uint position_base(uint base, uint source, uint position) {
   if (SHARED == 0u) return base;
-  const uint at = source * p.indirection_positions + min(position, p.indirection_positions - 1u);
+  const uint at = source * p.indirection_entries + min(position / PAGE, p.indirection_entries - 1u);
   return head_base(min(step_words[p.cache_indirection * 4u + at], p.sequences - 1u));
 }
 

@@ -46,7 +46,8 @@ void add_values(uint base, SourceRange range, uint block, inout float sum[QUERIE
     LoadedValue loaded[AHEAD];
     [[unroll]] for (uint j = 0; j < AHEAD; ++j) {
       const uint position = uint(begin) + clamp(first + j * SLICES, start, end - 1u);
-      loaded[j] = load_value(position_base(base, range.source, position), position, OWN % CHUNKS);
+      const uint own_base = PAGED ? page_bases[(position - uint(begin)) / PAGE] : position_base(base, range.source, position);
+      loaded[j] = load_value(own_base, position, OWN % CHUNKS);
     }
     [[unroll]] for (uint j = 0; j < AHEAD; ++j) {
       const uint t = first + j * SLICES;

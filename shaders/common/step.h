@@ -25,10 +25,10 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 //   place
 //             across; of a decoder, w = how much less than its sequence's its rotary place lags
 //   A patch of a picture: x = the first position of its window << STEP_WINDOW_BITS | the window's patches
-//   cache indirection: one uint for each position of each sequence: the number of the sequence whose cache
-//   holds
-//             its key and value. Only in beam search, where beams share the positions that they have in
-//             common
+//   cache indirection: in beam search, where beams share the positions that they have in common, one uint for
+//             each position of each sequence: the number of the sequence whose cache holds its key and value.
+//             Where sequences have pages of one pool (runtime/kernel/cache_layout.h), one for each page of
+//             positions of each sequence: its number in the pool
 CONSTANT STEP_HEADER_QUADS = 1;
 CONSTANT STEP_WINDOW_BITS = 12;
 

@@ -7,9 +7,10 @@
 //   PAIRS, HEAD_DIM, ROTARY_DIM, NORMS, GROWTH, GROWTH_LENGTH, GROWTH_START: as in position/rotary_store.params.h
 //   PLACES, TEXT_PAIRS, DOWN_PAIRS: the same
 //   PARTS, PART_FIRST: what of the cache the launch has
+//   SHARED: above 1: the positions of a page, as in attention/attention.params.h
 //   LOCAL_HEADS: how many heads there are to a workgroup at most
 //   p: heads, kv_heads, q_stride, k_stride, v_stride, capacity, position_limit, sequences, magnitude, norm_eps,
-//   norm_offset, details and sequence_quads
+//   norm_offset, details, sequence_quads, cache_indirection and indirection_entries
 
 // Of a workgroup's head: which it is, counting queries, then keys, then values.
 uint global_head(uint local_head);
@@ -147,12 +148,19 @@ uvec3 rotary_places(uint row, uint sequence, uint own) {
   return uvec3(text, text + (detail.z >> 16), text + (detail.z & 0xffffu));
 }
 
+// The page of a sequence's position.
+uint page_of(uint sequence, uint position) {
+  const uint at = sequence * p.indirection_entries + min(position / max(SHARED, 1u), p.indirection_entries - 1u);
+  return step_block[p.cache_indirection + at / 4u][at % 4u];
+}
+
 // To be called by all invocations of the workgroup. `heads`: the number of its heads. The workgroup may read what this
 // stores after a memory barrier.
 void rotate_and_store(uint row, uint heads) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint position = token.y;
-  const uint sequence = token.z - (PARTS == CACHE_PARTS_SEQUENCES ? PART_FIRST : 0u);
+  uint sequence = token.z - (PARTS == CACHE_PARTS_SEQUENCES ? PART_FIRST : 0u);
+  if (SHARED > 1u) sequence = page_of(token.z, position);
   const uint own = position - min(token.w, position); // counted from the first position that the row may see
   if (PAIRS != ROTARY_PAIRS_NONE) {
     uvec3 places = uvec3(own);

@@ -23,6 +23,7 @@ layout(constant_id = ROTARY_PARTS_ID) const uint PARTS = CACHE_PARTS_NONE;
 layout(constant_id = ROTARY_PLACES_ID) const uint PLACES = ROTARY_PLACES_NONE;
 layout(constant_id = ROTARY_TEXT_PAIRS_ID) const uint TEXT_PAIRS = 0;
 layout(constant_id = ROTARY_DOWN_PAIRS_ID) const uint DOWN_PAIRS = 0;
+layout(constant_id = ROTARY_SHARED_ID) const uint SHARED = 0;
 layout(push_constant) uniform Push { RotaryStoreParams p; };
 READ_BUFFER(uvec4, step_block, ROTARY_STEP);
 const uint LOCAL_HEADS = HEADS;

@@ -36,6 +36,7 @@ CONSTANT ROTARY_PARTS_ID = 9; // CACHE_PARTS_*: what of the cache the launch has
 CONSTANT ROTARY_PLACES_ID = 10; // ROTARY_PLACES_*
 CONSTANT ROTARY_TEXT_PAIRS_ID = 11;
 CONSTANT ROTARY_DOWN_PAIRS_ID = 12;
+CONSTANT ROTARY_SHARED_ID = 13; // the positions of a page; 0: there are none
 
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
@@ -58,20 +59,22 @@ struct RotaryStoreParams {
   UINT k_stride;
   UINT v_stride;
   UINT out_stride;
-  UINT capacity;       // positions of one sequence in the cache
+  UINT capacity;       // positions of one sequence in the cache, or of a page
   UINT position_limit; // positions from here on are not stored
-  UINT sequences;      // in the cache
+  UINT sequences;      // in the cache, or pages
   float magnitude;     // of the cosines and sines
   float norm_eps;
   float norm_offset; // added to the norms' weights
   UINT part_first;   // the first position or sequence that the launch has
   UINT details;      // where the sections of the step block begin (common/step.h), in quads
   UINT sequence_quads;
+  UINT cache_indirection;
+  UINT indirection_entries; // as in AttentionParams
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::RotaryStoreParams) == 64);
+static_assert(sizeof(pumice::RotaryStoreParams) == 72);
 #endif
 #endif

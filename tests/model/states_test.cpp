@@ -1,5 +1,6 @@
 // Sessions of models whose states only go back to where one was kept.
 #include <chrono>
+#include <map>
 
 #include <doctest/doctest.h>
 
@@ -73,6 +74,38 @@ TEST_CASE("a session with states goes back to a checkpoint") {
     CHECK(session->reused() >= 2 * interval);
     const std::vector<uint32_t> after = take(*session, 20);
     CHECK(continued(*make_session(model), longer, 0) == after);
+  }
+}
+
+TEST_CASE("texts of a batch share pages up to a state that is kept, and copy rings") {
+  for (const char* name : {"lfm2", "mamba2", "qwen3-5", "gemma3", "mistral-swa"}) {
+    CAPTURE(name);
+    const auto model = load_model(fixtures().model(name));
+    SessionOptions options;
+    options.size.context = 256;
+    options.size.chunk = 48;
+    options.size.sequences = 3;
+    options.size.pages = all_pages;
+    const auto batch = require(Batch::create(model, options));
+    std::vector<std::vector<uint32_t>> prompts(3, some_prompt(2 * interval + 40));
+    prompts[1].push_back(7);
+    prompts[2][interval + 30] ^= 1;
+    std::vector<uint32_t> ids;
+    for (const auto& prompt : prompts) ids.push_back(require(batch->add({prompt, some_sampling(), 20})));
+    std::map<uint32_t, std::vector<uint32_t>> texts;
+    std::map<uint32_t, uint32_t> reused;
+    while (batch->sequences()) {
+      for (const BatchToken& token : require(batch->step())) {
+        texts[token.sequence].push_back(token.token);
+        reused[token.sequence] = token.reused;
+      }
+    }
+    CHECK(reused[ids[0]] == 0);
+    const bool states = !batch->runner().states().empty();
+    CHECK(reused[ids[1]] == (states ? 2 * interval : 2 * interval + 40));
+    CHECK(reused[ids[2]] == (states ? interval : interval + 30));
+    for (size_t i = 0; i < ids.size(); ++i)
+      CHECK(texts[ids[i]] == continued(*make_session(model), prompts[i], 0));
   }
 }
 

@@ -55,15 +55,15 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   params.sums_stride = args.sums ? args.sums->stride : 0;
   params.heads = args.heads;
   params.kv_heads = layout.kv_heads;
-  params.capacity = layout.capacity;
+  params.capacity = layout.stored_positions();
   params.position_limit = layout.position_limit();
   params.window = args.window;
   params.context = context;
   params.details = args.step_layout.details();
   params.sequence_quads = args.step_layout.sequence_quads();
   params.cache_indirection = args.step_layout.cache_indirection();
-  params.indirection_positions = args.step_layout.positions;
-  params.sequences = layout.sequences;
+  params.indirection_entries = args.step_layout.indirection_entries();
+  params.sequences = layout.stored_sequences();
   params.max_distance = args.bias.max_distance;
   params.scale = args.soft_cap > 0 ? args.scale / args.soft_cap : args.scale;
   params.cap = args.soft_cap;
@@ -71,10 +71,11 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
 
   Dispatch dispatch;
   dispatch.set_params(params);
-  const bool shared = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
+  const bool beams = args.mask == AttentionMask::causal && args.step_layout.positions > 0;
+  const uint32_t shared = layout.pages ? cache_page_positions : beams ? 1 : 0;
   dispatch.constants = {
       workgroup,    layout.head_dim, args.soft_cap > 0 ? 1u : 0u, static_cast<uint32_t>(args.mask),
-      biased(args), shared ? 1u : 0u};
+      biased(args), shared};
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
   if (args.whole_pictures) dispatch.set_constant(ATTENTION_PICTURES_ID, 1);
   if (args.patch_windows) dispatch.set_constant(ATTENTION_PATCH_WINDOWS_ID, 1);

@@ -202,6 +202,7 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
     dispatch.set_constant(ROTARY_TEXT_PAIRS_ID, constants.text_pairs);
     dispatch.set_constant(ROTARY_DOWN_PAIRS_ID, constants.down_pairs);
   }
+  if (cache.pages > 0) dispatch.set_constant(ROTARY_SHARED_ID, cache_page_positions);
   RotaryStoreParams params = {};
   params.heads = args.heads;
   params.kv_heads = cache.kv_heads;
@@ -210,12 +211,14 @@ Dispatch rotary_store(const DeviceProfile& profile, const RotaryStoreArgs& args)
   params.k_stride = args.k.stride;
   params.v_stride = args.v.stride;
   params.out_stride = args.result.stride;
-  params.capacity = cache.capacity;
+  params.capacity = cache.stored_positions();
   params.position_limit = cache.position_limit();
-  params.sequences = cache.sequences;
+  params.sequences = cache.stored_sequences();
   params.part_first = cache.part_first;
   params.details = args.step_layout.details();
   params.sequence_quads = args.step_layout.sequence_quads();
+  params.cache_indirection = args.step_layout.cache_indirection();
+  params.indirection_entries = args.step_layout.indirection_entries();
   params.magnitude = args.magnitude;
   params.norm_eps = args.norm_eps;
   params.norm_offset = args.norm_offset;

@@ -42,7 +42,7 @@ Status Batch::assign_slots() {
   for (Sequence& sequence : sequences_) {
     if (sequence.slot >= 0) continue;
     if (!runner_->has_place(sequence.adapter)) continue; // until another one's text ends
-    const SharedPrefix prefix = may_wait_ ? shared_prefix(sequence) : SharedPrefix();
+    const SharedPrefix prefix = may_wait_ || only_pages_ ? shared_prefix(sequence) : SharedPrefix();
     Slot* best = nullptr;
     uint32_t best_worth = 0;
     for (Slot& slot : slots_) {
@@ -60,30 +60,47 @@ Status Batch::assign_slots() {
     if (!best) return {};
     const auto slot = static_cast<uint32_t>(best - slots_.data());
     if (shift_ && may_wait_) PUMICE_CHECK(close_gap(slot, sequence));
-    if (prefix.tokens >= sequence.reused + least_shared) {
+    bool shares = prefix.tokens >= sequence.reused + least_shared;
+    if (shares) {
       waiting_ = waiting_ || !prefix.computed;
       if (!prefix.computed) continue;
-      PUMICE_TRY(const bool copied, copy_prefix(prefix, slot));
-      if (copied) sequence.reused = prefix.tokens;
+      if (!only_pages_) {
+        PUMICE_TRY(shares, copy_prefix(prefix, slot));
+      }
+      if (shares) sequence.reused = prefix.tokens;
+    }
+    if (pool_.pages() > 0) {
+      PUMICE_TRY(const bool taken, take_pages(sequence, slot, shares ? &prefix : nullptr));
+      if (!taken) return {}; // until another text ends
     }
     PUMICE_CHECK(place(sequence, slot, sequence.reused));
   }
   return {};
 }
 
-// The longest beginning that a sequence with a slot has read or is about to read. States, pictures and an
-// encoder's input are not shared.
-Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
+// The longest beginning that a sequence with a slot has read or is about to read, or that a kept text has;
+// with states, up to one of those that are kept of it. Pictures and an encoder's input are not shared.
+Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) {
   SharedPrefix best;
-  if (sequence.input || sequence.embeddings || runner_->staged() || !runner_->states().empty()) return best;
+  if (sequence.input || sequence.embeddings || runner_->staged()) return best;
   const std::span<const uint32_t> prompt(sequence.tokens());
+  // Without waiting for a copy: whole pages.
+  const auto common_tokens = [&](std::span<const uint32_t> tokens) {
+    const uint32_t common = common_prefix(tokens, prompt.first(prompt.size() - 1));
+    return may_wait_ ? common : common / cache_page_positions * cache_page_positions;
+  };
+  for (KeptText& kept : kept_texts_) {
+    if (kept.adapter != sequence.adapter) continue;
+    const uint32_t common = common_tokens(kept.tokens);
+    if (common > best.tokens) best = {nullptr, &kept, common, true};
+  }
   for (const Sequence& other : sequences_) {
     if (other.slot < 0 || other.input || other.embeddings || other.adapter != sequence.adapter) continue;
-    const uint32_t common = common_prefix(other.tokens(), prompt.first(prompt.size() - 1));
+    const uint32_t common = common_tokens(other.tokens());
     const Slot& slot = slots_[static_cast<size_t>(other.slot)];
     const uint32_t written_end = std::max({slot.written_end, other.next, common}); // once it has read them
-    if (common <= best.tokens || runner_->resume_point(common, written_end, {}) < common) continue;
-    best = {&other, common, other.computed >= common};
+    const uint32_t tokens = runner_->resume_point(common, written_end, {slot.states.first, 0});
+    if (tokens > best.tokens) best = {&other, nullptr, tokens, other.computed >= tokens};
   }
   return best;
 }
@@ -93,11 +110,15 @@ Batch::SharedPrefix Batch::shared_prefix(const Sequence& sequence) const {
 Result<bool> Batch::copy_prefix(const SharedPrefix& prefix, uint32_t slot) {
   const auto from = static_cast<uint32_t>(prefix.sequence->slot);
   const uint32_t written_end = std::max(slots_[from].written_end, prefix.sequence->next);
-  if (runner_->resume_point(prefix.tokens, written_end, {}) < prefix.tokens) return false;
+  const StateHistory states = {slots_[from].states.first, 0};
+  if (runner_->resume_point(prefix.tokens, written_end, states) < prefix.tokens) return false;
   forget(slot);
-  PUMICE_TRY(const bool copied, copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end));
-  if (copied) slots_[slot].written_end = written_end;
-  return copied;
+  PUMICE_TRY(const bool copied,
+             copy_caches({*runner_, from}, {*runner_, slot}, prefix.tokens, written_end, false));
+  if (!copied) return false;
+  slots_[slot].written_end = written_end;
+  slots_[slot].states = {prefix.tokens, prefix.tokens};
+  return true;
 }
 
 // Where a text leaves out a part of what a free slot holds: what is behind the part moves to its place.

@@ -91,8 +91,10 @@ Result<Conversation> Batch::load(MappedFile file) {
 // Puts a conversation's keys and values into a free slot.
 Status Batch::restore(const OpenedSnapshot& opened, uint32_t slot) {
   forget(slot);
-  PUMICE_CHECK(restore_caches(opened, *runner_, slot));
   const Snapshot& snapshot = opened.snapshot;
+  PUMICE_TRY(const bool renewed, renew_pages(slot, snapshot.cached));
+  if (!renewed) return {};
+  PUMICE_CHECK(restore_caches(opened, *runner_, slot));
   slots_[slot].cached.assign(snapshot.tokens.begin(), snapshot.tokens.begin() + snapshot.cached);
   slots_[slot].adapter = {};
   slots_[slot].written_end = snapshot.written_end;
@@ -109,6 +111,8 @@ Status Batch::copy(uint32_t slot, const Batch& other, uint32_t other_slot, const
   const Slot& from = other.slots_[other_slot];
   const uint32_t cached = other.kept(from, conversation.tokens);
   forget(slot);
+  PUMICE_TRY(const bool renewed, renew_pages(slot, cached));
+  if (!renewed) return {};
   PUMICE_TRY(const bool copied,
              copy_caches({*other.runner_, other_slot}, {*runner_, slot}, cached, from.written_end));
   if (!copied) return {};

@@ -12,6 +12,20 @@ namespace {
 constexpr uint64_t transfer_bytes = uint64_t{4} << 20;
 constexpr uint32_t tile = 8; // positions
 
+// The first positions of a head in a pool: of a whole number of tiles.
+void add_pages(const CacheRef& cache, bool keys, uint32_t head, uint32_t positions,
+               std::span<const uint32_t> pages, std::vector<CacheRange>& ranges) {
+  const CacheLayout& layout = cache.layout;
+  const BufferRef& ref = keys ? cache.keys : cache.values;
+  const uint64_t bytes = keys ? layout.key_tile_bytes() : layout.value_tile_bytes();
+  for (uint32_t first = 0; first < positions; first += cache_page_positions) {
+    const uint64_t index = uint64_t{pages[first / cache_page_positions]} * layout.kv_heads + head;
+    const uint32_t tiles = std::min(positions - first, cache_page_positions) / tile;
+    ranges.push_back(
+        {ref.allocation, ref.offset + index * (cache_page_positions / tile) * bytes, tiles * bytes});
+  }
+}
+
 } // namespace
 
 Status copy_and_wait(const std::shared_ptr<Device>& device, std::span<const BufferCopy> copies) {
@@ -36,13 +50,18 @@ uint32_t positions_in_use(uint32_t capacity, uint32_t cached, uint32_t written_e
   return written_end > capacity ? capacity : std::min((cached + tile - 1) / tile * tile, capacity);
 }
 
-std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions) {
+std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, uint32_t positions,
+                                     std::span<const uint32_t> pages) {
   const CacheLayout& layout = cache.layout;
   std::vector<CacheRange> ranges;
   if (positions == 0) return ranges;
   for (const bool keys : {true, false}) {
     if (layout.values_are_keys && !keys) break;
     for (uint32_t head = 0; head < layout.kv_heads; ++head) {
+      if (layout.pages > 0) {
+        add_pages(cache, keys, head, positions, pages, ranges);
+        continue;
+      }
       for (const CacheRef& part : cache.parts()) {
         const CacheLayout& part_layout = part.layout;
         const uint32_t first_position =
@@ -62,6 +81,14 @@ std::vector<CacheRange> cache_ranges(const CacheRef& cache, uint32_t sequence, u
   return ranges;
 }
 
+std::vector<CacheRange> page_ranges(const CacheRef& cache, uint32_t page) {
+  const uint64_t keys = cache.layout.key_bytes() / cache.layout.pages,
+                 values = cache.layout.value_bytes() / cache.layout.pages;
+  std::vector<CacheRange> ranges = {{cache.keys.allocation, cache.keys.offset + page * keys, keys}};
+  if (values > 0) ranges.push_back({cache.values.allocation, cache.values.offset + page * values, values});
+  return ranges;
+}
+
 std::vector<CacheRange> state_ranges(const StateRef& state, uint32_t sequence, uint32_t position) {
   if (position == 0) return {};
   const uint64_t offset = state.buffer.offset + state.layout.offset(sequence, position);
@@ -74,36 +101,78 @@ Status CacheTransfer::stage() {
   return {};
 }
 
-Status CacheTransfer::read(const Buffer& from, uint64_t offset, std::span<std::byte> to) {
-  if (!from.mapped().empty() && from.cached()) {
-    std::memcpy(to.data(), from.mapped().data() + offset, to.size());
+// Calls copy(staged, piece, offset, bytes) for each part of the pieces that is staged at `staged`, and
+// whole() when the staging buffer is full or all have been.
+template <class Copy, class Whole>
+Status CacheTransfer::in_parts(std::span<const BufferPiece> pieces, const Copy& copy, const Whole& whole) {
+  uint64_t staged = 0;
+  for (const BufferPiece& piece : pieces) {
+    for (uint64_t done = 0; done < piece.bytes;) {
+      const uint64_t bytes = std::min(transfer_bytes - staged, piece.bytes - done);
+      copy(staged, piece, piece.offset + done, bytes);
+      staged += bytes;
+      done += bytes;
+      if (staged < transfer_bytes) continue;
+      PUMICE_CHECK(whole(staged));
+      staged = 0;
+    }
+  }
+  return staged > 0 ? whole(staged) : Status();
+}
+
+Status CacheTransfer::read(std::span<const BufferPiece> from, std::span<std::byte> to) {
+  if (std::ranges::all_of(from, [](const BufferPiece& piece) {
+        return !piece.buffer->mapped().empty() && piece.buffer->cached();
+      })) {
+    for (const BufferPiece& piece : from) {
+      std::memcpy(to.data(), piece.buffer->mapped().data() + piece.offset, piece.bytes);
+      to = to.subspan(piece.bytes);
+    }
     return {};
   }
   PUMICE_CHECK(stage());
-  for (uint64_t done = 0; done < to.size();) {
-    const uint64_t bytes = std::min<uint64_t>(transfer_bytes, to.size() - done);
-    const BufferCopy piece{from.handle(), staging_.handle(), {offset + done, 0, bytes}};
-    PUMICE_CHECK(copy_and_wait(device_, std::span(&piece, 1)));
-    std::memcpy(to.data() + done, staging_.mapped().data(), bytes);
-    done += bytes;
+  std::vector<BufferCopy> copies;
+  return in_parts(
+      from,
+      [&](uint64_t staged, const BufferPiece& piece, uint64_t offset, uint64_t bytes) {
+        copies.push_back({piece.buffer->handle(), staging_.handle(), {offset, staged, bytes}});
+      },
+      [&](uint64_t staged) -> Status {
+        PUMICE_CHECK(copy_and_wait(device_, copies));
+        copies.clear();
+        std::memcpy(to.data(), staging_.mapped().data(), staged);
+        to = to.subspan(staged);
+        return {};
+      });
+}
+
+Status CacheTransfer::write(std::span<const std::byte> from, std::span<const BufferPiece> to) {
+  if (std::ranges::all_of(to, [](const BufferPiece& piece) { return !piece.buffer->mapped().empty(); })) {
+    for (const BufferPiece& piece : to) {
+      std::memcpy(piece.buffer->mapped().data() + piece.offset, from.data(), piece.bytes);
+      from = from.subspan(piece.bytes);
+    }
+    return {};
   }
-  return {};
+  PUMICE_CHECK(stage());
+  std::vector<BufferCopy> copies;
+  return in_parts(
+      to,
+      [&](uint64_t staged, const BufferPiece& piece, uint64_t offset, uint64_t bytes) {
+        std::memcpy(staging_.mapped().data() + staged, from.data(), bytes);
+        from = from.subspan(bytes);
+        copies.push_back({staging_.handle(), piece.buffer->handle(), {staged, offset, bytes}});
+      },
+      [&](uint64_t) -> Status {
+        PUMICE_CHECK(copy_and_wait(device_, copies));
+        copies.clear();
+        return {};
+      });
 }
 
 Status CacheTransfer::write(std::span<const std::byte> from, const Buffer& to, uint64_t offset) {
-  if (!to.mapped().empty()) {
-    std::memcpy(to.mapped().data() + offset, from.data(), from.size());
-    return {};
-  }
-  PUMICE_CHECK(stage());
-  for (uint64_t done = 0; done < from.size();) {
-    const uint64_t bytes = std::min<uint64_t>(transfer_bytes, from.size() - done);
-    std::memcpy(staging_.mapped().data(), from.data() + done, bytes);
-    const BufferCopy piece{staging_.handle(), to.handle(), {0, offset + done, bytes}};
-    PUMICE_CHECK(copy_and_wait(device_, std::span(&piece, 1)));
-    done += bytes;
-  }
-  return {};
+  const BufferPiece piece{&to, offset, from.size()};
+  return write(from, std::span(&piece, 1));
 }
 
 } // namespace pumice

@@ -17,6 +17,12 @@ uint64_t sum_of(const std::vector<CacheRange>& ranges) {
   return sum;
 }
 
+// Of so many positions of a sequence in a layer.
+uint64_t cached_bytes(const CacheLayout& layout, uint32_t positions) {
+  const uint64_t values = layout.values_are_keys ? 0 : layout.value_tile_bytes();
+  return uint64_t{positions} / 8 * layout.kv_heads * (layout.key_tile_bytes() + values);
+}
+
 class Checker {
 public:
   explicit Checker(std::string file) : file_(std::move(file)) {}
@@ -59,7 +65,7 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
     check.equal(name("capacity"), layout.capacity, layer.capacity);
   }
   check.at_most(name("positions"), layout.capacity, positions, "the session's capacity");
-  if (check.ok()) check.equal(name("bytes"), sum_of(cache_ranges(cache, 0, positions)), layer.bytes);
+  if (check.ok()) check.equal(name("bytes"), cached_bytes(layout, positions), layer.bytes);
 }
 
 // A state in a snapshot: the one after the cached tokens.
@@ -102,40 +108,36 @@ std::vector<CacheRange> layer_ranges(const Runner& runner, const CachePiece& lay
   if (layer.layer >= caches)
     return state_ranges(runner.states()[layer.layer - caches], layer.sequence, layer.cached);
   return cache_ranges(runner.caches()[layer.layer], layer.sequence,
-                      positions_in_use(layer.capacity, layer.cached, layer.written_end));
+                      positions_in_use(layer.capacity, layer.cached, layer.written_end),
+                      runner.pages(layer.sequence));
 }
 
-// Calls use(range, part) for each range of a runner's caches in a piece of so many bytes: the range's part of
-// the piece, and where that lies.
-template <class Byte, class Use>
-Status for_each_range(const Runner& runner, const CachePiece& piece, std::span<Byte> bytes, const Use& use) {
+// Where so many bytes of a piece lie.
+std::vector<BufferPiece> buffer_pieces(const Runner& runner, const CachePiece& piece, uint64_t bytes) {
+  std::vector<BufferPiece> pieces;
   uint64_t offset = piece.offset;
   for (const CacheRange& range : layer_ranges(runner, piece)) {
-    if (offset < range.bytes && !bytes.empty()) {
-      const uint64_t count = std::min<uint64_t>(range.bytes - offset, bytes.size());
-      PUMICE_CHECK(use(CacheRange{range.allocation, range.offset + offset, count}, bytes.first(count)));
-      bytes = bytes.subspan(count);
+    if (offset < range.bytes && bytes > 0) {
+      const uint64_t count = std::min(range.bytes - offset, bytes);
+      pieces.push_back({&runner.cache_allocation(range.allocation), range.offset + offset, count});
+      bytes -= count;
       offset += count;
     }
     offset -= std::min(offset, range.bytes);
   }
-  return {};
+  return pieces;
 }
 
 Status read_piece(const Runner& runner, CacheTransfer& transfer, const CachePiece& piece,
                   std::span<std::byte> to) {
   if (runner.staged() && !runner.holds(piece.layer)) return runner.upstream().read_cached(piece, to);
-  return for_each_range(runner, piece, to, [&](const CacheRange& range, std::span<std::byte> part) {
-    return transfer.read(runner.cache_allocation(range.allocation), range.offset, part);
-  });
+  return transfer.read(buffer_pieces(runner, piece, to.size()), to);
 }
 
 Status write_piece(const Runner& runner, CacheTransfer& transfer, const CachePiece& piece,
                    std::span<const std::byte> from) {
   if (runner.staged() && !runner.holds(piece.layer)) return runner.upstream().write_cached(piece, from);
-  return for_each_range(runner, piece, from, [&](const CacheRange& range, std::span<const std::byte> part) {
-    return transfer.write(part, runner.cache_allocation(range.allocation), range.offset);
-  });
+  return transfer.write(from, buffer_pieces(runner, piece, from.size()));
 }
 
 Result<bool> has_piece(const Runner& runner, const CachePiece& piece, uint64_t bytes) {
@@ -229,7 +231,7 @@ Result<bool> write_cached(const Runner& runner, const CachePiece& piece, std::sp
 }
 
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
-                         uint32_t written_end) {
+                         uint32_t written_end, bool pages) {
   if (from.runner.staged() || to.runner.staged()) return false;
   std::vector<BufferCopy> copies;
   // The two may be divided into other parts.
@@ -250,10 +252,12 @@ Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, u
   };
   for (size_t layer = 0; layer < from.runner.caches().size(); ++layer) {
     const CacheRef &source = from.runner.caches()[layer], &target = to.runner.caches()[layer];
+    if (!pages && source.layout.pages > 0) continue;
     const uint32_t capacity = source.layout.capacity;
     if (!keeps_places(capacity, target.layout.capacity, written_end)) return false;
     const uint32_t positions = positions_in_use(capacity, cached, written_end);
-    add(cache_ranges(source, from.sequence, positions), cache_ranges(target, to.sequence, positions));
+    add(cache_ranges(source, from.sequence, positions, from.runner.pages(from.sequence)),
+        cache_ranges(target, to.sequence, positions, to.runner.pages(to.sequence)));
   }
   for (size_t i = 0; i < from.runner.states().size(); ++i) {
     add(state_ranges(from.runner.states()[i], from.sequence, cached),
@@ -261,6 +265,20 @@ Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, u
   }
   if (!copies.empty()) PUMICE_CHECK(copy_and_wait(to.runner.model().context().device, copies));
   return true;
+}
+
+Status copy_page(const Runner& runner, uint32_t from, uint32_t to) {
+  std::vector<BufferCopy> copies;
+  for (const CacheRef& cache : runner.caches()) {
+    if (cache.layout.pages == 0 || cache.layout.kv_heads == 0) continue;
+    const std::vector<CacheRange> source = page_ranges(cache, from), target = page_ranges(cache, to);
+    for (size_t i = 0; i < source.size(); ++i) {
+      copies.push_back({runner.cache_allocation(source[i].allocation).handle(),
+                        runner.cache_allocation(target[i].allocation).handle(),
+                        {source[i].offset, target[i].offset, source[i].bytes}});
+    }
+  }
+  return copies.empty() ? Status() : copy_and_wait(runner.model().context().device, copies);
 }
 
 } // namespace pumice

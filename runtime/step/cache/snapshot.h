@@ -39,8 +39,11 @@ struct CachedSequence {
 // another, from buffer to buffer on the device, and waits. All positions before `written_end` were written.
 // Both runners have the same model, on the same device, and the same cache type. Returns false, and copies
 // nothing, where the position's places differ: a layer's ring has wrapped around and has another length
-// there. So it does where the model is in stages.
+// there. So it does where the model is in stages. `pages`: false: without layers whose positions are in
+// pages.
 Result<bool> copy_caches(const CachedSequence& from, const CachedSequence& to, uint32_t cached,
-                         uint32_t written_end);
+                         uint32_t written_end, bool pages = true);
+// Copies what a page of the pool holds into another one, and waits.
+Status copy_page(const Runner& runner, uint32_t from, uint32_t to);
 
 } // namespace pumice

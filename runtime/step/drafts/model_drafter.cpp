@@ -44,6 +44,7 @@ Result<std::unique_ptr<ModelDrafter>> ModelDrafter::create(std::shared_ptr<const
   SessionOptions options;
   options.size = size;
   options.size.drafts = 0;
+  options.size.pages = 0;
   options.size.context = std::min(size.context, model->shape().context);
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(std::move(model), options));
   PUMICE_TRY(const double guess, batch->runner().guessed_step_seconds(1));

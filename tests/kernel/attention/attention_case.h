@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 #include <doctest/doctest.h>
@@ -47,7 +48,8 @@ struct Case {
   uint32_t capacity = 0;    // of the step; 0: as many as there are rows
   bool one_sequence = true; // workgroups have several tokens
   float key_size = 1;
-  uint32_t q_first = 0; // column of a wider matrix that the queries begin at
+  uint32_t q_first = 0;        // column of a wider matrix that the queries begin at
+  std::vector<uint32_t> pages; // of each sequence; none: the cache is not in pages
   uint32_t seed = 1;
 
   uint32_t positions() const { // that a sequence has had
@@ -163,6 +165,43 @@ inline void share_earlier_positions(Case& c, uint32_t sequences, uint32_t positi
   }
 }
 
+// Lets the sequences have pages in any order, of some more than they need.
+inline void give_pages(Case& c) {
+  c.layout.capacity =
+      (c.layout.capacity + cache_page_positions - 1) / cache_page_positions * cache_page_positions;
+  const uint32_t own = c.layout.capacity / cache_page_positions, entries = (own + 3) / 4 * 4;
+  std::vector<uint32_t> order(own * c.layout.sequences + 3);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(order.size()));
+  c.pages.assign(size_t{entries} * c.layout.sequences, UINT32_MAX);
+  for (uint32_t i = 0; i < own * c.layout.sequences; ++i) c.pages[i / own * entries + i % own] = order[i];
+}
+
+// How a case's cache lies on the device.
+inline CacheLayout device_layout(const Case& c) {
+  CacheLayout layout = c.layout;
+  if (!c.pages.empty()) layout.pages = c.layout.capacity / cache_page_positions * c.layout.sequences + 3;
+  return layout;
+}
+
+// The same bytes in the case's pages.
+inline std::vector<uint8_t> in_pages(const Case& c, Side side, const std::vector<uint8_t>& bytes) {
+  if (c.pages.empty()) return bytes;
+  const uint64_t page = cache_page_positions / 8 *
+                        (side == Side::keys || c.layout.values_are_keys ? c.layout.key_tile_bytes()
+                                                                        : c.layout.value_tile_bytes());
+  const uint32_t own = c.layout.capacity / cache_page_positions, heads = c.layout.kv_heads;
+  std::vector<uint8_t> result = cache_reference::unwritten(device_layout(c), side);
+  for (uint32_t head = 0; head < c.layout.sequences * heads; ++head) {
+    for (uint32_t i = 0; i < own; ++i) {
+      const uint64_t to = c.pages[head / heads * (c.pages.size() / c.layout.sequences) + i];
+      std::copy_n(bytes.begin() + static_cast<ptrdiff_t>((uint64_t{head} * own + i) * page), page,
+                  result.begin() + static_cast<ptrdiff_t>((to * heads + head % heads) * page));
+    }
+  }
+  return result;
+}
+
 // What a row's queries and its input's contents are made from, wherever the input lies.
 inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
   const bool of_input =
@@ -217,7 +256,9 @@ inline std::vector<float> make_queries(const Case& c) {
 
 inline StepLayout step_layout(const Case& c) {
   const auto memories = static_cast<uint32_t>(c.options.memories.size());
-  return {c.step_rows(), std::max(c.layout.sequences, memories), c.options.indirection_positions};
+  const auto pages = static_cast<uint32_t>(c.pages.size() / c.layout.sequences);
+  return {c.step_rows(), std::max(c.layout.sequences, memories), c.options.indirection_positions, false,
+          pages};
 }
 
 inline std::vector<uint32_t> step_block(const Case& c) {
@@ -238,12 +279,14 @@ inline std::vector<uint32_t> step_block(const Case& c) {
   }
   std::copy(c.options.cache_indirection.begin(), c.options.cache_indirection.end(),
             block.begin() + static_cast<ptrdiff_t>(4 * layout.cache_indirection()));
+  std::ranges::copy(c.pages, block.begin() + static_cast<ptrdiff_t>(4 * layout.cache_indirection()));
   return block;
 }
 
 // A cache with these bytes, in its parts.
 inline CacheRef upload_cache(const CacheLayout& layout, const std::vector<uint8_t>& keys,
                              const std::vector<uint8_t>& values) {
+  if (layout.pages > 0) return {layout, TestGpu::get().upload(keys), TestGpu::get().upload(values)};
   std::vector<CachePlace> places;
   for (uint32_t i = 0; i < layout.parts(); ++i) {
     const auto upload = [&](Side side, const std::vector<uint8_t>& bytes) {
@@ -281,7 +324,8 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   AttentionArgs args;
   const BufferRef q_buffer = gpu.upload(wide);
   args.q = {q_buffer.at(c.q_first * 4, q_buffer.bytes - c.q_first * 4), rows, 0, c.columns(), q_stride};
-  args.cache = upload_cache(c.layout, cache.packed_keys(), cache.packed_values());
+  args.cache = upload_cache(device_layout(c), in_pages(c, Side::keys, cache.packed_keys()),
+                            in_pages(c, Side::values, cache.packed_values()));
   args.heads = c.options.heads;
   args.scale = static_cast<float>(c.options.scale);
   args.soft_cap = static_cast<float>(c.options.soft_cap);
@@ -382,6 +426,21 @@ inline void check(const Case& c, double bound = 2e-6, bool weights = false) {
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// In pages, a case has the bits that it has without, on one device.
+inline void check_pages(const DeviceProfile& profile, const Case& c, bool weights = false) {
+  Case paged = c;
+  give_pages(paged);
+  Case whole = paged;
+  whole.pages.clear();
+  const Cache cache = make_cache(whole);
+  const std::vector<float> q = make_queries(c);
+  INFO(c.text(), " cpu8 ", profile.cpu8, " forced ", profile.forced);
+  const Ran a = run_all(profile, paged, cache, q, weights), b = run_all(profile, whole, cache, q, weights);
+  CHECK(a.kernel == b.kernel);
+  CHECK(same_bits(a.result, b.result));
+  CHECK(same_bits(a.weights, b.weights));
 }
 
 constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};

@@ -248,6 +248,11 @@ TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of que
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
     share_earlier_positions(shared, 4, 100);
     check_cm(profile, shared);
+    for (CacheType type : all_types) {
+      Case rows = make_case(type, 4, 2, 40, prefill(40, 160, 1));
+      for (const Row& row : prefill(9, 30, 0)) rows.rows.push_back(row);
+      check_pages(profile, rows);
+    }
     Case sinks = make_case(CacheType::f16, 6, 2, 24, prefill(33, 90, 0, 70), 20);
     sinks.options.sinks = random_floats(6, 78, 4);
     check_cm(profile, sinks);

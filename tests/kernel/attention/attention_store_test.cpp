@@ -77,6 +77,7 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
   args.k = upload_rows(in.k, layout.kv_heads * layout.head_dim, 64, true);
   args.v = upload_rows(in.v, layout.kv_heads * layout.head_dim, 0, true);
   args.head_dim = layout.head_dim;
+  args.step_layout = step_layout(c.attention);
   if (!c.rotary) return args;
   args.heads = c.attention.options.heads;
   args.pairs = c.pairs;
@@ -91,7 +92,6 @@ RotaryStoreArgs store_args(const StoringCase& c, const Inputs& in) {
     args.places = PlaceKind::text;
     args.text_pairs = 3;
     args.down_pairs = 4;
-    args.step_layout = step_layout(c.attention);
   }
   args.norm_eps = eps;
   args.norm_offset = 0.5f;
@@ -164,7 +164,8 @@ Left run(DeviceProfile profile, const StoringCase& c, const std::string& variant
 
   AttentionArgs args;
   args.q = upload_rows(in.q, a.columns(), 32, true);
-  args.cache = {a.layout, gpu.upload(cache.packed_keys()), gpu.upload(cache.packed_values())};
+  args.cache = {device_layout(a), gpu.upload(in_pages(a, Side::keys, cache.packed_keys())),
+                gpu.upload(in_pages(a, Side::values, cache.packed_values()))};
   args.heads = a.options.heads;
   args.scale = static_cast<float>(a.options.scale);
   args.soft_cap = static_cast<float>(a.options.soft_cap);
@@ -366,6 +367,25 @@ TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding an
     StoringCase c = kind;
     c.attention.layout.type = type;
     check_storing(c);
+  }
+}
+
+TEST_CASE("attention that stores: into a page of a pool") {
+  for (CacheType type : all_types) {
+    StoringCase whole = make_storing(type, 2, 2, 32, 133);
+    whole.attention.rows[0].sequence = 1;
+    whole.attention.layout.sequences = 2;
+    StoringCase paged = whole;
+    give_pages(paged.attention);
+    whole.attention.layout.capacity = paged.attention.layout.capacity;
+    check_storing(paged);
+    if (rope_profile().storage_buffers > ATTENTION_TABLE) check_rope(paged, true);
+    for (const DeviceProfile& profile : profiles_to_test()) {
+      const Left a = run(profile, paged, ""), b = run(profile, whole, "");
+      CHECK(attention_case::same_bits(a.result, b.result));
+      CHECK(a.keys == in_pages(paged.attention, Side::keys, b.keys));
+      CHECK(a.values == in_pages(paged.attention, Side::values, b.values));
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "support/command/messages.h"
 #include "support/files/fixtures.h"
@@ -27,6 +28,7 @@ SessionOptions options_for(uint32_t sequences, uint32_t chunk = 16, uint32_t ahe
   options.size.context = 200;
   options.size.chunk = chunk;
   options.size.sequences = sequences;
+  options.size.pages = all_pages;
   options.steps_ahead = ahead;
   options.steps_per_submit = together;
   return options;
@@ -278,6 +280,7 @@ TEST_CASE("the logits of a batch are those of each sequence alone, to the bit") 
   const auto run = [](uint32_t sequences, const std::vector<std::vector<StepToken>>& steps) {
     RunnerOptions options;
     options.size = options_for(sequences, 40).size;
+    options.size.pages = 0; // a batch says which a sequence has
     options.sampling = false;
     options.all_outputs = true;
     options.readable = {"logits"};
@@ -398,6 +401,100 @@ TEST_CASE("what sequences begin with alike is computed once, also if they are ad
     CHECK(reused[ids[4]] == 0);
     for (size_t i = first_stops; i < ids.size(); ++i) CHECK(texts[ids[i]] == alone(requests[i]));
   }
+}
+
+// Texts that begin with one of a few beginnings, some of them longer than a page.
+std::vector<SequenceRequest> branching_requests(uint32_t count) {
+  std::vector<SequenceRequest> requests;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t random = i * 2654435761u >> 8;
+    requests.push_back({some_prompt(40 + random % 4 * 35, 1 + random / 4 % 3), {}, 3 + random / 16 % 30});
+    requests.back().prompt.push_back(3 + random / 64 % 5);
+    requests.back().sampling.temperature = 1;
+    requests.back().sampling.seed = i;
+  }
+  return requests;
+}
+
+TEST_CASE("what texts begin with alike lies in the same pages") {
+  std::vector<SequenceRequest> requests;
+  for (uint32_t i = 0; i < 4; ++i) {
+    requests.push_back({some_prompt(150, 1), {}, 20});
+    requests.back().prompt.push_back(i + 3);
+  }
+  auto batch = make_batch(options_for(4, 48));
+  std::vector<uint32_t> ids;
+  for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+  Texts texts;
+  uint32_t most = 0;
+  while (batch->sequences()) {
+    step(*batch, texts);
+    most = std::max(most, batch->busy_pages());
+  }
+  CHECK(most == 2 + 4); // the third page of each is its own
+  CHECK(batch->busy_pages() == 0);
+  for (size_t i = 0; i < ids.size(); ++i) CHECK(texts[ids[i]] == alone(requests[i]));
+}
+
+TEST_CASE("texts that come and go in few pages are what they are alone, whichever go first") {
+  const std::vector<SequenceRequest> requests = branching_requests(every_case() ? 200 : 24);
+  std::vector<Text> expected;
+  for (const SequenceRequest& request : requests) expected.push_back(alone(request));
+  for (const auto& [pages, drafts] :
+       {std::pair(4u, 0u), std::pair(7u, 0u), std::pair(9u, 3u), std::pair(all_pages, 0u)}) {
+    CAPTURE(pages);
+    SessionOptions options = options_for(5, 48);
+    options.size.pages = pages;
+    options.size.drafts = drafts;
+    options.always_draft = drafts > 0;
+    auto batch = make_batch(options);
+    CHECK(batch->size().pages == std::min(pages, 20u));
+    Texts texts;
+    std::map<uint32_t, size_t> numbers;
+    std::set<uint32_t> stopped;
+    uint32_t reused = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const uint32_t id = add(*batch, requests[i]);
+      numbers[id] = i;
+      for (size_t steps = i * 7 % 5; steps > 0 && batch->sequences(); --steps) {
+        step(*batch, texts);
+        reused = std::max(reused, batch->reused(id));
+      }
+      if (i % 6 == 5) {
+        stopped.insert(id - 1);
+        REQUIRE(batch->stop(id - 1).ok());
+      }
+    }
+    finish(*batch, texts);
+    CHECK((pages == 4 || reused >= 64)); // of four, the text that was added has none yet
+    CHECK(batch->busy_pages() == 0);
+    for (const auto& [id, number] : numbers) {
+      if (!stopped.contains(id)) CHECK(texts[id] == expected[number]);
+    }
+  }
+}
+
+TEST_CASE("a text without a slot is kept until it was not used for longest and its pages are needed") {
+  SessionOptions options = options_for(2);
+  options.size.pages = 7;
+  auto batch = make_batch(options);
+  Texts texts;
+  const auto reused = [&](uint32_t seed, uint32_t more) {
+    SequenceRequest request{some_prompt(64, seed), {}, 3};
+    request.prompt.push_back(more);
+    const uint32_t id = add(*batch, request);
+    step(*batch, texts);
+    const uint32_t tokens = batch->reused(id);
+    finish(*batch, texts);
+    CHECK(texts[id] == alone(request));
+    return tokens;
+  };
+  for (uint32_t seed = 1; seed <= 3; ++seed) CHECK(reused(seed, 3) <= 1); // two pages each
+  CHECK(reused(1, 4) == 64);                                              // there were slots for two of them
+  CHECK(reused(4, 3) <= 1);                                               // in place of the second
+  CHECK(reused(1, 5) == 64);
+  CHECK(reused(3, 5) == 64);
+  CHECK(reused(2, 5) <= 1);
 }
 
 TEST_CASE("while a text goes on, the prompt of another one is read in pieces that it may wait for") {

@@ -128,6 +128,7 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
   SessionOptions session;
   session.size = session_size(options.size, model->shape());
   session.size.sequences = sequences + (joins > 0);
+  session.size.pages = all_pages;
   session.max_stall_seconds = options.size.max_stall_ms * 1e-3;
   const uint32_t tokens = std::max(depth, 1u);
   // While the last prompts are read, the first sequences go on already; while a text joins, all do, and it
