@@ -162,7 +162,7 @@ Result<SessionOptions> pumice::api::batch_options(const pumice_batch_options& op
   PUMICE_TRY(SessionOptions result, session_options(session, shape));
   PUMICE_TRY(result.size.cache, read_cache_type(options.cache));
   result.size.sequences = std::max(options.texts, 1u);
-  result.size.pages = all_pages;
+  result.size.pages = options.cache_tokens ? pages_for(options.cache_tokens) : all_pages;
   if (!(options.max_stall_us >= 0)) { // also of a NaN
     return Error{Code::invalid_argument,
                  fmt::format("options.max_stall_us is {}: expected at least 0", options.max_stall_us)};

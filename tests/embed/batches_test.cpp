@@ -669,3 +669,66 @@ TEST_CASE("a newcomer's prompt is read a token a step where the others may not w
     CHECK(stage.said[4] == stage.cast.alone(4));
   }
 }
+
+TEST_CASE("texts that begin alike read their beginning once, in slices too, and in few pages") {
+  const Player player;
+  const std::string beginning = "Once upon a time there was a big dog. The dog liked to run and to play with "
+                                "a red ball in the park. One "
+                                "day the dog could not find the ball. The dog looked here and there. He "
+                                "asked a bird, and he asked a cat. "
+                                "The cat had seen the ball under a tree, and the dog ran to the tree. ";
+  const char* const ends[] = {"There was", "He saw", "Then a man", "The ball"};
+  pumice_error error;
+  const auto request_of = [&](const std::string& text) {
+    pumice_request request = {sizeof request};
+    request.text = text.c_str();
+    request.new_conversation = true;
+    request.max_tokens = 10;
+    return request;
+  };
+  std::vector<std::vector<uint32_t>> alone;
+  pumice_session_options session_options = session_like(options_of(1));
+  for (const char* end : ends) {
+    const SessionHandle session = make_session(player.model.get(), session_options);
+    const std::string text = beginning + end;
+    const pumice_request request = request_of(text);
+    require_ok(pumice_session_generate(session.get(), &request, &error), error);
+    require_ok(pumice_session_run(session.get(), &error), error);
+    Story story;
+    while (const pumice_event* event = pumice_session_poll(session.get())) add_event(*event, story);
+    alone.push_back(story.tokens);
+  }
+  for (const auto& [cache_tokens, in_slices] :
+       {std::pair(0u, false), std::pair(0u, true), std::pair(128u, true), std::pair(200u, false)}) {
+    CAPTURE(cache_tokens);
+    CAPTURE(in_slices);
+    pumice_batch_options options = options_of(4);
+    options.cache_tokens = cache_tokens;
+    const BatchHandle batch = make_batch(player.model.get(), options);
+    std::map<uint32_t, Story> stories;
+    std::map<uint32_t, uint32_t> reused;
+    std::vector<uint32_t> ids;
+    for (const char* end : ends) {
+      const std::string text = beginning + end;
+      const pumice_request request = request_of(text);
+      require_ok(pumice_batch_add(batch.get(), &request, &ids.emplace_back(), &error), error);
+    }
+    pumice_slice slice = {sizeof slice};
+    for (bool active = true; active;) {
+      if (in_slices) {
+        require_ok(pumice_work_advance(pumice_batch_work(batch.get()), 200, nullptr, &slice, &error), error);
+        active = slice.active;
+      } else {
+        require_ok(pumice_batch_step(batch.get(), &active, &error), error);
+      }
+      while (const pumice_event* event = pumice_batch_poll(batch.get())) {
+        add_event(*event, stories[event->text_id]);
+        reused[event->text_id] = event->reused;
+      }
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CHECK(stories[ids[i]].tokens == alone[i]);
+      CHECK((i == 0 ? reused[ids[i]] == 0 : reused[ids[i]] >= 64));
+    }
+  }
+}

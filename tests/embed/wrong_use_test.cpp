@@ -41,7 +41,7 @@ ENDS_WITH(pumice_writing_options, sampling);
 ENDS_WITH(pumice_translator_options, writing);
 ENDS_WITH(pumice_captioner_options, form);
 ENDS_WITH(pumice_transcriber_options, form);
-ENDS_WITH(pumice_batch_options, reserved);
+ENDS_WITH(pumice_batch_options, cache_tokens);
 ENDS_WITH(pumice_embedder_options, reserved);
 ENDS_WITH(pumice_reranker_options, reserved);
 ENDS_WITH(pumice_classifier_options, reserved);

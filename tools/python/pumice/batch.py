@@ -23,20 +23,21 @@ if TYPE_CHECKING:
 class Batch(OneAtATime):
     """Texts that are generated together: each step reads the weights once for all of them, and each gets the text as alone.
 
-    texts: most of them at a time; further ones wait. The other settings are as of a Session.
+    texts: most of them at a time; further ones wait. cache_tokens: keys and values of all together, of so many tokens (0: of all that
+    they can have). The other settings are as of a Session.
     """
 
     _kind = "batch"
 
     def __init__(self, model: "Model", texts: int = 8, *, context: Optional[int] = None, chunk: Optional[int] = None,
                  cache: str = "f16", drafts: int = 0, draft_model: Optional["Model"] = None, adapters: int = 0, warm_up: bool = False,
-                 threads: Optional[int] = None) -> None:
+                 threads: Optional[int] = None, cache_tokens: int = 0) -> None:
         self._device, self._draft_model = model._device, draft_model
         progress = Progress(members(_bindings.pumice_batch_options)["progress"], None)
         options = structure(_bindings.pumice_batch_options, texts=texts, context=context, chunk=chunk,
                             cache=choice(cache, _bindings.pumice_cache_type, "PUMICE_CACHE_", "cache"), drafts=drafts,
                             draft_model=draft_model._pointer if draft_model else None, adapters=adapters, warm_up=warm_up,
-                            threads=threads or processors(), progress=progress.function)
+                            threads=threads or processors(), progress=progress.function, cache_tokens=cache_tokens)
         with model._use() as of_model:
             self._make(lambda made: progress.run(lambda: call(lib.pumice_batch_create, of_model, options, made)))
 
