@@ -14,6 +14,7 @@ namespace {
 
 VulkanTable real;
 std::atomic<uint64_t> submissions = 0;
+
 VKAPI_ATTR VkResult VKAPI_CALL count_submission(VkQueue queue, uint32_t count, const VkSubmitInfo* infos,
                                                 VkFence fence) {
   ++submissions;
