@@ -184,7 +184,7 @@ std::string results_table(const BenchReport& report) {
   return table_of(rows);
 }
 
-std::string profile_table(const StepProfile& profile) {
+std::string profile_section(const StepProfile& profile) {
   std::vector<std::vector<std::string>> rows = {{"kernel", "dispatches", "ms", "share", "GFLOP/s", "GB/s"}};
   for (const KernelTime& kernel : profile.kernels) {
     rows.push_back({kernel.kernel, fmt::format("{}", kernel.dispatches),
@@ -260,7 +260,7 @@ std::string report_html(const BenchReport& report) {
   page += description_list(report);
   if (!report.results.empty()) page += results(report);
   if (!report.profiles.empty()) page += "<h2>Kernels of a step</h2>\n";
-  for (const StepProfile& each : report.profiles) page += profile_table(each);
+  for (const StepProfile& each : report.profiles) page += profile_section(each);
   return page + "</body></html>\n";
 }
 
