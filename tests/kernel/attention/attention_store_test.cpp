@@ -372,13 +372,19 @@ TEST_CASE("attention that stores: windows, rings, caps, biases, sums, padding an
 
 TEST_CASE("attention that stores: into a page of a pool") {
   for (CacheType type : all_types) {
-    StoringCase whole = make_storing(type, 2, 2, 32, 133);
+    StoringCase whole = make_storing(type, 2, 2, 32, 133); // in two spans
     whole.attention.rows[0].sequence = 1;
     whole.attention.layout.sequences = 2;
     StoringCase paged = whole;
     give_pages(paged.attention);
     whole.attention.layout.capacity = paged.attention.layout.capacity;
-    if (type == CacheType::f32) check_storing(paged);
+    if (type == CacheType::f32) {
+      StoringCase short_one = make_storing(type, 2, 2, 32, 70);
+      short_one.attention.rows[0].sequence = 1;
+      short_one.attention.layout.sequences = 2;
+      give_pages(short_one.attention);
+      check_storing(short_one);
+    }
     if (type == CacheType::f16 && rope_profile().storage_buffers > ATTENTION_TABLE) check_rope(paged, true);
     for (const DeviceProfile& profile : profiles_to_test()) {
       if (takes_long(profile, type)) continue;
