@@ -434,12 +434,16 @@ private:
     return text::trimmed(whole.substr(marks.back().end));
   }
 
-  // The end of a call as the template writes it, and without the first of its marks.
+  // The end of a call as the template writes it, and without the first of its marks, if it begins with them.
   Part ending(const std::string& whole) {
     std::vector<Part> parts{literal(whole)};
-    for (const text::MarkSpan& mark : text::marks_in(whole))
-      if (mark.begin > 0 && has_end_mark(std::string_view(whole).substr(mark.begin)))
-        parts.push_back(literal(std::string_view(whole).substr(mark.begin)));
+    size_t end = 0; // of the marks so far
+    for (const text::MarkSpan& mark : text::marks_in(whole)) {
+      if (!text::trimmed(std::string_view(whole).substr(end, mark.begin - end)).empty()) break;
+      const std::string_view rest = std::string_view(whole).substr(mark.begin);
+      if (end > 0 && has_end_mark(rest)) parts.push_back(literal(rest));
+      end = mark.end;
+    }
     return grammar_.choice(std::move(parts));
   }
 

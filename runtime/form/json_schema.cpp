@@ -300,12 +300,15 @@ private:
     return grammar_.choice(std::move(parts));
   }
 
-  // Between the parts of lists and objects: calls may have them on lines of their own.
+  // Between the parts of lists and objects: a blank, or a line of their own. No more: a model that has lost
+  // its way would write nothing else.
   Part space() {
-    constexpr uint32_t most = 32; // so that nothing but white space does not go on for ever
+    constexpr uint32_t deepest = 32; // that a line begins
     if (!space_) {
-      const Part one = grammar_.one_of({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}});
-      space_ = grammar_.add_rule("white space", grammar_.repeat(one, 0, most));
+      const Part blank = grammar_.one_of({{'\t', '\t'}, {' ', ' '}});
+      const Part line = grammar_.sequence(
+          {grammar_.optional(grammar_.text("\r")), grammar_.text("\n"), grammar_.repeat(blank, 0, deepest)});
+      space_ = grammar_.add_rule("white space", grammar_.optional(grammar_.choice({blank, line})));
     }
     return grammar_.call(*space_);
   }

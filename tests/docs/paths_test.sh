@@ -6,7 +6,7 @@
 # (FAMILY/KERNEL.comp) are for the reader to fill in.
 set -euo pipefail
 cd "$1"
-foreign='^convert_hf_to_gguf.py$' # of llama.cpp
+foreign='^convert_hf_to_gguf.py$|^[.][.]/shared/' # of llama.cpp; beside the checkout, where it is
 pages=$(find . \( -path ./build -o -path ./.deps -o -path ./.git -o -name fixtures \) -prune -o -name '*.md' ! -name CHANGELOG.md -print)
 failed=0
 for page in $pages; do

@@ -104,7 +104,7 @@ TEST_CASE("several steps go in one submission") {
   CHECK(count_of('R') == 0);
   CHECK(count_of('S') >= 19);
   CHECK(count_of('S') <= 21);
-  CHECK(most_buffers == 5);
+  CHECK(most_buffers == 2 * 5); // the sampling of a step has one of its own
 }
 
 TEST_CASE("a fast device gets few submissions, and a slow one as many as keep each short") {

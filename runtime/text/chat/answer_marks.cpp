@@ -222,6 +222,8 @@ private:
       add_mark(made_.call_begins, spelled);
     }
     made_.call_opening = text::trimmed(text.substr(opening, at - opening));
+    constexpr std::string_view room = "functions."; // of an id, which then has the name
+    if (style_.id == probe::named && bare.ends_with(room)) bare.remove_suffix(room.size());
     bare = text::trimmed(bare);
     const size_t bracket = bare.find_first_of("{[");
     made_.bare_calls = bracket == 0 && bare.find('{') != std::string_view::npos;
