@@ -698,8 +698,10 @@ TEST_CASE("texts that begin alike read their beginning once, in slices too, and 
     while (const pumice_event* event = pumice_session_poll(session.get())) add_event(*event, story);
     alone.push_back(story.tokens);
   }
-  for (const auto& [cache_tokens, in_slices] :
+  for (const std::pair<uint32_t, bool>& way :
        {std::pair(0u, false), std::pair(0u, true), std::pair(128u, true), std::pair(200u, false)}) {
+    const uint32_t cache_tokens = way.first;
+    const bool in_slices = way.second;
     CAPTURE(cache_tokens);
     CAPTURE(in_slices);
     pumice_batch_options options = options_of(4);
