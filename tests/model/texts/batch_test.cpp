@@ -83,6 +83,17 @@ Text alone(const SequenceRequest& request) {
   return texts[id];
 }
 
+// Runs a text beside no others. How many tokens of its prompt were there already.
+uint32_t reused_by(Batch& batch, const SequenceRequest& request) {
+  Texts texts;
+  const uint32_t id = add(batch, request);
+  step(batch, texts);
+  const uint32_t tokens = batch.reused(id);
+  finish(batch, texts);
+  CHECK(texts[id] == alone(request));
+  return tokens;
+}
+
 void check_together(Batch& batch, const std::vector<SequenceRequest>& requests,
                     const std::vector<Text>& expected) {
   std::vector<uint32_t> ids;
@@ -361,14 +372,7 @@ TEST_CASE("a new text takes the slot that was not used for longest, and leaves t
     add(*batch, requests.back());
     finish(*batch, texts);
   }
-  const auto reused = [&](const SequenceRequest& request) {
-    const uint32_t id = add(*batch, request);
-    step(*batch, texts);
-    const uint32_t tokens = batch->reused(id);
-    finish(*batch, texts);
-    CHECK(texts[id] == alone(request));
-    return tokens;
-  };
+  const auto reused = [&](const SequenceRequest& request) { return reused_by(*batch, request); };
   CHECK(reused(requests[0]) == 59);
   CHECK(reused(requests[3]) <= 1); // in place of the second
   CHECK(reused(requests[0]) == 59);
@@ -480,16 +484,10 @@ TEST_CASE("a text without a slot is kept until it was not used for longest and i
   options.size.pages = 7;
   auto batch = make_batch(options);
   if (batch->size().pages == 0) return; // on this driver
-  Texts texts;
   const auto reused = [&](uint32_t seed, uint32_t more) {
     SequenceRequest request{some_prompt(64, seed), {}, 3};
     request.prompt.push_back(more);
-    const uint32_t id = add(*batch, request);
-    step(*batch, texts);
-    const uint32_t tokens = batch->reused(id);
-    finish(*batch, texts);
-    CHECK(texts[id] == alone(request));
-    return tokens;
+    return reused_by(*batch, request);
   };
   for (uint32_t seed = 1; seed <= 3; ++seed) CHECK(reused(seed, 3) <= 1); // two pages each
   CHECK(reused(1, 4) == 64);                                              // there were slots for two of them
