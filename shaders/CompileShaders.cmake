@@ -15,8 +15,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
   file(MAKE_DIRECTORY "${folder}")
   list(TRANSFORM DEFINES PREPEND -D)
   list(TRANSFORM INCLUDE PREPEND -I)
+  string(REPLACE "spv" ";--target-env;spirv" environment "${TARGET}")  # the validator has one name for both
   execute_process(
-    COMMAND "${COMPILER}" --quiet -g0 -S comp --target-env ${TARGET} ${INCLUDE} ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
+    COMMAND "${COMPILER}" --quiet -g0 -S comp --target-env ${environment} ${INCLUDE} ${DEFINES} --depfile "${OUTPUT}.d" -o "${OUTPUT}" "${SOURCE}"
     RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if(status EQUAL 0 AND NOT text MATCHES "WARNING|ERROR" AND VALIDATOR)
     execute_process(COMMAND "${VALIDATOR}" --target-env ${TARGET} "${OUTPUT}" RESULT_VARIABLE status OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -45,12 +46,15 @@ if(NOT PUMICE_SPIRV_VAL)
   set(PUMICE_SPIRV_VAL "")
 endif()
 
-# GL_NV_cooperative_matrix2 exists in SPIR-V 1.6 only; every other tier keeps to Vulkan 1.2.
+# GL_NV_cooperative_matrix2 exists in SPIR-V 1.6 only, and kernels for CPUs broadcast from any lane (1.5). The others keep to what a
+# program may use whose instance is of Vulkan 1.1 (VK_KHR_spirv_1_4).
 function(pumice_tier_target tier result)
   if(tier STREQUAL "cm2")
     set(${result} vulkan1.3 PARENT_SCOPE)
-  else()
+  elseif(tier MATCHES "8$")
     set(${result} vulkan1.2 PARENT_SCOPE)
+  else()
+    set(${result} vulkan1.1spv1.4 PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -69,6 +73,7 @@ function(pumice_missing_tiers result)
   set(missing)
   foreach(tier dot cm cm2)
     pumice_tier_target(${tier} target)
+    string(REPLACE "spv" ";--target-env;spirv" target "${target}")
     file(WRITE "${probe}" "#version 460\n#extension ${extension_${tier}} : require\nvoid main() {}\n")
     execute_process(COMMAND "${PUMICE_GLSLANG}" --quiet --target-env ${target} -o "${probe}.spv" "${probe}"
       RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)

@@ -899,7 +899,9 @@ PUMICE_API pumice_status pumice_features_create(pumice_get_instance_proc_addr ge
 PUMICE_API void pumice_features_destroy(pumice_features* features);
 /* For VkDeviceCreateInfo.pNext, and for pumice_vulkan.features. Valid until pumice_features_destroy. */
 PUMICE_API const void* pumice_features_chain(const pumice_features* features);
-/* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. */
+/* Extensions to enable in addition to yours, and to name in pumice_vulkan.extensions with them. Among them is
+ * what a device of Vulkan 1.2 needs whose instance was made for 1.1: VK_KHR_timeline_semaphore,
+ * VK_KHR_spirv_1_4 with VK_KHR_shader_float_controls, and those of the features. */
 PUMICE_API const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count);
 
 /* What Pumice would submit to a queue. The arrays are valid during the call; the handles until the semaphores
@@ -922,7 +924,7 @@ typedef struct pumice_submission {
 struct pumice_vulkan {
   size_t struct_size;                                   /* sizeof(pumice_vulkan) */
   pumice_get_instance_proc_addr get_instance_proc_addr; /* of the loader that made the instance; needed */
-  VkInstance instance;                                  /* made for Vulkan 1.2 or newer */
+  VkInstance instance;                                  /* made for Vulkan 1.1 or newer */
   VkPhysicalDevice physical_device;
   VkDevice device;
   uint32_t queue_family; /* of `queue`; it must support compute */

@@ -58,8 +58,15 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
-  VkPhysicalDeviceVulkan12Properties v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
-  Chain chain(device, extensions, &v12.pNext);
+  // Not those of whole versions: a program's instance may be of Vulkan 1.1.
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceIDProperties ids{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES, &driver};
+  VkPhysicalDeviceMaintenance3Properties allocations{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, &ids};
+  VkPhysicalDeviceSubgroupProperties subgroups{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+                                               &allocations};
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &subgroups};
+  Chain chain(device, extensions, &driver.pNext);
   chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   chain.add_extension(host, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
@@ -71,17 +78,15 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   chain.add_extension(nvidia, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);
   chain.add_extension(amd, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);
   chain.add_extension(arm, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME);
-  VkPhysicalDeviceVulkan11Properties v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, &v12};
-  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &v11};
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
 
   const VkPhysicalDeviceLimits& limits = properties.properties.limits;
-  device.driver = v12.driverName;
-  device.driver_id = v12.driverID;
-  device.driver_version = v12.driverInfo;
-  std::copy_n(v11.deviceUUID, VK_UUID_SIZE, device.uuid.begin());
-  std::copy_n(v11.driverUUID, VK_UUID_SIZE, device.driver_uuid.begin());
-  device.max_allocation_bytes = v11.maxMemoryAllocationSize;
+  device.driver = driver.driverName;
+  device.driver_id = driver.driverID;
+  device.driver_version = driver.driverInfo;
+  std::copy_n(ids.deviceUUID, VK_UUID_SIZE, device.uuid.begin());
+  std::copy_n(ids.driverUUID, VK_UUID_SIZE, device.driver_uuid.begin());
+  device.max_allocation_bytes = allocations.maxMemoryAllocationSize;
   device.max_shared_bytes = limits.maxComputeSharedMemorySize;
   device.max_storage_buffers =
       std::min(limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers);
@@ -95,21 +100,31 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
   device.timestamp_period_ns = limits.timestampPeriod;
   device.host_memory_alignment = host.minImportedHostPointerAlignment;
-  device.subgroup_size = v11.subgroupSize;
+  device.subgroup_size = subgroups.subgroupSize;
   device.min_subgroup_size = control.minSubgroupSize;
   device.max_subgroup_size = control.maxSubgroupSize;
   device.subgroup_size_control = control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
   device.integer_dot_product_fast = dot.integerDotProduct4x8BitPackedSignedAccelerated;
-  const bool in_compute = v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
-  device.subgroup_ballot = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
-  device.subgroup_shuffle = in_compute && (v11.subgroupSupportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
+  const bool in_compute = subgroups.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+  device.subgroup_ballot = in_compute && (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT);
+  device.subgroup_shuffle = in_compute && (subgroups.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
 }
 
 void read_features(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
-  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-  VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, &v12};
-  VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v11};
-  Chain chain(device, extensions, &v12.pNext);
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+  VkPhysicalDeviceBufferDeviceAddressFeatures address{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES, &timeline};
+  VkPhysicalDevice8BitStorageFeatures storage_8bit{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
+                                                   &address};
+  VkPhysicalDevice16BitStorageFeatures storage_16bit{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+                                                     &storage_8bit};
+  VkPhysicalDeviceVulkanMemoryModelFeatures model{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, &storage_16bit};
+  VkPhysicalDeviceShaderFloat16Int8Features small{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES, &model};
+  VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &small};
+  Chain chain(device, extensions, &timeline.pNext);
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
   chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
@@ -124,21 +139,27 @@ void read_features(const VulkanTable& vk, const std::set<std::string>& extension
   chain.add_extension(matrix2, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   vk.vkGetPhysicalDeviceFeatures2(device.handle, &features);
 
-  device.buffer_device_address = v12.bufferDeviceAddress;
-  device.timeline_semaphore = v12.timelineSemaphore;
-  device.storage_16bit = v11.storageBuffer16BitAccess;
-  device.storage_8bit = v12.storageBuffer8BitAccess;
-  device.float16 = v12.shaderFloat16;
-  device.int8 = v12.shaderInt8;
+  device.buffer_device_address = address.bufferDeviceAddress;
+  device.timeline_semaphore = timeline.timelineSemaphore;
+  device.storage_16bit = storage_16bit.storageBuffer16BitAccess;
+  device.storage_8bit = storage_8bit.storageBuffer8BitAccess;
+  device.float16 = small.shaderFloat16;
+  device.int8 = small.shaderInt8;
   device.integer_dot_product =
       dot.shaderIntegerDotProduct && extensions.count(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.full_subgroups = control.subgroupSizeControl && control.computeFullSubgroups;
   device.subgroup_size_control = device.subgroup_size_control && device.full_subgroups;
   device.subgroup_size_control_extension = extensions.count(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-  device.memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
+  device.memory_model = model.vulkanMemoryModel && model.vulkanMemoryModelDeviceScope;
   device.cooperative_matrix = matrix.cooperativeMatrix;
   device.cooperative_matrix2 = matrix.cooperativeMatrix && matrix2.cooperativeMatrixFlexibleDimensions;
   device.workgroup_matrices = device.cooperative_matrix2 && matrix2.cooperativeMatrixWorkgroupScope;
+  for (const char* name :
+       {VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME,
+        VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME,
+        VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, VK_KHR_SPIRV_1_4_EXTENSION_NAME}) {
+    if (extensions.count(name)) device.promoted.push_back(name);
+  }
   device.portability_subset = extensions.count(portability_subset_extension);
   device.memory_budget = extensions.count(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   for (const char* name : {VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME, VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME}) {
@@ -350,7 +371,7 @@ void Capabilities::use_queue_family(uint32_t number, const VkQueueFamilyProperti
 // to such vectors can run them well.
 bool Capabilities::uses_addresses() const {
   return is_cpu() && subgroup_size == 8 && subgroup_ballot && subgroup_shuffle && buffer_device_address &&
-         max_storage_buffers >= most_storage_buffers;
+         max_storage_buffers >= most_storage_buffers && spirv_1_5;
 }
 
 uint32_t Capabilities::kernel_subgroup_size() const {

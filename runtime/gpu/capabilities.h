@@ -64,6 +64,8 @@ struct Capabilities {
   bool full_subgroups = false;                  // a kernel can ask for full subgroups
   bool subgroup_size_control = false;           // and for one of the sizes
   bool subgroup_size_control_extension = false; // which an instance for Vulkan 1.2 needs for both
+  bool spirv_1_5 = true;                        // not with an application's instance for Vulkan 1.1
+  std::vector<const char*> promoted;            // extensions that one for Vulkan 1.1 needs for what 1.2 has
   bool subgroup_ballot = false;                 // broadcast
   bool subgroup_shuffle = false;                // shuffle
   bool unified_memory = false;                  // the device's memory is the host's, and can be mapped

@@ -1,6 +1,7 @@
 #include "gpu/device_features.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,13 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
   const auto has = [&](const char* tier) { return std::ranges::find(tiers, tier) != tiers.end(); };
   const bool matrices = has("cm") || has("cm2");
 
+  // Newer instances do without them; which one the application has made, nothing tells.
+  for (const std::string_view name : chosen.promoted) {
+    const bool unused = (name == VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME && !chosen.uses_addresses()) ||
+                        (name == VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME && !has("half8") && !matrices) ||
+                        (name == VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME && !matrices);
+    if (!unused) extensions_.push_back(name.data());
+  }
   (v12 ? v12->timelineSemaphore : structure(timeline_).timelineSemaphore) = VK_TRUE;
   if (chosen.uses_addresses()) {
     (v12 ? v12->bufferDeviceAddress : structure(address_).bufferDeviceAddress) = VK_TRUE;
@@ -96,7 +104,12 @@ std::vector<std::string> what_is_lost(const Capabilities& physical, const Capabi
                                "(pumice_features_create switches on what is of use)",
                                physical.name, features, cost));
   };
-  if (loses("cpu8")) {
+  if (loses("cpu8") && !enabled.spirv_1_5) {
+    lost.push_back(
+        fmt::format("{}: the application's instance was made for Vulkan 1.1, and the kernels for CPUs "
+                    "need 1.2: without them texts take several times as long",
+                    physical.name));
+  } else if (loses("cpu8")) {
     say("bufferDeviceAddress is", "the kernels for CPUs need it, and without them texts take several times "
                                   "as long, 3 to 6 times where it was measured");
   }

@@ -134,6 +134,16 @@ Capabilities enabled_capabilities(const VulkanTable& vk, const ExternalDevice& e
   const auto has = [&](std::string_view extension) {
     return std::ranges::any_of(external.extensions, [&](const char* name) { return name == extension; });
   };
+  const auto offers = [&](const char* function) {
+    return vk.vkGetDeviceProcAddr(external.device, function) != nullptr;
+  };
+  const bool before_12 = !offers("vkWaitSemaphores"), before_13 = !offers("vkQueueSubmit2");
+  if (before_12 && !has(VK_KHR_SPIRV_1_4_EXTENSION_NAME)) {
+    device.problems.push_back(
+        "VK_KHR_spirv_1_4 is not enabled on the application's device, whose instance was "
+        "made for Vulkan 1.1: pumice_features_create names what is needed");
+  }
+  device.spirv_1_5 = !before_12;
   device.host_memory_import &= has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   device.buffer_device_address &= enabled.buffer_device_address;
   device.storage_16bit &= enabled.storage_16bit;
@@ -147,7 +157,7 @@ Capabilities enabled_capabilities(const VulkanTable& vk, const ExternalDevice& e
       enabled.integer_dot_product && has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   device.cooperative_matrix &= enabled.cooperative_matrix && has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   device.cooperative_matrix2 &= device.cooperative_matrix && enabled.cooperative_matrix2 &&
-                                has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
+                                has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME) && !before_13; // SPIR-V 1.6
   device.workgroup_matrices &= device.cooperative_matrix2 && enabled.workgroup_matrices;
   return device;
 }

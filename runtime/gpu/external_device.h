@@ -12,7 +12,7 @@ namespace pumice {
 // A Vulkan device that the application owns. The handles must outlive everything that is made from them.
 struct ExternalDevice {
   PFN_vkGetInstanceProcAddr get_instance_proc_addr = nullptr; // from the loader that made the instance
-  VkInstance instance = VK_NULL_HANDLE;                       // made with apiVersion 1.2 or newer
+  VkInstance instance = VK_NULL_HANDLE;                       // made with apiVersion 1.1 or newer
   VkPhysicalDevice physical_device = VK_NULL_HANDLE;
   VkDevice device = VK_NULL_HANDLE;
   uint32_t queue_family = 0;

@@ -16,7 +16,9 @@ namespace {
 
 Error missing_function(const char* name, const char* level) {
   return {Code::unsupported,
-          fmt::format("the Vulkan {} offers no {}: Vulkan 1.2 or newer is needed", level, name)};
+          fmt::format("the Vulkan {} offers no {}: Vulkan 1.2 or newer is needed, or the extensions that "
+                      "pumice_features_create names",
+                      level, name)};
 }
 
 void* open_library(const char* name) {
@@ -63,7 +65,15 @@ Status VulkanTable::load_instance(VkInstance instance) {
 Status VulkanTable::load_device(VkDevice device) {
   auto lookup = [&](const char* name) { return vkGetDeviceProcAddr(device, name); };
 #define PUMICE_LOAD_DEVICE(name) PUMICE_LOAD(name, lookup, "device")
+#define PUMICE_LOAD_12(name)                                                                                 \
+  PUMICE_LOAD_OPTIONAL(name)                                                                                 \
+  if (!name) name = reinterpret_cast<PFN_##name>(lookup(#name "KHR"));
+#define PUMICE_REQUIRE_12(name)                                                                              \
+  PUMICE_LOAD_12(name)                                                                                       \
+  if (!name) return missing_function(#name, "device");
   PUMICE_VULKAN_DEVICE(PUMICE_LOAD_DEVICE)
+  PUMICE_VULKAN_DEVICE_12(PUMICE_REQUIRE_12)
+  PUMICE_VULKAN_DEVICE_12_OPTIONAL(PUMICE_LOAD_12)
   PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_LOAD_OPTIONAL)
   return {};
 }

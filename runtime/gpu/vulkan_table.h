@@ -53,11 +53,8 @@ namespace pumice {
   F(vkDestroyBufferView)                                                                                     \
   F(vkGetBufferMemoryRequirements)                                                                           \
   F(vkBindBufferMemory)                                                                                      \
-  F(vkGetBufferDeviceAddress)                                                                                \
   F(vkCreateSemaphore)                                                                                       \
   F(vkDestroySemaphore)                                                                                      \
-  F(vkWaitSemaphores)                                                                                        \
-  F(vkGetSemaphoreCounterValue)                                                                              \
   F(vkCreateShaderModule)                                                                                    \
   F(vkDestroyShaderModule)                                                                                   \
   F(vkCreateDescriptorSetLayout)                                                                             \
@@ -99,6 +96,12 @@ namespace pumice {
   F(vkCmdWriteTimestamp)                                                                                     \
   F(vkCmdCopyQueryPoolResults)
 
+// Under an instance of Vulkan 1.1 they have the name that their extension gave them.
+#define PUMICE_VULKAN_DEVICE_12(F)                                                                           \
+  F(vkWaitSemaphores)                                                                                        \
+  F(vkGetSemaphoreCounterValue)
+
+#define PUMICE_VULKAN_DEVICE_12_OPTIONAL(F) F(vkGetBufferDeviceAddress)
 #define PUMICE_VULKAN_DEVICE_OPTIONAL(F) F(vkGetMemoryHostPointerPropertiesEXT)
 
 // The one way from the runtime into Vulkan. Members carry the functions' own names, so a call reads
@@ -110,6 +113,8 @@ struct VulkanTable {
   PUMICE_VULKAN_INSTANCE(PUMICE_MEMBER)
   PUMICE_VULKAN_INSTANCE_OPTIONAL(PUMICE_MEMBER)
   PUMICE_VULKAN_DEVICE(PUMICE_MEMBER)
+  PUMICE_VULKAN_DEVICE_12(PUMICE_MEMBER)
+  PUMICE_VULKAN_DEVICE_12_OPTIONAL(PUMICE_MEMBER)
   PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_MEMBER)
 #undef PUMICE_MEMBER
 

@@ -313,6 +313,60 @@ TEST_CASE("a device with the features that Pumice names has no warnings, whateve
 
 namespace {
 
+PFN_vkCreateInstance real_create_instance = nullptr;
+
+VkResult VKAPI_CALL create_old_instance(const VkInstanceCreateInfo* info,
+                                        const VkAllocationCallbacks* callbacks, VkInstance* instance) {
+  VkApplicationInfo application = *info->pApplicationInfo;
+  application.apiVersion = VK_API_VERSION_1_1;
+  VkInstanceCreateInfo old = *info;
+  old.pApplicationInfo = &application;
+  return real_create_instance(&old, callbacks, instance);
+}
+
+} // namespace
+
+TEST_CASE("a device whose instance was made for Vulkan 1.1 works with the extensions that Pumice names") {
+  pumice::VulkanTable table;
+  REQUIRE(table.load_global(*pumice::open_vulkan_loader()).ok());
+  real_create_instance = std::exchange(table.vkCreateInstance, create_old_instance);
+  pumice::InstanceOptions options;
+  options.table = table;
+  const auto instance = *pumice::Instance::create(options);
+  const auto lookup = reinterpret_cast<pumice_get_instance_proc_addr>(table.vkGetInstanceProcAddr);
+  pumice_features* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_features_create(lookup, instance->handle(), instance->choose("")->handle, nullptr, &made,
+                                    &error),
+             error);
+  const std::unique_ptr<pumice_features, Destroy<pumice_features_destroy>> features(made);
+  uint32_t count = 0;
+  const char* const* names = pumice_features_extensions(made, &count);
+  {
+    VulkanProgram program(pumice_features_chain(made), {names, count}, table);
+    const bool offered = program.vk().vkGetDeviceProcAddr(program.handle(), "vkWaitSemaphores") != nullptr;
+    REQUIRE_FALSE(offered);
+    std::vector<std::string> warnings;
+    const DeviceHandle device = device_with_log(program, warnings);
+    for (const std::string& each : warnings) CHECK(each.find("Vulkan 1.1") != std::string::npos); // of CPUs
+    const ModelHandle model = load(device.get());
+    CHECK(tell(small_session(model.get()).get(), prompt, 10) == expected_story(10));
+  }
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
+  timeline.timelineSemaphore = VK_TRUE;
+  const char* const only = VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
+  VulkanProgram program(&timeline, {&only, 1}, table);
+  pumice_device* refused = nullptr;
+  const pumice_vulkan own = program.vulkan();
+  pumice_device_options device_options = {sizeof device_options};
+  device_options.vulkan = &own;
+  CHECK(pumice_device_create(&device_options, &refused, &error) == PUMICE_UNSUPPORTED);
+  CHECK(std::string(error.message).find("VK_KHR_spirv_1_4") != std::string::npos);
+}
+
+namespace {
+
 PFN_vkGetInstanceProcAddr real_lookup = nullptr;
 
 // A device whose queues only copy.

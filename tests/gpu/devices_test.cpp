@@ -113,20 +113,30 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
       core->shaderArraysPerEngineCount = 2;
       core->computeUnitsPerShaderArray = 8;
     }
-    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
-    auto* v11 = reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next);
-    std::memset(v11->deviceUUID, device_of(handle).uuid, VK_UUID_SIZE);
-    v11->maxMemoryAllocationSize = uint64_t{1} << 30;
-    v11->subgroupSize = std::max(32u, device_of(handle).greatest);
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES) {
+      std::memset(reinterpret_cast<VkPhysicalDeviceIDProperties*>(next)->deviceUUID, device_of(handle).uuid,
+                  VK_UUID_SIZE);
+    }
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) {
+      reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)->maxMemoryAllocationSize = uint64_t{1}
+                                                                                                 << 30;
+    }
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
+      reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(next)->subgroupSize =
+          std::max(32u, device_of(handle).greatest);
+    }
   }
 }
 VKAPI_ATTR void VKAPI_CALL fake_features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2* features) {
   for (auto* next = static_cast<VkBaseOutStructure*>(features->pNext); next; next = next->pNext) {
     const FakeDevice& device = device_of(handle);
-    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
-      auto* v12 = reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
-      v12->timelineSemaphore = device.timeline;
-      v12->shaderFloat16 = v12->vulkanMemoryModel = v12->vulkanMemoryModelDeviceScope = VK_TRUE;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES) {
+      reinterpret_cast<VkPhysicalDeviceTimelineSemaphoreFeatures*>(next)->timelineSemaphore = device.timeline;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES) {
+      reinterpret_cast<VkPhysicalDeviceShaderFloat16Int8Features*>(next)->shaderFloat16 = VK_TRUE;
+    } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES) {
+      auto* model = reinterpret_cast<VkPhysicalDeviceVulkanMemoryModelFeatures*>(next);
+      model->vulkanMemoryModel = model->vulkanMemoryModelDeviceScope = VK_TRUE;
     } else if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES) {
       auto* control = reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlFeatures*>(next);
       control->subgroupSizeControl = control->computeFullSubgroups = VK_TRUE;

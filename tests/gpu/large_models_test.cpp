@@ -30,8 +30,8 @@ VKAPI_ATTR void VKAPI_CALL other_properties(VkPhysicalDevice device, VkPhysicalD
   real.vkGetPhysicalDeviceProperties2(device, found);
   found->properties.limits.maxStorageBufferRange = static_cast<uint32_t>(range);
   for (auto* next = static_cast<VkBaseOutStructure*>(found->pNext); next; next = next->pNext) {
-    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
-    reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next)->maxMemoryAllocationSize = allocation;
+    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) continue;
+    reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)->maxMemoryAllocationSize = allocation;
   }
 }
 

@@ -77,9 +77,9 @@ VKAPI_ATTR void VKAPI_CALL limited_properties(VkPhysicalDevice device, VkPhysica
   uint32_t& range = found->properties.limits.maxStorageBufferRange;
   range = static_cast<uint32_t>(std::min<uint64_t>(range, forced));
   for (auto* next = static_cast<VkBaseOutStructure*>(found->pNext); next; next = next->pNext) {
-    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) continue;
+    if (next->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES) continue;
     VkDeviceSize& bytes =
-        reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(next)->maxMemoryAllocationSize;
+        reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)->maxMemoryAllocationSize;
     bytes = std::min<VkDeviceSize>(bytes, forced);
   }
 }

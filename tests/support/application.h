@@ -13,8 +13,11 @@
 // extensions.
 class Application {
 public:
-  explicit Application(const void* features, std::span<const char* const> extensions = {}) {
+  // Functions of `table` that are not null take the place of the loader's.
+  explicit Application(const void* features, std::span<const char* const> extensions = {},
+                       const pumice::VulkanTable& table = {}) {
     pumice::InstanceOptions options;
+    options.table = table;
     options.validate = !std::getenv("PUMICE_TEST_NO_VALIDATION");
     options.validation_log = [](const std::string& message) { validation_messages().push_back(message); };
     instance_ = *pumice::Instance::create(options);

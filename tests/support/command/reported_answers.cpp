@@ -72,22 +72,10 @@ struct Feature {
 #define FEATURE(reported, type, structure, name)                                                             \
   { #name, &ReportedFeatures::reported, type, offsetof(structure, name) }
 constexpr Feature features[] = {
-    FEATURE(timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features,
-            timelineSemaphore),
-    FEATURE(addresses, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-            VkPhysicalDeviceVulkan12Features, bufferDeviceAddress),
-    FEATURE(float16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features,
-            shaderFloat16),
-    FEATURE(int8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features,
-            shaderInt8),
-    FEATURE(storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features,
-            storageBuffer8BitAccess),
-    FEATURE(storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-            VkPhysicalDeviceVulkan11Features, storageBuffer16BitAccess),
-    FEATURE(memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-            VkPhysicalDeviceVulkan12Features, vulkanMemoryModel),
-    FEATURE(memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-            VkPhysicalDeviceVulkan12Features, vulkanMemoryModelDeviceScope),
+    FEATURE(storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES,
+            VkPhysicalDevice8BitStorageFeatures, storageBuffer8BitAccess),
+    FEATURE(storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+            VkPhysicalDevice16BitStorageFeatures, storageBuffer16BitAccess),
     FEATURE(timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
             VkPhysicalDeviceTimelineSemaphoreFeatures, timelineSemaphore),
     FEATURE(addresses, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
@@ -136,18 +124,21 @@ void answer_properties(const ReportedDevice& device, VkPhysicalDeviceProperties2
   for (auto* next = static_cast<VkBaseOutStructure*>(properties.pNext); next; next = next->pNext) {
     check_known(device, next->sType, wrong);
     switch (next->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES: {
-      auto& v11 = as<VkPhysicalDeviceVulkan11Properties>(next);
-      v11.maxMemoryAllocationSize = device.limits.allocation_bytes;
-      v11.subgroupSize = device.subgroups.size;
-      v11.subgroupSupportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
-      v11.subgroupSupportedOperations = device.subgroups.operations;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES:
+      as<VkPhysicalDeviceMaintenance3Properties>(next).maxMemoryAllocationSize =
+          device.limits.allocation_bytes;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES: {
+      auto& subgroups = as<VkPhysicalDeviceSubgroupProperties>(next);
+      subgroups.subgroupSize = device.subgroups.size;
+      subgroups.supportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
+      subgroups.supportedOperations = device.subgroups.operations;
       break;
     }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES: {
-      auto& v12 = as<VkPhysicalDeviceVulkan12Properties>(next);
-      v12.driverID = device.driver;
-      std::strncpy(v12.driverInfo, device.driver_info.c_str(), sizeof v12.driverInfo - 1);
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES: {
+      auto& driver = as<VkPhysicalDeviceDriverProperties>(next);
+      driver.driverID = device.driver;
+      std::strncpy(driver.driverInfo, device.driver_info.c_str(), sizeof driver.driverInfo - 1);
       break;
     }
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT:

@@ -89,9 +89,6 @@ static VKAPI_ATTR void VKAPI_CALL features_without_addresses(VkPhysicalDevice de
   }
   if (getenv("PUMICE_TEST_ADDRESSES")) return;
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)features; each; each = each->pNext) {
-    if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
-      ((VkPhysicalDeviceVulkan12Features*)each)->bufferDeviceAddress = VK_FALSE;
-    }
     if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES) {
       ((VkPhysicalDeviceBufferDeviceAddressFeatures*)each)->bufferDeviceAddress = VK_FALSE;
     }
@@ -117,8 +114,8 @@ static VKAPI_ATTR void VKAPI_CALL properties2_of_version(VkPhysicalDevice device
   make_gpu(&properties->properties);
   if (version) properties->properties.driverVersion = (uint32_t)atoi(version);
   for (VkBaseOutStructure* each = (VkBaseOutStructure*)properties; each; each = each->pNext) {
-    if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES) {
-      VkPhysicalDeviceVulkan12Properties* driver = (VkPhysicalDeviceVulkan12Properties*)each;
+    if (each->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES) {
+      VkPhysicalDeviceDriverProperties* driver = (VkPhysicalDeviceDriverProperties*)each;
       if (version) snprintf(driver->driverInfo, sizeof driver->driverInfo, "version %s", version);
       if (id) driver->driverID = (VkDriverId)atoi(id);
     }

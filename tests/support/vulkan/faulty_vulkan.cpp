@@ -21,6 +21,8 @@ namespace {
   PUMICE_VULKAN_INSTANCE(F)                                                                                  \
   PUMICE_VULKAN_INSTANCE_OPTIONAL(F)                                                                         \
   PUMICE_VULKAN_DEVICE(F)                                                                                    \
+  PUMICE_VULKAN_DEVICE_12(F)                                                                                 \
+  PUMICE_VULKAN_DEVICE_12_OPTIONAL(F)                                                                        \
   PUMICE_VULKAN_DEVICE_OPTIONAL(F)
 
 enum Id : size_t {
@@ -314,6 +316,8 @@ FaultyVulkan::FaultyVulkan() {
   PUMICE_VULKAN_GLOBAL(PUMICE_FIND_GLOBAL)
   PUMICE_VULKAN_INSTANCE(PUMICE_FIND)
   PUMICE_VULKAN_DEVICE(PUMICE_FIND)
+  PUMICE_VULKAN_DEVICE_12(PUMICE_FIND)
+  PUMICE_VULKAN_DEVICE_12_OPTIONAL(PUMICE_FIND)
   PUMICE_VULKAN_DEVICE_OPTIONAL(PUMICE_FIND)
 #define PUMICE_DESCRIBE(name) describe<id_##name, PFN_##name>();
   PUMICE_ALL_FUNCTIONS(PUMICE_DESCRIBE)

@@ -17,8 +17,9 @@ public:
   VulkanProgram() : VulkanProgram(usual()) {}
   explicit VulkanProgram(const VkPhysicalDeviceVulkan12Features& features)
       : features_(features), application_(&features_) {}
-  VulkanProgram(const void* features, std::span<const char* const> extensions)
-      : application_(features, extensions) {}
+  VulkanProgram(const void* features, std::span<const char* const> extensions,
+                const pumice::VulkanTable& table = {})
+      : application_(features, extensions, table) {}
 
   static VkPhysicalDeviceVulkan12Features usual() {
     VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};

@@ -40,8 +40,8 @@ VulkanTable real; // those that are replaced
 VKAPI_ATTR void VKAPI_CALL properties_of(VkPhysicalDevice device, VkPhysicalDeviceProperties2* properties) {
   real.vkGetPhysicalDeviceProperties2(device, properties);
   for (auto* part = static_cast<VkBaseOutStructure*>(properties->pNext); part; part = part->pNext) {
-    if (part->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES) {
-      reinterpret_cast<VkPhysicalDeviceVulkan11Properties*>(part)->subgroupSize = wanted_width();
+    if (part->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES) {
+      reinterpret_cast<VkPhysicalDeviceSubgroupProperties*>(part)->subgroupSize = wanted_width();
     } else if (part->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
       auto& sizes = *reinterpret_cast<VkPhysicalDeviceSubgroupSizeControlProperties*>(part);
       sizes.minSubgroupSize = sizes.maxSubgroupSize = wanted_width();
