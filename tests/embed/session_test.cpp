@@ -244,10 +244,10 @@ TEST_CASE("a session that shifts keeps what is behind a part that is left out") 
     options.shift = shift;
     const SessionHandle session = make_session(model.get(), options);
     uint32_t tokens = 0;
-    for (const std::vector<uint32_t>* prompt : {&all, &shorter}) {
+    for (const std::vector<uint32_t>* conversation : {&all, &shorter}) {
       pumice_request request = {sizeof request};
-      request.tokens = prompt->data();
-      request.token_count = prompt->size();
+      request.tokens = conversation->data();
+      request.token_count = conversation->size();
       request.new_conversation = true;
       request.max_tokens = 3;
       pumice_error error;
