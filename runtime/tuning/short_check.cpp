@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/guarded.h"
+#include "base/low_priority.h"
 #include "kernel/probe/probe.h"
 #include "step/runner_layout.h"
 #include "tuning/check_kernels.h"
@@ -101,7 +102,7 @@ private:
       if (record != records_.end() && record->second.wrong.empty()) continue;
       if (record != records_.end() && each.plain) return useless(each, record->second);
       if (is_blocked(each)) continue; // by a case before
-      if (is_late()) {
+      if (ends() || is_late()) {
         check_.complete = false;
         break;
       }
@@ -124,6 +125,7 @@ private:
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - *start_).count();
   }
   bool is_late() const { return spent() + longest_ >= options_.seconds; }
+  bool ends() const { return options_.ends && (*options_.ends || context_.interrupted()); }
 
   Status try_one(const SmallCase& each) {
     const double before = spent();
@@ -139,10 +141,11 @@ private:
       return {};
     });
     longest_ = std::max(longest_, spent() - before);
-    if (!status.ok() && (status.error().code == Code::device_lost || status.error().code == Code::cancelled))
-      return status;
-    // Memory is short, the case is too small for the variant, or a call failed that nothing can replace: that
-    // is told where it matters.
+    const bool lost = !status.ok() && status.error().code == Code::device_lost;
+    const bool cancelled = !status.ok() && status.error().code == Code::cancelled && !ends();
+    if (lost || cancelled) return status;
+    // Memory is short, the case is too small for the variant, it was left for later, or a call failed that
+    // nothing can replace: that is told where it matters.
     if (!status.ok() || !result || (result->failed && each.plain)) {
       check_.complete = false;
       return {};
@@ -216,19 +219,29 @@ Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const M
   return model->with_profile(with_tuning_results(context.profile, *context.pipelines));
 }
 
-BackgroundCheck::BackgroundCheck(std::shared_ptr<const Model> model, DeviceContext device)
-    : model_(std::move(model)), device_(std::move(device)) {
-  device_.profile = model_->context().profile;
-  device_.pipelines->add_tuning_results(model_->context().pipelines->tuning_results());
-  thread_ = std::thread([this] {
-    ShortCheckOptions options;
-    options.seconds = std::numeric_limits<double>::max();
-    options.threads = 1;
-    options.progress = [this](uint64_t, uint64_t) { return !ends_; };
-    found_ = guarded([&] { return short_check(*model_, options, &device_); });
-    (void)device_.pipelines->save(); // who cannot save checks them again
-    ended_ = true;
-  });
+BackgroundCheck::BackgroundCheck(std::shared_ptr<const Model> model,
+                                 std::function<Result<DeviceContext>()> open)
+    : model_(std::move(model)), thread_([this, open = std::move(open)] {
+        found_ = guarded([&] { return check(open); });
+        ended_ = true;
+      }) {}
+
+Result<ShortCheck> BackgroundCheck::check(const std::function<Result<DeviceContext>()>& open) {
+  lower_priority(); // and that of the driver's threads, which it starts
+  if (ends_) return ShortCheck();
+  Result<DeviceContext> opened = open();
+  if (!opened.ok()) return ShortCheck(); // the next start tries again
+  const DeviceContext& known = model_->context();
+  opened->profile = known.profile;
+  opened->pipelines->add_tuning_results(known.pipelines->tuning_results());
+  ShortCheckOptions options;
+  options.seconds = std::numeric_limits<double>::max();
+  options.threads = 1;
+  options.ends = &ends_;
+  Result<ShortCheck> found = short_check(*model_, options, &*opened);
+  (void)opened->pipelines->save(); // who cannot save checks them again
+  known.pipelines->add_tuning_results(opened->pipelines->tuning_results());
+  return found;
 }
 
 BackgroundCheck::~BackgroundCheck() {
@@ -242,7 +255,6 @@ Result<ShortCheck> BackgroundCheck::finish(const std::function<void()>& waits) {
   while (!ended_ && std::chrono::steady_clock::now() - start < moment) std::this_thread::sleep_for(pause);
   if (!ended_ && waits) waits();
   thread_.join();
-  if (!found_.ok() && found_.error().code == Code::cancelled) return ShortCheck();
   return std::move(found_);
 }
 

@@ -15,7 +15,10 @@ struct ShortCheckOptions {
   double seconds = 0.3;        // no case begins that would probably end later
   size_t threads = 0;          // that pack weights, including the calling one; 0: as many as the host has
   std::function<bool()> go_on; // asked before each submission; empty: always
-  Progress progress = {};      // told before each case that is tried, and at the end if one was
+  // Once it is set, or the device is interrupted, no further case begins, and what was found is the result.
+  // Null: an interrupted check is an error.
+  const std::atomic<bool>* ends = nullptr;
+  Progress progress = {}; // told before each case that is tried, and at the end if one was
 };
 
 struct ShortCheck {
@@ -46,22 +49,26 @@ Result<std::shared_ptr<const Model>> checked_model(const std::shared_ptr<const M
                                                    const std::function<void(const ShortCheck&)>& tell);
 
 // The short check of a model's kernels on a thread and a device of its own, while the
-// model is used. For drivers that take seconds to compile a kernel: processors' above all.
+// model is used. For drivers that take seconds to compile a kernel: processors' above all. All else goes
+// first (base/low_priority.h).
 class BackgroundCheck {
 public:
-  // `device`: another one than the model's, which is the same card or processor, with the same cache folder.
-  BackgroundCheck(std::shared_ptr<const Model> model, DeviceContext device);
+  // `open`, called on that thread: another device than the model's, which is the same card or processor, with
+  // the same cache folder. If it fails, nothing is checked.
+  BackgroundCheck(std::shared_ptr<const Model> model, std::function<Result<DeviceContext>()> open);
   ~BackgroundCheck();
   BackgroundCheck(const BackgroundCheck&) = delete;
   BackgroundCheck& operator=(const BackgroundCheck&) = delete;
 
-  // Ends it after the kernel that it tries now, and returns what it found; what is left is tried with the
-  // next model. `waits` is called if that kernel takes more than a moment. Only the first call has a result.
+  // Ends it after the kernel that it tries now, and returns what it found, which the model's device knows
+  // from then on; what is left is tried with the next model. `waits` is called if that kernel takes more than
+  // a moment. Only the first call has a result.
   Result<ShortCheck> finish(const std::function<void()>& waits);
 
 private:
+  Result<ShortCheck> check(const std::function<Result<DeviceContext>()>& open);
+
   std::shared_ptr<const Model> model_;
-  DeviceContext device_;
   std::atomic<bool> ends_ = false, ended_ = false;
   Result<ShortCheck> found_ = ShortCheck();
   std::thread thread_;

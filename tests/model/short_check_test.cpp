@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -168,6 +170,12 @@ std::unique_ptr<Program::Start> first_finding(const Program& program) {
 std::string story(const Program::Start& start) {
   require_ok(start.status, start.error);
   return tell(make_session(start.model.get()).get(), start_of_story, 8).text;
+}
+
+void wait_until(const std::function<bool()>& holds) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!holds() && std::chrono::steady_clock::now() - start < std::chrono::minutes(2))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 CommandResult run(const TemporaryFolder& cache, std::vector<std::string> more = {}) {
@@ -489,13 +497,27 @@ TEST_CASE("kernels are checked beside a model that is used, on a device of their
     return stored_checks(*context.pipelines, context.device->capabilities());
   };
   const std::shared_ptr<const Model> model = require(Model::load(stories, device));
-  BackgroundCheck check(model, beside);
-  const auto start = std::chrono::steady_clock::now();
-  while (records(beside).empty() && std::chrono::steady_clock::now() - start < std::chrono::minutes(2))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  BackgroundCheck check(model, [&]() -> Result<DeviceContext> { return beside; });
+  wait_until([&] { return !records(beside).empty(); });
   const ShortCheck found = require(check.finish({}));
   CHECK(found.warning.empty());
-  CHECK(!records(beside).empty());
-  CHECK(records(open()).size() == records(beside).size());
+  CHECK(found.cases > 0);
+  for (const DeviceContext& each : {device, beside, open()}) CHECK(records(each).size() == found.cases);
   CHECK(require(check.finish({})).cases == 0); // it has ended
+}
+
+TEST_CASE("a check beside a model that Ctrl-C ends tells what it has found") {
+  WrongDriver driver;
+  driver.break_products();
+  const Program program;
+  const auto start = program.start(-1), beside = program.start(-1);
+  require_ok(start->status, start->error);
+  std::atomic<bool> interrupt = false;
+  DeviceContext device = beside->device->context;
+  device.interrupt = &interrupt;
+  BackgroundCheck check(start->model->model, [&]() -> Result<DeviceContext> { return device; });
+  wait_until([&] { return !beside->blocked().empty(); });
+  interrupt = true;
+  CHECK(require(check.finish({})).warning.find("'matmul cpu8' is not used") != std::string::npos);
+  CHECK(start->blocked().contains("matmul cpu8"));
 }

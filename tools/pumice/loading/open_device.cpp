@@ -198,6 +198,7 @@ void use_devices(DeviceSource source) {
 
 struct OpenedDevice::Checking {
   std::unique_ptr<BackgroundCheck> check; // null: there is nothing to check
+  ~Checking();
 };
 
 // Says how much memory was taken, once the command no longer has the device.
@@ -288,9 +289,9 @@ void say_checked(const ShortCheck& check) {
 // What was found wrong was used meanwhile.
 Status end_check(BackgroundCheck& check) {
   Result<ShortCheck> found = check.finish([] {
-    print_note("waiting for the check of a kernel, once for this driver; Ctrl-C leaves it for later");
+    if (stderr_is_terminal() && !interrupted())
+      print_note("waiting for the check of a kernel, once for this driver; Ctrl-C leaves it for later");
   });
-  if (interrupted()) return interruption();
   if (!found.ok()) {
     Error error = found.error();
     if (error.code == Code::unsupported) error.message += std::string("; ") + without_check;
@@ -303,11 +304,24 @@ Status end_check(BackgroundCheck& check) {
 
 } // namespace
 
+// Of a command that did not come to its end.
+OpenedDevice::Checking::~Checking() {
+  if (check) (void)guarded([&] { return end_check(*check); });
+}
+
+// Before the check ends, which Ctrl-C may cut short, and again with what it found.
 Status OpenedDevice::save_pipelines() const {
-  if (checking && checking->check) PUMICE_CHECK(end_check(*checking->check));
   for (const OpenedDevice& device : before) PUMICE_CHECK(device.save_pipelines());
-  const SavedWork saved;
-  Status status = context.pipelines->save();
+  const auto save = [&] {
+    const SavedWork saved;
+    return context.pipelines->save();
+  };
+  Status status = save();
+  if (checking && checking->check) {
+    const Status checked = end_check(*checking->check);
+    if (status.ok()) status = save();
+    PUMICE_CHECK(checked);
+  }
   if (status.ok() || cache_was_asked_for) return status;
   print_note(status.error().text());
   return {};
@@ -373,14 +387,20 @@ bool checks_in_background(const OpenedDevice& device) {
          !device.options.measures && device_source.target<decltype(&new_device)>() != nullptr;
 }
 
-// On a device of its own, so that the model's is not waited for.
+// On a device of its own, so that the model's is not waited for. A command's second model is checked once
+// its first one is.
 void check_in_background(std::shared_ptr<const Model> model, const OpenedDevice& device) {
-  DeviceOptions options = device.options;
-  options.memory_limit = 0;
-  Result<FoundDevice> own = device_source(options, device.cache);
-  if (!own.ok()) return; // the next start tries again
-  own->context.interrupt = &interrupt_flag();
-  device.checking->check = std::make_unique<BackgroundCheck>(std::move(model), std::move(own->context));
+  if (device.checking->check) return;
+  (void)device.context.pipelines->save(); // so that the other device knows what was found out about this one
+  const auto open = [options = device.options, cache = device.cache]() mutable -> Result<DeviceContext> {
+    options.memory_limit = 0;
+    PUMICE_TRY(FoundDevice own, device_source(options, cache));
+    own.context.interrupt = &interrupt_flag();
+    return std::move(own.context);
+  };
+  (void)guarded([&] { // without a thread the next start tries again
+    device.checking->check = std::make_unique<BackgroundCheck>(std::move(model), open);
+  });
 }
 
 // The file is opened once more for each stage.

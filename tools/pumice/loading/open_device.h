@@ -28,7 +28,7 @@ struct OpenedDevice {
   const Capabilities& capabilities() const { return context.device->capabilities(); }
   std::string name() const { return capabilities().name; }
   std::string driver() const; // name and version
-  // Ends the check of kernels, and saves the compiled pipelines. If they cannot be saved, that is an error
+  // Saves the compiled pipelines, and ends the check of kernels. If they cannot be saved, that is an error
   // for a folder of --cache, and only a note for the default folder.
   Status save_pipelines() const;
 };
