@@ -61,6 +61,7 @@ Result<command::FoundDevice> found_device(const command::DeviceOptions& options,
     opened->emplace(key, std::move(found));
   }
   command::FoundDevice found = opened->at(key);
+  found.shared = true;
   found.context.profile = with_tuning_results(std::move(found.context.profile), *found.context.pipelines);
   return found;
 }

@@ -9,6 +9,7 @@
  * After PUMICE_TEST_SUBMISSIONS submissions, if it is set, the device is lost. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,9 @@ static PFN_vkGetPhysicalDeviceProperties2 get_properties2;
 static PFN_vkCreateShaderModule create_module;
 static PFN_vkCreateComputePipelines create_pipelines;
 static PFN_vkQueueSubmit submit;
+
+/* Several threads compile. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /* Never forgotten: a driver may use a handle again, which is then overwritten here. */
 struct modules {
@@ -155,9 +159,8 @@ static int is_test_shader(const VkShaderModuleCreateInfo* info) {
   return right.bytes > 0 && right.bytes == info->codeSize && !memcmp(right.words, info->pCode, right.bytes);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL remember_module(VkDevice device, const VkShaderModuleCreateInfo* info,
-                                                      const VkAllocationCallbacks* callbacks,
-                                                      VkShaderModule* module) {
+static VkResult make_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                            const VkAllocationCallbacks* callbacks, VkShaderModule* module) {
   static struct code wrong;
   const int is_test = is_test_shader(info);
   VkShaderModuleCreateInfo compiled = *info;
@@ -175,13 +178,26 @@ static VKAPI_ATTR VkResult VKAPI_CALL remember_module(VkDevice device, const VkS
   return result;
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL remember_module(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                                      const VkAllocationCallbacks* callbacks,
+                                                      VkShaderModule* module) {
+  pthread_mutex_lock(&mutex);
+  const VkResult result = make_module(device, info, callbacks, module);
+  pthread_mutex_unlock(&mutex);
+  return result;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL fail_with_some(VkDevice device, VkPipelineCache cache, uint32_t count,
                                                      const VkComputePipelineCreateInfo* infos,
                                                      const VkAllocationCallbacks* callbacks,
                                                      VkPipeline* pipelines) {
   const char* how = getenv("PUMICE_TEST_COMPILER");
-  if (has(&refused_modules, infos[0].stage.module)) return VK_ERROR_UNKNOWN;
-  if (how && has(&dot_modules, infos[0].stage.module)) {
+  pthread_mutex_lock(&mutex);
+  const int refused = has(&refused_modules, infos[0].stage.module);
+  const int has_dots = has(&dot_modules, infos[0].stage.module);
+  pthread_mutex_unlock(&mutex);
+  if (refused) return VK_ERROR_UNKNOWN;
+  if (how && has_dots) {
     if (!strcmp(how, "crash")) raise(SIGSEGV);
     if (!strcmp(how, "lose")) return VK_ERROR_DEVICE_LOST;
     while (!strcmp(how, "hang")) pause();

@@ -222,6 +222,7 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   PUMICE_CHECK(choose_cache(options, opened));
   PUMICE_TRY(FoundDevice found, device_source(options, opened.cache));
   opened.context = std::move(found.context);
+  opened.shared = found.shared;
   const bool used_before = was_used(opened);
   if (opened.capabilities().is_cpu() && !found.beside_gpu && with_note) {
     print_note(fmt::format("no GPU found; using the CPU device {} ({}){}", opened.name(), opened.driver(),
@@ -384,7 +385,7 @@ private:
 // Where a driver takes seconds to compile a kernel, as those of processors do, and what is found is kept.
 bool checks_in_background(const OpenedDevice& device) {
   return device.tunes && device.context.profile.cpu && device.context.pipelines->can_save() &&
-         !device.options.measures && device_source.target<decltype(&new_device)>() != nullptr;
+         !device.options.measures && !device.shared;
 }
 
 // On a device of its own, so that the model's is not waited for. A command's second model is checked once

@@ -19,6 +19,7 @@ struct OpenedDevice {
   std::filesystem::path cache;      // empty: none
   bool cache_was_asked_for = false; // by --cache
   bool tunes = false;               // whether loading a model measures kernel variants that are not known yet
+  bool shared = false;              // as FoundDevice::shared
   std::vector<OpenedDevice> before; // with --devices: those of the stages before the last one, which is this
   struct Checking;                  // of a model's kernels, meanwhile
   std::shared_ptr<Checking> checking;
@@ -36,6 +37,7 @@ struct OpenedDevice {
 struct FoundDevice {
   DeviceContext context;
   bool beside_gpu = false; // or one itself
+  bool shared = false;     // with other runs, which begin when this one has ended: nothing goes on beside it
 };
 // How a run comes to a device. `cache`: the folder, or empty.
 using DeviceSource =
