@@ -22,6 +22,7 @@ struct DeviceContext {
   // Called while kernels are compiled, with the number of them. Where it is empty, a step's kernels are
   // compiled when it first runs, unless Runner::prepare_all() is called.
   Progress compiling = {};
+  size_t compiling_threads = 0; // that compile a step's kernels beside the calling one
   // Where plans are made for a device that is not here (forecast/chip.h), and `device` and `pipelines` are
   // null: what it can do.
   std::shared_ptr<const Capabilities> absent = {};

@@ -158,7 +158,8 @@ Status Runner::prepare_in(uint32_t tokens, const StepPlaces& places) {
   if (bucket.recordings.contains(places)) return {};
   const auto lookup = [&](const BufferRef& ref) -> const Buffer& { return buffer_in(ref, places); };
   if (model_->context().compiling && bucket.recordings.empty()) {
-    PUMICE_CHECK(compile_kernels(model_->context(), std::array{&std::as_const(bucket.plan)}, lookup));
+    PUMICE_CHECK(compile_kernels(model_->context(), std::array{&std::as_const(bucket.plan)}, lookup,
+                                 model_->context().compiling_threads));
   }
   PUMICE_TRY(Recording recording,
              Recording::create(model_->context(), bucket.plan, lookup, copies(bucket.plan, places)));
@@ -177,6 +178,7 @@ Status Runner::prepare_all(size_t threads, const Progress& progress) {
   for (const auto& [tokens, bucket] : buckets_) plans.push_back(&bucket.plan);
   const auto lookup = [this](const BufferRef& ref) -> const Buffer& { return buffer(ref); };
   if (last_stage_) PUMICE_CHECK(last_stage_->prepare_all());
+  threads = std::max(threads, model_->context().compiling_threads);
   PUMICE_CHECK(compile_kernels(model_->context(), plans, lookup, threads, progress));
   for (const auto& [tokens, bucket] : buckets_) {
     PUMICE_CHECK(prepare(tokens));

@@ -234,6 +234,7 @@ Result<OpenedDevice> open_one(const DeviceOptions& options, bool with_note) {
   say_blocked(opened);
   PUMICE_CHECK(check_variant(options.kernel_variant, opened));
   opened.context.interrupt = &interrupt_flag();
+  opened.context.compiling_threads = SIZE_MAX;
   opened.context.compiling = compile_progress(!opened.cache.empty() && !used_before);
   DeviceProfile& profile = opened.context.profile;
   if (!options.kernel_variant.empty()) profile.forced = options.kernel_variant;
