@@ -24,12 +24,11 @@ Result<Scoring> scoring_of(const ModelFile& file, size_t labels) {
 Result<ClassifierPlan> with_head(const ModelFile& file, const ModelDefinition& definition,
                                  std::shared_ptr<const Tokenizer> loaded, bool ids) {
   const ModelShape shape = definition.shape();
-  if (shape.has_decoder()) return wrong_subcommand(file.path(), shape);
+  if (shape.has_decoder()) return wrong_subcommand(file);
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
-  if (shape.encoder->token_head == TokenHead::answers)
-    return wrong_kind(file.path(), shape, "it finds answers in texts; use pumice answer");
+  if (shape.encoder->token_head == TokenHead::answers) return wrong_kind(file, "it finds answers in texts");
   if (!graph.readable.contains("logits") || shape.encoder->labels.empty()) {
-    return wrong_kind(file.path(), shape, "it has no classification head; use pumice embed");
+    return wrong_kind(file, "it has no classification head");
   }
   ClassifierPlan plan;
   plan.labels = shape.encoder->labels;

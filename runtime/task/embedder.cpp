@@ -25,9 +25,8 @@ Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const Embedde
   PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded), options.run.ids));
   PUMICE_TRY(plan.settings, read_sentence_settings(file, options.pooling));
   if (plan.settings.of_tokens && !options.sparse) {
-    return wrong_kind(file.path(), plan.model.definition->shape(),
-                      "it compares texts token by token (late interaction) and has no vector of a whole one; "
-                      "use pumice rerank");
+    return wrong_kind(file,
+                      "it compares texts token by token (late interaction) and has no vector of a whole one");
   }
   plan.before = options.prefix;
   if (options.prefix.empty()) {
@@ -54,8 +53,7 @@ Status EmbedderPlan::make_sparse(const ModelFile& file) {
   settings.max_tokens = std::min(settings.max_tokens ? settings.max_tokens : usual_tokens, usual_tokens);
   PUMICE_TRY(const EncoderGraph graph, model.definition->encoder_graph(file));
   if (graph.readable.contains(model.output)) return {};
-  return wrong_kind(file.path(), model.definition->shape(),
-                    "it has no head of a masked language model, of which sparse vectors are made");
+  return wrong_kind(file, "it has no head of a masked language model, of which sparse vectors are made");
 }
 
 Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const EmbedderOptions& options) {

@@ -13,15 +13,15 @@ namespace pumice {
 
 Result<FillerPlan> FillerPlan::of(const ModelFile& file, const FillerOptions& options,
                                   std::shared_ptr<const Tokenizer> loaded) {
+  constexpr const char* no_head = "it has no head of a masked language model (such as BertForMaskedLM)";
+  PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
+  if (definition->shape().has_decoder()) return wrong_kind(file, no_head);
   FillerPlan plan;
   PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));
   plan.model.output = "masked_logits";
   plan.options = options;
   PUMICE_TRY(const EncoderGraph graph, plan.model.definition->encoder_graph(file));
-  if (!graph.readable.contains(plan.model.output)) {
-    return wrong_kind(file.path(), plan.model.definition->shape(),
-                      "it has no head of a masked language model (such as BertForMaskedLM)");
-  }
+  if (!graph.readable.contains(plan.model.output)) return wrong_kind(file, no_head);
   const std::vector<uint32_t> masks = tokens_of(TokenRole::mask, file, plan.model.tokenizer.get());
   if (masks.empty() || !plan.model.tokenizer)
     return Error{Code::invalid_file, fmt::format("{}: its vocabulary has no token for gaps", file.path())};

@@ -1,6 +1,7 @@
 #include "task/model_kind.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "convert/folder_conversion.h"
 #include "model/gguf_model.h"
@@ -11,6 +12,7 @@
 #include "task/embedder.h"
 #include "task/filler.h"
 #include "task/reranker.h"
+#include "task/sentence_settings.h"
 #include "task/spans/answerer.h"
 #include "task/spans/tagger.h"
 
@@ -41,22 +43,61 @@ const char* kind_of(const ModelShape& shape) {
   return "unknown";
 }
 
-const char* advice(const ModelShape& shape) {
-  if (!shape.encoder) return "it continues a text; use pumice run";
+const char* purpose(const ModelShape& shape) {
+  if (!shape.encoder) return "it continues a text";
   const bool writes = shape.has_decoder();
   switch (shape.encoder->kind) {
   case InputKind::tokens:
-    return writes ? "it turns a text into another; use pumice translate"
-                  : "it writes no text; use pumice embed or pumice classify";
+    return writes ? "it turns a text into another" : "it writes no text";
   case InputKind::pixels:
-    return writes ? "it describes pictures; use pumice caption" : "it writes no text; use pumice classify";
+    return writes ? "it describes pictures" : "it writes no text";
   case InputKind::patches:
-    return "it is for pictures in a prompt; use pumice caption or pumice chat";
+    return "it is for pictures in a prompt";
   case InputKind::features:
   case InputKind::samples:
-    return "it turns speech into text; use pumice transcribe";
+    return "it turns speech into text";
   }
   return "";
+}
+
+// What an encoder of texts was made for.
+std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
+  if (shape.encoder->token_head == TokenHead::answers) return {"pumice answer"};
+  if (shape.encoder->token_head == TokenHead::labels) return {"pumice classify"};
+  const Result<SentenceSettings> settings = read_sentence_settings(file, "");
+  if (settings.ok() && settings->of_tokens) return {"pumice rerank"};
+  const Result<EncoderGraph> graph = definition.encoder_graph(file);
+  const auto has = [&](const char* output) { return graph.ok() && graph->readable.contains(output); };
+  if (has("masked_logits")) return {"pumice fill", "pumice embed"};
+  if (has("logits") && !shape.encoder->labels.empty())
+    return {shape.encoder->labels.size() == 1 ? "pumice rerank" : "pumice classify"};
+  if (shape.shared_space) return {"pumice embed", "pumice classify"};
+  return {"pumice embed"};
+}
+
+std::vector<const char*> made_for(const ModelFile& file) {
+  const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
+  if (!definition.ok()) return {};
+  const ModelShape shape = (*definition)->shape();
+  const bool writes = shape.has_decoder();
+  if (!shape.encoder) {
+    const Result<SentenceSettings> settings = read_sentence_settings(file, "");
+    if (settings.ok() && !settings->pooling.empty()) return {"pumice embed"};
+    return has_chat_template(file) ? std::vector{"pumice chat", "pumice run"} : std::vector{"pumice run"};
+  }
+  switch (shape.encoder->kind) {
+  case InputKind::tokens:
+    return writes ? std::vector{"pumice translate"} : made_for(file, **definition);
+  case InputKind::pixels:
+    return {writes ? "pumice caption" : shape.encoder->labels.empty() ? "pumice embed" : "pumice classify"};
+  case InputKind::patches:
+    return {"pumice caption", "pumice chat"};
+  case InputKind::features:
+  case InputKind::samples:
+    return {"pumice transcribe"};
+  }
+  return {};
 }
 
 } // namespace
@@ -72,18 +113,27 @@ Error wrong_kind(const std::string& model, const ModelShape& shape, const std::s
   return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
 }
 
-Error wrong_subcommand(const std::string& model, const ModelShape& shape) {
-  return wrong_kind(model, shape, advice(shape));
+Error wrong_kind(const ModelFile& file, const std::string& reason) {
+  const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
+  if (!definition.ok()) return definition.error();
+  return wrong_kind(file.path(), (*definition)->shape(),
+                    fmt::format("{}; use {}", reason, fmt::join(made_for(file), " or ")));
 }
 
-Status check_makes_text(const std::string& model, const ModelShape& shape) {
+Error wrong_subcommand(const ModelFile& file) {
+  const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
+  if (!definition.ok()) return definition.error();
+  return wrong_kind(file, purpose((*definition)->shape()));
+}
+
+Status check_makes_text(const ModelFile& file, const ModelShape& shape) {
   if (shape.has_decoder()) return {};
-  return wrong_subcommand(model, shape);
+  return wrong_subcommand(file);
 }
 
-Status check_continues_text(const std::string& model, const ModelShape& shape) {
+Status check_continues_text(const ModelFile& file, const ModelShape& shape) {
   if (shape.has_decoder() && !shape.encoder) return {};
-  return wrong_subcommand(model, shape);
+  return wrong_subcommand(file);
 }
 
 std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefinition& definition) {

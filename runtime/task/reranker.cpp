@@ -36,9 +36,8 @@ Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptio
   PUMICE_TRY(const EncoderGraph graph, plan.model.definition->encoder_graph(file));
   const EncoderShape shape = plan.model.shape();
   if (!graph.readable.contains(plan.model.output) || (shape.labels.empty() && !shape.causal)) {
-    return wrong_kind(file.path(), plan.model.definition->shape(),
-                      "it has no sequence-classification head that scores pairs (tensor "
-                      "'classifier.weight'); use pumice embed");
+    return wrong_kind(
+        file, "it has no sequence-classification head that scores pairs (tensor 'classifier.weight')");
   }
   if (!shape.causal) {
     if (options.instruction.empty()) return plan;

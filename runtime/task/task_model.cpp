@@ -15,11 +15,11 @@ Result<TaskModel> TaskModel::of_texts(const ModelFile& file, std::shared_ptr<con
   model.path = file.path();
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   if (definition->shape().has_decoder() && definition->shape().encoder) {
-    return wrong_subcommand(file.path(), definition->shape());
+    return wrong_subcommand(file);
   }
   PUMICE_TRY(model.definition, open_text_reader(file));
   if (model.shape().kind != InputKind::tokens) {
-    return wrong_kind(file.path(), model.definition->shape(), "it does not read text");
+    return wrong_kind(file, "it does not read text");
   }
   if (!file.has_weights()) return no_weights(file);
   model.tokenizer = std::move(loaded);
@@ -39,9 +39,9 @@ Result<TaskModel> TaskModel::of_pictures(const ModelFile& file) {
   model.tower = has_picture_tower(file) ? Tower::pictures : Tower::main;
   PUMICE_TRY(model.definition, open_model_definition(file, model.tower));
   const ModelShape shape = model.definition->shape();
-  if (shape.encoder && shape.encoder->kind == InputKind::patches) return wrong_subcommand(file.path(), shape);
+  if (shape.encoder && shape.encoder->kind == InputKind::patches) return wrong_subcommand(file);
   if (!shape.encoder || shape.encoder->kind != InputKind::pixels) {
-    return wrong_kind(file.path(), shape, "it does not read pictures");
+    return wrong_kind(file, "it does not read pictures");
   }
   PUMICE_TRY(model.preparation, picture_preparation(file, *shape.encoder));
   return model;

@@ -61,8 +61,7 @@ Result<AnswererPlan> AnswererPlan::of(const ModelFile& file, const AnswererOptio
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (!shape.encoder || shape.encoder->token_head != TokenHead::answers) {
-    return wrong_kind(file.path(), shape,
-                      "it has no head that finds answers in a text (such as BertForQuestionAnswering)");
+    return wrong_kind(file, "it has no head that finds answers in a text (such as BertForQuestionAnswering)");
   }
   AnswererPlan plan;
   PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));

@@ -72,8 +72,7 @@ Result<TaggerPlan> TaggerPlan::of(const ModelFile& file, const RunOptions& run,
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
   const ModelShape shape = definition->shape();
   if (!shape.encoder || shape.encoder->token_head != TokenHead::labels) {
-    return wrong_kind(file.path(), shape,
-                      "it has no head that labels each token (such as BertForTokenClassification)");
+    return wrong_kind(file, "it has no head that labels each token (such as BertForTokenClassification)");
   }
   TaggerPlan plan;
   PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded)));

@@ -93,6 +93,36 @@ TEST_CASE("fill refuses texts without gaps, and models without the head") {
                      {"sparse vectors"}) == "");
 }
 
+TEST_CASE("a model that lacks what a task needs is named as what it is, with the command that it is for") {
+  const TemporaryFolder gaps, classes, notes;
+  REQUIRE(masked().write(gaps));
+  BertFolder labelled;
+  labelled.labels = 3;
+  REQUIRE(labelled.write(classes));
+  const std::string text = notes.write("text.txt", std::string_view("a fox")).string();
+  const auto model = [](const char* name) { return fixtures().model(name).string(); };
+  const struct {
+    std::vector<std::string> arguments, says;
+  } cases[] = {
+      {{"fill", fixtures().story().string(), "[MASK]"},
+       {"is a decoder", "masked language", "use pumice run"}},
+      {{"fill", model("mamba2"), "[MASK]"}, {"is a decoder", "masked language", "use pumice run"}},
+      {{"fill", model("vit"), "[MASK]"}, {"is an encoder of pictures", "use pumice classify"}},
+      {{"fill", model("t5"), "[MASK]"}, {"is an encoder-decoder", "use pumice"}},
+      {{"fill", classes.path().string(), "[MASK]"}, {"is an encoder:", "use pumice classify"}},
+      {{"answer", gaps.path().string(), text, "who?"}, {"is an encoder:", "use pumice fill"}},
+      {{"answer", fixtures().story().string(), text, "who?"}, {"is a decoder", "use pumice run"}},
+      {{"classify", gaps.path().string(), "fox"}, {"no classification head", "use pumice fill"}},
+      {{"classify", gaps.path().string(), "--tokens", "fox"}, {"labels each token", "use pumice fill"}},
+      {{"run", gaps.path().string(), "x"}, {"it writes no text", "use pumice fill or pumice embed"}},
+      {{"caption", classes.path().string(), "a.png"}, {"is an encoder:", "use pumice classify"}},
+  };
+  for (const auto& each : cases) {
+    CAPTURE(each.arguments);
+    CHECK(fails_saying(pumice_command(each.arguments), each.says) == "");
+  }
+}
+
 TEST_CASE("eval writes the logits of a masked language model where they are asked for") {
   const std::filesystem::path model = fixtures().model("bert-masked");
   const TemporaryFolder folder;

@@ -76,7 +76,7 @@ Status check_prompted(const CaptionOptions& options, const ModelShape& shape) {
   return check_utf8(options.prompt, "--prompt");
 }
 
-Status check_options(const CaptionOptions& options, const ModelShape& shape) {
+Status check_options(const CaptionOptions& options, const ModelFile& file, const ModelShape& shape) {
   if (shape.pictures) return check_prompted(options, shape);
   if (options.prompted()) {
     return wrong_kind(
@@ -84,7 +84,9 @@ Status check_options(const CaptionOptions& options, const ModelShape& shape) {
         "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL)");
   }
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::pixels) {
-    return wrong_subcommand(options.model, shape);
+    const bool may_see = !shape.encoder && file.format() == ModelFile::Format::gguf;
+    return may_see ? wrong_kind(file, "it reads pictures only with the mmproj file of its maker (--mmproj)")
+                   : wrong_subcommand(file);
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
   if (!options.attention.given() || options.pictures.size() == 1) return {};
@@ -173,7 +175,7 @@ Status caption(const CaptionOptions& options) {
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
   const ModelShape shape = opened.definition->shape();
-  PUMICE_CHECK(check_options(options, shape));
+  PUMICE_CHECK(check_options(options, opened.file, shape));
   PUMICE_CHECK(check_biases(options.writing.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   CaptionerOptions asked{options.writing.resolved(), {}, local_time(), {}};

@@ -198,7 +198,7 @@ Status chat(const ChatOptions& options) {
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
-  PUMICE_CHECK(check_continues_text(options.model, shape));
+  PUMICE_CHECK(check_continues_text(opened.file, shape));
   PUMICE_CHECK(check_biases(options.settings.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ModelChat talk, ModelChat::open(opened.file, shape, std::move(chosen), std::move(tokenizer),

@@ -32,7 +32,7 @@ Status generate(const GenerateOptions& given) {
                                      : ModelFile::open(path_of(options.model)));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
-  PUMICE_CHECK(check_makes_text(options.model, shape));
+  PUMICE_CHECK(check_makes_text(opened.file, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
   PUMICE_CHECK(check_ids_below(options.stop_ids, shape.vocabulary, "--stop-id"));
   const MaybeTokenizer tokenizer = load_tokenizer(opened.file);

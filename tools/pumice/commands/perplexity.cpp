@@ -190,7 +190,7 @@ Status perplexity(const PerplexityOptions& options) {
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
   MeasuredFile file{std::move(opened), nullptr, {}, {}, {}};
   file.shape = file.opened.definition->shape();
-  PUMICE_CHECK(check_continues_text(options.model, file.shape));
+  PUMICE_CHECK(check_continues_text(file.opened.file, file.shape));
   PUMICE_TRY(file.tokenizer, load_tokenizer(file.opened.file));
   PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(options.adapters, file.opened));
   file.adapter = adapters.usual();

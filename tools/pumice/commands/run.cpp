@@ -201,7 +201,7 @@ Status run(const RunOptions& options) {
   const Stopwatch program;
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
-  PUMICE_CHECK(check_continues_text(options.model, shape));
+  PUMICE_CHECK(check_continues_text(opened.file, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_CHECK(check_form(options.form, options.ignore_end));

@@ -236,7 +236,7 @@ Status translate(const TranslateOptions& options) {
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
   const ModelShape shape = opened.definition->shape();
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::tokens) {
-    return wrong_subcommand(options.model, shape);
+    return wrong_subcommand(opened.file);
   }
   PUMICE_CHECK(check_attention(options.attention, shape));
   if (options.attention.given() && is_replica())
