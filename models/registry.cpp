@@ -106,17 +106,47 @@ const Architecture* find_architecture(const Named& named) {
   return nullptr;
 }
 
+// The model type of a class such as "XLMRobertaForMaskedLM"; empty: none that is known here.
+std::string_view type_of_class(std::string_view name) {
+  const auto plain = [](std::string_view written) {
+    std::string letters;
+    for (const char c : written)
+      if (c != '-' && c != '_') letters += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    return letters;
+  };
+  const std::string wanted = plain(name);
+  for (const Architecture& architecture : architectures()) {
+    for (const std::string_view type : architecture.hugging_face_model_types) {
+      const std::string begin = plain(type);
+      if (!wanted.starts_with(begin)) continue;
+      const std::string_view rest = std::string_view(wanted).substr(begin.size());
+      for (const std::string_view task : {"for", "model", "lmhead", "mtmodel"})
+        if (rest.starts_with(task)) return type;
+    }
+  }
+  return {};
+}
+
 // The model type whose files have tensors of such names; empty: none that is known here.
-std::string_view likely_type(const ModelFile& file) {
+std::string_view type_of_tensors(const ModelFile& file) {
   static constexpr std::pair<std::string_view, std::string_view> all[] = {
       {"albert_layer_groups.0.", "albert"},
       {"transformer.layer.0.attention.q_lin.", "distilbert"},
-      {"roberta.encoder.layer.0.", "roberta"},
+      {"roberta.encoder.layer.0.", "roberta or xlm-roberta"},
+      {"electra.encoder.layer.0.", "electra"},
+      {"encoder.layer.0.attention.self.query_proj.", "deberta-v2"},
       {"encoder.layer.0.attention.self.query.", "bert"},
       {"encoder.layer.0.attention.attn.q.", "mpnet"},
+      {"embeddings.distillation_token", "deit"},
+      {"encoder.layer.0.layer_scale1.", "dinov2"},
+      {"encoder.layer.0.lambda_1", "beit"},
+      {"encoder.layer.0.attention.attention.query.", "vit"},
       {"layers.0.attn.Wqkv.", "modernbert"},
       {"encoder.layers.0.attn.Wqkv.", "nomic_bert"},
       {"encoder.block.0.layer.0.SelfAttention.", "t5"},
+      {"text_model.encoder.layers.0.", "clip or siglip"},
+      {"feature_extractor.conv_layers.0.", "wav2vec2"},
+      {"encoder.conv1.", "whisper"},
       {"encoder.layers.0.self_attn.q_proj.", "bart or marian"},
       {"h.0.attn.c_attn.", "gpt2"},
       {"gpt_neox.layers.0.", "gpt_neox"},
@@ -125,18 +155,32 @@ std::string_view likely_type(const ModelFile& file) {
       {"layers.0.self_attn.q_proj.bias", "qwen2"},
       {"layers.0.self_attn.q_proj.", "llama or mistral"},
   };
+  const auto first_with = [&](std::string_view part) {
+    return std::ranges::find_if(file.tensors(), [&](const TensorView& tensor) {
+      return tensor.name.find(part) != std::string::npos;
+    });
+  };
   for (const auto& [part, type] : all) {
-    for (const TensorView& tensor : file.tensors()) {
-      if (tensor.name.find(part) != std::string::npos) return type;
-    }
+    if (first_with(part) == file.tensors().end()) continue;
+    if (type != "bert") return type;
+    // RoBERTa has BERT's names, and one type of token.
+    const auto types = first_with("embeddings.token_type_embeddings.");
+    const bool one = types != file.tensors().end() && !types->shape.empty() && types->shape[0] == 1;
+    return one ? "roberta or xlm-roberta" : type;
   }
   return {};
 }
 
 // Of a config.json without `model_type`.
 Error no_architecture(const Named& named) {
-  const std::string_view type = likely_type(named.file);
-  const std::string hint = type.empty() ? "" : fmt::format("; its tensors have the names of {}", type);
+  std::string hint;
+  const Result<std::vector<std::string>> classes = named.file.fields().string_array("architectures");
+  if (classes.ok() && !classes->empty()) {
+    const std::string_view type = type_of_class(classes->front());
+    if (!type.empty()) hint = fmt::format("; that of the class '{}' is {}", classes->front(), type);
+  }
+  if (const std::string_view type = type_of_tensors(named.file); hint.empty() && !type.empty())
+    hint = fmt::format("; its tensors have the names of {}", type);
   return {Code::unsupported,
           fmt::format("{}: field '{}' is missing, which names the architecture{}: add it to config.json",
                       named.file.path(), named.field, hint)};

@@ -199,9 +199,25 @@ TEST_CASE("a config.json without model_type is told what its tensors look like")
   std::ifstream stream(folder.path() / "config.json");
   json config = json::parse(stream);
   config.erase("model_type");
-  folder.write("config.json", config.dump());
-  CHECK(fails_saying(pumice_command({"embed", folder.path().string(), "fox"}),
-                     {"'model_type' is missing", "names of bert"}) == "");
+  const auto says = [&](const std::string& part) {
+    folder.write("config.json", config.dump());
+    return fails_saying(pumice_command({"embed", folder.path().string(), "fox"}),
+                        {"'model_type' is missing", part});
+  };
+  CHECK(says("names of bert") == "");
+  const struct {
+    const char *name, *type;
+  } classes[] = {{"RobertaModel", "roberta"},
+                 {"XLMRobertaForMaskedLM", "xlm-roberta"},
+                 {"ViTForImageClassification", "vit"},
+                 {"GPT2LMHeadModel", "gpt2"},
+                 {"M2M100ForConditionalGeneration", "m2m_100"}};
+  for (const auto& each : classes) {
+    config["architectures"] = {each.name};
+    CHECK(says(std::string("class '") + each.name + "' is " + each.type) == "");
+  }
+  config["architectures"] = {"PerceptronModel"};
+  CHECK(says("names of bert") == "");
 }
 
 TEST_CASE("a text of which the vocabulary lacks most is told of once") {
