@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -38,6 +39,20 @@ bool write_whole_text(int file, std::string_view text) {
 
 size_t count_characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// The words of a label that so many columns have room for, without the small ones that lead to the next.
+std::string shortened(const std::string& label, size_t columns) {
+  if (count_characters(label) <= columns) return label;
+  std::string kept;
+  std::istringstream words(label);
+  for (std::string word; words >> word; kept += (kept.empty() ? "" : " ") + word) {
+    if (count_characters(kept) + 1 + count_characters(word) > columns) break;
+  }
+  for (const std::string_view end : {" this", " the", " for", ","}) {
+    if (kept.ends_with(end)) kept.resize(kept.size() - end.size());
+  }
+  return kept;
 }
 
 // Goes to the beginning of a line of standard error that shows so many characters, and erases them.
@@ -142,11 +157,7 @@ std::string ProgressBar::text(uint64_t done, uint64_t total, size_t columns) con
   const bool counted = look_ == Look::counted;
   const std::string figure =
       counted ? fmt::format(", {} of {}", done, total) : fmt::format(" {:3}%", 100 * done / total);
-  std::string label = label_;
-  while (!label.empty() && count_characters(label) + figure.size() > columns) {
-    while (!label.empty() && (label.back() & 0xC0) == 0x80) label.pop_back();
-    if (!label.empty()) label.pop_back();
-  }
+  const std::string label = shortened(label_, columns - std::min(columns, figure.size()));
   constexpr size_t width = 30, least = 8, frame = 3; // brackets and a space
   const size_t used = count_characters(label) + figure.size() + frame;
   if (used + least > columns) return label + figure;
