@@ -2,8 +2,8 @@
 
 import html as markup
 
-STYLE = ("body{font:16px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em 1em .1em 0;vertical-align:top}"
-         "pre{overflow:auto;background:#f4f4f4;padding:1em;max-height:30em}.bad{color:#b00;font-weight:bold}")
+STYLE = (":root{color-scheme:light dark}body{font:16px sans-serif;max-width:75em;margin:2em auto;padding:0 1em}td,th{text-align:left;padding:.1em 1em .1em 0;vertical-align:top}"
+         "table{display:block;overflow-x:auto}pre{overflow:auto;background:#8882;padding:1em;max-height:30em}.bad{color:#d22;font-weight:bold}")
 
 
 def rows(state):
@@ -63,7 +63,8 @@ def section(name, part):
 
 def html(state):
     machine = state.get("machine", {})
-    lines = ['<!doctype html><meta charset="utf-8"><title>Pumice on this GPU</title>', f"<style>{STYLE}</style>", "<h1>Pumice on this GPU</h1>",
+    lines = ['<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
+             "<title>Pumice on this GPU</title>", f"<style>{STYLE}</style>", "<h1>Pumice on this GPU</h1>",
              f"<p>{text(state.get('version', ''))}, {text(state.get('date', ''))}"
              + (f"; stopped by {text(state['stopped'])}" if "stopped" in state else "") + "</p>", "<table>", cells(HEAD, "th")]
     lines += [cells(row) for row in rows(state)]

@@ -125,6 +125,7 @@ TEST_CASE("bench's table has llama-bench's columns, and its page needs nothing f
       bench(model, {"-p", "16", "-n", "8", "-d", "0,20", "--batch", "1,3", "-o", "html"});
   CHECK(page.out.starts_with("<!doctype html>"));
   CHECK(page.out.ends_with("</html>\n"));
+  CHECK(page.out.find("<meta name=\"viewport\"") != std::string::npos); // for phones
   CHECK(page.out.find("src=") == std::string::npos);
   CHECK(page.out.find("href=") == std::string::npos);
   for (const char* title : {"Roofline", "Generating tokens, by depth", "by sequences together",

@@ -254,6 +254,7 @@ std::string results(const BenchReport& report) {
 std::string report_html(const BenchReport& report) {
   const std::string name = report.model ? report.model->name : "single operations";
   std::string page = fmt::format("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                                  "<title>pumice bench: {0}</title>\n<style>\n{1}</style></head><body>\n"
                                  "<h1>pumice bench: {0}</h1>\n",
                                  escaped(name), style);
