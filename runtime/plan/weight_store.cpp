@@ -19,6 +19,10 @@ std::string names(std::span<const WeightView> weights) {
   return text;
 }
 
+Error asked_late(const std::string& what) {
+  return {Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
+}
+
 // The tiles of a matrix's rows, the last one padded.
 void append_tiles(std::vector<TileSource>& tiles, const WeightView* weight) {
   const uint32_t rows = static_cast<uint32_t>(weight->rows);
@@ -58,6 +62,7 @@ Result<PackedWeight> WeightStore::matrix(std::span<const WeightView> weights, bo
                                          WeightRole role) {
   const Key key{{weights.begin(), weights.end()}, alternating};
   if (auto found = matrices_.find(key); found != matrices_.end()) return found->second;
+  if (sealed_) return asked_late(names(weights));
 
   PackedWeight packed;
   const TensorType type = quantized_type(weights[0].type(), weights_);
@@ -159,7 +164,7 @@ Result<BufferRef> WeightStore::place_values(std::vector<float> values, const std
 }
 
 Result<BufferRef> WeightStore::place(uint64_t bytes, const std::string& what, bool on_host) {
-  if (sealed_) return Error{Code::internal, fmt::format("{}: a plan asked for it after the upload", what)};
+  if (sealed_) return asked_late(what);
   if (bytes > range_limit_) {
     return Error{Code::unsupported,
                  fmt::format("{}: it takes {} bytes, and this device's kernels can reach {} at once", what,

@@ -53,7 +53,7 @@ public:
   Result<BufferRef> vector(std::span<const WeightView> weights, bool alternating);
   Result<BufferRef> constants(const std::string& key, std::span<const float> values);
 
-  // Requests for new places fail from now on.
+  // Requests for new places fail from now on, and change nothing: several threads may make plans.
   void seal() { sealed_ = true; }
   // Call it once the weights are on the device.
   void forget_items() {
