@@ -15,7 +15,7 @@ if [ "${1:-}" = --peer ]; then peer=$(realpath "${2:?--peer needs a file}"); shi
 [ $# = 0 ] || fail "unknown argument $1"
 
 ./tools/setup.sh --tests
-./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_WIDTHS=ON
+./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_ALL=ON
 folder=$(mktemp -d)
 trap "rm -rf '$folder'" EXIT  # now: it is gone when the script ends
 pack=$folder/pumice-gpu

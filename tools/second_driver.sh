@@ -16,7 +16,7 @@ if [ "${1:-}" = --prepare ]; then exit; fi
 
 # 1. What was built here runs there.
 ./tools/setup.sh --tests
-./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_WIDTHS=ON
+./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_ALL=ON
 mapfile -t programs < <(find build -maxdepth 1 -type f -perm -u+x)
 take_libraries "${programs[@]}"
 
@@ -31,6 +31,7 @@ if [ -d "$fixtures" ]; then
 fi
 
 in_root dpkg-query -W -f='second driver: ${Package} ${Version}\n' mesa-vulkan-drivers
+export PUMICE_TEST_OTHER_TURNS=1  # what the first driver's turns leave out
 in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
 # Once for all drivers is enough of what they have no part in: calls that are made to fail, tests without a device or with devices that
 # are only described, subgroups that are made of the device's own, and what commands read, write and refuse (what they compute is the

@@ -21,7 +21,7 @@ if [ ! -e "$driver" ]; then
 fi
 
 ./tools/setup.sh --tests
-./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_WIDTHS=ON
+./tools/build.sh build all -DPUMICE_TESTS=ON -DPUMICE_TEST_ALL=ON
 export VK_DRIVER_FILES=$driver VK_ICD_FILENAMES=$driver  # the second name is what older loaders read
 ./build/pumice devices
 # Calls that are made to fail do not reach the driver: once for all drivers is enough. Crashes and faults are planted in kernels that

@@ -70,7 +70,8 @@ find_thread_sanitizer() {
 }
 
 options=(-DPUMICE_TESTS=ON)
-if [ -n "$rest" ] || [ $# -gt 0 ]; then options+=(-DPUMICE_TEST_WIDTHS=ON); fi
+if [ ! -e build/CMakeCache.txt ]; then options+=(-DPUMICE_TEST_ALL=OFF); fi
+if [ -n "$rest" ] || [ $# -gt 0 ]; then options+=(-DPUMICE_TEST_ALL=ON); fi
 if [ -n "$rest" ]; then
   find_sanitizers
   options+=("-DPUMICE_FUZZ_BUILD=$sanitized" "-DPUMICE_TSAN_BUILD=$watched")

@@ -53,7 +53,7 @@ TEST_CASE("attention: keys and values of two types") {
   }
 }
 
-TEST_CASE("attention that is also timed") {
+TEST_CASE("attention that is also timed" * doctest::test_suite("rest")) {
   std::vector<timed_cases::Attention> cases = timed_cases::attentions();
   std::erase_if(cases, [](const timed_cases::Attention& each) { return each.only_timed; });
   for (const timed_cases::Attention& each : turns_of(cases, 5)) { // three of each type
@@ -116,7 +116,8 @@ Case in_ring(Case c, uint32_t capacity) {
 
 } // namespace
 
-TEST_CASE("attention: a ring holds what the window sees, and gives the whole cache's bits") {
+TEST_CASE("attention: a ring holds what the window sees, and gives the whole cache's bits" *
+          doctest::test_suite("rest")) {
   for (CacheType type : all_types) {
     const Case cases[] = {
         in_ring(make_case(type, 2, 2, 32, prefill(1, 3), 7), 32),
@@ -144,7 +145,7 @@ TEST_CASE("attention: a ring holds what the window sees, and gives the whole cac
   }
 }
 
-TEST_CASE("attention: chunks, whole and in a ring") {
+TEST_CASE("attention: chunks, whole and in a ring" * doctest::test_suite("rest")) {
   for (CacheType type : all_types) {
     for (uint32_t chunk : {1, 7, 32, 100}) {
       for (const Case& plain : {make_case(type, 2, 2, quick_dim(type), prefill(1, 130), chunk),

@@ -17,8 +17,9 @@ constexpr uint32_t all_n[] = {1, 8, 9, 31, 32, 33, 100};
 TEST_CASE("products of every type and shape") {
   const std::vector<uint32_t> kinds[] = {{1}, {2, 4, 5}, {8, 9, 17, 33}};
   size_t kind = 0;
-  for (const DeviceProfile& profile : profiles_to_test()) {
-    for (TensorType type : weight_types) {
+  const std::vector<DeviceProfile> profiles = profiles_to_test();
+  for (const DeviceProfile& profile : profiles) {
+    for (TensorType type : turns_of(weight_types, 2, first_turn() + (&profile - profiles.data()))) {
       std::vector<uint32_t> counts = kinds[kind++ % std::size(kinds)];
       if (every_case()) counts.assign(std::begin(all_rows), std::end(all_rows));
       // The row counts take turns, so that each meets each k and each n.
@@ -37,7 +38,8 @@ TEST_CASE("products of every type and shape") {
   }
 }
 
-TEST_CASE("the plain kernel's products of weights that are packed for a CPU driver") {
+TEST_CASE("the plain kernel's products of weights that are packed for a CPU driver" *
+          doctest::test_suite("rest")) {
   DeviceProfile profile = TestGpu::get().profile;
   profile.cpu8 = profile.uniform_loads = profile.half_loads = true;
   profile.forced = "portable";
@@ -99,7 +101,7 @@ TEST_CASE("products of rows that fill no whole groups, which have memory") {
   }
 }
 
-TEST_CASE("products that are also timed") {
+TEST_CASE("products that are also timed" * doctest::test_suite("rest")) {
   for (const DeviceProfile& profile : {TestGpu::get().profile, DeviceProfile{}}) {
     std::vector<timed_cases::Product> cases = timed_cases::products();
     std::erase_if(cases, [](const timed_cases::Product& each) { return each.only_timed; });
@@ -199,8 +201,8 @@ TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   for (DeviceProfile profile : profiles_to_test()) {
     if (!profile.cpu8)
       profile.forced = "portable"; // there, variants share the work between them by the rows' number
-    // In a short run each type for CPU drivers, and a few in the plain kernel.
-    for (TensorType type : turns_of(weight_types, profile.cpu8 ? 1 : 4)) {
+    // In a short run every other type for CPU drivers, and a few in the plain kernel.
+    for (TensorType type : turns_of(weight_types, profile.cpu8 ? 2 : 8, first_turn())) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code
         CAPTURE(profile.cpu8);
