@@ -144,8 +144,16 @@ float norm_scale(uint local_head) {
 // The place of a row in a text with pictures or in a picture, for each kind of pairs.
 uvec3 rotary_places(uint row, uint sequence, uint own) {
   const uvec4 detail = step_block[p.details + row];
-  const uint text = PLACES == ROTARY_PLACES_TEXT ? own - step_block[p.sequence_quads + sequence].z + detail.w : 0u;
+  const uint text = PLACES != ROTARY_PLACES_PATCHES ? own - step_block[p.sequence_quads + sequence].z + detail.w : 0u;
   return uvec3(text, text + (detail.z >> 16), text + (detail.z & 0xffffu));
+}
+
+// Which of them a pair turns with.
+uint pair_place(uvec3 places, uint pair) {
+  if (PLACES != ROTARY_PLACES_INTERLEAVED)
+    return pair < TEXT_PAIRS ? places.x : pair < TEXT_PAIRS + DOWN_PAIRS ? places.y : places.z;
+  if (pair % 3u == 1u && pair < 3u * DOWN_PAIRS) return places.y;
+  return pair % 3u == 2u && pair < 3u * (HALF - TEXT_PAIRS - DOWN_PAIRS) ? places.z : places.x;
 }
 
 // The page of a sequence's position.
@@ -166,8 +174,7 @@ void rotate_and_store(uint row, uint heads) {
     uvec3 places = uvec3(own);
     if (PLACES != ROTARY_PLACES_NONE) places = rotary_places(row, token.z, own);
     for (uint i = gl_LocalInvocationID.x; i < HALF; i += gl_WorkGroupSize.x) {
-      const uint place = i < TEXT_PAIRS ? places.x : i < TEXT_PAIRS + DOWN_PAIRS ? places.y : places.z;
-      rotation[i] = cos_sin(place, uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
+      rotation[i] = cos_sin(pair_place(places, i), uvec2(table[2u * i], table[2u * i + 1u])) * p.magnitude;
     }
   }
   if (NORMED == 1u) add_squares(row, heads);

@@ -32,7 +32,8 @@ CONSTANT ROTARY_GROWTH_LENGTH_ID = 7; // 0: they do not grow
 CONSTANT ROTARY_GROWTH_START_ID = 8;
 CONSTANT ROTARY_PARTS_ID = 9; // CACHE_PARTS_*: what of the cache the launch has
 // Where pairs turn with parts of a place in a picture (M-RoPE, Qwen 2 VL): the first pairs turn with the
-// text's place, the next ones with it and the place down, the others with it and the place across.
+// text's place, the next ones with it and the place down, the others with it and the place across. Interleaved
+// (Qwen 3 VL), the three take turns for as long as each has pairs left, and what is left turns with the text's.
 CONSTANT ROTARY_PLACES_ID = 10; // ROTARY_PLACES_*
 CONSTANT ROTARY_TEXT_PAIRS_ID = 11;
 CONSTANT ROTARY_DOWN_PAIRS_ID = 12;
@@ -45,6 +46,7 @@ CONSTANT ROTARY_PAIRS_HALF_SPLIT = 2;   // dimension i with i + rotary_dim / 2
 CONSTANT ROTARY_PLACES_NONE = 0;    // all pairs turn with the position
 CONSTANT ROTARY_PLACES_TEXT = 1;    // of a decoder
 CONSTANT ROTARY_PLACES_PATCHES = 2; // of an encoder of pictures: the text's place is 0
+CONSTANT ROTARY_PLACES_INTERLEAVED = 3; // of a decoder
 
 CONSTANT ROTARY_NORM_QUERIES = 1;
 CONSTANT ROTARY_NORM_KEYS = 2;

@@ -115,8 +115,9 @@ std::string describe(const RotaryConfig& config) {
   if (config.query_growth != 0) text += fmt::format(", queries grow by {:g}", config.query_growth);
   if (!config.factors.empty()) text += ", frequencies divided by a table";
   if (config.places == PlaceKind::patches) text += ", by places in pictures";
-  if (config.places == PlaceKind::text) {
-    text += fmt::format(", by places: {} pairs in the text, {} down, {} across", config.text_pairs,
+  if (config.places == PlaceKind::text || config.places == PlaceKind::interleaved) {
+    text += fmt::format(", by {}places: {} pairs in the text, {} down, {} across",
+                        config.places == PlaceKind::text ? "" : "interleaved ", config.text_pairs,
                         config.down_pairs, config.dim / 2 - config.text_pairs - config.down_pairs);
   }
   return text;
@@ -291,7 +292,7 @@ Status check(const RotaryStore& operation, const Graph& graph, std::span<const W
         fmt::format("{} of a head's {} dimensions are to be rotated: it must be an even number, at most all",
                     rotary.dim, head_dim)};
   }
-  if ((rotary.places == PlaceKind::text && rotary.text_pairs + rotary.down_pairs > rotary.dim / 2) ||
+  if (rotary.text_pairs + rotary.down_pairs > rotary.dim / 2 ||
       (rotary.places == PlaceKind::patches && rotary.dim % 4 != 0)) {
     return Error{Code::invalid_argument,
                  fmt::format("{} rotated dimensions of a head cannot be divided among places in a picture",

@@ -28,7 +28,8 @@ enum class PlaceKind : uint32_t {
   // The decoder's text has pictures: a row has a place in the text, and if it is of a picture, one down and
   // one across in it (M-RoPE, Wang et al., Qwen2-VL, 2024).
   text = ROTARY_PLACES_TEXT,
-  patches = ROTARY_PLACES_PATCHES, // a row is a patch of a picture, with a place down and one across
+  patches = ROTARY_PLACES_PATCHES,         // a row is a patch of a picture, with a place down and one across
+  interleaved = ROTARY_PLACES_INTERLEAVED, // as `text`, but the three take turns (Qwen 3 VL)
 };
 
 enum class RotaryScaling : uint32_t {
@@ -69,8 +70,8 @@ struct RotaryConfig {
   std::vector<float>
       long_factors; // longrope: used instead of `factors` if the context is longer than the original
   // The first pairs turn with the place in the text, the next ones with that and the place down, the others
-  // with that and the place across. Pairs of patches are halves with the same frequencies, for down and
-  // across.
+  // with that and the place across. Interleaved, every third pair is each's while it has some left, and the
+  // others are the text's. Pairs of patches are halves with the same frequencies, for down and across.
   PlaceKind places = PlaceKind::none;
   uint32_t text_pairs = 0;
   uint32_t down_pairs = 0;

@@ -310,11 +310,12 @@ TEST_CASE("pairs turn with places in a text and in its pictures") {
       {20, 0, 7, 0, 0}, {21, 0, 5, 2, 9}, {40, 0, 0, 0, 0}, {22, 0, 0xfffffffe, 300, 1}, {20, 1, 0, 0, 0}};
   const std::array<uint32_t, 2> lags = {7, 0};
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const PlaceKind kind : {PlaceKind::text, PlaceKind::patches}) {
+    for (const PlaceKind kind : {PlaceKind::text, PlaceKind::interleaved, PlaceKind::patches}) {
       RotaryConfig config{.pairs = RotaryPairs::half_split, .dim = 24, .places = kind};
-      if (kind == PlaceKind::text) config.text_pairs = 3, config.down_pairs = 4;
+      const bool text_too = kind != PlaceKind::patches;
+      if (text_too) config.text_pairs = 3, config.down_pairs = 4;
       const std::vector<double> frequencies = rotary_frequencies(config);
-      const uint32_t down_pairs = kind == PlaceKind::text ? 4 : 6;
+      const uint32_t down_pairs = text_too ? 4 : 6;
       const StepLayout layout{8, 2, 0};
       std::vector<uint32_t> block(layout.bytes() / 4);
       block[0] = static_cast<uint32_t>(rows.size());
@@ -327,14 +328,16 @@ TEST_CASE("pairs turn with places in a text and in its pictures") {
         quad[2] = row.sequence;
         block[4 * (layout.details() + i) + 2] = row.down << 16 | row.across;
         block[4 * (layout.details() + i) + 3] = row.position_offset;
-        const uint32_t text =
-            kind == PlaceKind::text ? row.position - lags[row.sequence] + row.position_offset : 0;
+        const uint32_t text = text_too ? row.position - lags[row.sequence] + row.position_offset : 0;
         for (uint32_t head = 0; head < 2; ++head) {
           std::vector<double> out(24);
           for (uint32_t pair = 0; pair < 12; ++pair) {
-            const uint32_t place = pair < config.text_pairs                ? text
-                                   : pair < config.text_pairs + down_pairs ? text + row.down
-                                                                           : text + row.across;
+            // T H W T H W T H W T H W: of the five across there is room for four.
+            const bool is_down = kind == PlaceKind::interleaved
+                                     ? pair % 3 == 1
+                                     : pair >= config.text_pairs && pair < config.text_pairs + down_pairs;
+            const bool is_text = kind == PlaceKind::interleaved ? pair % 3 == 0 : pair < config.text_pairs;
+            const uint32_t place = is_text ? text : is_down ? text + row.down : text + row.across;
             const double a = q[i * 48 + head * 24 + pair], b = q[i * 48 + head * 24 + pair + 12];
             const double turn = place * frequencies[pair];
             out[pair] = a * std::cos(turn) - b * std::sin(turn);
