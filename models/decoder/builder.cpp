@@ -294,8 +294,9 @@ void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
   const float folded = config_.gguf_folds_factors ? config_.embedding_scale : 1;
   TensorId x = embed(names.embedding, config_.embedding_scale, folded);
   if (config_.pictures && !reads_) {
-    const TensorId given = graph().input(PictureTokens::features, RowKind::tokens, config_.hidden);
-    x = prompt_rows(graph(), "with_pictures", x, given);
+    const uint32_t columns = config_.hidden * (1 + config_.pictures->deep_layers);
+    given_ = graph().input(PictureTokens::features, RowKind::tokens, columns);
+    x = prompt_rows(graph(), "with_pictures", x, *given_);
   }
   if (!names.positions.hugging_face.empty()) x = learned_positions(x, names.positions, names.first_position);
   x = norm_if_named(x, names.embedding_norm);
@@ -308,6 +309,8 @@ void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const Decod
     layer_input(x);
     layer(index, names.layers);
     x = block(index, x);
+    if (given_ && index < config_.pictures->deep_layers)
+      x = added_prompt_rows(graph(), prefix() + "deep_rows", x, *given_, (index + 1) * config_.hidden);
   }
   prefix("", "");
   x = norm(x, names.norm);

@@ -138,6 +138,7 @@ private:
   TensorId logits_ = 0;
   const bool reads_;
   TensorId last_hidden_state_ = 0; // of a text reader
+  std::optional<TensorId> given_;  // rows of pictures
 };
 
 } // namespace pumice

@@ -59,7 +59,7 @@ struct FrameConvolution {
 // How an encoder of patches groups them: into squares, and these into windows.
 struct PatchGroups {
   uint32_t merge = 1;  // patches on each side of a square, which becomes one row
-  uint32_t window = 1; // squares on each side of a window
+  uint32_t window = 1; // squares on each side of a window; 0: there are none
 };
 
 // What the logits of each token say.
@@ -137,6 +137,9 @@ struct PictureTokens {
   uint32_t merge = 0;
   uint32_t skipped = 0;       // the tower's first rows, which are not read
   bool bidirectional = false; // a row sees all rows of its picture, those after it too
+  // A row has its embedding, then as many numbers for each of the first so many layers, whose results they
+  // are added to (Meng et al., DeepStack, 2024).
+  uint32_t deep_layers = 0;
   PictureMarkup markup = {};
 
   bool of_any_size() const { return merge > 0; }

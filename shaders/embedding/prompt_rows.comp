@@ -7,6 +7,7 @@
 #include "embedding/prompt_rows.params.h"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = PROMPT_ROWS_ADDED_ID) const uint ADDED = 0;
 layout(push_constant) uniform Push { PromptRowsParams p; };
 READ_BUFFER(uvec4, step_block, PROMPT_ROWS_STEP);
 READ_BUFFER(vec4, x, PROMPT_ROWS_X);
@@ -20,7 +21,11 @@ void main() {
   const uint to = row * (p.out_stride >> 2), padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    vec4 v = is_prompt_row ? embeddings[row * (p.embeddings_stride >> 2) + i] : x[row * (p.x_stride >> 2) + i];
+    vec4 v = x[row * (p.x_stride >> 2) + i];
+    if (is_prompt_row && 4u * i < p.columns) {
+      const vec4 given = embeddings[row * (p.embeddings_stride >> 2) + (p.first >> 2) + i];
+      v = ADDED == 1u ? v + given : given;
+    }
     result[to + i] = keep_columns(v, i, p.columns);
   }
 }

@@ -14,10 +14,12 @@ CONSTANT PROMPT_ROWS_X = 1;          // [tokens, x_stride]
 CONSTANT PROMPT_ROWS_EMBEDDINGS = 2; // [tokens, embeddings_stride]
 CONSTANT PROMPT_ROWS_RESULT = 3;     // [tokens, out_stride]
 
-// Specialisation constant 0 is the workgroup's size.
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT PROMPT_ROWS_ADDED_ID = 1; // 1: given rows are added to x, 0: they replace it
 
 struct PromptRowsParams {
-  UINT columns;
+  UINT columns; // of x
+  UINT first;   // of the columns of what is given, a multiple of 4
   UINT x_stride; // in floats
   UINT embeddings_stride;
   UINT out_stride;
@@ -26,6 +28,6 @@ struct PromptRowsParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::PromptRowsParams) == 16);
+static_assert(sizeof(pumice::PromptRowsParams) == 20);
 #endif
 #endif

@@ -4,7 +4,9 @@
 
 #include "kernel/embedding_reference.h"
 #include "kernel/products/rows.h"
+#include "kernel/run_graph.h"
 #include "shaders/common/step.h"
+#include "shaders/embedding/prompt_rows.params.h"
 
 using namespace pumice;
 
@@ -143,6 +145,42 @@ TEST_CASE("an entry past the table reads nothing past it") {
       check_rows(args.result, std::vector<double>(64), 0);
     }
     gpu.clear();
+  }
+}
+
+TEST_CASE("given rows replace others or are added to them") {
+  TestGpu& gpu = TestGpu::get();
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& [first, given_columns] : {std::pair(0u, 36u), {72u, 108u}, {36u, 144u}}) {
+      for (const bool added : {false, true}) {
+        constexpr uint32_t columns = 36;
+        CAPTURE(added);
+        const std::vector<float> x = random_values(size_t{5} * columns, columns);
+        const std::vector<float> given = random_values(size_t{5} * given_columns, 3);
+        const StepRow rows[] = {{3, 0, 0, 0}, {PROMPT_ROW | 9, 1, 0, 0}, {PROMPT_ROW, 2, 0, 0}, {8, 3, 0, 0}};
+        std::vector<double> expected;
+        for (uint32_t row = 0; row < 4; ++row) {
+          for (uint32_t column = 0; column < columns; ++column) {
+            const double own = x[row * columns + column], other = given[row * given_columns + first + column];
+            const bool is_given = row == 1 || row == 2;
+            expected.push_back(!is_given ? own : added ? own + other : other);
+          }
+        }
+        Graph graph;
+        const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+        const TensorId from = graph.add_tensor({"given", RowKind::tokens, given_columns});
+        if (!added && first > 0) continue; // there is no such operation
+        const TensorId out =
+            added ? added_prompt_rows(graph, "rows", in, from, first) : prompt_rows(graph, "rows", in, from);
+        const ActivationRef result = blank_rows(5, columns, 32);
+        run_graph(profile, graph, gpu.step(rows, {}, 5), 5,
+                  {{in, upload_rows(x, columns, 32)},
+                   {from, upload_rows(given, given_columns, 32)},
+                   {out, result}});
+        check_rows(result, expected, 1e-6);
+        gpu.clear();
+      }
+    }
   }
 }
 

@@ -101,18 +101,24 @@ Status SelectRows::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string PromptRows::describe() const {
+  return added ? fmt::format("added, from column {}", first) : "";
+}
+
 Status PromptRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), given = lowering.tensor(node.inputs[1]),
                       result = lowering.tensor(node.output);
-  if (given.columns != x.columns) {
-    return Error{Code::invalid_argument, fmt::format("given rows of {} columns do not fit embeddings of {}",
-                                                     given.columns, x.columns)};
+  if (uint64_t{first} + x.columns > given.columns || first % 4 != 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("given rows of {} columns, from column {} on, do not fit embeddings of {}",
+                             given.columns, first, x.columns)};
   }
   Dispatch dispatch;
   dispatch.kernel = "prompt_rows";
-  dispatch.constants = {lowering.profile().workgroup};
+  dispatch.constants = {lowering.profile().workgroup, added ? 1u : 0u};
   PromptRowsParams params = {};
   params.columns = x.columns;
+  params.first = first;
   params.x_stride = x.stride;
   params.embeddings_stride = given.stride;
   params.out_stride = result.stride;
@@ -148,6 +154,13 @@ TensorId token_type_embedding(Graph& graph, std::string name, WeightId table) {
 
 TensorId prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given) {
   return graph.add(PromptRows{}, {x, given}, {}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+}
+
+TensorId added_prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given, uint32_t first) {
+  PromptRows operation;
+  operation.added = true;
+  operation.first = first;
+  return graph.add(operation, {x, given}, {}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }
 
 TensorId select_rows(Graph& graph, std::string name, TensorId x) {

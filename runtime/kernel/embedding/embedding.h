@@ -60,10 +60,14 @@ struct SelectRows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = x, but in rows whose token has the bit PROMPT_ROW the same row of what the host gives. inputs: x,
-// given, both [tokens, columns].
+// result = x, but in rows whose token has the bit PROMPT_ROW columns of the same row of what the host gives,
+// or x plus these. inputs: x [tokens, columns]; given, which may have more columns.
 struct PromptRows : Operation {
+  bool added = false;
+  uint32_t first = 0; // of the columns of what is given, a multiple of 4
+
   std::string_view name() const override { return "prompt_rows"; }
+  std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
@@ -72,6 +76,8 @@ TensorId embedding(Graph& graph, std::string name, WeightId table, float scale =
 TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint32_t offset = 0);
 TensorId token_type_embedding(Graph& graph, std::string name, WeightId table);
 TensorId prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given);
+// The same where columns from `first` on are added to x.
+TensorId added_prompt_rows(Graph& graph, std::string name, TensorId x, TensorId given, uint32_t first);
 TensorId select_rows(Graph& graph, std::string name, TensorId x);
 
 } // namespace pumice
