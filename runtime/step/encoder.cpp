@@ -215,13 +215,14 @@ Result<uint32_t> Encoder::write_patches(std::span<const EncoderInput> inputs) {
   std::vector<StepToken> rows;
   std::vector<std::span<const float>> values;
   const uint32_t each = shape().input_values();
+  const bool windows = shape().patch_groups->window > 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputRange range = ranges_[i];
     first_rows_.push_back(static_cast<uint32_t>(rows.size()));
     for (const OrderedPatch& patch : ordered_patches(inputs[i].grid, *shape().patch_groups)) {
       StepToken row;
       row.position = range.first + static_cast<uint32_t>(rows.size()) - first_rows_.back();
-      row.token = moved_window(patch.window, range.first);
+      row.token = windows ? moved_window(patch.window, range.first) : grid_token(inputs[i].grid);
       row.first = range.first;
       row.end = range.end;
       row.output = row.position == range.first;

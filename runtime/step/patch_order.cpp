@@ -11,6 +11,7 @@ namespace {
 // Calls `take` with each window's squares.
 template <class Take>
 void for_each_window(const PatchGrid& squares, uint32_t side, const Take& take) {
+  side = std::max(side, 1u);
   for (uint32_t top = 0; top < squares.height; top += side) {
     for (uint32_t left = 0; left < squares.width; left += side) {
       std::vector<uint32_t> window;
@@ -31,6 +32,10 @@ uint32_t window_token(uint32_t first, uint32_t patches) {
 
 uint32_t moved_window(uint32_t window, uint32_t first) {
   return window + (first << STEP_WINDOW_BITS);
+}
+
+uint32_t grid_token(const PatchGrid& grid) {
+  return grid.height << 16 | grid.width;
 }
 
 std::vector<uint32_t> ordered_squares(const PatchGrid& grid, const PatchGroups& groups) {

@@ -14,7 +14,7 @@ struct OrderedPatch {
 };
 
 // The squares of a picture in the order of their windows, which lie in rows, as do the squares of each.
-// Windows at the lower and right edges may be smaller.
+// Windows at the lower and right edges may be smaller. Without windows, squares lie row by row.
 std::vector<uint32_t> ordered_squares(const PatchGrid& grid, const PatchGroups& groups);
 // Its patches in the same order. The grid is made of whole squares.
 std::vector<OrderedPatch> ordered_patches(const PatchGrid& grid, const PatchGroups& groups);
@@ -23,5 +23,7 @@ std::vector<OrderedPatch> ordered_patches(const PatchGrid& grid, const PatchGrou
 uint32_t window_token(uint32_t first, uint32_t patches);
 // The same where a picture begins later.
 uint32_t moved_window(uint32_t window, uint32_t first);
+// StepToken::token of a patch where there are no windows: the size of its picture.
+uint32_t grid_token(const PatchGrid& grid);
 
 } // namespace pumice

@@ -26,7 +26,7 @@ namespace pumice {
 // A row of a step: one token at one position of a sequence.
 struct StepToken {
   // With the bit PROMPT_ROW: none, the row's embedding is what write_input() gives. Of a patch: its window,
-  // as common/step.h has it.
+  // or its picture's size, as common/step.h has it.
   uint32_t token = 0;
   uint32_t position = 0;
   uint32_t sequence = 0;

@@ -127,7 +127,8 @@ Status SampleSteps::write_encoder(uint32_t tokens) {
     rows[i].token = reads_tokens ? (i * 7 + 1) % encoder.vocabulary : 0;
     if (encoder.patch_groups) {
       const uint32_t side = encoder.patch_groups->merge * encoder.patch_groups->window;
-      rows[i].token = window_token(0, std::min(tokens, side * side));
+      rows[i].token = side > 0 ? window_token(0, std::min(tokens, side * side)) : grid_token({1, tokens});
+      rows[i].across = i;
     }
     rows[i].position = i;
     rows[i].end = tokens;

@@ -24,7 +24,8 @@ CONSTANT ROWS_OUTPUTS = 1; // one row for each token whose logits are wanted
 //   A row that has a place in a picture (ROTARY_PLACES_*): of its detail, z = its place down << 16 | its
 //   place
 //             across; of a decoder, w = how much less than its sequence's its rotary place lags
-//   A patch of a picture: x = the first position of its window << STEP_WINDOW_BITS | the window's patches
+//   A patch of a picture: x = the first position of its window << STEP_WINDOW_BITS | the window's patches; of an
+//             encoder without windows, the picture's patches down << 16 | across
 //   cache indirection: in beam search, where beams share the positions that they have in common, one uint for
 //             each position of each sequence: the number of the sequence whose cache holds its key and value.
 //             Where sequences have pages of one pool (runtime/kernel/cache_layout.h), one for each page of

@@ -152,6 +152,61 @@ TEST_CASE("neighbouring rows of each input become one") {
   }
 }
 
+TEST_CASE("learned positions are interpolated to the size of each picture") {
+  TestGpu& gpu = TestGpu::get();
+  struct Picture {
+    uint32_t height, width;
+  };
+  const std::vector<Picture> pictures = {{2, 5}, {1, 1}, {7, 3}, {13, 4}};
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& size : {std::pair(1u, 1u), {7u, 2u}, {32u, 7u}, {76u, 4u}}) {
+      const uint32_t columns = size.first, side = size.second;
+      CAPTURE(columns);
+      CAPTURE(side);
+      const TestWeight table(TensorType::f32, side * side, columns, columns);
+      std::vector<std::array<uint32_t, 2>> rows; // the picture's size, the place in it
+      std::vector<double> expected;
+      const std::vector<float> x = random_values(size_t{100} * columns, columns);
+      for (const Picture& picture : pictures) {
+        for (uint32_t i = 0; i < picture.height * picture.width; ++i) {
+          const uint32_t down = i / picture.width, across = i % picture.width;
+          const auto line = [&](uint32_t place, uint32_t lines) {
+            return lines > 1 ? double{1} * place * (side - 1) / (lines - 1) : 0;
+          };
+          const double y = line(down, picture.height), z = line(across, picture.width);
+          for (uint32_t column = 0; column < columns; ++column) {
+            double value = x[rows.size() * columns + column];
+            for (uint32_t corner = 0; corner < side * side; ++corner) {
+              const double near = std::max(0.0, 1 - std::abs(y - corner / side)) *
+                                  std::max(0.0, 1 - std::abs(z - corner % side));
+              value += near * table.decoded(corner)[column];
+            }
+            expected.push_back(value);
+          }
+          rows.push_back({picture.height << 16 | picture.width, down << 16 | across});
+        }
+      }
+      const auto count = static_cast<uint32_t>(rows.size());
+      const StepLayout layout = {count + 3};
+      std::vector<uint32_t> block(layout.bytes() / 4);
+      block[0] = count;
+      for (uint32_t i = 0; i < count; ++i) {
+        block[4 * (STEP_HEADER_QUADS + i)] = rows[i][0];
+        block[4 * (layout.details() + i) + 2] = rows[i][1];
+      }
+      Graph graph;
+      const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
+      const TensorId out =
+          grid_positions(graph, "positions", in, graph.weight(table.weight, "embedding"), side);
+      const ActivationRef result = blank_rows(count + 2, columns, 32);
+      run_graph(profile, graph, gpu.upload(block), count + 3,
+                {{in, upload_rows(x, columns, 32)}, {out, result}});
+      check_rows(result, expected, 1e-6);
+      gpu.clear();
+    }
+  }
+}
+
 TEST_CASE("patches of pictures") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (uint32_t lead : {0u, 1u, 2u}) {

@@ -4,6 +4,7 @@
 
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
+#include "shaders/image/grid_positions.params.h"
 #include "shaders/image/join_patches.params.h"
 #include "shaders/image/lead_token.params.h"
 #include "shaders/image/patches.params.h"
@@ -128,6 +129,39 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string GridPositions::describe() const {
+  return fmt::format("{0} x {0}", side);
+}
+
+Status GridPositions::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  const WeightView& view = lowering.graph().weight(node.weights[0]).view;
+  if (side == 0 || view.rows != uint64_t{side} * side || view.columns != x.columns) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: a table of {} rows of {} numbers does not have {} x {} positions of {}",
+                             view.tensor->name, view.rows, view.columns, side, side, x.columns)};
+  }
+  PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
+  Dispatch dispatch;
+  dispatch.kernel = "grid_positions";
+  dispatch.constants = {lowering.profile().workgroup};
+  GridPositionsParams params = {};
+  params.columns = x.columns;
+  params.x_stride = x.stride;
+  params.out_stride = result.stride;
+  params.side = side;
+  params.details = lowering.step_layout().details();
+  dispatch.set_params(params);
+  dispatch.bind(GRID_POSITIONS_STEP, lowering.step(), Access::read);
+  dispatch.bind(GRID_POSITIONS_X, x.buffer, Access::read);
+  dispatch.bind(GRID_POSITIONS_TABLE, table, Access::read);
+  dispatch.bind(GRID_POSITIONS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  dispatch.bytes = 24.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 Status LeadToken::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (const WeightView& view = lowering.graph().weight(node.weights[0]).view;
@@ -173,6 +207,12 @@ TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joine
   JoinPatches operation;
   operation.joined = joined;
   return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, joined * graph.tensor(x).columns});
+}
+
+TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side) {
+  GridPositions operation;
+  operation.side = side;
+  return graph.add(operation, {x}, {table}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }
 
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row) {

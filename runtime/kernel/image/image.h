@@ -74,9 +74,21 @@ struct JoinPatches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// Adds to each patch what a square table of learned positions has at its place, by linear interpolation: the
+// corners of the picture, of whatever size, are those of the table. inputs: x [tokens, columns]. weights: the
+// table, [side * side, columns]. The rows' tokens are the sizes of their pictures (shaders/common/step.h).
+struct GridPositions : Operation {
+  uint32_t side = 0;
+
+  std::string_view name() const override { return "grid_positions"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
 TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation);
 TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined);
+TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side);
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);
 
 } // namespace pumice

@@ -1,0 +1,29 @@
+// Adds learned positions, a square table of them, that are interpolated to the size of each picture.
+#ifndef PUMICE_GRID_POSITIONS_PARAMS_H
+#define PUMICE_GRID_POSITIONS_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT GRID_POSITIONS_STEP = 0;
+CONSTANT GRID_POSITIONS_X = 1;      // [tokens, x_stride]
+CONSTANT GRID_POSITIONS_TABLE = 2;  // [side, side, columns]
+CONSTANT GRID_POSITIONS_RESULT = 3; // [tokens, out_stride]
+
+// Specialisation constant 0 is the workgroup's size.
+
+struct GridPositionsParams {
+  UINT columns;
+  UINT x_stride; // in floats
+  UINT out_stride;
+  UINT side;
+  UINT details; // where the section of the step block begins (common/step.h), in quads
+};
+
+PUMICE_PARAMS_END
+
+#ifdef __cplusplus
+static_assert(sizeof(pumice::GridPositionsParams) == 20);
+#endif
+#endif
