@@ -29,6 +29,7 @@ from safetensors.numpy import load_file, save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 NEW_TOKENS = 12
+PATCHED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5")  # models that read pictures in their own sizes
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2", "eurobert",
             "jina_embeddings_v3")
 
@@ -82,7 +83,7 @@ def some_ids(seed, name, shape, vocabulary, first=4):
 NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
 EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token|distillation_token")
 EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}  # settings that a mixture of experts has
-NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # to their weights
+NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5")  # to their weights
 
 
 def distribution(name, shape, config):
@@ -468,7 +469,7 @@ def patched_picture_answers(model, config, seed):
     """Of a text with two pictures of different sizes, between tokens 310 and 311."""
     import torch
     token, merge = config["image_token_id"], config["vision_config"]["spatial_merge_size"]
-    folder = FIXTURES / "models" / "qwen2-5-vl"
+    folder = FIXTURES / "models" / config["model_type"].replace("_", "-").replace("qwen3-5", "qwen3-5-vl")
     pictures = [prepared(folder, "Qwen2VL", picture(*size)) for size in ((29, 61), (17, 33))]
     shown = [[310] + [token] * (int(each["image_grid_thw"].prod()) // merge ** 2) + [311] for each in pictures]
     words = some_ids(seed, "input_ids", (14,), 310).tolist()
@@ -481,7 +482,8 @@ def patched_picture_answers(model, config, seed):
              "image_grid_thw": torch.cat([each["image_grid_thw"] for each in pictures])}
     answers, lead = continued_picture_prompt(Typed(), given, token)
     features = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
-    return answers | {"image_features": torch.cat(list(features.pooler_output))}, lead
+    deep = features.get("deepstack_features") or []
+    return answers | {"image_features": torch.cat([torch.cat(list(features.pooler_output)), *deep], -1)}, lead
 
 
 def sound_inputs(folder):
@@ -679,7 +681,7 @@ def answers_of(folder, config, seed, weights):
         save_file(weights, Path(scratch) / "model.safetensors", metadata={"format": "pt"})
         model, loaded = model_class(config).from_pretrained(
             scratch, dtype=torch.float64, attn_implementation="eager", output_loading_info=True,
-            **({"experts_implementation": "eager"} if EXPERTS.intersection(config) else {}))
+            **({"experts_implementation": "eager"} if EXPERTS.intersection(config | config.get("text_config", {})) else {}))
         counts = "num_batches_tracked"  # of training
         missing = [name for name in loaded["missing_keys"] if not name.endswith(counts) and not is_computed(name, config)]
         assert not missing and not loaded["unexpected_keys"], loaded
@@ -692,7 +694,7 @@ def answers_of(folder, config, seed, weights):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
               "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers,
-              "qwen2_5_vl": patched_picture_answers}
+              **dict.fromkeys(PATCHED, patched_picture_answers)}
     if kind in others:
         return others[kind](model, config, seed)
     if config["architectures"][0].endswith(("ForTokenClassification", "ForQuestionAnswering")):

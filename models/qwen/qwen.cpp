@@ -1,71 +1,25 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "models/decoder/decoder.h"
+#include "models/vision_language/picture_places.h"
 
 namespace pumice {
 
 namespace {
 
-// Rotary positions of three parts, for pictures: how many pairs of a head turn with the place in the text,
-// down and across.
-constexpr const char* sections_key = "rope.dimension_sections";
-
-Status set_places(const Fields& fields, std::string_view name, const std::vector<uint32_t>& sections,
-                  RotaryConfig& rotary) {
-  if (sections.size() != 3 || sections[0] + sections[1] + sections[2] != rotary.dim / 2) {
-    return fields.error(name, fmt::format("expected three numbers that add up to the {} pairs of a head; "
-                                          "found [{}]",
-                                          rotary.dim / 2, fmt::join(sections, ", ")));
-  }
-  rotary.places = PlaceKind::text;
-  rotary.text_pairs = sections[0];
-  rotary.down_pairs = sections[1];
-  return {};
-}
-
-// GGUF's list has four numbers, the last of which is for models that divide places further.
-Status read_gguf_places(const Settings& settings, RotaryConfig& rotary) {
-  const std::string name = settings.name({"", sections_key});
-  PUMICE_TRY(std::vector<uint32_t> sections, settings.fields().u32_array(name, 0, rotary.dim));
-  if (sections.size() == 4 && sections[3] == 0) sections.pop_back();
-  return set_places(settings.fields(), name, sections, rotary);
-}
-
-Status read_places(const Settings& settings, RotaryConfig& rotary) {
-  if (settings.gguf()) return read_gguf_places(settings, rotary);
-  std::vector<uint32_t> sections = {16, 24, 24};
-  for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    PUMICE_TRY(const Fields fields, settings.fields().object_or_empty(name));
-    if (fields.has("mrope_section")) {
-      PUMICE_TRY(sections, fields.u32_array("mrope_section", 0, rotary.dim));
-    } else if (!settings.fields().has(name)) {
-      continue;
-    }
-    PUMICE_CHECK(set_places(fields, "mrope_section", sections, rotary));
-  }
-  return set_places(settings.fields(), "mrope_section", sections, rotary);
-}
-
-Status read_pictures(const Settings& settings, Decoder& d) {
-  RotaryConfig& rotary = d.config.rotary;
-  PUMICE_CHECK(read_places(settings, rotary));
-  if (d.config.pictures->token >= d.config.vocabulary) {
-    return settings.file().fields().error("image_token_id",
-                                          fmt::format("expected one of the {} tokens; found {}",
-                                                      d.config.vocabulary, d.config.pictures->token));
-  }
-  d.gguf_name = "qwen2vl";
-  const uint32_t across = rotary.dim / 2 - rotary.text_pairs - rotary.down_pairs;
-  d.gguf_metadata[sections_key] = {rotary.text_pairs, rotary.down_pairs, across, 0u};
-  return {};
+// Of a model that also sees: M-RoPE (Wang et al., Qwen2-VL, 2024).
+Status read_pictures(const Settings& settings, std::vector<uint32_t> sections, PlaceKind kind,
+                     std::string_view gguf_name, Decoder& d) {
+  if (!d.config.pictures) return {};
+  d.gguf_name = gguf_name;
+  PUMICE_TRY(sections, read_place_sections(settings, std::move(sections)));
+  if (d.config.pictures->deep_layers > 0)
+    d.gguf_metadata["n_deepstack_layers"] = d.config.pictures->deep_layers;
+  return set_picture_places(settings, sections, kind, d);
 }
 
 // Qwen 2 (Yang et al. 2024): biases only for queries, keys and values.
 Status describe_qwen2(const Settings& settings, Decoder& d) {
   d.style.input_bias = true;
   PUMICE_CHECK(read_upper_windows(settings, d.config));
-  return d.config.pictures ? read_pictures(settings, d) : Status();
+  return read_pictures(settings, {16, 24, 24}, PlaceKind::text, "qwen2vl", d);
 }
 
 // Qwen 1.5 and 2 with mixtures of experts (Yang et al. 2024): an expert behind a gate that every token uses
@@ -89,12 +43,23 @@ Status describe_qwen2_moe(const Settings& settings, Decoder& d) {
 Status describe_qwen3(const Settings& settings, Decoder& d) {
   d.style.head_norms = true;
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
+  PUMICE_CHECK(read_pictures(settings, {24, 20, 20}, PlaceKind::interleaved, "qwen3vl", d));
   return read_upper_windows(settings, d.config);
 }
 
 // The same with mixtures of experts.
 Status describe_qwen3_moe(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(describe_qwen3(settings, d));
+  if (d.config.pictures) d.gguf_name = "qwen3vlmoe";
+  // Qwen 3 VL's, [experts, columns, rows] as published, the other way round as transformers 5 writes them.
+  for (const TensorView& tensor : settings.file().tensors()) {
+    if (!tensor.name.ends_with(".mlp.experts.gate_up_proj") || tensor.shape.size() != 3) continue;
+    const bool published = tensor.shape[1] == d.config.hidden;
+    d.experts.stack = published ? ExpertStack::gate_first : ExpertStack::gate_first_as_is;
+    d.experts.gate.hugging_face = d.experts.up.hugging_face = "mlp.experts.gate_up_proj";
+    d.experts.down.hugging_face = "mlp.experts.down_proj";
+    break;
+  }
   PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {.normalise = false}));
   d.set_mixture(settings, std::move(mixture), {.normalise = true});
   return {};
@@ -104,8 +69,8 @@ Status describe_qwen3_moe(const Settings& settings, Decoder& d) {
 
 Architectures qwen_models() {
   return {
-      decoder("qwen2", {"qwen2", "mimo", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl_text"},
-              {"qwen2", "qwen2vl"}, {}, describe_qwen2),
+      decoder("qwen2", {"qwen2", "mimo", "qwen2_vl_text", "qwen2_5_vl_text"}, {"qwen2", "qwen2vl"}, {},
+              describe_qwen2),
       decoder("qwen2_moe", {"qwen2_moe"}, {"qwen2moe"}, {}, describe_qwen2_moe),
       decoder("qwen3", {"qwen3", "qwen3_vl_text"}, {"qwen3", "qwen3vl"}, {.default_head_dim = 128},
               describe_qwen3),

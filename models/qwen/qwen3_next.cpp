@@ -4,7 +4,7 @@
 
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/recurrence/recurrence.h"
-#include "models/decoder/decoder.h"
+#include "models/vision_language/picture_places.h"
 
 namespace pumice {
 
@@ -253,19 +253,6 @@ Status read_delta_layers(const Settings& settings, DecoderConfig& config) {
   return {};
 }
 
-// Which pairs of dimensions turn with a picture's time, height and width. Those of a text are equal.
-Result<std::vector<int32_t>> read_rotary_sections(const Settings& settings) {
-  std::vector<int32_t> sections = {11, 11, 10};
-  if (settings.gguf()) return sections;
-  PUMICE_TRY(const Fields rotary, settings.fields().object_or_empty("rope_parameters"));
-  if (rotary.has("mrope_section")) {
-    PUMICE_TRY(const std::vector<uint32_t> found, rotary.u32_array("mrope_section", 0, limits::head_dim));
-    sections.assign(found.begin(), found.end());
-  }
-  sections.resize(4); // as many as llama.cpp has
-  return sections;
-}
-
 // Mixtures of experts, with a shared one behind a gate. Newer files have all experts in one tensor.
 Status read_qwen3_next_mixture(const Settings& settings, Decoder& d) {
   PUMICE_TRY(MixtureConfig mixture, read_mixture(settings, d.config, {}));
@@ -327,15 +314,18 @@ Status describe_qwen3_next(const Settings& settings, Decoder& d) {
       {"ssm.inner_size", delta.values()},       {"full_attention_interval", static_cast<uint32_t>(first + 1)},
       {"attention.recurrent_layers", recurrent}};
   if (sparse) PUMICE_CHECK(read_qwen3_next_mixture(settings, d));
-  PUMICE_TRY(const std::vector<int32_t> sections, read_rotary_sections(settings));
-  if (!next) d.gguf_metadata["rope.dimension_sections"] = sections;
+  if (next || (settings.gguf() && !config.pictures)) return {};
+  PUMICE_TRY(std::vector<uint32_t> sections, read_place_sections(settings, {11, 11, 10}));
+  if (config.pictures) return set_picture_places(settings, sections, PlaceKind::interleaved, d);
+  sections.resize(4); // as many as llama.cpp has
+  d.gguf_metadata[place_sections_key] = sections;
   return {};
 }
 
 } // namespace
 
 Architectures qwen3_next_models() {
-  return {decoder("qwen3_next", {"qwen3_next", "qwen3_5_text", "qwen3_5", "qwen3_5_moe_text", "qwen3_5_moe"},
+  return {decoder("qwen3_next", {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"},
                   {"qwen3next", "qwen35", "qwen35moe"}, {.default_rotary_share = 0.25f},
                   describe_qwen3_next)};
 }

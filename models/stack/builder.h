@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -121,6 +122,7 @@ public:
 
   // The embedding's result, then each layer's; the last one after the final norm.
   void hidden_state(TensorId x) { hidden_states_.push_back(x); }
+  std::span<const TensorId> hidden_states() const { return hidden_states_; }
   // What the next layer reads: the residual stream, at which a model can be cut.
   void layer_input(TensorId x) { layer_inputs_.push_back(x); }
 

@@ -1,4 +1,4 @@
-// Pictures in a chat, of models that each prepare them in a way of their own: Qwen 2.5-VL reads each in its
+// Pictures in a chat, of models that each prepare them in a way of their own: Qwen's models read each in its
 // own size, SmolVLM cuts it into tiles, and in Gemma 3 a picture's rows see each other.
 #include <algorithm>
 
@@ -15,7 +15,7 @@ using nlohmann::json;
 namespace {
 
 std::vector<VisionModel> vision_models() {
-  return {qwen2_5_vl(), smolvlm(), gemma3_vision()};
+  return {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl")};
 }
 
 // Two that a chat shows one after the other.

@@ -15,7 +15,13 @@ using namespace picture_tests;
 namespace {
 
 std::vector<VisionModel> vision_models() {
-  return {llava(), smolvlm(), gemma3_vision(), qwen2_5_vl()};
+  return {llava(),
+          smolvlm(),
+          gemma3_vision(),
+          qwen2_5_vl(),
+          qwen_vl("qwen2-vl"),
+          qwen_vl("qwen3-vl"),
+          qwen_vl("qwen3-5-vl")};
 }
 
 const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};

@@ -1,5 +1,5 @@
-// Qwen 2.5-VL: pictures of any size in a decoder's prompt, from their pixels on, against a reference's
-// answers.
+// Qwen's models that see: pictures of any size in a decoder's prompt, from their pixels on, against a
+// reference's answers.
 #include <doctest/doctest.h>
 
 #include <set>
@@ -17,6 +17,8 @@ using namespace picture_tests;
 namespace {
 
 constexpr const char* name = "qwen2-5-vl";
+// Those that put pictures into the prompt in the same way.
+constexpr const char* names[] = {"qwen2-vl", name, "qwen3-vl", "qwen3-vl-moe", "qwen3-5-vl"};
 
 ImagePreparation preparation_of(const std::filesystem::path& path) {
   return require(read_patch_preparation(path, {.patch = 5}));
@@ -173,6 +175,102 @@ TEST_CASE("Qwen 2.5-VL: config.json as it was published, and what is refused of 
   CHECK(refused("num_heads", 640, "multiple of 4") == "");
 }
 
+TEST_CASE("Qwen 2 VL, 3 VL and 3.5: config.json as it was published") {
+  using Shape = std::vector<uint64_t>;
+  const auto open = [](const nlohmann::json& config, Tower tower) {
+    const std::string text = config.dump();
+    const ModelFile file = require(ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json"));
+    return open_model_definition(file, tower);
+  };
+  const auto shape_of = [](const ModelDefinition& definition, const std::string& tensor) {
+    for (const WeightSpec& spec : definition.weights())
+      if (spec.name == tensor) return spec.shape;
+    return Shape();
+  };
+  const nlohmann::json second = {{"model_type", "qwen2_vl"},
+                                 {"hidden_size", 1536},
+                                 {"intermediate_size", 8960},
+                                 {"max_position_embeddings", 32768},
+                                 {"num_attention_heads", 12},
+                                 {"num_hidden_layers", 28},
+                                 {"num_key_value_heads", 2},
+                                 {"rms_norm_eps", 1e-06},
+                                 {"rope_theta", 1000000.0},
+                                 {"tie_word_embeddings", true},
+                                 {"vocab_size", 151936},
+                                 {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {16, 24, 24}}}},
+                                 {"vision_config",
+                                  {{"depth", 32},
+                                   {"embed_dim", 1280},
+                                   {"mlp_ratio", 4},
+                                   {"num_heads", 16},
+                                   {"in_chans", 3},
+                                   {"hidden_size", 1536},
+                                   {"patch_size", 14},
+                                   {"spatial_merge_size", 2},
+                                   {"spatial_patch_size", 14},
+                                   {"temporal_patch_size", 2}}}};
+  const auto second_tower = require(open(second, Tower::pictures));
+  CHECK(shape_of(*second_tower, "visual.blocks.31.mlp.fc1.weight") == Shape{5120, 1280});
+  CHECK(shape_of(*second_tower, "visual.merger.mlp.2.bias") == Shape{1536});
+  CHECK(shape_of(*second_tower, "visual.merger.ln_q.bias") == Shape{1280});
+  CHECK(require(open(second, Tower::main))->shape().pictures->deep_layers == 0);
+
+  nlohmann::json third = {
+      {"model_type", "qwen3_vl"},
+      {"image_token_id", 151655},
+      {"tie_word_embeddings", true},
+      {"text_config",
+       {{"model_type", "qwen3_vl_text"},
+        {"head_dim", 128},
+        {"hidden_size", 2560},
+        {"intermediate_size", 9728},
+        {"max_position_embeddings", 262144},
+        {"num_attention_heads", 32},
+        {"num_hidden_layers", 36},
+        {"num_key_value_heads", 8},
+        {"rope_scaling",
+         {{"mrope_interleaved", true}, {"mrope_section", {24, 20, 20}}, {"rope_type", "default"}}},
+        {"rope_theta", 5000000},
+        {"vocab_size", 151936}}},
+      {"vision_config",
+       {{"deepstack_visual_indexes", {5, 11, 17}},
+        {"depth", 24},
+        {"hidden_act", "gelu_pytorch_tanh"},
+        {"hidden_size", 1024},
+        {"in_channels", 3},
+        {"intermediate_size", 4096},
+        {"num_heads", 16},
+        {"num_position_embeddings", 2304},
+        {"out_hidden_size", 2560},
+        {"patch_size", 16},
+        {"spatial_merge_size", 2},
+        {"temporal_patch_size", 2}}}};
+  const auto tower = require(open(third, Tower::pictures));
+  CHECK(shape_of(*tower, "visual.patch_embed.proj.weight") == Shape{1024, 3, 2, 16, 16});
+  CHECK(shape_of(*tower, "visual.pos_embed.weight") == Shape{2304, 1024});
+  CHECK(shape_of(*tower, "visual.merger.norm.weight") == Shape{1024});
+  CHECK(shape_of(*tower, "visual.deepstack_merger_list.2.norm.weight") == Shape{4096});
+  CHECK(shape_of(*tower, "visual.deepstack_merger_list.2.linear_fc2.weight") == Shape{2560, 4096});
+  const auto decoder = require(open(third, Tower::main));
+  CHECK(decoder->shape().pictures->deep_layers == 3);
+  CHECK(decoder->shape().pictures->merge == 2);
+
+  const auto refused = [&](const char* field, const nlohmann::json& value, const char* expected) {
+    nlohmann::json config = third;
+    config["vision_config"][field] = value;
+    return refused_saying(open(config, Tower::pictures), {"vision_config." + std::string(field), expected});
+  };
+  CHECK(refused("num_position_embeddings", 2305, "square") == "");
+  CHECK(refused("deepstack_visual_indexes", {5, 24}, "24 layers") == "");
+  CHECK(refused("out_hidden_size", 2048, "2560") == "");
+
+  third["model_type"] = "qwen3_5";
+  third["vision_config"].erase("deepstack_visual_indexes");
+  CHECK(
+      shape_of(*require(open(third, Tower::pictures)), "visual.deepstack_merger_list.0.norm.weight").empty());
+}
+
 TEST_CASE("patches of a window lie side by side") {
   const PatchGrid grid{6, 10};
   const PatchGroups groups{2, 2};
@@ -195,6 +293,12 @@ TEST_CASE("patches of a window lie side by side") {
   const std::vector<uint32_t> squares = ordered_squares(grid, groups);
   CHECK(squares == std::vector<uint32_t>{0, 1, 5, 6, 2, 3, 7, 8, 4, 9, 10, 11, 12, 13, 14});
   CHECK(moved_window(window_token(3, 16), 32) == window_token(35, 16));
+  // Without windows they lie as the encoder's input has them.
+  const PatchGroups alone{2, 0};
+  const std::vector<OrderedPatch> plain = ordered_patches(grid, alone);
+  for (uint32_t row = 0; row < plain.size(); ++row) CHECK(plain[row].index == row);
+  CHECK(plain[4].across == 2);
+  CHECK(ordered_squares(grid, alone)[7] == 7);
 }
 
 TEST_CASE("places of a text's tokens lag behind their positions after a picture") {
@@ -217,35 +321,42 @@ TEST_CASE("places of a text's tokens lag behind their positions after a picture"
   CHECK(places.lag() == 3);
 }
 
-TEST_CASE("Qwen 2.5-VL: rows of pictures are the reference's, alone and in one step") {
+TEST_CASE("Qwen's pictures: rows are the reference's, alone and in one step") {
+  for (const char* each : names) {
+    CAPTURE(std::string(each));
+    const std::filesystem::path path = fixtures().model(each);
+    const Answers answers(path / "expected.safetensors");
+    const PictureTokens shape =
+        *require(open_model_definition(require(ModelFile::open(path))))->shape().pictures;
+    const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 2);
+    const std::vector<EncoderInput> pictures = pictures_of(answers, encoder->shape());
+    REQUIRE(pictures.size() == 2);
+    const size_t columns = encoder->columns(PictureTokens::features);
+    const auto rows = [&](size_t input, const EncoderInput& picture) {
+      return rows_of_picture(shape, encoder->shape(), picture.grid,
+                             read(*encoder, PictureTokens::features, input), columns);
+    };
+    encode(*encoder, pictures);
+    std::vector<float> together = rows(0, pictures[0]);
+    const std::vector<float> second = rows(1, pictures[1]);
+    together.insert(together.end(), second.begin(), second.end());
+    CHECK(relative_rms(together, answers.floats.at("image_features")) <= 1e-4);
+    std::vector<float> alone;
+    for (const EncoderInput& picture : pictures) {
+      encode(*encoder, std::span(&picture, 1));
+      const std::vector<float> own = rows(0, picture);
+      alone.insert(alone.end(), own.begin(), own.end());
+    }
+    CHECK(relative_rms(alone, answers.floats.at("image_features")) <= 1e-4);
+    if (TestGpu::get().profile.cpu) CHECK(alone == together);
+  }
+}
+
+TEST_CASE("Qwen 2.5-VL: pictures that are no whole squares, or too large, are refused") {
   const std::filesystem::path path = fixtures().model(name);
   const Answers answers(path / "expected.safetensors");
-  const auto model = load_model(path);
-  const PictureTokens& shape = *model->shape().pictures;
-  const auto tower = load_pictures(path);
-  const auto encoder = make_encoder(tower, PictureTokens::features, 2);
-  const std::vector<EncoderInput> pictures = pictures_of(answers, encoder->shape());
-  REQUIRE(pictures.size() == 2);
-  const size_t columns = encoder->columns(PictureTokens::features);
-  const auto rows = [&](size_t input, const EncoderInput& picture) {
-    return rows_of_picture(shape, encoder->shape(), picture.grid,
-                           read(*encoder, PictureTokens::features, input), columns);
-  };
-  encode(*encoder, pictures);
-  std::vector<float> together = rows(0, pictures[0]);
-  const std::vector<float> second = rows(1, pictures[1]);
-  together.insert(together.end(), second.begin(), second.end());
-  CHECK(relative_rms(together, answers.floats.at("image_features")) <= 1e-4);
-  std::vector<float> alone;
-  for (const EncoderInput& picture : pictures) {
-    encode(*encoder, std::span(&picture, 1));
-    const std::vector<float> own = rows(0, picture);
-    alone.insert(alone.end(), own.begin(), own.end());
-  }
-  CHECK(relative_rms(alone, answers.floats.at("image_features")) <= 1e-4);
-  if (TestGpu::get().profile.cpu) CHECK(alone == together);
-
-  EncoderInput wrong = pictures[0];
+  const auto encoder = make_encoder(load_pictures(path), PictureTokens::features, 1);
+  EncoderInput wrong = pictures_of(answers, encoder->shape())[0];
   wrong.grid.height -= 1;
   CHECK(refused_saying(encoder->encode(std::span(&wrong, 1)), {"12 x 5 patches", "multiples of 2"}) == "");
   wrong.grid.height -= 1;
@@ -254,12 +365,15 @@ TEST_CASE("Qwen 2.5-VL: rows of pictures are the reference's, alone and in one s
   CHECK(refused_saying(encoder->encode(std::span(&wrong, 1)), {"1000 x 1000 patches", "at most"}) == "");
 }
 
-TEST_CASE("Qwen 2.5-VL: logits and text of a prompt with two pictures are the reference's") {
-  const std::filesystem::path path = fixtures().model(name);
-  const Answers answers(path / "expected.safetensors");
-  const auto model = load_model(path);
-  REQUIRE(model->shape().pictures);
-  check_answers(model, picture_prompt(path, answers, *model->shape().pictures), answers);
+TEST_CASE("Qwen's pictures: logits and text of a prompt with two are the reference's") {
+  for (const char* each : names) {
+    CAPTURE(std::string(each));
+    const std::filesystem::path path = fixtures().model(each);
+    const Answers answers(path / "expected.safetensors");
+    const auto model = load_model(path);
+    REQUIRE(model->shape().pictures);
+    check_answers(model, picture_prompt(path, answers, *model->shape().pictures), answers);
+  }
 }
 
 TEST_CASE("Qwen 2.5-VL: caption, chat and generate show pictures of their own sizes") {
@@ -354,59 +468,63 @@ TEST_CASE("Qwen 2.5-VL: a text beside and after one with pictures has its own pl
   CHECK(refused.error().message.find("sizes of its pictures") != std::string::npos);
 }
 
-TEST_CASE("Qwen 2.5-VL: a session goes on after pictures, is copied, suspended and cut") {
-  const std::filesystem::path path = fixtures().model(name);
-  const Answers answers(path / "expected.safetensors");
-  const auto model = load_model(path);
-  const PicturePrompt prompt = picture_prompt(path, answers, *model->shape().pictures);
-  const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
-  SessionOptions options;
-  options.size.cache = CacheType::f32;
-  SamplingParams greedy;
-  greedy.temperature = 0;
-  const size_t half = expected.size() / 2;
-  const std::vector<uint32_t> rest(expected.begin() + static_cast<ptrdiff_t>(half), expected.end());
-  const auto session = require(Session::create(model, options));
-  REQUIRE(session->set_prompt(prompt.tokens, greedy, {}, prompt.embeddings).ok());
-  (void)take(*session, half);
-  const auto copy = require(Session::create(model, options));
-  REQUIRE(copy->copy(*session).ok());
-  REQUIRE(session->suspend().ok());
-  REQUIRE(session->resume(model).ok());
-  CHECK(take(*session, rest.size()) == rest);
-  CHECK(take(*copy, rest.size()) == rest);
+TEST_CASE("Qwen's pictures: a session goes on after them, is copied, suspended and cut") {
+  for (const char* each : {name, "qwen3-vl", "qwen3-5-vl"}) {
+    CAPTURE(std::string(each));
+    const std::filesystem::path path = fixtures().model(each);
+    const Answers answers(path / "expected.safetensors");
+    const auto model = load_model(path);
+    const PicturePrompt prompt = picture_prompt(path, answers, *model->shape().pictures);
+    const std::vector<uint32_t> expected = answers.ids("generated_ids", 0);
+    SessionOptions options;
+    options.size.cache = CacheType::f32;
+    SamplingParams greedy;
+    greedy.temperature = 0;
+    const size_t half = expected.size() / 2;
+    const std::vector<uint32_t> rest(expected.begin() + static_cast<ptrdiff_t>(half), expected.end());
+    const auto session = require(Session::create(model, options));
+    REQUIRE(session->set_prompt(prompt.tokens, greedy, {}, prompt.embeddings).ok());
+    (void)take(*session, half);
+    const auto copy = require(Session::create(model, options));
+    REQUIRE(copy->copy(*session).ok());
+    REQUIRE(session->suspend().ok());
+    REQUIRE(session->resume(model).ok());
+    CHECK(take(*session, rest.size()) == rest);
+    CHECK(take(*copy, rest.size()) == rest);
 
-  // A prompt in two parts, each with a picture.
-  size_t cut = 0; // before the second one
-  for (size_t i = 1; i < prompt.tokens.size(); ++i)
-    if (is_picture_row(prompt.tokens[i]) && !is_picture_row(prompt.tokens[i - 1])) cut = i;
-  constexpr ptrdiff_t columns = 64;
-  const auto rows = static_cast<ptrdiff_t>(std::count_if(
-      prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), is_picture_row));
-  const std::vector<float>& values = prompt.embeddings->values;
-  const auto given = [](auto from, auto to, const PatchGrid& grid) {
-    return std::make_shared<const PromptEmbeddings>(PromptEmbeddings{{from, to}, {grid}});
-  };
-  const auto middle = values.begin() + rows * columns;
-  const auto parts = require(Session::create(model, options));
-  REQUIRE(parts
-              ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
-                           given(values.begin(), middle, prompt.embeddings->grids[0]))
-              .ok());
-  REQUIRE(parts
-              ->begin({{prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), prompt.tokens.end()},
-                       false,
-                       UINT32_MAX,
-                       greedy,
-                       given(middle, values.end(), prompt.embeddings->grids[1])})
-              .ok());
-  CHECK(take(*parts, expected.size()) == expected);
-  // From before the second picture on it is a text with the first one.
-  parts->end_at(cut);
-  const auto first = require(Session::create(model, options));
-  REQUIRE(first
-              ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
-                           given(values.begin(), middle, prompt.embeddings->grids[0]))
-              .ok());
-  CHECK(take(*parts, 5) == take(*first, 5));
+    // A prompt in two parts, each with a picture.
+    size_t cut = 0; // before the second one
+    for (size_t i = 1; i < prompt.tokens.size(); ++i)
+      if (is_picture_row(prompt.tokens[i]) && !is_picture_row(prompt.tokens[i - 1])) cut = i;
+    const auto rows = static_cast<ptrdiff_t>(std::count_if(
+        prompt.tokens.begin(), prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), is_picture_row));
+    const std::vector<float>& values = prompt.embeddings->values;
+    const auto all = std::ranges::count_if(prompt.tokens, is_picture_row);
+    const auto columns = static_cast<ptrdiff_t>(values.size()) / all;
+    const auto given = [](auto from, auto to, const PatchGrid& grid) {
+      return std::make_shared<const PromptEmbeddings>(PromptEmbeddings{{from, to}, {grid}});
+    };
+    const auto middle = values.begin() + rows * columns;
+    const auto parts = require(Session::create(model, options));
+    REQUIRE(parts
+                ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
+                             given(values.begin(), middle, prompt.embeddings->grids[0]))
+                .ok());
+    REQUIRE(parts
+                ->begin({{prompt.tokens.begin() + static_cast<ptrdiff_t>(cut), prompt.tokens.end()},
+                         false,
+                         UINT32_MAX,
+                         greedy,
+                         given(middle, values.end(), prompt.embeddings->grids[1])})
+                .ok());
+    CHECK(take(*parts, expected.size()) == expected);
+    // From before the second picture on it is a text with the first one.
+    parts->end_at(cut);
+    const auto first = require(Session::create(model, options));
+    REQUIRE(first
+                ->set_prompt(std::span(prompt.tokens).first(cut), greedy, {},
+                             given(values.begin(), middle, prompt.embeddings->grids[0]))
+                .ok());
+    CHECK(take(*parts, 5) == take(*first, 5));
+  }
 }

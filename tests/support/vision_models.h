@@ -24,8 +24,9 @@ struct VisionModel {
   std::vector<Image> pictures; // of the fixture's prompt
 };
 
-inline VisionModel qwen2_5_vl() {
-  return {"qwen2-5-vl",
+// Of Qwen's models, whose pictures are patches.
+inline VisionModel qwen_vl(const char* name) {
+  return {name,
           {{310, "<|vision_start|>"}, {311, "<|vision_end|>"}, {319, "<|image_pad|>"}},
           310,
           "<|vision_start|><|image_pad|><|vision_end|>",
@@ -33,6 +34,10 @@ inline VisionModel qwen2_5_vl() {
             return std::vector<uint32_t>{310, 319, 311};
           },
           {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+
+inline VisionModel qwen2_5_vl() {
+  return qwen_vl("qwen2-5-vl");
 }
 
 inline VisionModel gemma3_vision() {

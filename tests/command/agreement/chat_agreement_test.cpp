@@ -95,7 +95,7 @@ TEST_CASE("the C interface answers a picture's file as the command does") {
 
 TEST_CASE("the C interface answers files of pictures as the command does, however a model prepares them") {
   using namespace picture_tests;
-  for (const VisionModel& fixture : {qwen2_5_vl(), smolvlm(), gemma3_vision()}) {
+  for (const VisionModel& fixture : {qwen_vl("qwen3-vl"), smolvlm(), gemma3_vision()}) {
     CAPTURE(std::string(fixture.name));
     const VisionPlayer player(fixture);
     std::vector<std::string> arguments = {player.folder.path().string()}, files;
