@@ -17,7 +17,7 @@ void main() {
   if (row >= rows) return;
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint place = token.y - token.w, across = p.width / p.window;
-  const uint corner = row - place + place / across * p.window * p.width + place % across * p.window;
+  const uint corner = row - place + p.lead + place / across * p.window * p.width + place % across * p.window;
   const bool filled = place < p.count && corner + (p.window - 1u) * (p.width + 1u) < rows;
 
   const bool joined = RULE == PATCH_WINDOWS_JOINED;

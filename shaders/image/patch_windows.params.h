@@ -22,11 +22,12 @@ struct PatchWindowsParams {
   UINT width;  // patches of the grid, from left to right
   UINT window; // patches on each side of a window
   UINT count;  // windows
+  UINT lead;   // an input's rows before its patches
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::PatchWindowsParams) == 24);
+static_assert(sizeof(pumice::PatchWindowsParams) == 28);
 #endif
 #endif

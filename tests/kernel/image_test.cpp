@@ -53,7 +53,7 @@ void run_windows(const DeviceProfile& profile, const PatchWindows& windows, uint
   CAPTURE(windows.describe());
   CAPTURE(columns);
   TestGpu& gpu = TestGpu::get();
-  const uint32_t rows = rows_of(inputs), patches = windows.height * windows.width;
+  const uint32_t rows = rows_of(inputs), patches = windows.lead + windows.height * windows.width;
   const std::vector<float> x = random_values(size_t{std::max(rows, 1u)} * columns, columns);
   const bool joined = windows.rule == PatchWindows::Rule::joined;
   const uint32_t wide = columns * (joined ? windows.window * windows.window : 1);
@@ -63,7 +63,7 @@ void run_windows(const DeviceProfile& profile, const PatchWindows& windows, uint
     for (uint32_t i = 0; i < input.rows; ++i) {
       std::vector<double> row(wide);
       if (i < windows.count() && input.rows >= patches)
-        row = window_reference(std::span(x).subspan(first * columns), columns, windows, i);
+        row = window_reference(std::span(x).subspan((first + windows.lead) * columns), columns, windows, i);
       expected.insert(expected.end(), row.begin(), row.end());
     }
     first += input.rows;
@@ -102,6 +102,9 @@ TEST_CASE("windows of patches are joined or averaged") {
       }
       run_windows(profile, windows_of(rule, 8, 8, 4), 33, false, {{64, 0}, {64, 70}, {64, 200}});
       run_windows(profile, windows_of(rule, 4, 4, 2), 8, false, {});
+      PatchWindows after = windows_of(rule, 4, 6, 2);
+      after.lead = 2;
+      run_windows(profile, after, 33, false, {{26, 0}, {26, 40}});
     }
   }
 }

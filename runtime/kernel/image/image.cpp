@@ -90,6 +90,7 @@ Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
   params.width = width;
   params.window = window;
   params.count = count();
+  params.lead = lead;
   dispatch.set_params(params);
   dispatch.bind(PATCH_WINDOWS_STEP, lowering.step(), Access::read);
   dispatch.bind(PATCH_WINDOWS_X, x.buffer, Access::read);

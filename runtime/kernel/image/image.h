@@ -43,7 +43,7 @@ struct LeadToken : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Rows of x that are patches of a grid, as Patches gives them without a lead, become a row for each window of
+// Rows of x that are patches of a grid, as Patches gives them, become a row for each window of
 // `window` x `window` of them. The windows' rows come first in each input, row by row of the grid, and the
 // others are zeros. The patches that are left at the grid's lower and right edges are in no window.
 // inputs: x [tokens, columns]. output: [tokens, columns], or window * window times as many where they are
@@ -56,6 +56,7 @@ struct PatchWindows : Operation {
   Rule rule = Rule::joined;
   uint32_t height = 0, width = 0; // of the grid, in patches
   uint32_t window = 1;
+  uint32_t lead = 0; // an input's rows before its patches, which are left out
 
   uint32_t count() const { return (height / window) * (width / window); }
   std::string_view name() const override { return "patch_windows"; }
