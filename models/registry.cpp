@@ -220,6 +220,19 @@ OpenedDefinition open_decoder(std::string_view name, const Settings& settings,
   return entry.open_decoder(settings, std::move(pictures));
 }
 
+OpenedDefinition open_text_decoder(const Settings& settings, std::optional<PictureTokens> pictures) {
+  const std::string name = settings.architecture();
+  for (const Architecture& each : architectures()) {
+    const auto& known = settings.gguf() ? each.gguf_architectures : each.hugging_face_model_types;
+    if (each.open_decoder && std::ranges::find(known, name) != known.end())
+      return each.open_decoder(settings, std::move(pictures));
+  }
+  Error error = settings.fields().error(settings.gguf() ? "general.architecture" : "model_type",
+                                        fmt::format("expected that of a text model; found '{}'", name));
+  error.code = Code::unsupported;
+  return error;
+}
+
 bool has_picture_tower(const ModelFile& file) {
   const Architecture* architecture = find_architecture(named_architecture(file));
   return architecture && architecture->open_pictures;

@@ -37,5 +37,7 @@ const Architectures& architectures();
 // The decoder of the table with this name, for a model that it is a part of.
 OpenedDefinition open_decoder(std::string_view name, const Settings& settings,
                               std::optional<PictureTokens> pictures = {});
+// The decoder of the architecture that the settings name, for a model whose text model may be any.
+OpenedDefinition open_text_decoder(const Settings& settings, std::optional<PictureTokens> pictures);
 
 } // namespace pumice

@@ -404,15 +404,14 @@ def picture(height, width):
     return ((i * i * 7 + i * 13) % 251).astype(np.uint8).reshape(height, width, 3)
 
 
-def prepared(folder, kind, image):
+def prepared(folder, kind, image, **extra):
     """What the reference makes of a picture, by PIL; by torchvision it has to be the same but for rounding."""
     import transformers
     settings = json.loads((folder / "preprocessor_config.json").read_text())
     by_pil = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
     by_torch = getattr(transformers, f"{kind}ImageProcessor")(**settings)
     from PIL import Image
-    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "rows", "cols", "num_crops")
-    extra = {"return_row_col_info": True} if kind == "SmolVLM" else {}
+    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "image_sizes", "rows", "cols", "num_crops")
     made = by_pil(given, return_tensors="pt", **extra)
     other = by_torch(given, return_tensors="pt", **extra)
     print(f"{kind}: PIL and torchvision differ by", float((made["pixel_values"] - other["pixel_values"]).abs().max()))
@@ -439,7 +438,7 @@ def tiled_picture_answers(model, config, seed):
     """Of a text with a picture that is cut into tiles, whose tokens are 311 (around), 312 (whole) and 313 on (tiles)."""
     import torch
     token, vision = config["image_token_id"], config["vision_config"]
-    made = prepared(FIXTURES / "models" / "smolvlm", "SmolVLM", picture(29, 61))
+    made = prepared(FIXTURES / "models" / "smolvlm", "SmolVLM", picture(29, 61), return_row_col_info=True)
     rows, columns = made["rows"][0][0], made["cols"][0][0]
     pictures = [token] * (vision["image_size"] // vision["patch_size"] // config["scale_factor"]) ** 2
     shown = [id for tile in range(rows * columns) for id in [311, 313 + tile, *pictures]] + [311, 312, *pictures, 311]
@@ -484,6 +483,35 @@ def patched_picture_answers(model, config, seed):
     features = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
     deep = features.get("deepstack_features") or []
     return answers | {"image_features": torch.cat([torch.cat(list(features.pooler_output)), *deep], -1)}, lead
+
+
+def lined_picture_answers(model, config, seed, folder):
+    """Of a text with two pictures of different sizes. Token 318 ends a line and 317 the last one, but of LightOnOCR."""
+    import torch
+    token = config.get("image_token_index", config.get("image_token_id"))
+    patch, merge = config["vision_config"]["patch_size"], config.get("spatial_merge_size", 1)
+    edge = {"height": patch * merge, "width": patch * merge}
+    made = [prepared(folder, "Pixtral", picture(*size), patch_size=edge) for size in ((29, 61), (17, 33))]
+    sizes = torch.cat([torch.as_tensor(each["image_sizes"]) for each in made])
+    largest = sizes.amax(0)
+    padded = torch.cat([torch.nn.functional.pad(each["pixel_values"], (0, int(largest[1] - width), 0, int(largest[0] - height)))
+                        for each, (height, width) in zip(made, sizes.tolist())]).double()
+    rows, shown = [], []
+    for each, (height, width) in zip(made, sizes.tolist()):
+        lines, line = height // patch // merge, width // patch // merge
+        squares = each["pixel_values"].reshape(3, lines, merge, patch, line, merge, patch).permute(1, 4, 2, 5, 0, 3, 6)
+        rows.append(squares.reshape(-1, 3 * patch * patch))
+        ends = ([], []) if config["model_type"] == "lighton_ocr" else ([318], [317])
+        shown.append(([token] * line + ends[0]) * (lines - 1) + [token] * line + ends[1])
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+
+    class Padded:  # reads pictures as planes
+        def __call__(self, input_ids, pixel_values, image_grid_thw, **given):
+            return model(input_ids=input_ids, pixel_values=padded, image_sizes=sizes, **given)
+    grids = torch.cat([torch.ones(2, 1, dtype=torch.long), sizes // patch], 1)
+    given = {"input_ids": ids, "pixel_values": torch.cat(rows).double(), "image_grid_thw": grids}
+    return continued_picture_prompt(Padded(), given, token)
 
 
 def sound_inputs(folder):
@@ -695,6 +723,8 @@ def answers_of(folder, config, seed, weights):
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
               "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers,
               **dict.fromkeys(PATCHED, patched_picture_answers)}
+    if config.get("vision_config", {}).get("model_type") == "pixtral":
+        return lined_picture_answers(model, config, seed, folder)
     if kind in others:
         return others[kind](model, config, seed)
     if config["architectures"][0].endswith(("ForTokenClassification", "ForQuestionAnswering")):

@@ -47,7 +47,13 @@ TensorId StackBuilder::project_input(TensorId x, const AttentionNames& names, Pr
   const TensorName& own = all[static_cast<uint32_t>(which)];
   if (names.fused.hugging_face.empty() || (gguf() && names.fused.gguf.empty())) {
     const bool bias = names.input_bias && (which != Projection::key || names.key_bias);
-    return project(x, own, rows, bias, component);
+    if (!names.neighbouring_in_gguf || which == Projection::value)
+      return project(x, own, rows, bias, component);
+    const GgufTransform pairs = {rows / config_.head_dim};
+    const WeightView matrix = tensor(own, ".weight", rows, graph().tensor(x).columns, component, pairs);
+    if (!bias) return project(x, node_name(own), matrix, nullptr, component);
+    const WeightView added = tensor(own, ".bias", rows, 0, component, pairs);
+    return project(x, node_name(own), matrix, &added, component);
   }
   const std::array<uint64_t, 3> counts = {rows, rows, rows};
   const std::array suffixes = {"_query", "_key", "_value"};

@@ -57,8 +57,9 @@ struct AttentionNames {
   // Hugging Face's file has it, they have their own names in GGUF.
   TensorName fused = {};
   std::string_view fused_weight = ".weight", fused_bias = ".bias";
-  bool input_bias = true; // of query, key and value
-  bool key_bias = true;   // of the key, if input_bias is set
+  bool input_bias = true;            // of query, key and value
+  bool key_bias = true;              // of the key, if input_bias is set
+  bool neighbouring_in_gguf = false; // queries and keys have their rotary pairs side by side there
   bool output_bias = true;
 };
 

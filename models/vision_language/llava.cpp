@@ -5,6 +5,7 @@
 #include "models/decoder/decoder.h"
 #include "models/vision_language/gguf_pair.h"
 #include "models/vision_language/picture_tower.h"
+#include "models/vision_language/pixtral.h"
 #include "models/vision_language/vision_language.h"
 
 namespace pumice {
@@ -102,8 +103,9 @@ Result<ClipVisionConfig> read_vision(const ModelFile& file) {
   PUMICE_TRY(const Fields own, file.fields().object_or_empty("vision_config"));
   PUMICE_TRY(const std::string type, own.string_or("model_type", "clip_vision_model"));
   if (type != "clip_vision_model" && type != "siglip_vision_model") {
-    return own.error("model_type",
-                     fmt::format("expected clip_vision_model or siglip_vision_model; found '{}'", type));
+    return own.error(
+        "model_type",
+        fmt::format("expected clip_vision_model, siglip_vision_model or pixtral; found '{}'", type));
   }
   const nlohmann::json all = with_defaults(
       file, "vision_config", {{"hidden_size", 768}, {"num_hidden_layers", 12}, {"num_attention_heads", 12}});
@@ -117,6 +119,7 @@ Result<ClipVisionConfig> read_vision(const ModelFile& file) {
 }
 
 Result<PictureTokens> read_picture_tokens(const ModelFile& file, uint32_t vocabulary) {
+  if (sees_with_pixtral(file)) return read_pixtral_tokens(file);
   PUMICE_TRY(const ClipVisionConfig clip, read_vision(file));
   PictureTokens tokens;
   const char* name = file.fields().has("image_token_index") ? "image_token_index" : "image_token_id";
@@ -222,6 +225,7 @@ OpenedDefinition open_llava_pictures(const ModelFile& file) {
     PUMICE_TRY(LlavaVision vision, read_gguf_llava(file));
     return std::unique_ptr<ModelDefinition>(std::make_unique<LlavaPictures>(std::move(vision)));
   }
+  if (sees_with_pixtral(file)) return open_pixtral_pictures(file);
   const nlohmann::json text = text_settings(file);
   LlavaVision vision;
   PUMICE_TRY(

@@ -100,7 +100,7 @@ Status ForcedPass::run(std::span<const ForcedInput> inputs) {
 }
 
 Result<std::vector<StepToken>> ForcedPass::rows_of(const ForcedInput& input, uint32_t sequence) {
-  const bool placed = shape_.pictures && shape_.pictures->of_any_size();
+  const bool placed = shape_.pictures && shape_.pictures->has_places();
   RotaryPlaces places;
   if (placed && input.embeddings) places = RotaryPlaces(input.tokens, input.embeddings->grids);
   if (placed) PUMICE_CHECK(decoder_->set_place_lag(sequence, places.lag()));

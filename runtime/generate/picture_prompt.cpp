@@ -40,7 +40,8 @@ Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const 
   const auto places = static_cast<size_t>(std::ranges::count(tokens, shape.token));
   const size_t rows = rows_of_all(shape, grids);
   if (places == rows) return tokens.size();
-  if (places == grids.size()) return tokens.size() + rows - grids.size();
+  // One for each has no place for what ends lines.
+  if (places == grids.size() && shape.markup.line_end.empty()) return tokens.size() + rows - grids.size();
   return Error{
       Code::invalid_argument,
       fmt::format("{}: it has {} of the token {}, which stands for pictures, and {} pictures: expected "
@@ -72,7 +73,7 @@ Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const 
     const uint32_t end = each_row ? row + 1 : count;
     for (; row < end; ++row) prompt.tokens.push_back(row_token(number, row));
     if (row < count) continue;
-    if (shape.of_any_size()) embeddings->grids.push_back(all[picture].merged(shape.merge));
+    if (shape.has_places()) embeddings->grids.push_back(all[picture].merged(shape.merge));
     ++picture;
     row = 0;
   }

@@ -1,5 +1,9 @@
 #include "generate/prepared_picture.h"
 
+#include <new>
+
+#include <fmt/format.h>
+
 #include "media/patches.h"
 #include "media/tiles.h"
 
@@ -10,20 +14,27 @@ Result<PicturePlan> plan_for_prompt(const PictureSize& size, const ImagePreparat
   return preparation.patches ? plan_patches(size, preparation, name) : plan_tiles(size, preparation, name);
 }
 
+PictureGrid grid_of(const PicturePlan& plan, const ImagePreparation& preparation) {
+  PictureGrid grid = {plan.rows, plan.columns};
+  if (!preparation.patches) return grid;
+  const PatchGrid squares = plan.grid.merged(preparation.patches->merge);
+  grid.lines = squares.height;
+  grid.line = squares.width;
+  return grid;
+}
+
 Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
-                                           const std::string& name) {
-  PreparedPicture picture;
-  if (preparation.patches) {
-    PUMICE_TRY(PatchedPicture patched, cut_patches(image, preparation, name));
-    EncoderInput& whole = picture.inputs.emplace_back();
-    whole.values = std::move(patched.values);
-    whole.grid = patched.grid;
-    return picture;
+                                           const std::string& name) try {
+  PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, preparation, name));
+  PreparedPicture picture{grid_of(plan, preparation), {}};
+  for (std::vector<float>& values : prepare_parts(image, preparation, plan)) {
+    EncoderInput& input = picture.inputs.emplace_back();
+    input.values = std::move(values);
+    input.grid = plan.grid;
   }
-  PUMICE_TRY(TiledPicture tiled, prepare_tiles(image, preparation, name));
-  picture.grid = {tiled.rows, tiled.columns};
-  for (std::vector<float>& values : tiled.pictures) picture.inputs.emplace_back().values = std::move(values);
   return picture;
+} catch (const std::bad_alloc&) {
+  return Error{Code::out_of_memory, fmt::format("{}: not enough memory to resize and cut it", name)};
 }
 
 } // namespace pumice

@@ -19,6 +19,8 @@ struct PreparedPicture {
 // prepare_for_prompt(). `name` names it in errors.
 Result<PicturePlan> plan_for_prompt(const PictureSize& size, const ImagePreparation& preparation,
                                     const std::string& name);
+// How the prompt's text shows what comes of that.
+PictureGrid grid_of(const PicturePlan& plan, const ImagePreparation& preparation);
 Result<PreparedPicture> prepare_for_prompt(const Image& image, const ImagePreparation& preparation,
                                            const std::string& name);
 

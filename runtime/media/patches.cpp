@@ -12,10 +12,34 @@ namespace {
 
 constexpr uint32_t most_proportion = 200; // as the reference has it
 
+// The squares of a picture whose edges are at most so long, each square begun a whole one.
+PatchGrid squares_within(uint32_t height, uint32_t width, uint32_t longest, uint32_t square) {
+  const double shrunk =
+      std::max({1.0, static_cast<double>(height) / longest, static_cast<double>(width) / longest});
+  const auto squares = [&](uint32_t edge) {
+    const auto pixels = static_cast<uint32_t>(std::floor(edge / shrunk));
+    return (std::max(pixels, 1u) - 1) / square + 1;
+  };
+  return {squares(height), squares(width)};
+}
+
+// As Pixtral's processor resizes, and smaller where that were more pixels than may be.
+PatchGrid squares_of_edge(uint32_t height, uint32_t width, const PatchCutting& cutting) {
+  const uint32_t square = cutting.square();
+  for (uint32_t longest = cutting.longest_edge;; longest -= square) {
+    const PatchGrid squares = squares_within(height, width, longest, square);
+    if (longest <= square || squares.count() * square * square <= cutting.max_pixels) return squares;
+  }
+}
+
 } // namespace
 
 Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutting& cutting,
                                 const std::string& name) {
+  if (cutting.longest_edge > 0) {
+    const PatchGrid squares = squares_of_edge(height, width, cutting);
+    return PatchGrid{squares.height * cutting.merge, squares.width * cutting.merge};
+  }
   if (std::max(height, width) > uint64_t{most_proportion} * std::min(height, width)) {
     return Error{
         Code::invalid_argument,

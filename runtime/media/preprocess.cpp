@@ -42,6 +42,7 @@ constexpr Family families[] = {
     {"Idefics3", Resampling::lanczos, false, true, half, half, true},
     {"SmolVLM", Resampling::lanczos, false, true, half, half, true},
     {"Qwen2VL", Resampling::bicubic, false, true, clip_mean, clip_deviation},
+    {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -195,13 +196,11 @@ Status check_edge(const Fields& fields, std::string_view name, uint32_t model) {
   return fields.error(name, fmt::format("expected the model's {}, found {}", model, own));
 }
 
-Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting) {
-  PUMICE_TRY(const Family family, family_of(fields));
-  ImagePreparation result;
+// The least and the most pixels of a picture.
+Status read_pixels(const Fields& fields, PatchCutting& cutting) {
   PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
   PUMICE_CHECK(check_edge(fields, "temporal_patch_size", cutting.copies));
   PUMICE_CHECK(check_edge(fields, "merge_size", cutting.merge));
-  PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
   PUMICE_TRY(const Fields size, fields.object_or_empty("size")); // since transformers 5
   PUMICE_TRY(uint32_t least, size.u32_or("shortest_edge", 1, UINT32_MAX, 56 * 56));
   PUMICE_TRY(uint32_t most, size.u32_or("longest_edge", 1, UINT32_MAX, 28 * 28 * 1280));
@@ -211,6 +210,34 @@ Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting
     return fields.error("max_pixels", fmt::format("expected at least {}, found {}", least, most));
   cutting.max_pixels = cutting.max_pixels ? std::min<uint64_t>(cutting.max_pixels, most) : most;
   cutting.min_pixels = std::min<uint64_t>(least, cutting.max_pixels);
+  return {};
+}
+
+// The longest edge of a picture, at most the model's (Pixtral).
+Status read_longest_edge(const Fields& fields, PatchCutting& cutting) {
+  const nlohmann::json* patch = fields.find("patch_size");
+  if (patch && patch->is_object()) {
+    PUMICE_TRY(const Fields edges, fields.object("patch_size"));
+    PUMICE_CHECK(check_edge(edges, "height", cutting.patch));
+    PUMICE_CHECK(check_edge(edges, "width", cutting.patch));
+  } else {
+    PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
+  }
+  PUMICE_TRY(const bool crops, fields.boolean_or("do_center_crop", false));
+  if (crops) return fields.error("do_center_crop", "expected false, as the model reads whole pictures");
+  PUMICE_TRY(const Fields size, fields.object_or_empty("size"));
+  if (fields.has("size") && !size.has("longest_edge"))
+    return fields.error("size", "expected longest_edge, as pictures keep their proportions");
+  PUMICE_TRY(const uint32_t longest, size.u32_or("longest_edge", 1, max_image_size, 1024));
+  cutting.limit_edges(std::min(cutting.longest_edge, longest));
+  return {};
+}
+
+Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting) {
+  PUMICE_TRY(const Family family, family_of(fields));
+  ImagePreparation result;
+  PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
+  PUMICE_CHECK(cutting.longest_edge > 0 ? read_longest_edge(fields, cutting) : read_pixels(fields, cutting));
   PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
   result.resampling = static_cast<Resampling>(code);
   PUMICE_CHECK(read_numbers(fields, family, result));
@@ -275,7 +302,8 @@ Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint3
 Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model) {
   PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
   if (settings) return read_patches(settings->fields(), model);
-  const nlohmann::json of_class = {{"image_processor_type", "Qwen2VLImageProcessor"}};
+  const char* type = model.longest_edge > 0 ? "PixtralImageProcessor" : "Qwen2VLImageProcessor";
+  const nlohmann::json of_class = {{"image_processor_type", type}};
   return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
 }
 

@@ -46,7 +46,8 @@ Result<std::optional<PictureSize>> read_picture_size(const ModelFolder& folder);
 Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint32_t height, uint32_t width);
 
 // The same for a model that reads patches of pictures of any size. `model`: their sizes, and the most pixels
-// that it reads (0: any number); the file may say fewer. An error if the file cuts other patches.
+// that it reads (0: any number), or the longest edge; the file may say fewer. An error if the file cuts other
+// patches.
 Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model);
 
 // What a picture of some size becomes: it is resized as a whole, several times if need be, and then the parts

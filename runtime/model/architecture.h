@@ -132,9 +132,11 @@ struct PictureTokens {
 
   uint32_t token = 0; // stands for a row in a text
   uint32_t rows = 0;  // of a picture; of one of any size see rows_of()
-  // Not 0: pictures have any size, and a row for each square of so many patches on each side. A row's place
-  // in the picture is a part of its rotary position.
+  // Not 0: pictures have any size, and a row for each square of so many patches on each side.
   uint32_t merge = 0;
+  // Of those: a row's place in the picture is a part of its rotary position, see RotaryPlaces. Otherwise it
+  // is one of the text's tokens.
+  bool placed = true;
   uint32_t skipped = 0;       // the tower's first rows, which are not read
   bool bidirectional = false; // a row sees all rows of its picture, those after it too
   // A row has its embedding, then as many numbers for each of the first so many layers, whose results they
@@ -143,6 +145,7 @@ struct PictureTokens {
   PictureMarkup markup = {};
 
   bool of_any_size() const { return merge > 0; }
+  bool has_places() const { return of_any_size() && placed; }
   // Of a picture of so many patches, which those of one size need not have.
   size_t rows_of(const PatchGrid& grid) const {
     return of_any_size() ? static_cast<size_t>(grid.merged(merge).count()) : rows;

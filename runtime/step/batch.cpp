@@ -22,7 +22,7 @@ constexpr size_t sliced_steps = 8;
 
 bool has_places(const Model& model) {
   const std::optional<PictureTokens>& pictures = model.shape().pictures;
-  return pictures && pictures->of_any_size();
+  return pictures && pictures->has_places();
 }
 
 // How many of `count` rows a step may have from a position on, so that it can be discarded halfway again and

@@ -93,7 +93,7 @@ Result<ordered_json> ChatPictures::keep(std::string checksum, Image image, const
     PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, *preparation_, name));
     const auto preparing = std::make_shared<PreparingPicture>(PreparingPicture{
         GradualPreparation(std::make_shared<const Image>(std::move(image)), *preparation_, plan)});
-    Picture picture{{plan.rows, plan.columns}, {}};
+    Picture picture{grid_of(plan, *preparation_), {}};
     for (size_t number = 0; number < plan.parts.size(); ++number)
       picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{plan.grid, preparing, number}));
     pictures_[checksum] = std::move(picture);

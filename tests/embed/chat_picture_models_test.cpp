@@ -1,5 +1,6 @@
 // Pictures in a chat, of models that each prepare them in a way of their own: Qwen's models read each in its
-// own size, SmolVLM cuts it into tiles, and in Gemma 3 a picture's rows see each other.
+// own size, SmolVLM cuts it into tiles, in Gemma 3 a picture's rows see each other, and Mistral's are in
+// lines.
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,7 @@ using nlohmann::json;
 namespace {
 
 std::vector<VisionModel> vision_models() {
-  return {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl")};
+  return {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl"), mistral3_vision()};
 }
 
 // Two that a chat shows one after the other.

@@ -21,7 +21,10 @@ std::vector<VisionModel> vision_models() {
           qwen2_5_vl(),
           qwen_vl("qwen2-vl"),
           qwen_vl("qwen3-vl"),
-          qwen_vl("qwen3-5-vl")};
+          qwen_vl("qwen3-5-vl"),
+          mistral3_vision(),
+          pixtral(),
+          lighton_ocr()};
 }
 
 const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};
@@ -230,8 +233,8 @@ TEST_CASE("GGUF pairs that do not fit are refused with what was expected") {
   CHECK(refused(pair.folder.path().string(), pair.mmproj, {"expected a GGUF file with a text model"}) == "");
   CHECK(refused(pair.text, pair.folder.path().string(), {"expected a GGUF file of the encoder"}) == "");
   CHECK(refused(pair.text, "missing.gguf", {"missing.gguf"}) == "");
-  CHECK(refused(pair.text, with("clip.projector_type", "pixtral"),
-                {wrong, "clip.projector_type", "gemma3", "mlp", "'pixtral'"}) == "");
+  CHECK(refused(pair.text, with("clip.projector_type", "ldp"),
+                {wrong, "clip.projector_type", "gemma3", "mlp", "'ldp'"}) == "");
   CHECK(refused(pair.text, with("clip.vision.image_mean", {0.5f, 0.5f}),
                 {wrong, "clip.vision.image_mean", "three numbers", "2"}) == "");
   CHECK(refused(pair.text, with("clip.vision.patch_size", "8"), {wrong, "clip.vision.patch_size"}) == "");

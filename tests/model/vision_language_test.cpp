@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "media/patches.h"
 #include "media/tiles.h"
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
@@ -209,4 +210,164 @@ TEST_CASE("Gemma 3: chat and generate show pictures") {
   CAPTURE(generated.err);
   REQUIRE(generated.status == 0);
   CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
+}
+
+TEST_CASE("Pixtral: pictures become the reference's patches") {
+  for (const VisionModel& fixture : {mistral3_vision(), pixtral(), lighton_ocr()}) {
+    CAPTURE(std::string(fixture.name));
+    const std::filesystem::path path = fixtures().model(fixture.name);
+    const Answers answers(path / "expected.safetensors");
+    const auto tower =
+        require(open_model_definition(require(ModelFile::open(path)), Tower::pictures))->shape().encoder;
+    std::vector<float> all;
+    for (const Image& image : fixture.pictures) {
+      const PatchedPicture cut = require(cut_patches(image, *tower->preparation, "picture"));
+      CHECK(cut.grid.height % tower->patch_groups->merge == 0);
+      all.insert(all.end(), cut.values.begin(), cut.values.end());
+    }
+    check_pixels(all, answers.floats.at("pixel_values"));
+  }
+}
+
+TEST_CASE("Pixtral: pictures are resized as the reference resizes them") {
+  // As transformers' get_resize_output_image_size() has it, in pixels.
+  struct Case {
+    uint32_t height, width, down, across;
+  };
+  PatchCutting cutting{14, 1, 2};
+  cutting.max_pixels = uint64_t{16384} * 14 * 14;
+  cutting.limit_edges(1540);
+  for (const Case& c : {Case{480, 640, 504, 644},
+                        {1080, 1920, 868, 1540},
+                        {28, 28, 28, 28},
+                        {29, 1, 56, 28},
+                        {1540, 1541, 1540, 1540},
+                        {3000, 7, 1540, 28},
+                        {5000, 5000, 1540, 1540}}) {
+    CAPTURE(c.height);
+    CAPTURE(c.width);
+    const PatchGrid grid = require(patch_grid_of(c.height, c.width, cutting, "picture"));
+    CHECK(grid.height * 14 == c.down);
+    CHECK(grid.width * 14 == c.across);
+  }
+  cutting.max_pixels = uint64_t{5120} * 14 * 14; // less than its longest edges have
+  for (const auto& [height, width] : {std::pair(5000u, 5000u), {1080u, 1920u}, {1u, 9000u}}) {
+    const PatchGrid grid = require(patch_grid_of(height, width, cutting, "picture"));
+    CHECK(grid.count() <= 5120);
+    CHECK(std::max(grid.height, grid.width) >= 70);
+  }
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& parts) {
+    folder.write("preprocessor_config.json", text);
+    const auto read = read_patch_preparation(folder.path(), cutting);
+    REQUIRE(!read.ok());
+    for (const std::string& part : parts) CHECK(read.error().message.find(part) != std::string::npos);
+  };
+  refused(R"({"patch_size": 16})", {"preprocessor_config.json", "patch_size", "14"});
+  refused(R"({"patch_size": {"height": 14, "width": 16}})", {"patch_size.width", "14"});
+  refused(R"({"size": {"height": 9, "width": 9}})", {"size", "longest_edge"});
+  refused(R"({"do_center_crop": true})", {"do_center_crop"});
+}
+
+TEST_CASE("Pixtral: logits and text of a prompt with two pictures are the reference's") {
+  for (const VisionModel& fixture : {mistral3_vision(), pixtral(), lighton_ocr()}) {
+    CAPTURE(std::string(fixture.name));
+    const std::filesystem::path path = fixtures().model(fixture.name);
+    const Answers answers(path / "expected.safetensors");
+    const auto model = load_model(path);
+    REQUIRE(model->shape().pictures);
+    check_answers(model, picture_prompt(path, answers, *model->shape().pictures), answers);
+  }
+}
+
+TEST_CASE("Pixtral: caption, chat and generate show pictures") {
+  for (const VisionModel& fixture : {mistral3_vision(), lighton_ocr()}) {
+    CAPTURE(std::string(fixture.name));
+    const TemporaryFolder folder;
+    write_vision_folder(folder, fixture);
+    const std::string model = folder.path().string();
+    const std::string a = (folder.path() / "a.png").string(), b = (folder.path() / "b.png").string();
+    REQUIRE(write_png(fixture.pictures[0], a).ok());
+    REQUIRE(write_png(fixture.pictures[1], b).ok());
+    const std::filesystem::path inputs = fixtures().model(fixture.name) / "expected.safetensors";
+    const Answers answers(inputs);
+    const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};
+    const auto run = [&](std::vector<std::string> arguments) {
+      arguments.insert(arguments.end(), plain.begin(), plain.end());
+      const CommandResult result = pumice_command(arguments);
+      CAPTURE(result.err);
+      CHECK(result.status == 0);
+      return result.out;
+    };
+    folder.write("chat_template.jinja", text_of_prompt(answers, fixture));
+    CHECK(run({"chat", model, "--image", a, "--image", b, "w9", "--kv", "f32"}) ==
+          words(answers.ids("generated_ids", 0)) + "\n");
+    folder.write("chat_template.jinja", std::string("w5 w6 ") + fixture.place + " w7");
+    const std::string alone = run({"caption", model, a});
+    CHECK(run({"caption", model, a, "--prompt", "w5 w6 <image> w7"}) == alone);
+    CHECK(run({"caption", model, b, a}).ends_with("\n" + a + "\t" + alone));
+    CHECK(fails_saying(pumice_command({"caption", model, a, "--prompt", "w5 w6"}), {"'<image>'", "0 of"}) ==
+          "");
+    const std::string written = (folder.path() / "written.safetensors").string();
+    (void)run({"generate", model, "--inputs", inputs.string(), "--outputs", written, "--ignore-eos"});
+    CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
+  }
+}
+
+TEST_CASE("Pixtral: a prompt with one token for a picture has no lines") {
+  const std::filesystem::path path = fixtures().model("mistral3-vision");
+  const auto definition = require(open_model_definition(require(ModelFile::open(path))));
+  const PictureTokens tokens = *definition->shape().pictures;
+  CHECK(tokens.markup.text({0, 0, 2, 3}) == "[IMG][IMG][IMG][IMG_BREAK][IMG][IMG][IMG][IMG_END]");
+  const std::vector<uint32_t> prompt = {5, 319, 6};
+  const std::vector<PatchGrid> grids = {{4, 6}};
+  const auto length = length_with_pictures(tokens, prompt, grids, "a prompt");
+  REQUIRE(!length.ok());
+  CHECK(length.error().message.find("6 in all") != std::string::npos);
+}
+
+// The settings of published models, and what of them is refused.
+TEST_CASE("Pixtral: encoders have the published sizes") {
+  const auto open = [](const json& config, Tower tower) {
+    const std::string text = config.dump();
+    const ModelFile file = require(ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json"));
+    return open_model_definition(file, tower);
+  };
+  const auto shape_of = [](const ModelDefinition& definition, const std::string& tensor) {
+    for (const WeightSpec& spec : definition.weights())
+      if (spec.name == tensor) return spec.shape;
+    return std::vector<uint64_t>();
+  };
+  const auto refused = [&](const json& config, const std::vector<std::string>& parts) {
+    const auto opened = open(config, Tower::pictures);
+    REQUIRE(!opened.ok());
+    for (const std::string& part : parts) {
+      CAPTURE(opened.error().message);
+      CHECK(opened.error().message.find(part) != std::string::npos);
+    }
+  };
+  using Shape = std::vector<uint64_t>;
+  const json ministral = {{"model_type", "mistral3"},
+                          {"image_token_index", 10},
+                          {"spatial_merge_size", 2},
+                          {"text_config", {{"model_type", "ministral3"}, {"hidden_size", 3072}}},
+                          {"vision_config",
+                           {{"model_type", "pixtral"},
+                            {"hidden_act", "silu"},
+                            {"image_size", 1540},
+                            {"patch_size", 14},
+                            {"rope_parameters", {{"rope_theta", 10000}}}}}};
+  const auto of_lines = require(open(ministral, Tower::pictures));
+  CHECK(shape_of(*of_lines, "vision_tower.patch_conv.weight") == Shape{1024, 3, 14, 14});
+  CHECK(shape_of(*of_lines, "vision_tower.transformer.layers.23.feed_forward.gate_proj.weight") ==
+        Shape{4096, 1024});
+  CHECK(shape_of(*of_lines, "multi_modal_projector.patch_merger.merging_layer.weight") == Shape{1024, 4096});
+  CHECK(shape_of(*of_lines, "multi_modal_projector.linear_1.weight") == Shape{3072, 1024});
+  CHECK(of_lines->shape().encoder->context == 74 * 74); // the processor's class has edges up to 1024
+  json changed = ministral;
+  changed["vision_feature_layer"] = {-2, -1};
+  refused(changed, {"vision_feature_layer", "expected -1"});
+  changed = ministral;
+  changed["vision_config"]["num_attention_heads"] = 512;
+  refused(changed, {"vision_config.num_attention_heads", "multiple of 4"});
 }

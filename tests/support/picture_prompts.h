@@ -136,7 +136,7 @@ inline std::vector<float> logits_of(const std::shared_ptr<const Model>& model, c
                          static_cast<size_t>(std::ranges::count_if(
                              prompt.tokens, [](uint32_t token) { return (token & PROMPT_ROW) != 0; }));
   const RotaryPlaces places =
-      shape.of_any_size() ? RotaryPlaces(prompt.tokens, prompt.embeddings->grids) : RotaryPlaces();
+      shape.has_places() ? RotaryPlaces(prompt.tokens, prompt.embeddings->grids) : RotaryPlaces();
   REQUIRE((*runner)->set_place_lag(0, places.lag()).ok());
   std::vector<float> logits;
   size_t number = 0;

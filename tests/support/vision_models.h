@@ -76,6 +76,36 @@ inline VisionModel smolvlm() {
           {patterned_picture(29, 61)}};
 }
 
+// 318 ends a line of a picture, 317 the last one.
+inline std::vector<uint32_t> lines_of_picture(const PictureGrid& grid) {
+  std::vector<uint32_t> tokens;
+  for (uint32_t line = 1; line <= grid.lines; ++line) {
+    tokens.insert(tokens.end(), grid.line, 319);
+    tokens.push_back(line < grid.lines ? 318 : 317);
+  }
+  return tokens;
+}
+
+inline VisionModel in_lines(const char* fixture) {
+  return {fixture,          {{317, "[IMG_END]"}, {318, "[IMG_BREAK]"}, {319, "[IMG]"}}, 317, "[IMG]",
+          lines_of_picture, {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+inline VisionModel mistral3_vision() {
+  return in_lines("mistral3-vision");
+}
+inline VisionModel pixtral() { // in a folder of LLaVA
+  return in_lines("pixtral");
+}
+
+inline VisionModel lighton_ocr() {
+  return {"lighton-ocr",
+          {{319, "<|image_pad|>"}},
+          319,
+          "<|image_pad|>",
+          [](const PictureGrid&) { return std::vector<uint32_t>{319}; },
+          {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+
 // The text of the fixture's prompt as a template writes it.
 inline std::string text_of_prompt(const Answers& answers, const VisionModel& model) {
   std::string text;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "generate/prepared_picture.h"
+#include "model/picture_preparation.h"
 #include "support/command/chats.h"
 #include "support/vision_models.h"
 
@@ -100,10 +101,7 @@ struct VisionPlayer {
     const PictureTokens& shape = *loaded->shape().pictures;
     const auto encoder = make_encoder(load_pictures(folder.path()), PictureTokens::features, 1);
     const EncoderShape& tower = encoder->shape();
-    const ImagePreparation preparation =
-        require(tower.patch_groups
-                    ? read_patch_preparation(folder.path(), tower.cutting())
-                    : read_image_preparation(folder.path(), tower.input_shape[1], tower.input_shape[2]));
+    const ImagePreparation preparation = require(picture_preparation(loaded->file(), tower));
     std::vector<std::vector<float>> rows;
     std::vector<PatchGrid> grids;
     std::vector<std::vector<uint32_t>> shown;

@@ -44,7 +44,7 @@ Status check_given(const Model& model, const SequenceRequest& request) {
         fmt::format("{}: the prompt has {} places for rows of pictures, and their rows have {} numbers",
                     model.file().path(), count, numbers)};
   }
-  if (!model.shape().pictures->of_any_size()) return {};
+  if (!model.shape().pictures->has_places()) return {};
   const std::vector<PatchGrid>& grids = request.embeddings->grids;
   uint64_t rows = 0;
   for (const PatchGrid& grid : grids) rows += grid.count();

@@ -11,6 +11,12 @@ std::string with_number(std::string text, std::string_view name, uint32_t number
   return at == std::string::npos ? text : text.replace(at, name.size(), std::to_string(number));
 }
 
+std::string repeated(const std::string& text, uint32_t count) {
+  std::string result;
+  for (uint32_t i = 0; i < count; ++i) result += text;
+  return result;
+}
+
 } // namespace
 
 std::string PictureMarkup::text(const PictureGrid& grid) const {
@@ -21,7 +27,10 @@ std::string PictureMarkup::text(const PictureGrid& grid) const {
     result += row_end;
   }
   if (grid.pictures() > 1) result += tiles_end;
-  return result + begin + picture + end;
+  result += begin;
+  for (uint32_t line = 1; !line_end.empty() && line < grid.lines; ++line)
+    result += repeated(picture, grid.line) + line_end;
+  return result + repeated(picture, line_end.empty() ? 1 : grid.line) + end;
 }
 
 PicturePlaces picture_places(const PictureMarkup& markup, std::span<const PictureGrid> grids) {

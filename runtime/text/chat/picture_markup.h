@@ -13,6 +13,8 @@ namespace pumice {
 // How a picture is cut: into rows and columns of tiles, with the whole picture after them; 0 x 0: not at all.
 struct PictureGrid {
   uint32_t rows = 0, columns = 0;
+  // Of a picture of any size: the lines of rows that the decoder reads, and how many each has.
+  uint32_t lines = 0, line = 0;
 
   uint32_t pictures() const { return rows * columns + 1; } // tiles, and the whole
 };
@@ -25,6 +27,9 @@ struct PictureMarkup {
   // Of a picture that is cut: before a tile, where {row} and {column} are its numbers from 1 on; after a row
   // of tiles; and after all of them.
   std::string tile, row_end, tiles_end;
+  // Of a picture of any size: between its lines. Then `picture` stands once for each row that the decoder
+  // reads.
+  std::string line_end = {};
 
   // What stands in the text in place of a picture.
   std::string text(const PictureGrid& grid) const;
