@@ -514,6 +514,18 @@ def lined_picture_answers(model, config, seed, folder):
     return continued_picture_prompt(Padded(), given, token)
 
 
+def proportional_picture_answers(model, config, seed, folder):
+    """Of a text with a picture in tiles and one that is a tile itself, each between tokens 317 and 318."""
+    import torch
+    token, vision = config["image_token_id"], config["vision_config"]
+    side = round(vision["image_size"][0] // vision["patch_size"][0] * config["downsample_ratio"])
+    pictures = [prepared(folder, "GotOcr2", picture(*size), crop_to_patches=True)["pixel_values"] for size in ((29, 61), (23, 25))]
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    shown = [[317] + [token] * (len(each) * side * side) + [318] for each in pictures]
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+    return continued_picture_prompt(model, {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}, token)
+
+
 def sound_inputs(folder):
     """A second of three tones and noise, and its features."""
     import torch
@@ -725,6 +737,8 @@ def answers_of(folder, config, seed, weights):
               **dict.fromkeys(PATCHED, patched_picture_answers)}
     if config.get("vision_config", {}).get("model_type") == "pixtral":
         return lined_picture_answers(model, config, seed, folder)
+    if kind == "internvl":
+        return proportional_picture_answers(model, config, seed, folder)
     if kind in others:
         return others[kind](model, config, seed)
     if config["architectures"][0].endswith(("ForTokenClassification", "ForQuestionAnswering")):

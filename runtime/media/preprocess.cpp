@@ -25,7 +25,7 @@ struct Family {
   bool crops;
   bool square; // a size of one number means both edges, not the shortest
   std::array<float, 3> mean, deviation;
-  bool tiles = false;
+  enum class Tiles { none, within_edge, in_proportion } tiles = Tiles::none; // what pictures are cut into
 };
 
 constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
@@ -39,8 +39,9 @@ constexpr Family families[] = {
     {"CLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"ChineseCLIP", Resampling::bicubic, true, false, clip_mean, clip_deviation},
     {"Bit", Resampling::bicubic, true, false, clip_mean, clip_deviation},
-    {"Idefics3", Resampling::lanczos, false, true, half, half, true},
-    {"SmolVLM", Resampling::lanczos, false, true, half, half, true},
+    {"Idefics3", Resampling::lanczos, false, true, half, half, Family::Tiles::within_edge},
+    {"SmolVLM", Resampling::lanczos, false, true, half, half, Family::Tiles::within_edge},
+    {"GotOcr2", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::in_proportion},
     {"Qwen2VL", Resampling::bicubic, false, true, clip_mean, clip_deviation},
     {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
 };
@@ -152,9 +153,22 @@ Result<ImagePreparation> read_tiling(const Fields& fields, const Family& family,
   return result;
 }
 
+// Whole pictures are resized to the model's size, and cut into tiles of it. InternVL's processor asks for
+// that whatever crop_to_patches says.
+Status set_proportional_tiling(const Fields& fields, ImagePreparation& result) {
+  Tiling tiling;
+  tiling.edge = result.height;
+  PUMICE_TRY(tiling.least, fields.u32_or("min_patches", 1, Tiling::most_tiles, 1));
+  PUMICE_TRY(tiling.most, fields.u32_or("max_patches", tiling.least, Tiling::most_tiles, 12));
+  if (result.crops || !result.resizes || result.height != result.width)
+    return fields.error("size", "expected squares that pictures are resized to, without do_center_crop");
+  result.tiling = tiling;
+  return {};
+}
+
 Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height, uint32_t width) {
   PUMICE_TRY(const Family family, family_of(fields));
-  if (family.tiles) return read_tiling(fields, family, height, width);
+  if (family.tiles == Family::Tiles::within_edge) return read_tiling(fields, family, height, width);
   PUMICE_CHECK(refuse_unknown_steps(fields));
   const Size model{std::nullopt, height, width};
   ImagePreparation result;
@@ -186,6 +200,7 @@ Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height,
     result.height = height;
     result.width = width;
   }
+  if (family.tiles == Family::Tiles::in_proportion) PUMICE_CHECK(set_proportional_tiling(fields, result));
   return result;
 }
 

@@ -10,11 +10,16 @@
 
 namespace pumice {
 
-// How pictures are cut (SmolVLM, Idefics3), see media/tiles.h.
+// How pictures are cut (SmolVLM, Idefics3, InternVL), see media/tiles.h.
 struct Tiling {
+  static constexpr uint32_t most_tiles = 256; // that `most` may be
+
   uint32_t longest_edge = 0; // that a picture is resized to first, if it is resized
   uint32_t edge = 0;         // of a tile, and of the whole picture that comes with them
   bool cuts = true;          // otherwise there is the whole alone
+  // Above 0: a picture is cut into so many tiles, whose rows and columns are about in its proportions
+  // (InternVL). One tile is the whole.
+  uint32_t least = 0, most = 0;
 };
 
 // The steps that a model's folder prescribes for a picture: resize, crop, scale, normalise. They are in

@@ -1,6 +1,8 @@
 #include "media/tiles.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <new>
 
 #include <fmt/format.h>
@@ -56,12 +58,54 @@ PictureSize in_tiles(const PictureSize& size, uint32_t tile) {
   return {std::max(result.height, tile), std::max(result.width, tile)};
 }
 
+// How many rows and columns of tiles are nearest to a picture's proportions. Of those that are as near, the
+// most tiles that are less than twice the picture.
+PictureSize tiles_in_proportion(const PictureSize& size, const Tiling& tiling) {
+  const double aspect = static_cast<double>(size.width) / size.height;
+  const double pixels = static_cast<double>(size.width) * size.height;
+  PictureSize best = {1, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (uint32_t count = tiling.least; count <= tiling.most; ++count) {
+    for (uint32_t columns = 1; columns <= count; ++columns) {
+      if (count % columns != 0) continue;
+      const uint32_t rows = count / columns;
+      const double difference = std::abs(aspect - static_cast<double>(columns) / rows);
+      const double half = 0.5 * tiling.edge * tiling.edge * columns * rows;
+      if (difference > least || (difference == least && pixels <= half)) continue;
+      least = difference;
+      best = {rows, columns};
+    }
+  }
+  return best;
+}
+
+// The tiles of a picture that is resized to `size`, row by row.
+void add_tiles(PicturePlan& plan, const PictureSize& size, uint32_t edge) {
+  for (uint32_t tile = 0; tile < plan.rows * plan.columns; ++tile) {
+    const Window window{int64_t{tile % plan.columns} * edge, int64_t{tile / plan.columns} * edge, edge, edge};
+    plan.parts.push_back({size.width, size.height, window});
+  }
+}
+
+PicturePlan plan_in_proportion(const PictureSize& size, const Tiling& tiling) {
+  PicturePlan plan;
+  const PictureSize tiles = tiles_in_proportion(size, tiling);
+  if (tiles.height * tiles.width > 1) {
+    plan.rows = tiles.height;
+    plan.columns = tiles.width;
+  }
+  add_tiles(plan, {plan.rows * tiling.edge, plan.columns * tiling.edge}, tiling.edge);
+  plan.parts.push_back({tiling.edge, tiling.edge, {0, 0, tiling.edge, tiling.edge}});
+  return plan;
+}
+
 } // namespace
 
 Result<PicturePlan> plan_tiles(const PictureSize& size, const ImagePreparation& preparation,
                                const std::string& name) {
   if (!preparation.tiling) return plan_whole(size, preparation, name);
   const Tiling& tiling = *preparation.tiling;
+  if (tiling.most > 0) return plan_in_proportion(size, tiling);
   PicturePlan plan;
   PictureSize whole = size;
   if (preparation.resizes) {
@@ -82,11 +126,7 @@ Result<PicturePlan> plan_tiles(const PictureSize& size, const ImagePreparation& 
       plan.columns = whole.width / tiling.edge;
     }
   }
-  for (uint32_t tile = 0; tile < plan.rows * plan.columns; ++tile) {
-    const Window window{int64_t{tile % plan.columns} * tiling.edge,
-                        int64_t{tile / plan.columns} * tiling.edge, tiling.edge, tiling.edge};
-    plan.parts.push_back({whole.width, whole.height, window});
-  }
+  add_tiles(plan, whole, tiling.edge);
   plan.parts.push_back({tiling.edge, tiling.edge, {0, 0, tiling.edge, tiling.edge}});
   return plan;
 }

@@ -1,11 +1,12 @@
 // Pictures in a chat, of models that each prepare them in a way of their own: Qwen's models read each in its
-// own size, SmolVLM cuts it into tiles, in Gemma 3 a picture's rows see each other, and Mistral's are in
-// lines.
+// own size, SmolVLM and InternVL cut it into tiles, in Gemma 3 a picture's rows see each other, and Mistral's
+// are in lines.
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
 #include "support/files/vision_folder.h"
+#include "support/in_turn.h"
 #include "support/picture_pair.h"
 #include "support/vision_player.h"
 
@@ -15,8 +16,12 @@ using nlohmann::json;
 
 namespace {
 
+// A long run has all.
 std::vector<VisionModel> vision_models() {
-  return {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl"), mistral3_vision()};
+  std::vector<VisionModel> models = {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl"),
+                                     mistral3_vision()};
+  if (every_case()) models.push_back(internvl());
+  return models;
 }
 
 // Two that a chat shows one after the other.

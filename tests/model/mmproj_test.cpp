@@ -24,7 +24,8 @@ std::vector<VisionModel> vision_models() {
           qwen_vl("qwen3-5-vl"),
           mistral3_vision(),
           pixtral(),
-          lighton_ocr()};
+          lighton_ocr(),
+          internvl()};
 }
 
 const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};

@@ -269,8 +269,45 @@ TEST_CASE("Pixtral: pictures are resized as the reference resizes them") {
   refused(R"({"do_center_crop": true})", {"do_center_crop"});
 }
 
-TEST_CASE("Pixtral: logits and text of a prompt with two pictures are the reference's") {
-  for (const VisionModel& fixture : {mistral3_vision(), pixtral(), lighton_ocr()}) {
+TEST_CASE("InternVL: a picture becomes the reference's tiles") {
+  const VisionModel fixture = internvl();
+  const std::filesystem::path path = fixtures().model(fixture.name);
+  const Answers answers(path / "expected.safetensors");
+  const ImagePreparation preparation = require(read_image_preparation(path, 30, 30));
+  std::vector<float> all;
+  for (const Image& image : fixture.pictures) {
+    const TiledPicture tiled = require(prepare_tiles(image, preparation, "picture"));
+    for (const std::vector<float>& each : tiled.pictures) all.insert(all.end(), each.begin(), each.end());
+  }
+  check_pixels(all, answers.floats.at("pixel_values"));
+  // As transformers' get_optimal_tiled_canvas() has it.
+  struct Case {
+    uint32_t height, width, rows, columns; // of tiles; 0: it is one itself
+  };
+  ImagePreparation published;
+  published.tiling = Tiling{.edge = 448, .least = 1, .most = 12};
+  for (const Case& c : {Case{448, 448, 0, 0},
+                        {640, 480, 4, 3},
+                        {480, 640, 3, 4},
+                        {1080, 1920, 2, 4},
+                        {2000, 2000, 3, 3},
+                        {700, 700, 2, 2},
+                        {100, 1500, 1, 12},
+                        {3000, 200, 12, 1},
+                        {900, 901, 2, 2},
+                        {1344, 896, 3, 2},
+                        {650, 1300, 2, 4},
+                        {1300, 3900, 2, 6}}) {
+    CAPTURE(c.height);
+    CAPTURE(c.width);
+    const PicturePlan plan = require(plan_tiles({c.height, c.width}, published, "picture"));
+    CHECK(plan.rows == c.rows);
+    CHECK(plan.columns == c.columns);
+  }
+}
+
+TEST_CASE("Pixtral and InternVL: logits and text of a prompt with two pictures are the reference's") {
+  for (const VisionModel& fixture : {mistral3_vision(), pixtral(), lighton_ocr(), internvl()}) {
     CAPTURE(std::string(fixture.name));
     const std::filesystem::path path = fixtures().model(fixture.name);
     const Answers answers(path / "expected.safetensors");
@@ -280,8 +317,8 @@ TEST_CASE("Pixtral: logits and text of a prompt with two pictures are the refere
   }
 }
 
-TEST_CASE("Pixtral: caption, chat and generate show pictures") {
-  for (const VisionModel& fixture : {mistral3_vision(), lighton_ocr()}) {
+TEST_CASE("Pixtral and InternVL: caption, chat and generate show pictures") {
+  for (const VisionModel& fixture : {mistral3_vision(), lighton_ocr(), internvl()}) {
     CAPTURE(std::string(fixture.name));
     const TemporaryFolder folder;
     write_vision_folder(folder, fixture);
@@ -327,7 +364,7 @@ TEST_CASE("Pixtral: a prompt with one token for a picture has no lines") {
 }
 
 // The settings of published models, and what of them is refused.
-TEST_CASE("Pixtral: encoders have the published sizes") {
+TEST_CASE("Pixtral and InternVL: encoders have the published sizes") {
   const auto open = [](const json& config, Tower tower) {
     const std::string text = config.dump();
     const ModelFile file = require(ModelFile::from_memory(std::as_bytes(std::span(text)), "config.json"));
@@ -370,4 +407,30 @@ TEST_CASE("Pixtral: encoders have the published sizes") {
   changed = ministral;
   changed["vision_config"]["num_attention_heads"] = 512;
   refused(changed, {"vision_config.num_attention_heads", "multiple of 4"});
+
+  const json intern = {{"model_type", "internvl"},
+                       {"text_config", {{"model_type", "qwen2"}, {"hidden_size", 896}}},
+                       {"vision_config", {{"attention_bias", true}}}};
+  const auto of_tiles = require(open(intern, Tower::pictures));
+  CHECK(shape_of(*of_tiles, "vision_tower.embeddings.position_embeddings") == Shape{1, 1025, 1024});
+  CHECK(shape_of(*of_tiles, "vision_tower.encoder.layer.23.attention.q_proj.bias") == Shape{1024});
+  CHECK(shape_of(*of_tiles, "vision_tower.encoder.layer.23.lambda_2") == Shape{1024});
+  CHECK(shape_of(*of_tiles, "multi_modal_projector.layer_norm.weight") == Shape{4096});
+  CHECK(shape_of(*of_tiles, "multi_modal_projector.linear_2.weight") == Shape{896, 896});
+  const auto refused_vision = [&](const char* field, const json& value, const char* expected) {
+    json other = intern;
+    other["vision_config"][field] = value;
+    refused(other, {std::string("vision_config.") + field, expected});
+  };
+  refused_vision("norm_type", "rms_norm", "layer_norm");
+  refused_vision("use_qk_norm", true, "not supported");
+  refused_vision("image_size", json{448, 224}, "the same twice");
+  changed = intern;
+  changed["downsample_ratio"] = 0.3;
+  refused(changed, {"downsample_ratio"});
+  changed["downsample_ratio"] = 0.2;
+  refused(changed, {"downsample_ratio", "32 patches"});
+  changed = intern;
+  changed["vision_feature_select_strategy"] = "full";
+  refused(changed, {"vision_feature_select_strategy"});
 }

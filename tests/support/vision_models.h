@@ -106,6 +106,21 @@ inline VisionModel lighton_ocr() {
           {patterned_picture(29, 61), patterned_picture(17, 33)}};
 }
 
+// One picture in tiles, and one that is a tile itself.
+inline VisionModel internvl() {
+  return {"internvl",
+          {{317, "<img>"}, {318, "</img>"}, {319, "<IMG_CONTEXT>"}},
+          317,
+          "<IMG_CONTEXT>",
+          [](const PictureGrid& grid) {
+            std::vector<uint32_t> tokens(grid.pictures() + 2, 319);
+            tokens.front() = 317;
+            tokens.back() = 318;
+            return tokens;
+          },
+          {patterned_picture(29, 61), patterned_picture(23, 25)}};
+}
+
 // The text of the fixture's prompt as a template writes it.
 inline std::string text_of_prompt(const Answers& answers, const VisionModel& model) {
   std::string text;

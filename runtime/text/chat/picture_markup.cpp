@@ -20,7 +20,7 @@ std::string repeated(const std::string& text, uint32_t count) {
 } // namespace
 
 std::string PictureMarkup::text(const PictureGrid& grid) const {
-  std::string result;
+  std::string result = opening;
   for (uint32_t row = 1; row <= grid.rows; ++row) {
     for (uint32_t column = 1; column <= grid.columns; ++column)
       result += with_number(with_number(tile, "{row}", row), "{column}", column) + picture;

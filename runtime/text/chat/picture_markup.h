@@ -30,6 +30,7 @@ struct PictureMarkup {
   // Of a picture of any size: between its lines. Then `picture` stands once for each row that the decoder
   // reads.
   std::string line_end = {};
+  std::string opening = {}; // before all of it: tiles and the whole
 
   // What stands in the text in place of a picture.
   std::string text(const PictureGrid& grid) const;
