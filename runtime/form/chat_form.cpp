@@ -283,7 +283,8 @@ private:
   }
 
   Result<Part> arguments_of(const ordered_json& schema, Arguments how) {
-    if (how == Arguments::json) return form::add_json_schema(grammar_, schema, ValueStyle::call);
+    if (how == Arguments::json)
+      return form::add_json_schema(grammar_, schema, ValueStyle::call, special_marks());
     const WrittenCall& call = *source_.call;
     const bool tags = how == Arguments::tags;
     std::optional<Part> raw_end;
@@ -292,9 +293,9 @@ private:
       raw_end = grammar_.sequence(
           {mark(text::trimmed(call.after_value)), space(unlimited), grammar_.choice({next, last})});
     }
-    PUMICE_TRY(
-        const form::JsonMembers members,
-        form::add_json_members(grammar_, schema, tags ? ValueStyle::raw : ValueStyle::python, raw_end));
+    const ValueStyle style = tags ? ValueStyle::raw : ValueStyle::python;
+    PUMICE_TRY(const form::JsonMembers members,
+               form::add_json_members(grammar_, schema, style, raw_end, special_marks()));
     std::vector<Part> fields, names;
     for (const form::JsonMembers::Named& each : members.named) {
       names.push_back(text(each.name));
@@ -311,14 +312,53 @@ private:
       fields.insert(fields.begin(), text(""));
       return grammar_.sequence(std::move(fields));
     }
-    return in_parentheses(members, std::move(fields));
+    PUMICE_TRY(const Part whole, form::add_json_schema(grammar_, schema, style, special_marks()));
+    return in_parentheses(members, std::move(fields), whole);
   }
 
-  // Arguments of Python, the first few of which may be without their names.
-  Part in_parentheses(const form::JsonMembers& members, std::vector<Part> fields) {
+  // Marks around calls that are special tokens: strings may have them.
+  Characters special_marks() const {
+    std::vector<uint32_t> ids;
+    for (const auto* marks : {&source_.marks.call_begins, &source_.marks.call_ends}) {
+      for (const std::string& each : *marks) {
+        for (const Piece& piece : pieces_of(source_.tokenizer, each)) {
+          if (piece.special && std::ranges::count(source_.ends, *piece.special) == 0)
+            ids.push_back(*piece.special);
+        }
+      }
+    }
+    std::ranges::sort(ids);
+    Characters all;
+    for (const uint32_t id : ids) {
+      const Characters one = form::special_character(id);
+      if (one.empty() || (!all.empty() && all.back().last == one[0].last)) continue;
+      if (!all.empty() && all.back().last + 1 == one[0].first) {
+        all.back().last = one[0].last;
+      } else {
+        all.push_back(one[0]);
+      }
+    }
+    return all;
+  }
+
+  // White space of Python, with comments.
+  Part gap() {
+    if (!gap_) {
+      const Part words = grammar_.repeat(grammar_.one_of(form::all_but({{'\n', '\n'}})), 0, unlimited);
+      const Part comment = grammar_.sequence({text("#"), words, text("\n"), space(most_space)});
+      gap_ = grammar_.add_rule(
+          "white space", grammar_.sequence({space(most_space), grammar_.repeat(comment, 0, unlimited)}));
+    }
+    return grammar_.call(*gap_);
+  }
+
+  // Arguments of Python, the first few of which may be without their names. `whole`: all of them, as an
+  // object.
+  Part in_parentheses(const form::JsonMembers& members, std::vector<Part> fields, Part whole) {
     constexpr size_t most_unnamed = 4;
-    const Part comma = grammar_.sequence({space(most_space), text(","), space(most_space)});
-    std::vector<Part> ways{fields.empty() ? text("") : grammar_.list(comma, fields)};
+    const Part comma = grammar_.sequence({gap(), text(","), gap()});
+    std::vector<Part> ways{fields.empty() ? text("") : grammar_.list(comma, fields),
+                           grammar_.sequence({text("**"), whole})};
     std::vector<Part> unnamed{text("")};
     for (size_t i = 0; i < std::min(members.named.size(), most_unnamed); ++i) {
       if (i > 0) unnamed.push_back(comma);
@@ -335,8 +375,7 @@ private:
       ways.push_back(grammar_.sequence(std::move(way)));
     }
     const Part end = grammar_.optional(grammar_.sequence({space(1), text(",")}));
-    const Part inside =
-        grammar_.sequence({space(most_space), grammar_.choice(std::move(ways)), end, space(most_space)});
+    const Part inside = grammar_.sequence({gap(), grammar_.choice(std::move(ways)), end, gap()});
     return form::json_in_brackets(grammar_, '(', inside, ')');
   }
 
@@ -375,20 +414,38 @@ private:
     return written;
   }
 
+  Part word() {
+    return grammar_.repeat(grammar_.one_of(form::united({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}, {'_', '_'}})), 1,
+                           32);
+  }
+
+  // With a room before it, as in default_api.weather(), and as a method: brave_search.call().
+  Part python_name(const std::string& name) {
+    return grammar_.sequence({grammar_.optional(grammar_.sequence({word(), text(".")})), text(name),
+                              grammar_.optional(text(".call"))});
+  }
+
   Result<Part> calls() {
     const WrittenCall& call = *source_.call;
     std::vector<Part> bodies;
     const size_t digits = call.middle.starts_with(":0") ? 2 : 0; // Kimi counts calls
     for (const std::string& name : names_) {
       PUMICE_TRY(const Part all, arguments(name, call.arguments));
-      std::vector<Part> parts{text(name)};
+      std::vector<Part> parts{call.arguments == Arguments::python ? python_name(name) : text(name)};
       if (digits > 0)
         parts.push_back(grammar_.sequence({text(":"), grammar_.repeat(grammar_.one_of({{'0', '9'}}), 1, 3)}));
       parts.push_back(literal(std::string_view(call.middle).substr(digits)));
       parts.push_back(all);
       bodies.push_back(grammar_.sequence(std::move(parts)));
     }
-    const Part body = grammar_.choice(std::move(bodies));
+    Part body = grammar_.choice(std::move(bodies));
+    // As a statement of Python, but not in a list.
+    if (call.arguments == Arguments::python && !text::trimmed(call.begin).ends_with('[')) {
+      const Part printed =
+          grammar_.sequence({text("print("), space(most_space), body, space(most_space), text(")")});
+      const Part assigned = grammar_.sequence({word(), space(1), text("="), space(1), body});
+      body = grammar_.choice({body, printed, assigned});
+    }
     std::vector<Part> between;
     if (!call.between.empty() && before_end(call.between) == call.between)
       between.push_back(literal(call.between));
@@ -626,6 +683,7 @@ private:
   std::vector<std::string>& notes_;
   Grammar grammar_;
   std::optional<Part> form_;
+  std::optional<uint32_t> gap_;    // its rule
   std::vector<std::string> names_; // of the tools that may be called
 };
 

@@ -30,9 +30,10 @@ const Json any_value(true);
 
 class SchemaCompiler {
 public:
-  SchemaCompiler(Grammar& grammar, const Json& document, ValueStyle style, std::optional<Part> raw_end = {})
+  SchemaCompiler(Grammar& grammar, const Json& document, ValueStyle style, std::optional<Part> raw_end,
+                 Characters marks)
       : document_(document), grammar_(grammar), style_(style), raw_(style == ValueStyle::raw),
-        raw_end_(raw_end) {}
+        raw_end_(raw_end), marks_(std::move(marks)) {}
 
   Result<Part> whole() { return named("#", document_, "", 0); }
 
@@ -308,7 +309,14 @@ private:
       const Part blank = grammar_.one_of({{'\t', '\t'}, {' ', ' '}});
       const Part line = grammar_.sequence(
           {grammar_.optional(grammar_.text("\r")), grammar_.text("\n"), grammar_.repeat(blank, 0, deepest)});
-      space_ = grammar_.add_rule("white space", grammar_.optional(grammar_.choice({blank, line})));
+      Part all = grammar_.optional(grammar_.choice({blank, line}));
+      if (style_ == ValueStyle::python) {
+        const Part text = grammar_.repeat(grammar_.one_of(all_but({{'\n', '\n'}})), 0, unlimited);
+        const Part comment =
+            grammar_.sequence({grammar_.repeat(blank, 0, 2), grammar_.text("#"), text, line});
+        all = grammar_.sequence({all, grammar_.repeat(comment, 0, unlimited)});
+      }
+      space_ = grammar_.add_rule("white space", all);
     }
     return grammar_.call(*space_);
   }
@@ -372,14 +380,12 @@ private:
     const auto quoted = [&](Part character, char quote) {
       return json_in_brackets(grammar_, quote, grammar_.repeat(character, 0, unlimited), quote);
     };
-    const auto one = [&](std::vector<CharacterRange> left_out) {
-      return grammar_.one_of(all_but(united(std::move(left_out))));
-    };
     if (style_ == ValueStyle::json) return quoted(json_character(grammar_), '"');
-    const Part escape = grammar_.sequence({grammar_.text("\\"), one({{'u', 'u'}})});
-    const Part text = quoted(grammar_.choice({json_character(grammar_), grammar_.text("\n"),
-                                              grammar_.text("\r"), grammar_.text("\t"), escape}),
-                             '"');
+    const Part escape = grammar_.sequence({grammar_.text("\\"), grammar_.one_of(all_but({{'u', 'u'}}))});
+    const Part text =
+        quoted(grammar_.choice({json_character(grammar_), grammar_.text("\n"), grammar_.text("\r"),
+                                grammar_.text("\t"), grammar_.one_of(marks_), escape}),
+               '"');
     if (!is_python()) return text;
     return python_strings(text);
   }
@@ -387,9 +393,9 @@ private:
   // Strings of Python, given those of JSON: with letters before them, of three quotes, and beside each other.
   Part python_strings(Part json) {
     const auto one = [&](std::vector<CharacterRange> left_out) {
-      return grammar_.one_of(all_but(united(std::move(left_out))));
+      return grammar_.one_of(and_marks(all_but(united(std::move(left_out)))));
     };
-    const Part escape = grammar_.sequence({grammar_.text("\\"), one({})});
+    const Part escape = grammar_.sequence({grammar_.text("\\"), grammar_.one_of(any_character())});
     std::vector<Part> all{json};
     for (const char quote : {'"', '\''}) {
       const auto q = static_cast<char32_t>(quote);
@@ -408,7 +414,6 @@ private:
       computed.insert(computed.end(), {{'F', 'F'}, {'f', 'f'}});
       all.push_back(grammar_.sequence({letters(usual, quote == '"'), quoted({})}));
       all.push_back(grammar_.sequence({letters(computed, 1), quoted({{'{', '{'}})}));
-      const auto any_text = [&] { return grammar_.repeat(grammar_.one_of(any_character()), 0, unlimited); };
       std::vector<Grammar::Term> terms{{any_text()}};
       terms.push_back({grammar_.sequence({any_text(), grammar_.text(three)}), true, true});
       const Part content = grammar_.call(grammar_.add_rule("a string", std::move(terms), true));
@@ -422,9 +427,14 @@ private:
         {strings, json_in_brackets(grammar_, '(', grammar_.sequence({space(), strings, space()}), ')')});
   }
 
+  Characters and_marks(Characters characters) const {
+    characters.insert(characters.end(), marks_.begin(), marks_.end());
+    return characters;
+  }
+  Part any_text() { return grammar_.repeat(grammar_.one_of(and_marks(any_character())), 0, unlimited); }
+
   // `terms`: that it fits, too.
   Part raw_text(std::vector<Grammar::Term> terms) {
-    const auto any_text = [&] { return grammar_.repeat(grammar_.one_of(any_character()), 0, unlimited); };
     terms.push_back({any_text()});
     if (raw_end_) terms.push_back({grammar_.sequence({any_text(), *raw_end_}), true, true});
     return grammar_.call(grammar_.add_rule("a text", std::move(terms), true));
@@ -680,6 +690,7 @@ private:
   const ValueStyle style_;
   bool raw_; // a string is written without quotes here
   const std::optional<Part> raw_end_;
+  const Characters marks_;
   std::map<std::string, uint32_t> references_;
   std::optional<uint32_t> any_, string_, space_;
   size_t schemas_ = 0;
@@ -687,13 +698,13 @@ private:
 
 } // namespace
 
-Result<Part> add_json_schema(Grammar& grammar, const Json& schema, ValueStyle style) {
-  return SchemaCompiler(grammar, schema, style).whole();
+Result<Part> add_json_schema(Grammar& grammar, const Json& schema, ValueStyle style, Characters marks) {
+  return SchemaCompiler(grammar, schema, style, {}, std::move(marks)).whole();
 }
 
 Result<JsonMembers> add_json_members(Grammar& grammar, const Json& schema, ValueStyle style,
-                                     std::optional<Part> raw_end) {
-  return SchemaCompiler(grammar, schema, style, raw_end).members();
+                                     std::optional<Part> raw_end, Characters marks) {
+  return SchemaCompiler(grammar, schema, style, raw_end, std::move(marks)).members();
 }
 
 Result<Grammar> parse_json_schema(std::string_view schema) {

@@ -29,11 +29,13 @@ struct JsonMembers {
   std::optional<Part> others = {}; // of members whose names are not given; nothing: there are none
 };
 
-// Adds what is valid for a schema to a grammar.
-Result<Part> add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema, ValueStyle style);
+// Adds what is valid for a schema to a grammar. `marks`: special tokens that strings may have beside
+// characters.
+Result<Part> add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema, ValueStyle style,
+                             Characters marks = {});
 // The same for the members of the object that a schema describes, for values that a call writes one by one.
 // `raw_end`: what no string may contain that is written raw.
 Result<JsonMembers> add_json_members(Grammar& grammar, const nlohmann::ordered_json& schema, ValueStyle style,
-                                     std::optional<Part> raw_end = {});
+                                     std::optional<Part> raw_end = {}, Characters marks = {});
 
 } // namespace pumice::form

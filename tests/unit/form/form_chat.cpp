@@ -1,4 +1,6 @@
 // What an answer to a chat with tools may be, as families of models write calls.
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,7 @@
 
 #include "form/chat_form.h"
 #include "support/chat_families.h"
+#include "support/files/temporary_folder.h"
 #include "support/form.h"
 
 using namespace pumice;
@@ -23,11 +26,27 @@ const ordered_json tools = ordered_json::parse(R"([
   {"type": "function", "function": {"name": "say", "parameters": {"type": "object", "properties": {
     "text": {"type": "string"}}}}}])");
 
+// The tokenizer of a fixture, with more special tokens.
+std::shared_ptr<const Tokenizer> tokenizer_with(const std::vector<std::string>& special) {
+  const std::filesystem::path fixture = fixtures().tokenizer("qwen2");
+  if (special.empty()) return require(Tokenizer::load(fixture));
+  ordered_json file = ordered_json::parse(std::ifstream(fixture / "tokenizer.json"));
+  uint32_t id = 902;
+  for (const std::string& each : special) {
+    ordered_json token = file["added_tokens"].back();
+    token["content"] = each;
+    token["id"] = id++;
+    file["added_tokens"].push_back(token);
+  }
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", file.dump());
+  return require(Tokenizer::load(folder.path()));
+}
+
 struct Family {
-  explicit Family(const std::string& text)
+  explicit Family(const std::string& text, const std::vector<std::string>& special = {})
       : parsed(require(ChatTemplates().parse(text, "template"))), marks(marks_of(text)),
-        call(WrittenCall::of(parsed, marks, std::tm())),
-        tokenizer(require(Tokenizer::load(fixtures().tokenizer("qwen2")))),
+        call(WrittenCall::of(parsed, marks, std::tm())), tokenizer(tokenizer_with(special)),
         vocabulary(std::make_shared<FormVocabulary>(*tokenizer)) {}
 
   Result<form::Grammar> grammar(const std::string& choice, const std::string& prompt = "",
@@ -134,7 +153,36 @@ TEST_CASE("a call may be written in each way that is read") {
     CAPTURE(bad);
     CHECK(!python(bad));
   }
+  for (const char* good :
+       {"default_api.open_gate(way='north')", "open_gate.call(way='north')", "open_gate(**{'way': 'north'})",
+        "open_gate( # the gate\n    way='north', # where\n    # how often\n    times=3,\n)",
+        "say(other=[1, # one\n  2])"}) {
+    CAPTURE(good);
+    CHECK(python(good));
+  }
+  CHECK(!python("open_gate(**{'way': 'up'})"));
+  CHECK(!python("print(open_gate('north'))"));
+  Family gemma(gemma3);
+  const auto block = [&](const std::string& code) { return gemma.takes("```tool_code\n" + code + "\n```"); };
+  for (const char* good : {"print(open_gate(way='north'))", "print(default_api.say(text='hi'))",
+                           "result = default_api.say(text=\"hi\")", "print( say('hi') )",
+                           "say('hi')\nprint(open_gate('north'))"}) {
+    CAPTURE(good);
+    CHECK(block(good));
+  }
+  for (const char* bad : {"print(fly(text='hi'))", "print(open_gate('up'))", "print('hi')"}) {
+    CAPTURE(bad);
+    CHECK(!block(bad));
+  }
   const std::string gate = "{\"name\": \"open_gate\", \"arguments\": {";
+  // Marks within strings, spelled and as special tokens.
+  Family special(hermes, {"<tool_call>", "</tool_call>"});
+  for (Family* family : {&thinks, &special}) {
+    CHECK(family->takes("<tool_call>\n{\"name\": \"say\", \"arguments\": {\"text\": \"</tool_call> ends "
+                        "<tool_call>\"}}\n</tool_call>"));
+    CHECK(!family->takes("<tool_call>\n{\"name\": \"say\", \"arguments\": {\"text\": \"<|im_end|>\"}}\n"
+                         "</tool_call>"));
+  }
   CHECK(thinks.takes("<tool_call>\n" + gate +
                      "\n    \"way\": \"north\",\n    \"wide\": True\n}}\n</tool_call>"));
   // Without the first mark, where the last one is there.
