@@ -14,6 +14,7 @@
 #include "io/weight_files.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <mutex>
 #include <new>
@@ -58,14 +59,51 @@ Error no_model(const fs::path& folder) {
   constexpr size_t most = 20;
   const std::vector<std::string> models = models_in(folder, most);
   if (models.empty()) {
-    return {Code::not_found,
-            fmt::format("{}: there is no model in this folder: {}", path_text(folder), kinds)};
+    const char* weights = weight_files::name_in(folder);
+    const std::string found = weights ? fmt::format("{} is there, and its config.json is missing", weights)
+                                      : weight_files::not_read_in(folder);
+    return {Code::not_found, fmt::format("{}: there is no model in this folder: {}{}{}", path_text(folder),
+                                         found, found.empty() ? "" : "; ", kinds)};
   }
   return {Code::not_found,
           fmt::format("{}: this folder is not a model itself, but holds {}: give {}", path_text(folder),
                       models.size() == 1 ? "one" : "several",
                       models.size() == 1 ? "its path" : "one of their paths"),
           models};
+}
+
+// Whether a path that does not exist is a model's name elsewhere: an address, "name:8b" or "owner/name".
+bool is_name_elsewhere(const fs::path& path) {
+  const std::string name = path_text(path);
+  if (name.find("://") != std::string::npos) return true;
+  if (path.is_absolute() || name.starts_with('.')) return false;
+  const bool hub = name.starts_with("hf.co/") || name.starts_with("huggingface.co/");
+  const bool file = std::ranges::any_of(std::array{".gguf", ".json", ".bin"},
+                                        [&](const char* end) { return name.ends_with(end); });
+  return hub || (!file && std::ranges::count(name, '/') <= 1);
+}
+
+Result<MappedFile> open_file(const fs::path& path) {
+  Result<MappedFile> file = MappedFile::open(path);
+  if (file.ok() || file.error().code != Code::not_found || !is_name_elsewhere(path)) return file;
+  Error error = std::move(file).error();
+  if (error.message.find("did you mean") == std::string::npos)
+    error.message += "; models are not downloaded: fetch the file or the folder first, then give its path";
+  return error;
+}
+
+// For a file that is not a model.
+Error not_a_model(const fs::path& path) {
+  const std::string name = path_text(path.filename());
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const bool weights = std::ranges::count(ModelFile::weight_files(folder), folder / path.filename()) > 0;
+  if (weights || name.ends_with(".index.json")) {
+    return {Code::unsupported, fmt::format("{}: this file is of a model's weights: give their folder, {}",
+                                           path_text(path), path_text(folder))};
+  }
+  const std::string_view what = weight_files::not_read(name);
+  return {Code::unsupported, fmt::format("{}: this file {}: {}", path_text(path),
+                                         what.empty() ? "is not a model" : what, kinds)};
 }
 
 bool starts_as_gguf(std::span<const std::byte> bytes) {
@@ -191,11 +229,11 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
     model.find_tokenizer(path);
     return model;
   }
-  PUMICE_TRY(MappedFile file, MappedFile::open(path));
+  PUMICE_TRY(MappedFile file, open_file(path));
   if (is_ggml(file.bytes())) return from_ggml(std::move(file));
   const bool gguf = path.extension() == ".gguf" || starts_as_gguf(file.bytes());
-  if (!gguf && path.extension() != ".json")
-    return Error{Code::unsupported, fmt::format("{}: this file is not a model: {}", file.path(), kinds)};
+  const bool config = path.extension() == ".json" && path.stem().extension() != ".index";
+  if (!gguf && !config) return not_a_model(path);
   PUMICE_TRY(ModelFile model,
              gguf ? from_gguf(std::move(file), weight_files::parts_of_gguf(path)) : from_config(file));
   if (!model.folder_.in_gguf()) model.find_tokenizer(path.parent_path());
@@ -533,10 +571,11 @@ Error no_weights(const ModelFile& file) {
   };
   if (file.format() == ModelFile::Format::gguf)
     return error("this GGUF file holds settings or a vocabulary, and no weights");
+  const std::string beside = weight_files::not_read_in(file.folder().on_disk());
   return error(fmt::format(
       "there are no weights: they are read from {}, {}, or their shards with an index, in a folder with a "
-      "config.json",
-      weight_files::safetensors, weight_files::torch));
+      "config.json{}{}",
+      weight_files::safetensors, weight_files::torch, beside.empty() ? "" : "; ", beside));
 }
 
 struct ModelFile::Derived {

@@ -13,22 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t most_entries = 4096; // a folder may hold millions of files, and this is only for a hint
-
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error) && !error;
-}
-
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, error), end;
-       !error && at != end && entries.size() < most_entries; at.increment(error)) {
-    entries.push_back(folder / at->path().filename());
-  }
-  std::ranges::sort(entries);
-  return entries;
 }
 
 // The entries whose names, as `name_of` gives them, are the most similar to `name`.
@@ -57,6 +44,18 @@ std::vector<fs::path> similar_entries(const fs::path& folder, const fs::path& na
 }
 
 } // namespace
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  constexpr size_t most = 4096;
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(folder.empty() ? fs::path(".") : folder, error), end;
+       !error && at != end && entries.size() < most; at.increment(error)) {
+    entries.push_back(folder / at->path().filename());
+  }
+  std::ranges::sort(entries);
+  return entries;
+}
 
 std::vector<std::string> nearest_files(const fs::path& path) {
   const fs::path below = path.relative_path();

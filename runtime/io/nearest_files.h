@@ -6,6 +6,9 @@
 
 namespace pumice {
 
+// A folder's first entries in their order, for messages about it: it may hold millions of files.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
+
 // For messages about a path that does not exist: the paths that do and whose names are the most similar, at
 // most three. The name may lack its extension, and a folder on the way may be misspelt.
 std::vector<std::string> nearest_files(const std::filesystem::path& path);

@@ -9,6 +9,7 @@
 #include "io/fields.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
+#include "io/nearest_files.h"
 
 namespace pumice {
 
@@ -61,6 +62,49 @@ const char* name_in(const fs::path& folder) {
 
 bool is_index(std::string_view name) {
   return name.ends_with(".json");
+}
+
+std::string_view not_read(std::string_view name) {
+  static constexpr struct {
+    std::string_view begin, end, what;
+  } kinds[] = {
+      {"adapter_model", "", "is an adapter: give the model that it was trained for, and it with --lora"},
+      {"consolidated.", "", "has weights under their maker's own names, which are not read"},
+      {"", ".gguf", "is a model by itself: give its path"},
+      {"", ".h5", "has TensorFlow's weights, which are not read"},
+      {"", ".keras", "has TensorFlow's weights, which are not read"},
+      {"", ".msgpack", "has Flax's weights, which are not read"},
+      {"", ".onnx", "is an ONNX model, which is not read"},
+      {"openvino_", ".xml", "is an OpenVINO model, which is not read"},
+      {"", ".ot", "has weights of rust-bert, which are not read"},
+      {"", ".npz", "has weights of MLX, which are not read"},
+      {"model-00", ".safetensors", "is a part, whose model.safetensors.index.json is missing"},
+      {"pytorch_model-00", ".bin", "is a part, whose pytorch_model.bin.index.json is missing"},
+      {"", ".safetensors", "is read under the name model.safetensors"},
+      {"model.ckpt", "", "has TensorFlow's weights, which are not read"},
+      {"model", ".pth", "is read under the name pytorch_model.bin"},
+      {"model", ".pt", "is read under the name pytorch_model.bin"},
+      {"", ".incomplete", "is a download that has not ended"},
+      {"", ".part", "is a download that has not ended"},
+      {"", ".crdownload", "is a download that has not ended"},
+      {"", ".aria2", "stands beside a download that has not ended"},
+  };
+  if (name == safetensors || name == torch) return {};
+  for (const auto& kind : kinds)
+    if (name.starts_with(kind.begin) && name.ends_with(kind.end)) return kind.what;
+  return {};
+}
+
+std::string not_read_in(const fs::path& folder) {
+  if (folder.empty()) return {}; // of a model in memory
+  for (const fs::path& in : {folder, folder / "onnx"}) {
+    for (const fs::path& entry : entries_of(in)) {
+      const std::string name = path_text(entry.filename());
+      if (const std::string_view what = not_read(name); !what.empty())
+        return fmt::format("{} {}", path_text(entry.lexically_relative(folder)), what);
+    }
+  }
+  return {};
 }
 
 std::vector<fs::path> parts_of_gguf(const fs::path& path) {

@@ -22,6 +22,11 @@ std::filesystem::path join(const std::filesystem::path& folder, std::string_view
 // it has none. A single file is preferred over shards, as in the reference library.
 const char* name_in(const std::filesystem::path& folder);
 bool is_index(std::string_view name);
+// What a file is that weights are not read from, by its name: "has TensorFlow's weights, which are not read".
+// Empty: it has none, or they are read.
+std::string_view not_read(std::string_view name);
+// The same of the first such file that a folder has, with its name. Empty: it has none.
+std::string not_read_in(const std::filesystem::path& folder);
 // Maps each tensor's name to the name of the shard that holds it.
 Result<std::map<std::string, std::string>> read_index(const std::filesystem::path& path);
 

@@ -293,6 +293,34 @@ TEST_CASE("model file: a config without weights") {
   }
 }
 
+TEST_CASE("model file: what lies in the place of weights is named, with what is read instead") {
+  const struct {
+    const char *name, *says;
+  } cases[] = {{"tf_model.h5", "TensorFlow"},
+               {"flax_model.msgpack", "Flax"},
+               {"model.onnx", "ONNX"},
+               {"adapter_model.safetensors", "--lora"},
+               {"model-00001-of-00002.safetensors", "model.safetensors.index.json"},
+               {"model.fp16.safetensors", "under the name model.safetensors"},
+               {"consolidated.00.pth", "their maker's own names"}};
+  for (const auto& each : cases) {
+    CAPTURE(each.name);
+    const TemporaryFolder folder;
+    const auto file = folder.write(each.name, std::string_view("weights of a kind"));
+    const std::initializer_list<std::string_view> expected = {each.name, each.says, "model.safetensors"};
+    CHECK(says(ModelFile::open(folder.path()), expected) == "");
+    CHECK(says(ModelFile::open(file), expected) == "");
+    folder.write("config.json", std::string_view(R"({"model_type":"bert"})"));
+    const auto model = ModelFile::open(folder.path());
+    REQUIRE_MESSAGE(model.ok(), says(model, {}));
+    CHECK(says(model->require("w", Shape{1}), expected) == "");
+  }
+  const TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors", std::string_view("short"));
+  CHECK(says(ModelFile::open(file), {"give their folder", folder.path().string()}) == "");
+  CHECK(says(ModelFile::open(folder.path()), {"config.json is missing"}) == "");
+}
+
 TEST_CASE("model file: a GGUF file that holds only a vocabulary says that it has no weights") {
   const TemporaryFolder folder;
   GgufBuilder builder;
@@ -307,6 +335,9 @@ TEST_CASE("model file: a GGUF file that holds only a vocabulary says that it has
 TEST_CASE("model file: paths that are not models") {
   const TemporaryFolder folder;
   CHECK(says(ModelFile::open(folder.path()), {folder.path().string(), "config.json"}) == "");
+  for (const char* name : {"llama3.2:1b", "hf.co/owner/model:Q4_K_M", "owner/model-GGUF",
+                           "https://huggingface.co/owner/model/resolve/main/m.gguf"})
+    CHECK(says(ModelFile::open(name), {name, "models are not downloaded"}) == "");
   const auto absent = ModelFile::open(folder.path() / "absent.gguf");
   CHECK(says(absent, {"absent.gguf"}) == "");
   CHECK(absent.error().code == Code::not_found);
