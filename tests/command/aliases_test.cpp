@@ -99,7 +99,8 @@ TEST_CASE("command lines of other programs are understood, or answered with what
         "--typical-p", "0.9", "--xtc-probability", "0.5", "--mirostat", "2", "--mirostat-ent", "4"},
        {none}},
       {{"run", "-m", "/none", "--sampler-seq", "kpt"}, {"--samplers", "penalties;dry"}},
-      {{"run", "/none", "-nr"}, {"'pumice run' has no option '-nr'", "--help"}},
+      {{"run", "/none", "-nx"}, {"'pumice run' has no option '-nx'", "--help"}},
+      {{"run", "/none", "-nr", "x"}, {"-nr has no effect", none}},
       {{"run", "/none", "-otxt"}, {"no option '-otxt'"}},
       {{"run", "/none", "-np", "4", "x"}, {"-np has no effect", none}},
       {{"run", "/none", "x", "-n5"}, {none}},
@@ -133,6 +134,36 @@ TEST_CASE("command lines of other programs are understood, or answered with what
       {{"transcribe", "-m", "/none", "-f", "a.wav", "-ml", "1"}, {"-ml", "--words"}},
       {{"transcribe", "-m", "/none", "-f", "a.wav", "-di"}, {"-di", "speakers"}},
       {{"quantize", "in.gguf", "out.gguf", "Q4_K_M"}, {"'pumice convert'"}},
+      {{"convert", "in.gguf", "out.gguf", "Q4_K_M"}, {"found 'Q4_K_M'", "--type takes a type"}},
+      {{"convert", "--imatrix", "i.gguf", "in.gguf", "q4_k_m", "8"}, {"found '8'", "--type"}},
+      {{"convert", "in.gguf", "q4_k_m"}, {"'q4_k_m' is a type", "--type Q4_K_M"}},
+      // Of the pages of llama.cpp, whisper.cpp and Ollama.
+      {{"run", "-m", "/none", "-p", "I believe the meaning of life is", "-n", "128", "-no-cnv"}, {none}},
+      {{"run", "-m", "/none", "-n", "256", "--grammar-file", "json.gbnf", "-p", "Request: call at 8pm"},
+       {none}},
+      {{"chat", "-m", "/none", "-cnv", "--chat-template", "chatml"}, {none}},
+      {{"run", "-m", "/none", "-cnv", "--in-prefix", "User: ", "--reverse-prompt", "User:"}, {"-cnv"}},
+      {{"run", "-m", "/none", "--ignore-eos", "-n", "-1", "--rope-scaling", "yarn", "--yarn-orig-ctx", "4096",
+        "-p", "x", "--verbose-prompt", "-nr", "-cram", "0"},
+       {none}},
+      {{"run", "-m", "/none", "-md", "d.gguf", "-ngld", "99", "--draft-max", "16", "-p", "x"},
+       {"-ngld has no effect", none}},
+      {{"bench", "-m", "/none", "-p", "0", "-n", "128,256,512"}, {none}},
+      {{"bench", "-m", "/none", "-n", "0", "-n", "16", "-p", "64", "-t", "1,2,4,8,16,32"}, {none}},
+      {{"bench", "-m", "/none", "-ngl", "10,20,30,31"}, {"-ngl takes one value", "bench ab"}},
+      {{"bench", "-m", "/none", "-n", "0", "-p", "1024", "-b", "128,256,512,1024"}, {none}},
+      {{"bench", "-m", "/none", "--n-prompt", "512", "--n-gen", "16", "--n-depth", "0,512", "--mmap", "0"},
+       {none}},
+      {{"bench", "-m", "/none", "-o", "sql"}, {"-o", "'sql'", "jsonl"}},
+      {{"perplexity", "-m", "/none", "-f", "wiki.test.raw", "-c", "512", "-b", "2048", "--kl-divergence-base",
+        "logits.kld"},
+       {none}},
+      {{"transcribe", "-m", "/none", "-f", "jfk.wav", "-ml", "16"}, {"-ml", "--words"}},
+      {{"transcribe", "-m", "/none", "-f", "a.wav", "-l", "auto", "-osrt"}, {none}},
+      {{"transcribe", "-m", "/none", "a.wav", "b.wav", "--vad", "-vm", "silero.bin", "--vad-threshold", "0.5",
+        "--vad-min-speech-duration-ms", "250"},
+       {none}},
+      {{"chat", "/none", "Summarize this", "--verbose", "--insecure", "--keepalive", "5m"}, {none}},
       {{"pull", "llama3"}, {"models are not downloaded"}},
       {{"serve"}, {"there is no server"}},
       {{"list"}, {"models are files"}},
@@ -172,18 +203,23 @@ TEST_CASE("each option that other programs' users type most is taken, or answere
        "--no-display-prompt; --swa-full; -kvu; -np 2; --offline; --version; -md draft.gguf; "
        "--draft-max 5; --image x.png; --mmproj x; --no-kv-offload; --check-tensors; "
        "--rope-freq-scale 0.5; --yarn-ext-factor 1; --poll 50; --prio 1; -C ff; -cb; --keepalive 5m; "
+       "--verbose-prompt; -Cb ff; --prio-batch 1; -nr; --repack; -hft x; -hfd a/b; --control-vector x; "
+       "--lora-scaled a 1; -ctkd f16; -td 4; -cd 512; -devd 0; -ngld 99; -bs; --in-prefix-bos; "
+       "--ctx-checkpoints 4; -cram 0; -mm x; --no-mmproj; --audio a.wav; --image-min-tokens 1; --no-jinja; "
+       "--penalize-nl; --tfs 1; -ins; --host x; --port 1; --api-key x; -nocb; --kv-offload; --insecure; "
        "--nowordwrap; --format json; --think; --hidethinking"},
       {{"chat", "/none"},
        "-p x; -n 5; -c 64; -ngl 99; -fa on; --temp 0.5; -sys x; -sysf f; -st; -cnv; -mli; -e; "
        "--no-display-prompt; --ignore-eos; --chat-template chatml; --jinja; --reasoning-format none; "
        "--think; --hidethinking; --keepalive 5m; --format json; -r x; --in-prefix x; -v; --mmproj x; "
-       "--image x.png"},
+       "--image x.png; -mm x; --no-mmproj; --image-max-tokens 9; --insecure; -ngld 9; --verbose-prompt"},
       {{"bench", "/none"},
        "-p 512; -n 128; -pg 512,128; -npl 1,2,4; --parallel 1,2; -d 512; -b 2048; -ub 512; -ctk f16; -ctv "
        "f16; -t 8; -C 0xff; "
        "--poll 50; -ngl 99; -ncmoe 2; -sm none; -mg 0; -nkvo 0; -fa 1; -dev 0; -mmp 1; -embd 0; -ts 1; "
        "-nopo 0; -r 5; -o jsonl; -o json; -oe md; -v; --prio 0; --delay 0; -hf a/b; -rpc x; "
-       "--no-warmup; --progress"},
+       "--no-warmup; --progress; --n-prompt 8; --n-gen 8; --n-depth 8; --mmap 0; --embeddings 0; --no-host "
+       "1"},
       {{"perplexity", "/none"},
        "-f x; -c 512; -b 512; -ngl 99; -t 4; -fa; -ctk f16; --chunks 5 x; --ppl-stride 64 x; "
        "--ppl-output-type 1 x; --hellaswag x; --winogrande x; --multiple-choice x; "
@@ -191,12 +227,13 @@ TEST_CASE("each option that other programs' users type most is taken, or answere
       {{"convert", "/none", "/none.out"},
        "--allow-requantize; --leave-output-tensor; --pure; --imatrix x; --include-weights x; "
        "--output-tensor-type q8_0; --token-embedding-type q8_0; --tensor-type a=q8_0; --keep-split; "
-       "--override-kv a=int:1; --prune-layers 1; --dry-run"},
+       "--override-kv a=int:1; --prune-layers 1; --dry-run; --tensor-type-file f"},
       {{"transcribe", "/none", "a.wav"},
        "-t 4; -p 1; -ot 1; -on 1; -d 5; -mc 0; -ml 1; -sow; -bo 5; -bs 5; -ac 0; -wt 0.1; -et 2.4; "
        "-lpt -1; -nth 0.6; -tp 0; -debug; -tr; -di; -tdrz; -nf; -otxt; -ovtt; -osrt; -olrc; -owts; "
        "-ocsv; -oj; -ojf; -of out; -np; -ps; -pc; -pp; -nt; -l en; -dl; --prompt x; -dtw base; -ls; "
-       "-ng; -fa; -nfa; -sns; --suppress-regex x; --grammar x; --vad; -vm x; -vt 0.5; -vspd 1"},
+       "-ng; -fa; -nfa; -sns; --suppress-regex x; --grammar x; --vad; -vm x; -vt 0.5; -vspd 1; "
+       "--vad-speech-pad-ms 30; --vad-samples-overlap 0.1"},
   };
   for (const auto& program : programs) {
     std::istringstream options(program.options);

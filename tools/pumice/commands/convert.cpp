@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
@@ -135,7 +136,18 @@ void print_conversion(const ConvertOptions& options, const Conversion& conversio
                            file_size_text(conversion.bytes), options.dry_run ? ", not written" : ""));
 }
 
+// llama-quantize may be given a type in the place of a file, which it names after the type.
+Status check_out(const std::string& out) {
+  std::string type = out;
+  std::ranges::transform(type, type.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (!find_mixture(type).ok()) return {};
+  return Error{Code::invalid_argument,
+               fmt::format("OUT: '{}' is a type: give the name of a file, and --type {}", out, type)};
+}
+
 Status convert(const ConvertOptions& options) {
+  PUMICE_CHECK(check_out(options.out));
   PUMICE_TRY(ConversionOptions asked, conversion_options(options));
   PUMICE_TRY(const ModelFile file, ModelFile::open(path_of(options.model)));
   std::optional<Importance> importance;

@@ -85,6 +85,7 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
       return text + fmt::format(". Did you mean '{} {}'?", full_name(app), *name);
   }
   if (app.get_option_no_throw("--prompt")) return text + ". --prompt takes a text";
+  if (app.get_name() == "convert") return text + ". --type takes a type, such as Q4_K_M";
   const bool quoted =
       std::ranges::any_of(extra, [](const std::string& word) { return word.find(' ') != std::string::npos; });
   if (quoted && app.get_option_no_throw("--file"))
