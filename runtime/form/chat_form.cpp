@@ -498,7 +498,8 @@ private:
     for (const text::MarkSpan& mark : text::marks_in(whole)) {
       if (!text::trimmed(std::string_view(whole).substr(end, mark.begin - end)).empty()) break;
       const std::string_view rest = std::string_view(whole).substr(mark.begin);
-      if (end > 0 && has_end_mark(rest)) parts.push_back(literal(rest));
+      if (end > 0 && has_end_mark(rest))
+        parts.push_back(grammar_.sequence({space(most_space), literal(rest)}));
       end = mark.end;
     }
     return grammar_.choice(std::move(parts));

@@ -162,7 +162,7 @@ TEST_CASE("a call may be written in each way that is read") {
   }
   CHECK(!python("open_gate(**{'way': 'up'})"));
   CHECK(!python("print(open_gate('north'))"));
-  Family gemma(gemma3);
+  Family gemma(gemma3), coders(coder);
   const auto block = [&](const std::string& code) { return gemma.takes("```tool_code\n" + code + "\n```"); };
   for (const char* good : {"print(open_gate(way='north'))", "print(default_api.say(text='hi'))",
                            "result = default_api.say(text=\"hi\")", "print( say('hi') )",
@@ -174,6 +174,8 @@ TEST_CASE("a call may be written in each way that is read") {
     CAPTURE(bad);
     CHECK(!block(bad));
   }
+  CHECK(coders.takes("<tool_call>\n<function=say>\n<parameter=text>\nhi\n</parameter>\n</tool_call>"));
+  CHECK(!coders.takes("<tool_call>\n<function=open_gate>\n<parameter=way>\nup\n</parameter>\n</tool_call>"));
   const std::string gate = "{\"name\": \"open_gate\", \"arguments\": {";
   // Marks within strings, spelled and as special tokens.
   Family special(hermes, {"<tool_call>", "</tool_call>"});
