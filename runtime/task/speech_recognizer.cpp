@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/vocabulary.h"
+#include "task/model_kind.h"
 
 namespace pumice {
 
@@ -52,6 +53,8 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
     settings.sample_rate = settings.letters->sample_rate;
     return settings;
   }
+  if (!shape.encoder || shape.encoder->kind != InputKind::features)
+    return wrong_kind(file, "it does not read sound");
   PUMICE_TRY(const LogMelShape features, read_log_mel_shape(file, shape));
   settings.sample_rate = features.sample_rate;
   PUMICE_TRY(settings.tokenizer, find_tokenizer(file));

@@ -116,6 +116,7 @@ TEST_CASE("a model that lacks what a task needs is named as what it is, with the
       {{"classify", gaps.path().string(), "--tokens", "fox"}, {"labels each token", "use pumice fill"}},
       {{"run", gaps.path().string(), "x"}, {"it writes no text", "use pumice fill or pumice embed"}},
       {{"caption", classes.path().string(), "a.png"}, {"is an encoder:", "use pumice classify"}},
+      {{"transcribe", gaps.path().string(), "a.wav"}, {"is an encoder:", "not read sound; use pumice fill"}},
   };
   for (const auto& each : cases) {
     CAPTURE(each.arguments);
