@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command/command.h"
+#include "support/command/terminal.h"
 #include "support/files/fixtures.h"
 
 using nlohmann::json;
@@ -485,6 +486,15 @@ TEST_CASE("bench compare refuses what cannot be compared") {
   CHECK(forced.status == 0);
   CHECK(forced.err.find("Another device") != std::string::npos);
   CHECK(forced.out.find("| cannot tell ") != std::string::npos);
+  // In a narrow terminal the table is divided, and each test stands in front of each part.
+  const TerminalResult narrow =
+      pumice_at_terminal({"bench", "compare", path("a.json"), path("device.json"), "--force"}, "", {}, 40);
+  CHECK(narrow.shown.find("cannot tell") != std::string::npos);
+  std::istringstream lines(narrow.shown);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.substr(0, line.find('\r')).size() <= 40);
+  }
 }
 
 TEST_CASE("operations have the names of their kernels, and those that there are none of are an error") {

@@ -14,6 +14,7 @@
 #include "loading/open_device.h"
 #include "process/temporary_folder.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -118,8 +119,7 @@ public:
   }
 
   std::string text() const {
-    std::string text = comparison_table(results());
-    text += fmt::format(
+    std::string text = fmt::format(
         "A: {}\nB: {}\nspeed: the speed of B divided by the speed of A, from {} round{} of a process "
         "of each in random order, {:.0f} s; the same: within {:g} %\n",
         joined_words(sides_[0]->command), joined_words(sides_[1]->command), alternated_.size(),
@@ -134,7 +134,7 @@ public:
     if (const std::string words = in_words(use_); !words.empty()) {
       text += fmt::format("the machine was {}: {}\n", is_busy(use_) ? "busy" : "quiet", words);
     }
-    return text;
+    return comparison_table(results()) + fitted(text, stdout_columns());
   }
 
   Json json() const {

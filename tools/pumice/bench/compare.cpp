@@ -9,6 +9,7 @@
 #include "bench/compared_tests.h"
 #include "input/input_stream.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -162,7 +163,7 @@ Status compare_benches(const CompareOptions& options) {
   }
   if (options.fail_if_slower) fail_if_slower(tests);
   if (!options.json) {
-    print_result(comparison_table(tests) + notes_of(a, b, tests, options.margin));
+    print_result(comparison_table(tests) + fitted(notes_of(a, b, tests, options.margin), stdout_columns()));
     return {};
   }
   Json json = {{"a", options.a},

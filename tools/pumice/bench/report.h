@@ -110,6 +110,11 @@ std::string ceilings_text(const Ceilings& ceilings);
 // A line about each variant that is not used, and one about the file that says so; empty if there is none.
 std::string blocked_lines(const BenchReport& report);
 
+// A Markdown table. The first row is the head. The first `left` columns are aligned left, the others right.
+// Columns that are empty below the head are left out. Where it is wider than the terminal, several tables
+// that each begin with the last left column.
+std::string markdown_table(std::vector<std::vector<std::string>> rows, size_t left);
+
 // In ISO 8601, UTC; empty for 0.
 std::string date_text(int64_t seconds_since_1970);
 

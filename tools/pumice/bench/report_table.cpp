@@ -44,6 +44,7 @@ std::vector<std::vector<size_t>> divided(const std::vector<size_t>& widths, size
     if (width > 0 && used + widths[i] + 3 > width && tables.back().size() > (tables.size() > 1)) {
       tables.push_back({key});
       used = widths[key] + 4;
+      if (i == key) continue; // it is in front already
     }
     tables.back().push_back(i);
     used += widths[i] + 3;
@@ -67,10 +68,9 @@ std::string table_of(const std::vector<Row>& rows, const std::vector<size_t>& wi
   return text;
 }
 
-// A Markdown table. The first row is the head. The first `left` columns are aligned left, the others right.
-// Columns that are empty below the head are left out. Where it is wider than the terminal, several tables
-// that each begin with the last left column.
-std::string table(std::vector<Row> rows, size_t left) {
+} // namespace
+
+std::string markdown_table(std::vector<Row> rows, size_t left) {
   std::vector<size_t> widths(rows[0].size());
   for (size_t i = 0; i < widths.size(); ++i) {
     const bool used =
@@ -84,6 +84,8 @@ std::string table(std::vector<Row> rows, size_t left) {
   }
   return text;
 }
+
+namespace {
 
 // The share of the processors that other programs used meanwhile.
 std::string share_of_others(const Measurement& result) {
@@ -111,7 +113,7 @@ std::string model_table(const BenchReport& report) {
                     milliseconds(0.9), milliseconds(0.99), milliseconds(1),
                     host.empty() ? "" : fmt::format("{:.1f}", median(host) * 1e6), share_of_others(result)});
   }
-  return table(std::move(rows), 5);
+  return markdown_table(std::move(rows), 5);
 }
 
 std::string operation_table(const BenchReport& report) {
@@ -127,7 +129,7 @@ std::string operation_table(const BenchReport& report) {
                     fmt::format("{:.2f}", result.bytes / seconds / 1e9), arithmetic ? "arithmetic" : "memory",
                     percent(result.share_of_roof(report.ceilings)), share_of_others(result)});
   }
-  return table(std::move(rows), 4);
+  return markdown_table(std::move(rows), 4);
 }
 
 std::string notes(const BenchReport& report) {
@@ -151,8 +153,9 @@ std::string notes(const BenchReport& report) {
 }
 
 std::string profile_table(const StepProfile& profile) {
-  std::string text = fmt::format("\n{}: {:.3f} ms in {} dispatches, run one by one\n", profile.step,
-                                 profile.seconds * 1e3, profile.dispatches);
+  const std::string text = fitted(fmt::format("\n{}: {:.3f} ms in {} dispatches, run one by one\n",
+                                              profile.step, profile.seconds * 1e3, profile.dispatches),
+                                  stdout_columns());
   std::vector<Row> rows = {{"kernel", "dispatches", "ms", "share", "GFLOP/s", "GB/s"}};
   for (const KernelTime& kernel : profile.kernels) {
     rows.push_back({kernel.kernel, fmt::format("{}", kernel.dispatches),
@@ -160,7 +163,7 @@ std::string profile_table(const StepProfile& profile) {
                     fmt::format("{:.2f}", kernel.flops / kernel.seconds / 1e9),
                     fmt::format("{:.2f}", kernel.bytes / kernel.seconds / 1e9)});
   }
-  return text + table(std::move(rows), 1);
+  return text + markdown_table(std::move(rows), 1);
 }
 
 std::string share_text(const std::optional<double>& share) {
