@@ -123,6 +123,8 @@ TEST_CASE("generate answers JSON lines in their order") {
   CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1"}) == answers);
   CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1", "--max-stall-ms", "0.01"}) ==
         answers);
+  CHECK(lines({"--requests", file, "-n", "9", "--temp", "0", "--seed", "1", "--cache-tokens", "50"}) ==
+        answers);
   CHECK(lines({"--requests", "-"}, "\n").empty());
 }
 

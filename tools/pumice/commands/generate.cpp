@@ -183,6 +183,7 @@ Subcommand add_generate(CLI::App& app) {
   add_settings_options(*sub, options->size.load);
   add_drafts_option(*sub, options->size);
   add_max_stall_option(*sub, options->size);
+  add_cache_tokens_option(*sub, options->size);
   add_device_options(*sub, options->device);
   add_stage_options(*sub, options->device);
   add_replica_option(*sub, options->device);

@@ -171,7 +171,7 @@ private:
     size.sequences =
         static_cast<uint32_t>(all ? std::min<size_t>(options_.sequences, texts) : options_.sequences);
     size.chunk = std::max(size.chunk, size.sequences);
-    size.pages = all_pages;
+    size.pages = cache_pages(options_.size);
     const uint64_t needed = std::max<uint64_t>(longest, size.sequences);
     if (!options_.size.context)
       size.context = static_cast<uint32_t>(std::min<uint64_t>(size.context, needed));

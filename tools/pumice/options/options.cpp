@@ -341,6 +341,21 @@ void add_max_stall_option(CLI::App& app, SizeOptions& options) {
       ->group(more_of(device_group));
 }
 
+void add_cache_tokens_option(CLI::App& app, SizeOptions& options) {
+  app.add_option(
+         "--cache-tokens", options.cache_tokens,
+         "On CPU drivers: keep keys and values of N tokens of all texts together, and of at least one whole "
+         "context (default: a context for each text that is generated at a time). What texts begin with "
+         "alike counts once. A text waits until there is room for all that it may become")
+      ->type_name("N")
+      ->check(within(1u, 1u << 30))
+      ->group(more_of(device_group));
+}
+
+uint32_t cache_pages(const SizeOptions& options) {
+  return options.cache_tokens ? pages_for(options.cache_tokens) : all_pages;
+}
+
 void add_fit_option(CLI::App& app, SizeOptions& options) {
   app.add_flag(
          "--fit", options.fit,

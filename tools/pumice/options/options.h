@@ -48,8 +48,9 @@ struct SizeOptions {
   uint32_t context = 0; // tokens; 0: the model's context, at most default_context
   uint32_t chunk = 128;
   uint32_t drafts = 0;
-  double max_stall_ms = 0; // 0: no limit
-  std::string draft_model; // empty: none
+  double max_stall_ms = 0;   // 0: no limit
+  uint32_t cache_tokens = 0; // of all texts of a batch; 0: each may fill its context
+  std::string draft_model;   // empty: none
   std::string kv = "f16";
   bool kv_given = false, chunk_given = false;
   bool fit = false;
@@ -62,6 +63,10 @@ void add_settings_options(CLI::App& app, LoadOptions& options);
 void add_drafts_option(CLI::App& app, SizeOptions& options);
 // Adds --max-stall-ms.
 void add_max_stall_option(CLI::App& app, SizeOptions& options);
+// Adds --cache-tokens.
+void add_cache_tokens_option(CLI::App& app, SizeOptions& options);
+// The pages that it asks for, of SessionSize.
+uint32_t cache_pages(const SizeOptions& options);
 // Adds --fit.
 void add_fit_option(CLI::App& app, SizeOptions& options);
 // The size that the options ask for. The default context comes from the model.
