@@ -16,9 +16,7 @@ beside llama-bench: tokens per second of all texts together. --svg draws them ov
 """
 
 import argparse
-import html
 import json
-import math
 import os
 import shlex
 import shutil
@@ -26,6 +24,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import batch_curves
 
 PACKAGES = ["llama.cpp-tools", "libggml0-backend-vulkan"]
 
@@ -244,9 +244,6 @@ def table(sides, results):
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-COLOURS = ["#0b6e99", "#c2410c", "#4d7c0f"]
-
-
 def curve_points(runs, count, depth):
     """How many texts, and the median of their tokens per second over the rounds."""
     points = []
@@ -255,42 +252,6 @@ def curve_points(runs, count, depth):
         if test == test_name(0, count, depth, batch):
             points.append((batch, statistics.median(run[test] for run in runs)))
     return sorted(points)
-
-
-def draw_curve(sides, results, count, depth, title):
-    """Tokens per second of all texts over their number, on a logarithmic axis, as SVG."""
-    width, height, left, top, right, bottom = 720, 400, 64, 56, 24, 44
-    curves = [curve_points(runs, count, depth) for runs in results]
-    most = max(batch for curve in curves for batch, _ in curve)
-    high = 1.08 * max(speed for curve in curves for _, speed in curve)
-    step = next(each for each in (10**power * digit for power in range(-2, 7) for digit in (1, 2, 5)) if high / each <= 8)
-
-    def x(batch):
-        return left + (width - left - right) * math.log2(batch) / max(math.log2(most), 1)
-
-    def y(speed):
-        return height - bottom - (height - top - bottom) * speed / high
-
-    ink = 'font-family="sans-serif" font-size="12" fill="#333"'
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
-             f'<rect width="{width}" height="{height}" fill="#fff"/>',
-             f'<text x="{left}" y="20" {ink} font-weight="bold">{html.escape(title)}</text>']
-    for line in range(int(high / step) + 1):
-        at = y(line * step)
-        parts.append(f'<path d="M{left} {at:.1f}H{width - right}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end" {ink}>{line * step:g}</text>')
-    for batch in (2**power for power in range(int(math.log2(most)) + 1)):
-        parts.append(f'<text x="{x(batch):.1f}" y="{height - bottom + 18}" text-anchor="middle" {ink}>{batch}</text>')
-    parts.append(f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle" {ink}>texts at a time</text>')
-    parts.append(f'<text x="{left}" y="{top - 10}" {ink}>tokens per second, of all texts</text>')
-    for number, (side, curve) in enumerate(zip(sides, curves)):
-        colour = COLOURS[number]
-        path = " ".join(f"{x(batch):.1f},{y(speed):.1f}" for batch, speed in curve)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x(batch):.1f}" cy="{y(speed):.1f}" r="3" fill="{colour}"><title>{batch}: {speed:.1f}</title></circle>'
-                  for batch, speed in curve]
-        parts.append(f'<text x="{left + 200 + 160 * number}" y="{top - 10}" {ink.replace("#333", colour)}>{html.escape(side.name)}</text>')
-    return "\n".join(parts + ["</svg>\n"])
 
 
 def main():
@@ -340,7 +301,7 @@ def main():
         count, depth = numbers("-n", options.counts)[0], numbers("-d", options.depths)[0]
         title = f"{os.path.basename(options.model)}, {sides[0].device}, {date}"
         with open(options.svg, "w") as file:
-            file.write(draw_curve(sides, results, count, depth, title))
+            file.write(batch_curves.draw({side.name: curve_points(runs, count, depth) for side, runs in zip(sides, results)}, title))
     if kept:
         with kept:
             json.dump({"model": options.model, "date": date,
