@@ -6,7 +6,7 @@
 
 namespace pumice {
 
-std::vector<float> AttentionWeights::of(std::optional<uint32_t> head) const {
+std::vector<float> AttentionMap::of(std::optional<uint32_t> head) const {
   const size_t size = queries * keys;
   if (head) {
     const auto first = by_head.begin() + static_cast<ptrdiff_t>(*head * size);
@@ -41,7 +41,7 @@ Status AttentionReader::make_room(size_t input_tokens, size_t tokens) {
   return {};
 }
 
-Result<AttentionWeights> AttentionReader::read(const EncoderInput& input, std::span<const uint32_t> prompt,
+Result<AttentionMap> AttentionReader::read(const EncoderInput& input, std::span<const uint32_t> prompt,
                                                std::span<const uint32_t> output) {
   ForcedInput forced{input, {prompt.begin(), prompt.end()}};
   // Nothing is shown for the token after the last one.
@@ -50,7 +50,7 @@ Result<AttentionWeights> AttentionReader::read(const EncoderInput& input, std::s
   PUMICE_CHECK(pass_->run(std::span(&forced, 1)));
   PUMICE_TRY(const std::vector<float> rows, pass_->read(name_, 0)); // [positions, heads, width]
 
-  AttentionWeights weights;
+  AttentionMap weights;
   weights.heads = heads_;
   weights.queries = output.size();
   weights.keys = input.tokens.empty() ? model_->shape().encoder->context : input.tokens.size();

@@ -11,7 +11,7 @@ namespace pumice {
 
 // The decoder's attention to the encoder's input, in one layer. Row i is the attention with which the decoder
 // chose token i of a text.
-struct AttentionWeights {
+struct AttentionMap {
   uint32_t heads = 0;
   size_t queries = 0, keys = 0; // tokens of the text, and positions of the input
   std::vector<float> by_head;   // [heads, queries, keys]
@@ -26,7 +26,7 @@ public:
   AttentionReader(std::shared_ptr<const Model> model, uint32_t layer);
 
   // `prompt`: the decoder's, of which the weights have no rows. `output`: the text's tokens, at least one.
-  Result<AttentionWeights> read(const EncoderInput& input, std::span<const uint32_t> prompt,
+  Result<AttentionMap> read(const EncoderInput& input, std::span<const uint32_t> prompt,
                                 std::span<const uint32_t> output);
 
 private:

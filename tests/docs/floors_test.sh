@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Holds the code of runtime/ against the order of folders that runtime/README.md promises: a folder includes, and declares ahead,
-# only what is in it or above it.   floors_test.sh SOURCES
+# only what is in it or above it. And no two headers define a type of one name: to the linker their functions would be the same.
+#   floors_test.sh SOURCES
 set -u
 cd "$1/runtime" || exit 1
 
@@ -19,10 +20,15 @@ awk -v order="$order" -v exceptions="$exceptions" '
     count = split(order, folders, "\n")
     for (i = 1; i <= count; ++i) floor[folders[i]] = i
   }
-  FNR == 1 { split(FILENAME, parts, "/"); own = parts[1] }
+  FNR == 1 { split(FILENAME, parts, "/"); own = parts[1]; space = "" }
+  /^namespace [a-z:]+ \{/ { space = $2 }
   pass == 1 && /^(class|struct|union) [A-Za-z_]+ *(final *)?[:{]/ {
     name = $2
     sub(/[:{].*/, "", name)
+    whole = space "::" name
+    if ($2 ~ /::/) next
+    if (FILENAME ~ /[.]h$/ && whole in header && header[whole] != FILENAME) wrong("defines " whole ", as " header[whole] " does")
+    if (FILENAME ~ /[.]h$/) header[whole] = FILENAME
     if (!(name in defined) || floor[own] < floor[defined[name]]) defined[name] = own
   }
   pass == 1 { next }

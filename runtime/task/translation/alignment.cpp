@@ -92,7 +92,7 @@ Aligner::Aligner(const std::shared_ptr<const Model>& model, std::shared_ptr<cons
 
 Result<std::vector<WordLink>> Aligner::align(const EncoderInput& input, std::span<const uint32_t> output) {
   if (output.empty() || input.tokens.empty()) return std::vector<WordLink>();
-  PUMICE_TRY(const AttentionWeights weights, reader_.read(input, prompt_, output));
+  PUMICE_TRY(const AttentionMap weights, reader_.read(input, prompt_, output));
   std::vector<std::optional<uint32_t>> source = words_of_tokens(*tokenizer_, input.tokens);
   for (std::optional<uint32_t>& word : source)
     word = word && *word >= prefix_ ? std::optional(*word - prefix_) : std::nullopt;

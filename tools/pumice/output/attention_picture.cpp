@@ -26,7 +26,7 @@ uint32_t layer_of(const AttentionOptions& options, const ModelShape& shape) {
 }
 
 Status write_weights(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
-                     const AttentionWeights& weights) {
+                     const AttentionMap& weights) {
   const auto entry = [](std::string name, const auto& values, std::vector<uint64_t> shape) {
     const char* type = sizeof values[0] == sizeof(float) ? "F32" : "I64";
     return SafetensorsFile::Entry{std::move(name), type, std::move(shape), std::as_bytes(std::span(values))};
@@ -44,7 +44,7 @@ Status write_weights(const AttentionOptions& options, uint32_t layer, const Atte
 }
 
 Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText& text,
-            const AttentionWeights& weights) {
+            const AttentionMap& weights) {
   const std::vector<float> every = weights.of(options.head);
   const size_t columns = text.shown > 0 ? std::min(text.shown, weights.keys) : weights.keys;
   std::vector<float> shown;
@@ -130,7 +130,7 @@ Status write_attention(const std::shared_ptr<const Model>& model, const Attentio
     return Error{Code::invalid_argument, "--attention: no token was generated, so there is nothing to show"};
   }
   const uint32_t layer = layer_of(options, model->shape());
-  PUMICE_TRY(const AttentionWeights weights,
+  PUMICE_TRY(const AttentionMap weights,
              AttentionReader(model, layer).read(text.input, text.prompt, text.output));
   return is_picture(options) ? draw(options, layer, text, weights)
                              : write_weights(options, layer, text, weights);
