@@ -193,6 +193,7 @@ void heed_known_faults(std::set<std::string>& extensions, Capabilities& device) 
     for (const char* extension : fault.without) {
       if (extension) extensions.erase(extension);
     }
+    if (fault.no_exchanges) device.subgroup_shuffle = false;
     if (fault.subgroup_size == 0) continue;
     device.subgroup_size = device.min_subgroup_size = device.max_subgroup_size = fault.subgroup_size;
     device.subgroup_size_control = false;

@@ -24,6 +24,7 @@ struct KnownDriver {
   // What is done about it.
   std::array<const char*, 2> without = {}; // extensions that are never asked for or used
   uint32_t subgroup_size = 0;              // that kernels run with, whatever the device says; 0: as it says
+  bool no_exchanges = false;               // no kernel exchanges numbers within subgroups
   const char* left_out = nullptr;          // a kernel variant: its key in the blocklist
   // For a person.
   const char* versions = "all versions";
