@@ -202,7 +202,7 @@ Result<InternVision> read_gguf_internvl(const ModelFile& mmproj) {
   const Settings settings(mmproj);
   PUMICE_TRY(InternVision vision, read_intern_encoder(settings));
   vision.gguf = true;
-  PUMICE_TRY(vision.encoder.activation, read_tower_activation(settings));
+  PUMICE_TRY(vision.encoder.activation, read_exact_tower_activation(settings));
   if (mmproj.find("v.blk.0.attn_q_norm.weight")) return no_head_norms(settings, {"", "vision.block_count"});
   vision.input_bias = mmproj.find("v.blk.0.attn_q.bias");
   vision.final_norm = mmproj.find("v.post_ln.weight");

@@ -81,6 +81,11 @@ Result<Activation> read_tower_activation(const Settings& settings) {
   return with_silu ? Activation::silu : Activation::quick_gelu;
 }
 
+Result<Activation> read_exact_tower_activation(const Settings& settings) {
+  PUMICE_TRY(const Activation activation, read_tower_activation(settings));
+  return activation == Activation::gelu_tanh ? Activation::gelu : activation;
+}
+
 Result<ImagePreparation> read_tower_preparation(const Settings& settings) {
   ImagePreparation preparation;
   const auto read = [&](std::string_view key, std::array<float, 3>& colours) -> Status {

@@ -43,6 +43,8 @@ protected:
 // The activation of a tower in GGUF, whose one key stands for both forms of GELU: llama.cpp computes the form
 // with tanh.
 Result<Activation> read_tower_activation(const Settings& settings);
+// The same where the key stands for the exact form, with which the models were trained.
+Result<Activation> read_exact_tower_activation(const Settings& settings);
 // How GGUF's files say that pictures are normalised. The rest is left to the caller.
 Result<ImagePreparation> read_tower_preparation(const Settings& settings);
 

@@ -223,7 +223,7 @@ Result<EncoderConfig> read_pixtral_encoder(const Settings& settings, uint32_t me
   EncoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   if (settings.gguf()) {
-    PUMICE_TRY(config.activation, read_tower_activation(settings));
+    PUMICE_TRY(config.activation, read_exact_tower_activation(settings));
   }
   PUMICE_TRY(const uint32_t patch, settings.u32_or({"patch_size", tower_keys::patch_size}, 1,
                                                    most_pixtral_edge / most_pixtral_merge, 16));
