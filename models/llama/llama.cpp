@@ -61,8 +61,8 @@ Architectures llama_models() {
   return {
       decoder("llama", {"llama"}, {"llama"}, {}, describe_llama),
       decoder("mistral", {"mistral"}, {}, {}, describe_mistral),
-      decoder("mistral3", {"ministral3"}, {"mistral3"},
-              {.default_head_dim = 128, .default_norm_eps = 1e-5f}, describe_mistral3),
+      decoder("mistral3", {"ministral3"}, {"mistral3"}, {.default_head_dim = 128, .default_norm_eps = 1e-5f},
+              describe_mistral3),
       decoder("mixtral", {"mixtral"}, {}, {}, describe_mixtral),
   };
 }

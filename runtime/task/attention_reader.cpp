@@ -42,7 +42,7 @@ Status AttentionReader::make_room(size_t input_tokens, size_t tokens) {
 }
 
 Result<AttentionMap> AttentionReader::read(const EncoderInput& input, std::span<const uint32_t> prompt,
-                                               std::span<const uint32_t> output) {
+                                           std::span<const uint32_t> output) {
   ForcedInput forced{input, {prompt.begin(), prompt.end()}};
   // Nothing is shown for the token after the last one.
   forced.tokens.insert(forced.tokens.end(), output.begin(), output.end() - 1);

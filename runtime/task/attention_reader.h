@@ -27,7 +27,7 @@ public:
 
   // `prompt`: the decoder's, of which the weights have no rows. `output`: the text's tokens, at least one.
   Result<AttentionMap> read(const EncoderInput& input, std::span<const uint32_t> prompt,
-                                std::span<const uint32_t> output);
+                            std::span<const uint32_t> output);
 
 private:
   Status make_room(size_t input_tokens, size_t tokens);
