@@ -4,10 +4,10 @@ namespace pumice {
 
 namespace {
 
-// Of a model that also sees: M-RoPE (Wang et al., Qwen2-VL, 2024).
+// Of a model that also sees, and whose pictures have places: M-RoPE (Wang et al., Qwen2-VL, 2024).
 Status read_pictures(const Settings& settings, std::vector<uint32_t> sections, PlaceKind kind,
                      std::string_view gguf_name, Decoder& d) {
-  if (!d.config.pictures) return {};
+  if (!d.config.pictures || !d.config.pictures->has_places()) return {};
   d.gguf_name = gguf_name;
   PUMICE_TRY(sections, read_place_sections(settings, std::move(sections)));
   if (d.config.pictures->deep_layers > 0)
@@ -50,7 +50,7 @@ Status describe_qwen3(const Settings& settings, Decoder& d) {
 // The same with mixtures of experts.
 Status describe_qwen3_moe(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(describe_qwen3(settings, d));
-  if (d.config.pictures) d.gguf_name = "qwen3vlmoe";
+  if (d.config.pictures && d.config.pictures->has_places()) d.gguf_name = "qwen3vlmoe";
   // Qwen 3 VL's, [experts, columns, rows] as published, the other way round as transformers 5 writes them.
   for (const TensorView& tensor : settings.file().tensors()) {
     if (!tensor.name.ends_with(".mlp.experts.gate_up_proj") || tensor.shape.size() != 3) continue;

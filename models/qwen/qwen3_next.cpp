@@ -314,9 +314,10 @@ Status describe_qwen3_next(const Settings& settings, Decoder& d) {
       {"ssm.inner_size", delta.values()},       {"full_attention_interval", static_cast<uint32_t>(first + 1)},
       {"attention.recurrent_layers", recurrent}};
   if (sparse) PUMICE_CHECK(read_qwen3_next_mixture(settings, d));
-  if (next || (settings.gguf() && !config.pictures)) return {};
+  const bool has_places = config.pictures && config.pictures->has_places();
+  if (next || (settings.gguf() && !has_places)) return {};
   PUMICE_TRY(std::vector<uint32_t> sections, read_place_sections(settings, {11, 11, 10}));
-  if (config.pictures) return set_picture_places(settings, sections, PlaceKind::interleaved, d);
+  if (has_places) return set_picture_places(settings, sections, PlaceKind::interleaved, d);
   sections.resize(4); // as many as llama.cpp has
   d.gguf_metadata[place_sections_key] = sections;
   return {};

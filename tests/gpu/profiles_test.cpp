@@ -99,7 +99,7 @@ void run_pass(const std::shared_ptr<const Model>& model, const Answers& answers)
 // Generates tokens, with sampling on the device.
 void generate(const std::shared_ptr<const Model>& model, const Answers& answers) {
   SessionOptions options;
-  options.size.context = std::min(64u, model->shape().context);
+  options.size.context = std::min(128u, model->shape().context);
   const auto session = require(Session::create(model, options));
   require(session->prefill(answers.sequences().front().tokens, {}));
   take(*session, 2);
