@@ -50,7 +50,7 @@ std::string shortened(const std::string& label, size_t columns) {
     if (count_characters(kept) + 1 + count_characters(word) > columns) break;
   }
   for (const std::string_view end : {" this", " the", " for", ","}) {
-    if (kept.ends_with(end)) kept.resize(kept.size() - end.size());
+    if (kept.ends_with(end)) kept.erase(kept.size() - end.size());
   }
   return kept;
 }
