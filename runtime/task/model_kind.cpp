@@ -84,6 +84,7 @@ std::vector<const char*> made_for(const ModelFile& file) {
   if (!shape.encoder) {
     const Result<SentenceSettings> settings = read_sentence_settings(file, "");
     if (settings.ok() && !settings->pooling.empty()) return {"pumice embed"};
+    if (shape.pictures) return {"pumice caption", "pumice chat"};
     return has_chat_template(file) ? std::vector{"pumice chat", "pumice run"} : std::vector{"pumice run"};
   }
   switch (shape.encoder->kind) {
