@@ -38,15 +38,17 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
   const bool matrices = has("cm") || has("cm2");
 
   // Newer instances do without them; which one the application has made, nothing tells.
-  for (const std::string_view name : chosen.promoted) {
-    const bool unused = (name == VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME && !chosen.uses_addresses()) ||
-                        (name == VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME && !has("half8") && !matrices) ||
-                        (name == VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME && !matrices);
-    if (!unused) extensions_.push_back(name.data());
-  }
+  const auto name_promoted = [&](std::string_view wanted) {
+    const auto found = std::ranges::find(chosen.promoted, wanted);
+    if (found != chosen.promoted.end()) extensions_.push_back(*found);
+  };
+  name_promoted(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME); // which the next one needs
+  name_promoted(VK_KHR_SPIRV_1_4_EXTENSION_NAME);
+  name_promoted(VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME);
   (v12 ? v12->timelineSemaphore : structure(timeline_).timelineSemaphore) = VK_TRUE;
   if (chosen.uses_addresses()) {
     (v12 ? v12->bufferDeviceAddress : structure(address_).bufferDeviceAddress) = VK_TRUE;
+    name_promoted(VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
   }
   if (chosen.portability_subset) extensions_.push_back(portability_subset_extension);
   if (chosen.host_memory_import) extensions_.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
@@ -68,6 +70,7 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
   }
   if (has("half8") || matrices) {
     (v12 ? v12->shaderFloat16 : structure(float16_).shaderFloat16) = VK_TRUE;
+    name_promoted(VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
   }
   if (matrices && v12) {
     v12->vulkanMemoryModel = v12->vulkanMemoryModelDeviceScope = VK_TRUE;
@@ -76,6 +79,7 @@ DeviceFeatures::DeviceFeatures(const Capabilities& chosen, void* chain) : applic
     model.vulkanMemoryModel = model.vulkanMemoryModelDeviceScope = VK_TRUE;
   }
   if (matrices) {
+    name_promoted(VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
     structure(matrix_).cooperativeMatrix = VK_TRUE;
     extensions_.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }

@@ -61,7 +61,7 @@ const char* purpose(const ModelShape& shape) {
 }
 
 // What an encoder of texts was made for.
-std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& definition) {
+std::vector<const char*> text_encoder_made_for(const ModelFile& file, const ModelDefinition& definition) {
   const ModelShape shape = definition.shape();
   if (shape.encoder->token_head == TokenHead::answers) return {"pumice answer"};
   if (shape.encoder->token_head == TokenHead::labels) return {"pumice classify"};
@@ -76,10 +76,8 @@ std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& 
   return {"pumice embed"};
 }
 
-std::vector<const char*> made_for(const ModelFile& file) {
-  const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
-  if (!definition.ok()) return {};
-  const ModelShape shape = (*definition)->shape();
+std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& definition) {
+  const ModelShape shape = definition.shape();
   const bool writes = shape.has_decoder();
   if (!shape.encoder) {
     const Result<SentenceSettings> settings = read_sentence_settings(file, "");
@@ -89,7 +87,7 @@ std::vector<const char*> made_for(const ModelFile& file) {
   }
   switch (shape.encoder->kind) {
   case InputKind::tokens:
-    return writes ? std::vector{"pumice translate"} : made_for(file, **definition);
+    return writes ? std::vector{"pumice translate"} : text_encoder_made_for(file, definition);
   case InputKind::pixels:
     return {writes ? "pumice caption" : shape.encoder->labels.empty() ? "pumice embed" : "pumice classify"};
   case InputKind::patches:
@@ -114,17 +112,24 @@ Error wrong_kind(const std::string& model, const ModelShape& shape, const std::s
   return Error{Code::unsupported, fmt::format("{} is {}: {}", model, kind_of(shape), reason)};
 }
 
+namespace {
+
+Error unsuitable(const ModelFile& file, const ModelDefinition& definition, const std::string& reason) {
+  return wrong_kind(file.path(), definition.shape(),
+                    fmt::format("{}; use {}", reason, fmt::join(made_for(file, definition), " or ")));
+}
+
+} // namespace
+
 Error wrong_kind(const ModelFile& file, const std::string& reason) {
   const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
-  if (!definition.ok()) return definition.error();
-  return wrong_kind(file.path(), (*definition)->shape(),
-                    fmt::format("{}; use {}", reason, fmt::join(made_for(file), " or ")));
+  return definition.ok() ? unsuitable(file, **definition, reason) : definition.error();
 }
 
 Error wrong_subcommand(const ModelFile& file) {
   const Result<std::unique_ptr<ModelDefinition>> definition = open_model_definition(file);
-  if (!definition.ok()) return definition.error();
-  return wrong_kind(file, purpose((*definition)->shape()));
+  return definition.ok() ? unsuitable(file, **definition, purpose((*definition)->shape()))
+                         : definition.error();
 }
 
 Status check_makes_text(const ModelFile& file, const ModelShape& shape) {
