@@ -20,14 +20,6 @@ StackConfigNames stack_names(float norm_eps) {
   return names;
 }
 
-void set_tower_names(StackConfigNames& names) {
-  names.hidden.gguf = tower_keys::hidden;
-  names.layers.gguf = tower_keys::layers;
-  names.heads.gguf = tower_keys::heads;
-  names.feed_forward.gguf = tower_keys::feed_forward;
-  names.norm_eps.gguf = tower_keys::norm_eps;
-}
-
 // What a GGUF file has says which form of the encoder it is.
 Status read_gguf_form(const Settings& settings, ClipVisionConfig& config) {
   const ModelFile& file = settings.file();

@@ -123,7 +123,6 @@ struct QwenVision {
 
 // GGUF's keys that other towers do not have.
 namespace qwen_keys {
-constexpr std::string_view merge = "vision.spatial_merge_size";
 constexpr std::string_view window = "vision.window_size";  // in pixels
 constexpr std::string_view period = "vision.n_wa_pattern"; // the last of so many layers sees all
 constexpr std::string_view deep = "vision.is_deepstack_layers";
@@ -201,7 +200,7 @@ protected:
     const PatchGroups& groups = *config().patch_groups;
     nlohmann::json keys = {{tower_keys::image_size, gguf_image_size},
                            {tower_keys::patch_size, cutting.patch},
-                           {qwen_keys::merge, groups.merge},
+                           {tower_keys::merge, groups.merge},
                            {qwen_keys::min_pixels, cutting.min_pixels},
                            {qwen_keys::max_pixels, cutting.max_pixels}};
     if (style().windows) {
@@ -330,7 +329,7 @@ Settings vision_settings(const ModelFile& file, const nlohmann::json& all) {
 }
 
 Result<uint32_t> read_merge(const Settings& settings) {
-  return settings.u32_or({"spatial_merge_size", qwen_keys::merge}, 1, most_merge, 2);
+  return settings.u32_or({"spatial_merge_size", tower_keys::merge}, 1, most_merge, 2);
 }
 
 // Squares on each side of a window.

@@ -156,11 +156,8 @@ Result<InternVision> read_intern_encoder(const Settings& settings) {
   StackConfigNames names;
   names.set_heads_share_columns();
   names.vocabulary = names.context = {};
-  names.norm_eps = {"layer_norm_eps", tower_keys::norm_eps};
-  names.layers.gguf = tower_keys::layers;
-  names.heads.gguf = tower_keys::heads;
-  names.hidden.gguf = tower_keys::hidden;
-  names.feed_forward.gguf = tower_keys::feed_forward;
+  names.norm_eps = {"layer_norm_eps", ""};
+  set_tower_names(names);
   names.default_activation = Activation::gelu;
   InternVision vision;
   EncoderConfig& config = vision.encoder;

@@ -71,6 +71,14 @@ Result<GgufModel> PictureTower::gguf(const ModelFile& file) const {
   return model;
 }
 
+void set_tower_names(StackConfigNames& names) {
+  names.hidden.gguf = tower_keys::hidden;
+  names.layers.gguf = tower_keys::layers;
+  names.heads.gguf = tower_keys::heads;
+  names.feed_forward.gguf = tower_keys::feed_forward;
+  names.norm_eps.gguf = tower_keys::norm_eps;
+}
+
 Result<Activation> read_tower_activation(const Settings& settings) {
   const SettingName gelu = {"", "use_gelu"}, silu = {"", "use_silu"};
   PUMICE_TRY(const bool with_gelu, settings.boolean_or(gelu, false));

@@ -23,6 +23,7 @@ inline constexpr std::string_view norm_eps = "vision.attention.layer_norm_epsilo
 inline constexpr std::string_view columns = "vision.projection_dim";          // of the decoder's embeddings
 inline constexpr std::string_view longest_edge = "vision.preproc_image_size"; // of a picture in tiles
 inline constexpr std::string_view scale_factor = "vision.projector.scale_factor";
+inline constexpr std::string_view merge = "vision.spatial_merge_size"; // patches on each side of a square
 } // namespace tower_keys
 
 class PictureTower : public EncoderModel {
@@ -39,6 +40,9 @@ protected:
   virtual Result<nlohmann::json> tower_metadata(const ModelFile& file,
                                                 const ImagePreparation& preparation) const = 0;
 };
+
+// Sets GGUF's names of a tower's common settings.
+void set_tower_names(StackConfigNames& names);
 
 // The activation of a tower in GGUF, whose one key stands for both forms of GELU: llama.cpp computes the form
 // with tanh.

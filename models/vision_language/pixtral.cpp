@@ -25,8 +25,6 @@ constexpr float layer_eps = 1e-5f; // of the encoder's norms, which no setting c
 constexpr float rotary_base = 10000;
 constexpr const char* line_end = "[IMG_BREAK]";
 
-constexpr std::string_view pixtral_merge_key = "vision.spatial_merge_size";
-
 // Pixtral's encoder (Agrawal et al., Pixtral 12B, 2024): patches of pictures in their own proportions, which
 // all see each other, placed by rotary positions down and across. Mistral 3 and LightOnOCR join squares of
 // them.
@@ -112,7 +110,7 @@ protected:
     const PatchCutting& cutting = *preparation.patches;
     return nlohmann::json{{tower_keys::image_size, cutting.longest_edge},
                           {tower_keys::patch_size, cutting.patch},
-                          {pixtral_merge_key, cutting.merge}};
+                          {tower_keys::merge, cutting.merge}};
   }
 
 private:
@@ -181,7 +179,7 @@ bool joins_patches(const ModelFile& file) {
 // Patches on each side of a square.
 Result<uint32_t> read_pixtral_merge(const ModelFile& file) {
   const Settings settings(file);
-  if (settings.gguf()) return settings.u32_or({"", pixtral_merge_key}, 1, most_pixtral_merge, 1);
+  if (settings.gguf()) return settings.u32_or({"", tower_keys::merge}, 1, most_pixtral_merge, 1);
   if (!joins_patches(file)) return 1u;
   return settings.u32_or({"spatial_merge_size", ""}, 1, most_pixtral_merge, 2);
 }
@@ -214,12 +212,9 @@ Result<EncoderConfig> read_pixtral_encoder(const Settings& settings, uint32_t me
   StackConfigNames names;
   names.set_heads_share_columns();
   names.vocabulary = names.context = {};
-  names.norm_eps = {"", tower_keys::norm_eps};
+  names.norm_eps = {};
   names.default_norm_eps = layer_eps;
-  names.layers.gguf = tower_keys::layers;
-  names.heads.gguf = tower_keys::heads;
-  names.hidden.gguf = tower_keys::hidden;
-  names.feed_forward.gguf = tower_keys::feed_forward;
+  set_tower_names(names);
   EncoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   if (settings.gguf()) {
