@@ -139,7 +139,8 @@ std::vector<int64_t> until(std::vector<int64_t> ids, const json& end) {
 
 } // namespace
 
-FIXTURE_TEST_CASE("generate gives encoder-decoders' greedy ids and those of beam search") {
+FIXTURE_TEST_CASE("generate gives encoder-decoders' greedy ids and those of beam search" *
+                  doctest::test_suite("rest")) {
   for (const char* name : {"t5", "flan-t5", "marian", "marian-relu", "bart", "whisper", "vit-gpt2"}) {
     CAPTURE(name);
     const std::filesystem::path model = fixtures().model(name);

@@ -31,7 +31,7 @@ TEST_CASE("run goes on with the prompt and tells its figures apart from the text
   CHECK(run(model, {"-n", "20"}).out.find("Once upon a time, there was") == 0);
 }
 
-TEST_CASE("keys and values may have two types") {
+TEST_CASE("keys and values may have two types" * doctest::test_suite("rest")) {
   const std::string model = fixtures().story().string();
   const TemporaryFolder folder;
   const auto told = [&](std::vector<std::string> more) {

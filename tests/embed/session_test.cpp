@@ -98,7 +98,7 @@ TEST_CASE("a suspended session gives all its memory back, and goes on in the mid
   CHECK(story == expected);
 }
 
-TEST_CASE("a session moves to another device in the middle of a text") {
+TEST_CASE("a session moves to another device in the middle of a text" * doctest::test_suite("rest")) {
   Player player;
   const pumice_sampling sampling = drawing();
   const Story expected = tell(player.session.get(), prompt, 40, &sampling);

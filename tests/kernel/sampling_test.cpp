@@ -305,7 +305,7 @@ TEST_CASE("draws are the reference's") {
   }
 }
 
-TEST_CASE("tokens are drawn as often as the distribution has it") {
+TEST_CASE("tokens are drawn as often as the distribution has it" * doctest::test_suite("rest")) {
   const std::vector<float> logits = random_logits(20, 7, 0.8f);
   const uint32_t rows = 500, runs = 8;
   std::vector<SamplingParams> cases(3, drawing(0, 1.3f));

@@ -163,7 +163,8 @@ FIXTURE_TEST_CASE("every architecture gives what its reference gives") {
 }
 
 // Each architecture's tensors and settings: their names in a GGUF file. Texts in turn, in a long run of all.
-FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model") {
+FIXTURE_TEST_CASE("the GGUF that convert writes of every architecture is the same model" *
+                  doctest::test_suite("rest")) {
   size_t turn = 0;
   const std::vector<std::string> names = folders_of_set();
   for (const std::string& name : names) {

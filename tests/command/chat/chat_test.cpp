@@ -78,7 +78,8 @@ TEST_CASE("chat puts a pipe behind its question, ends at strings, and answers in
         "stop string");
 }
 
-TEST_CASE("chat asks its question without a pipe that stays open in silence, and --file waits for one") {
+TEST_CASE("chat asks its question without a pipe that stays open in silence, and --file waits for one" *
+          doctest::test_suite("rest")) {
   const TemporaryFolder folder;
   const std::string out = (folder.path() / "out").string(), err = (folder.path() / "err").string();
   int ends[2];

@@ -125,7 +125,8 @@ TEST_CASE("embed: arguments, JSON and a file have the same vectors") {
   CHECK(*SafetensorsFile::floats(*file->find("embeddings")) == all);
 }
 
-TEST_CASE("embed: a thousand lines take far fewer steps, and come in their order") {
+TEST_CASE("embed: a thousand lines take far fewer steps, and come in their order" *
+          doctest::test_suite("rest")) {
   const TemporaryFolder folder;
   REQUIRE(BertFolder().write(folder));
   const std::vector<std::string> lines = random_lines(1000, 12);

@@ -160,7 +160,7 @@ TEST_CASE("attention: chunks, whole and in a ring" * doctest::test_suite("rest")
   }
 }
 
-TEST_CASE("attention: a picture's rows see all of it") {
+TEST_CASE("attention: a picture's rows see all of it" * doctest::test_suite("rest")) {
   for (CacheType type : all_types) {
     for (uint32_t window : {0u, 20u, 64u}) {
       for (const uint32_t length : {1u, 7u, 19u}) {
@@ -214,7 +214,7 @@ TEST_CASE("attention: capped scores") {
 }
 
 // Each type of one shape of heads, and other shapes in turn.
-TEST_CASE("attention: the weights of attention_weights()") {
+TEST_CASE("attention: the weights of attention_weights()" * doctest::test_suite("rest")) {
   for (CacheType type : all_types) {
     check(make_case(type, 2, 2, quick_dim(type), prefill(1, 70)), 2e-6, true);
     check(in_ring(make_case(type, 2, 2, quick_dim(type), prefill(33, 90), 20), 64), 2e-6, true);

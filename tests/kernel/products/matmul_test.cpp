@@ -51,7 +51,8 @@ TEST_CASE("the plain kernel's products of weights that are packed for a CPU driv
   }
 }
 
-TEST_CASE("products of rows that workgroups take evenly, and of fewer in their place") {
+TEST_CASE("products of rows that workgroups take evenly, and of fewer in their place" *
+          doctest::test_suite("rest")) {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (TensorType type : weight_types) {
       const uint32_t k = 96 % info(type).block_size == 0 ? 96u : 256u;

@@ -202,7 +202,7 @@ TEST_CASE("texts whose tokens are guessed at stay the same") {
   }
 }
 
-TEST_CASE("texts whose tokens a model guesses at stay the same") {
+TEST_CASE("texts whose tokens a model guesses at stay the same" * doctest::test_suite("rest")) {
   const std::vector<SequenceRequest> requests = some_requests();
   std::vector<Text> expected;
   for (const SequenceRequest& request : requests) expected.push_back(alone(request));
@@ -441,7 +441,8 @@ TEST_CASE("what texts begin with alike lies in the same pages") {
   for (size_t i = 0; i < ids.size(); ++i) CHECK(texts[ids[i]] == alone(requests[i]));
 }
 
-TEST_CASE("texts that come and go in few pages are what they are alone, whichever go first") {
+TEST_CASE("texts that come and go in few pages are what they are alone, whichever go first" *
+          doctest::test_suite("rest")) {
   const std::vector<SequenceRequest> requests = branching_requests(every_case() ? 200 : 15);
   std::vector<Text> expected;
   for (const SequenceRequest& request : requests) expected.push_back(alone(request));
