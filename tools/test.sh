@@ -139,12 +139,14 @@ if wanted long; then
   if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' || status=1; fi
   run_ctest long -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
 else
-  # What kernels and models compute is the second driver's, whose compiler is faster, and units' tests have sanitizers. With these, what
-  # takes long and has its parts in other tests waits for the long ones.
-  labels='rest|watched'
+  # What kernels and models compute is the second driver's, whose compiler is faster; the units' and the C interface's tests have
+  # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
+  labels='rest|watched' elsewhere='kernel|model|unit|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" \
-    -E '^(kernel|model|unit|widths)[.]|^sanitized[.](.*faults|embed[.](stage_translation|tune))' "$@" || status=1
+  if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -LE '^built$' \
+    -E "^($elsewhere)[.]|^sanitized[.](.*faults|embed[.](stage_translation|tune))" "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest built -L "^($labels)\$" -L '^built$' "$@" || status=1
 fi
 
 phase "the tests on a second driver"

@@ -44,10 +44,12 @@ std::vector<std::string> folders_of_set() {
   return names;
 }
 
-// A short run has them in turn from their folder or as the GGUF file that convert writes, a long one both.
+// A long run has each from its folder and as the GGUF file that convert writes, the second driver's one of
+// the two, and a short one every fourth from its folder.
 bool takes_form(const std::vector<std::string>& names, const std::string& name, bool gguf) {
   const auto place = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
-  return takes(((place + first_turn()) % 2 == 1) == gguf);
+  if (first_turn() == 0 && !gguf) return takes(place % 4 == 1);
+  return takes((place % 2 == 0) == gguf);
 }
 
 // GGUF has no key for which layers of SmolLM3 are not rotated, for Llama 4's chunks and for dots1's windows.

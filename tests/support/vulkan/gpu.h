@@ -70,7 +70,8 @@ private:
   std::vector<pumice::Buffer> buffers_;
 };
 
-// Every profile this device can run, the chosen one first: kernels are tested in all of them.
+// Every profile this device can run, the chosen one first: kernels are tested in all of them. A short run has
+// the plain one in every other call.
 std::vector<pumice::DeviceProfile> profiles_to_test();
 
 // The profile of a common GPU, as far as this device can run it, in which a variant is demanded.
