@@ -143,10 +143,12 @@ else
   # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
   labels='rest|watched' elsewhere='kernel|model|unit|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
+  slow='.*faults|stage_translation|tune'  # with sanitizers
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -LE '^built$' \
-    -E "^($elsewhere)[.]|^sanitized[.](.*faults|embed[.](stage_translation|tune))" "$@" || status=1
-  GALLIVM_PERF=nopt run_ctest built -L "^($labels)\$" -L '^built$' "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^sanitized[.](.*faults|embed[.]($slow)$)" "$@" || status=1
+  if [ -n "$sanitized" ]; then
+    GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow|consumers|package)$" "$@" || status=1
+  fi
 fi
 
 phase "the tests on a second driver"
