@@ -1,5 +1,6 @@
 // `pumice perplexity --kl-divergence`.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -81,8 +82,10 @@ std::string table_of(const Comparison& comparison) {
   text += fmt::format("{:<26}{:>12.6f} %\n", "correlation of both", divergence.correlation() * 100);
   text += fmt::format("\n{:<12}{:>14}{:>24}\n", "", "KL divergence", "change of probability");
   for (const double share : shares) {
+    const double change =
+        std::round(divergence.probability_change_at(share) * 1e5) / 1e3 + 0.0; // no "-0.000"
     text += fmt::format("{:<12}{:>14.6f}{:>22.3f} %\n", share_name(share), divergence.divergence_at(share),
-                        divergence.probability_change_at(share) * 100);
+                        change);
   }
   const std::string scored = counted(divergence.count(), "token");
   return text + (comparison.done < comparison.windows

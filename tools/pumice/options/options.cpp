@@ -64,6 +64,11 @@ void add_samplers_option(CLI::App& app) {
   static constexpr const char* order = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
   const auto check = [](std::string& value) {
     if (value == order || value == "edskypmxt") return std::string();
+    const std::vector<std::string> samplers = CLI::detail::split(order, ';');
+    for (const std::string& name : CLI::detail::split(value, ';')) {
+      if (std::ranges::find(samplers, name) == samplers.end())
+        return fmt::format("there is no sampler '{}': it is {}, which is the only order", name, order);
+    }
     return fmt::format(
         "'{}' is another order than {}, which is always that of the samplers; each has an option that "
         "switches it off",
