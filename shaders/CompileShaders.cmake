@@ -8,9 +8,11 @@
 # Kernel name: the file's stem, then the variant's name, so that matmul.cpu8.comp with 'q8_0' is "matmul.cpu8.q8_0".
 # Tier: needs=, or else the last part of the stem (matmul.cm.comp), or none. Tiers the compiler is too old for are left out.
 # PUMICE_SHADERS_FROM names a build folder whose compiled shaders are taken as they are; a second build saves the time.
+# tools/compile_shaders.cpp compiles a shader's variants in one process, where glslang's library is there: else each is one of its
+# own, which takes three times as long.
 
 if(CMAKE_SCRIPT_MODE_FILE)
-  # Build time: compile one variant. glslang has no option that makes its warnings errors, so its output is read here.
+  # Build time: compile one variant, without the library. glslang has no option that makes its warnings errors, so its output is read here.
   get_filename_component(folder "${OUTPUT}" DIRECTORY)
   file(MAKE_DIRECTORY "${folder}")
   list(TRANSFORM DEFINES PREPEND -D)
@@ -45,6 +47,49 @@ find_program(PUMICE_SPIRV_OPT NAMES spirv-opt HINTS ${hints} NO_CACHE) # for a t
 if(NOT PUMICE_SPIRV_VAL)
   set(PUMICE_SPIRV_VAL "")
 endif()
+
+# The libraries of tools/compile_shaders.cpp, from where the compiler is: nothing where one is missing, or where programs that are
+# built do not run.
+function(pumice_find_glslang_libraries result)
+  set(${result} "" PARENT_SCOPE)
+  if(CMAKE_CROSSCOMPILING OR sanitized)
+    return()
+  endif()
+  set(places HINTS "$ENV{VULKAN_SDK}")
+  if(PUMICE_GLSLANG MATCHES "^${PROJECT_SOURCE_DIR}/[.]deps/")
+    set(places PATHS "${PROJECT_SOURCE_DIR}/.deps/root/usr" NO_DEFAULT_PATH)
+  endif()
+  find_path(GLSLANG_HEADERS glslang/Include/glslang_c_interface.h ${places} PATH_SUFFIXES include NO_CACHE)
+  find_path(SPIRV_TOOLS_HEADERS spirv-tools/libspirv.h ${places} PATH_SUFFIXES include NO_CACHE)
+  set(libraries "${GLSLANG_HEADERS}" "${SPIRV_TOOLS_HEADERS}")
+  foreach(name glslang-default-resource-limits SPIRV glslang MachineIndependent GenericCodeGen OSDependent SPIRV-Tools-opt SPIRV-Tools)
+    find_library(library ${name} ${places} PATH_SUFFIXES lib lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_CACHE)
+    if(library)
+      list(APPEND libraries "${library}")
+    elseif(NOT name MATCHES "^(SPIRV|MachineIndependent|GenericCodeGen|OSDependent)$")  # which newer releases have within glslang
+      set(libraries NOTFOUND)
+    endif()
+    unset(library)
+  endforeach()
+  if(NOT libraries MATCHES "NOTFOUND")
+    set(${result} ${libraries} PARENT_SCOPE)
+  endif()
+endfunction()
+
+# The target compile_shaders. What it is linked with in .deps/ is made for a newer C library than the machine's, which lies beside it.
+function(pumice_add_shader_compiler headers tools_headers)
+  add_executable(compile_shaders "${PROJECT_SOURCE_DIR}/tools/compile_shaders.cpp")
+  target_include_directories(compile_shaders SYSTEM PRIVATE "${headers}" "${tools_headers}")
+  target_link_libraries(compile_shaders PRIVATE ${ARGN})
+  if(headers MATCHES "^${PROJECT_SOURCE_DIR}/[.]deps/")
+    list(GET ARGN 0 library)
+    get_filename_component(root "${library}" DIRECTORY)
+    file(GLOB loader "${root}/ld-linux-*.so.*")
+    target_link_options(compile_shaders PRIVATE -nodefaultlibs "-Wl,--dynamic-linker=${loader}" "-Wl,-rpath=${root}")
+    target_link_libraries(compile_shaders PRIVATE "${root}/libstdc++.so.6" "${root}/libm.so.6" "${root}/libgcc_s.so.1"
+      "${root}/libc.so.6" "${loader}")
+  endif()
+endfunction()
 
 # GL_NV_cooperative_matrix2 exists in SPIR-V 1.6 only, and kernels for CPUs broadcast from any lane (1.5). The others keep to what a
 # program may use whose instance is of Vulkan 1.1 (VK_KHR_spirv_1_4).
@@ -166,6 +211,13 @@ function(pumice_compile_table target function folder include)
     set(folder "${PROJECT_BINARY_DIR}/${folder}")
   endif()
 
+  if(NOT (TARGET compile_shaders OR PUMICE_SHADERS_FROM))
+    pumice_find_glslang_libraries(libraries)
+    if(libraries)
+      pumice_add_shader_compiler(${libraries})
+    endif()
+  endif()
+
   set(names)
   set(modules)
   foreach(shader IN LISTS ARGN)
@@ -184,6 +236,8 @@ function(pumice_compile_table target function folder include)
       message(FATAL_ERROR "shaders/${path} has no line '// variant: NAME [needs=TIER] DEFINE=VALUE ...'")
     endif()
     pumice_expand_weight_types(variants ${variants})
+    set(outputs)
+    set(lines "")
     foreach(variant IN LISTS variants)
       string(REGEX REPLACE "^// variant:" "" variant "${variant}")
       separate_arguments(defines UNIX_COMMAND "${variant}")
@@ -218,6 +272,12 @@ function(pumice_compile_table target function folder include)
         continue()
       endif()
       pumice_tier_target("${tier}" environment)
+      if(TARGET compile_shaders)
+        list(APPEND outputs "${output}")
+        list(JOIN defines " " defines)
+        string(APPEND lines "${output} ${environment} ${defines}\n")
+        continue()
+      endif()
       add_custom_command(OUTPUT "${output}"
         COMMAND "${CMAKE_COMMAND}" "-DCOMPILER=${PUMICE_GLSLANG}" "-DVALIDATOR=${PUMICE_SPIRV_VAL}" -DTARGET=${environment}
           "-DINCLUDE=${include}" "-DDEFINES=${defines}" "-DSOURCE=${shader}" "-DOUTPUT=${output}" -P "${PUMICE_SHADER_SCRIPT}"
@@ -225,6 +285,15 @@ function(pumice_compile_table target function folder include)
         DEPFILE "${output}.d"
         COMMENT "Shader ${name}" VERBATIM)
     endforeach()
+    if(outputs)
+      set(list "${folder}/${family}/${stem}.txt")
+      file(CONFIGURE OUTPUT "${list}" CONTENT "${lines}" @ONLY)
+      add_custom_command(OUTPUT ${outputs}
+        COMMAND compile_shaders "${shader}" "${list}" "${folder}/${family}/${stem}.d" ${include}
+        DEPENDS "${shader}" "${list}" compile_shaders
+        DEPFILE "${folder}/${family}/${stem}.d"
+        COMMENT "Shader ${stem}" VERBATIM)
+    endif()
   endforeach()
 
   # One file for all: the names sorted, so that a lookup can be a binary search.

@@ -16,7 +16,7 @@ fi
 
 packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
   doctest-dev libpng-dev libjpeg-dev libflac-dev libvorbis-dev libopusfile-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core libedit-dev
-  libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools spirv-tools)
+  libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools glslang-dev spirv-tools)
 if [ "${1:-}" = --tests ]; then packages+=(clang vulkan-validationlayers pkgconf dpkg-dev file libsdl2-dev libopenmpi-dev openmpi-bin zsh fish python3-jinja2
   python3-pytest python3-numpy python3-pil python3-pip); fi
 if [ "${1:-}" = --mpi ]; then packages+=(libopenmpi-dev openmpi-bin); fi
@@ -64,7 +64,7 @@ fetch_newer_compiler() {
     -o "Dir::State::lists=$new/apt/lists" -o "Dir::Cache=$new/apt/cache" -o APT::Sandbox::User= -o Acquire::Retries=1
     -o Acquire::http::Timeout=20 -o Acquire::Languages=none)
   apt-get "${options[@]}" update >"$new/log" 2>&1 &&
-    (cd "$new/debs" && apt-get "${options[@]}" download glslang-tools spirv-tools libc6 libstdc++6 libgcc-s1 libvulkan-dev) >>"$new/log" 2>&1 ||
+    (cd "$new/debs" && apt-get "${options[@]}" download glslang-tools glslang-dev spirv-tools libc6 libstdc++6 libgcc-s1 libvulkan-dev) >>"$new/log" 2>&1 ||
     { tail -n 3 "$new/log" >&2; return 1; }
   for file in "$new"/debs/*.deb; do dpkg -x "$file" "$new/root" || return 1; done
   for tool in glslangValidator spirv-val spirv-opt; do
@@ -90,7 +90,7 @@ if [ "${1:-}" = --tests ]; then  # the fuzzer's library is named after clang's v
 fi
 
 . /etc/os-release
-if [ "$ID:${VERSION_ID:-}" = debian:12 ] && [ -z "${VULKAN_SDK:-}" ] && [ ! -x .deps/bin/spirv-opt ]; then
+if [ "$ID:${VERSION_ID:-}" = debian:12 ] && [ -z "${VULKAN_SDK:-}" ] && [ ! -e .deps/root/usr/include/glslang ]; then
   say "fetching Debian 13's shader compiler into .deps/"
   if ! fetch_newer_compiler; then
     rm -rf .deps.new
