@@ -147,7 +147,7 @@ TEST_CASE("doctor says what to do where there is no loader, no driver or no such
   }
 }
 
-TEST_CASE("doctor checks the text and the speed") {
+TEST_CASE("doctor checks the text and the speed" * doctest::test_suite("long")) {
   const Patient patient;
   const json text = patient.examine("text", {}, 0);
   CHECK(verdict(text, "text")["state"] == "ok");
@@ -173,7 +173,7 @@ TEST_CASE("doctor names a kernel that adds in 16 bits") {
   check_tiled("matmul_tiled.f16", spirv_faults::with_half_sums, "tiled F16");
 }
 
-TEST_CASE("doctor names kernels of recurrences that add in 16 bits") {
+TEST_CASE("doctor names kernels of recurrences that add in 16 bits" * doctest::test_suite("long")) {
   for (const auto& [variant, kernel] : {std::pair("delta_rule chunked", "chunk_states.delta"),
                                         std::pair("selective_scan chunked", "chunk_states.scan")}) {
     const Patient patient;

@@ -267,7 +267,8 @@ nlohmann::json json_when_interrupted(const EveryCommand& every, std::vector<std:
 
 } // namespace
 
-TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is printed") {
+TEST_CASE("what was measured, transcribed, scored and generated until Ctrl-C is printed" *
+          doctest::test_suite("long")) {
   using nlohmann::json;
   const EveryCommand every;
   const std::string story = fixtures().story().string(), stories = stories_model().string();
@@ -355,7 +356,8 @@ TEST_CASE("the predictions until Ctrl-C are a whole file of fewer windows") {
   CHECK(found["kl_divergence"]["value"].get<double>() < 1e-4);
 }
 
-TEST_CASE("what was measured is printed even if the device does not end its step in time") {
+TEST_CASE("what was measured is printed even if the device does not end its step in time" *
+          doctest::test_suite("long")) {
   const TemporaryFolder model;
   write_slow_model(model);
   const EveryCommand every;

@@ -134,7 +134,8 @@ void check_continues(const json& kept, const std::vector<json>& all) {
 
 } // namespace
 
-TEST_CASE("a run that is interrupted again and again answers as one that is not") {
+TEST_CASE("a run that is interrupted again and again answers as one that is not" *
+          doctest::test_suite("long")) {
   Requests requests(long_requests(7, 150));
   const CommandResult whole = requests.run(drawing);
   CAPTURE(whole.err);

@@ -173,7 +173,7 @@ std::vector<std::string> cut(const char* layers) {
   return {"--devices", "0,0,0", "--split", layers};
 }
 
-TEST_CASE("stages take as much memory as plan-split says") {
+TEST_CASE("stages take as much memory as plan-split says" * doctest::test_suite("long")) {
   check_memory({"run", model, "Once", "-n", "2", "--context", "128"}, {model, "--context", "128"},
                cut("2,1,2"));
 }
@@ -186,7 +186,7 @@ TEST_CASE("several sequences' stages take as much memory as plan-split says" * d
                {dates, "--sequences", "3", "--context", "41"}, cut("2,1,2"));
 }
 
-TEST_CASE("plan-split measures an encoder's layers and its decoder's") {
+TEST_CASE("plan-split measures an encoder's layers and its decoder's" * doctest::test_suite("long")) {
   const std::string dates = dates_model().string();
   const CommandResult result = pumice_command(
       {"plan-split", dates, "--devices", "0,0", "--sequences", "4", "--link", "2,100", "--json"});
@@ -275,7 +275,8 @@ TEST_CASE("processes that do not fit together are refused") {
   CHECK(other.err.find("/nowhere/model.gguf") != std::string::npos);
 }
 
-TEST_CASE("copies of a translator divide lines, whose translations come in their order") {
+TEST_CASE("copies of a translator divide lines, whose translations come in their order" *
+          doctest::test_suite("long")) {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::string dates = dates_model().string();
   check_copies({"translate", dates, "--sequences", "4"}, some_dates(), true);

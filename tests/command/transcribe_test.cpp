@@ -336,7 +336,8 @@ TEST_CASE("transcribe writes subtitles, of several files into a folder") {
   CHECK(fails_saying(run({a, "-o", a}), {a, "folder"}) == "");
 }
 
-TEST_CASE("letters are heard alike in a file and in a pipe, loud or not, over several windows") {
+TEST_CASE("letters are heard alike in a file and in a pipe, loud or not, over several windows" *
+          doctest::test_suite("long")) {
   const TemporaryFolder folder, plain;
   write_letters_folder(folder, true);
   write_letters_folder(plain, false);

@@ -390,7 +390,7 @@ TEST_CASE("bench ab says what it needs, and what is wrong with A and B") {
   CHECK(fails_saying(compare_sides(a, broken, {}), {"broken", "not a JSON object"}) == "");
 }
 
-TEST_CASE("bench ab compares option sets and models in fresh processes") {
+TEST_CASE("bench ab compares option sets and models in fresh processes" * doctest::test_suite("long")) {
   const TemporaryFolder cache;
   const std::string model = fixtures().story().string();
   const std::vector<std::string> options = {"-p",       "4",  "-n",    "2",       "-r",
