@@ -7,7 +7,7 @@
 # common/weight.glsl wants to know of it; {linear_weight_type} for those whose numbers four codes become bytes at once.
 # Kernel name: the file's stem, then the variant's name, so that matmul.cpu8.comp with 'q8_0' is "matmul.cpu8.q8_0".
 # Tier: needs=, or else the last part of the stem (matmul.cm.comp), or none. Tiers the compiler is too old for are left out.
-# PUMICE_SHADERS_FROM names a build folder whose compiled shaders are taken as they are; a second build saves the time.
+# PUMICE_SHADERS_FROM names a build folder whose tables of kernels are taken as they are; a second build saves the time.
 # tools/compile_shaders.cpp compiles a shader's variants in one process, where glslang's library is there: else each is one of its
 # own, which takes three times as long.
 
@@ -204,14 +204,13 @@ endfunction()
 # Compiles shaders into a folder of the build, and adds to the target a table of them, which pumice::FUNCTION() returns. What they
 # include is looked for in each of the folders `include`, in this order.
 function(pumice_compile_table target function folder include)
-  pumice_read_weight_types()
   if(PUMICE_SHADERS_FROM)
-    get_filename_component(folder "${PUMICE_SHADERS_FROM}/${folder}" ABSOLUTE)
-  else()
-    set(folder "${PROJECT_BINARY_DIR}/${folder}")
+    pumice_add_table(${target} "${PUMICE_SHADERS_FROM}/generated/${function}.cpp")
+    return()
   endif()
-
-  if(NOT (TARGET compile_shaders OR PUMICE_SHADERS_FROM))
+  pumice_read_weight_types()
+  set(folder "${PROJECT_BINARY_DIR}/${folder}")
+  if(NOT TARGET compile_shaders)
     pumice_find_glslang_libraries(libraries)
     if(libraries)
       pumice_add_shader_compiler(${libraries})
@@ -268,9 +267,6 @@ function(pumice_compile_table target function folder include)
       list(APPEND modules "${output}")
       set(tier_of_${name} "${tier}")
       set(output_of_${name} "${output}")
-      if(PUMICE_SHADERS_FROM)
-        continue()
-      endif()
       pumice_tier_target("${tier}" environment)
       if(TARGET compile_shaders)
         list(APPEND outputs "${output}")
@@ -315,9 +311,13 @@ function(pumice_compile_table target function folder include)
     COMMAND ${tool} "${list}" "${table}" ${function}
     DEPENDS ${tool} "${list}" ${modules}
     COMMENT "Kernels: ${function}" VERBATIM)
+  pumice_add_table(${target} "${table}")
+  message(STATUS "Kernels: ${count} (${function})")
+endfunction()
+
+function(pumice_add_table target table)
   set_source_files_properties("${table}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   target_sources(${target} PRIVATE "${table}")
-  message(STATUS "Kernels: ${count} (${function})")
 endfunction()
 
 # The tool that makes the tables, which runs while building: where programs for the target do not run here, one for this machine.

@@ -90,7 +90,7 @@ library flac -DBUILD_PROGRAMS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOCS=OFF -DBUILD_
 library freetype -DFT_DISABLE_ZLIB=ON -DFT_DISABLE_HARFBUZZ=ON -DFT_DISABLE_BZIP2=ON -DFT_DISABLE_BROTLI=ON -DFT_DISABLE_PNG=ON
 
 shaders=()
-if [ -e build/shaders ]; then shaders=("-DPUMICE_SHADERS_FROM=$PWD/build"); fi
+if [ -e build/generated/kernel_binaries.cpp ]; then shaders=("-DPUMICE_SHADERS_FROM=$PWD/build"); fi
 for target in test_unit pumice; do
   ./tools/build.sh build/windows/pumice $target -DCMAKE_TOOLCHAIN_FILE="$PWD/tools/windows/mingw.cmake" -DPUMICE_STATIC=ON \
     -DPUMICE_FONT=/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf "${shaders[@]}"

@@ -218,8 +218,8 @@ TEST_CASE("texts that a lost device has ended go on") {
   CHECK(output + rest.out == whole.out);
 }
 
-TEST_CASE(
-    "where bits are not the same, a text that a seed determines begins again, and another one goes on") {
+TEST_CASE("where bits are not the same, a text that a seed determines begins again, and another one goes on" *
+          doctest::test_suite("long")) {
   Requests requests(json{{"prompt", "Once"}, {"count", 5}}.dump() + "\n" +
                     json{{"prompt", "The dog"}, {"count", 70}}.dump() + "\n");
   // With the kernels of GPUs.
