@@ -122,3 +122,5 @@ if(NOT PUMICE_STATIC AND NOT WIN32)
     target_compile_definitions(pumice_command_dependencies INTERFACE PUMICE_LIBEDIT)
   endif()
 endif()
+# The HTTP of `pumice serve`: headers alone.
+find_path(BOOST_HEADERS boost/beast/http/parser.hpp NO_CACHE)

@@ -14,7 +14,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 
-packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
+packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libboost-dev libpcre2-dev libutf8proc-dev libsentencepiece-dev
   doctest-dev libpng-dev libjpeg-dev libflac-dev libvorbis-dev libopusfile-dev libogg-dev zlib1g-dev libfreetype-dev fonts-dejavu-core libedit-dev
   libvulkan-dev libvulkan1 mesa-vulkan-drivers glslang-tools glslang-dev spirv-tools)
 if [ "${1:-}" = --tests ]; then packages+=(clang vulkan-validationlayers pkgconf dpkg-dev file libsdl2-dev libopenmpi-dev openmpi-bin zsh fish python3-jinja2

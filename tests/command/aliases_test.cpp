@@ -165,7 +165,7 @@ TEST_CASE("command lines of other programs are understood, or answered with what
        {none}},
       {{"chat", "/none", "Summarize this", "--verbose", "--insecure", "--keepalive", "5m"}, {none}},
       {{"pull", "llama3"}, {"models are not downloaded"}},
-      {{"serve"}, {"there is no server"}},
+      {{"launch"}, {"pumice serve"}},
       {{"list"}, {"models are files"}},
   };
   for (const auto& each : cases) {

@@ -16,10 +16,11 @@
 
 namespace {
 
-const std::vector<std::string> commands = {
-    "run",        "generate", "translate",  "transcribe", "caption",  "embed",      "rerank", "classify",
-    "fill",       "tokenize", "eval",       "inspect",    "devices",  "tune",       "bench",  "help",
-    "perplexity", "convert",  "completion", "doctor",     "template", "plan-split", "search", "answer"};
+const std::vector<std::string> commands = {"run",      "generate",   "translate", "transcribe", "caption",
+                                           "embed",    "rerank",     "classify",  "fill",       "tokenize",
+                                           "eval",     "inspect",    "devices",   "tune",       "bench",
+                                           "help",     "perplexity", "convert",   "completion", "doctor",
+                                           "template", "plan-split", "search",    "answer",     "serve"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

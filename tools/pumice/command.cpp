@@ -98,8 +98,8 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
   };
   std::vector<Subcommand> all;
   const auto add = [&](std::vector<Subcommand> some) { all.insert(all.end(), some.begin(), some.end()); };
-  add(group("Text", {add_chat(app), add_run(app), add_generate(app), add_translate(app), add_tokenize(app),
-                     add_template(app)}));
+  add(group("Text", {add_chat(app), add_run(app), add_generate(app), add_translate(app), add_serve(app),
+                     add_tokenize(app), add_template(app)}));
   add(group("Vectors, labels, sound and pictures",
             {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_answer(app),
              add_fill(app), add_transcribe(app), add_caption(app)}));
@@ -129,7 +129,6 @@ int parse_and_run(std::span<const std::string> arguments) {
   app.set_version_flag("-V,--version", version_number(), "Show version, commit, and what was left out")
       ->group("Options");
   app.require_subcommand(1);
-  app.footer("'pumice COMMAND --help' shows a command's options, and an example.");
   const std::vector<Subcommand> subcommands = add_subcommands(app);
   for (const Subcommand& each : subcommands) add_verbosity_options(*each.app);
   const Result<TranslatedArguments> translated = translate_aliases(app, {arguments.begin(), arguments.end()});

@@ -44,6 +44,7 @@ Subcommand add_fill(CLI::App& app);
 Subcommand add_embed(CLI::App& app);
 Subcommand add_rerank(CLI::App& app);
 Subcommand add_search(CLI::App& app);
+Subcommand add_serve(CLI::App& app);
 Subcommand add_tokenize(CLI::App& app);
 Subcommand add_template(CLI::App& app);
 Subcommand add_inspect(CLI::App& app);

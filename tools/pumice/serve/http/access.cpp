@@ -1,0 +1,123 @@
+#include "serve/http/access.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/path.h"
+#include "io/bytes.h"
+#include "io/mapped_file.h"
+#include "serve/http/error.h"
+
+namespace pumice::serve {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// Without the port.
+std::string_view name_of(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, std::min(host.find(']') + 1, host.size()));
+  return host.substr(0, std::min(host.rfind(':'), host.size()));
+}
+
+bool equal_names(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+// What no name server answers for.
+bool is_address(std::string_view name) {
+  if (name.starts_with('[') && name.ends_with(']')) return true;
+  return !name.empty() &&
+         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+}
+
+Refusal refusal(int status, const std::string& sentence) {
+  return {status, error_body(status, sentence)};
+}
+
+} // namespace
+
+bool equal_in_constant_time(std::string_view given, std::string_view secret) {
+  unsigned difference = given.size() != secret.size();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const char expected = secret.empty() ? '\0' : secret[i % secret.size()];
+    difference |= static_cast<unsigned char>(given[i] ^ expected);
+  }
+  return difference == 0;
+}
+
+Result<std::vector<std::string>> Access::read_keys(const std::string& path) {
+  PUMICE_TRY(const MappedFile file, MappedFile::open(path_of(path)));
+  std::string_view text = as_text(file.bytes());
+  std::vector<std::string> keys;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (const std::string_view key = trimmed(text.substr(0, end)); !key.empty()) keys.emplace_back(key);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (keys.empty()) {
+    return Error{Code::invalid_argument, fmt::format("{}: expected a key on each line, found none", path)};
+  }
+  return keys;
+}
+
+bool Access::allows_host(std::string_view host) const {
+  const std::string_view name = name_of(host);
+  constexpr std::string_view local = "localhost", within = ".localhost";
+  if (is_address(name) || equal_names(name, local)) return true;
+  if (name.size() > within.size() && equal_names(name.substr(name.size() - within.size()), within))
+    return true;
+  return std::ranges::any_of(hosts, [&](const std::string& each) { return equal_names(name, each); });
+}
+
+bool Access::allows_origin(const HttpRequest& request, std::string_view origin) const {
+  const auto own = [&](std::string_view scheme) {
+    return origin.starts_with(scheme) && equal_names(origin.substr(scheme.size()), request.header("host"));
+  };
+  if (own("http://") || own("https://")) return true;
+  return std::ranges::any_of(
+      origins, [&](const std::string& each) { return each == "*" || equal_names(origin, each); });
+}
+
+bool Access::has_key(const HttpRequest& request) const {
+  std::string_view given = request.header("x-api-key");
+  const std::string_view authorization = request.header("authorization");
+  constexpr std::string_view scheme = "Bearer ";
+  if (authorization.size() > scheme.size() && equal_names(authorization.substr(0, scheme.size()), scheme))
+    given = trimmed(authorization.substr(scheme.size()));
+  bool found = false;
+  for (const std::string& each : keys) found |= equal_in_constant_time(given, each); // all of them
+  return found;
+}
+
+std::optional<Refusal> Access::check(const HttpRequest& request) const {
+  const std::string_view host = request.header("host"), origin = request.header("origin");
+  if (!host.empty() && !allows_host(host)) {
+    return refusal(403, "the header 'Host' names a machine that this server does not know: expected "
+                        "localhost, an address, or a name of --allow-host");
+  }
+  if (!origin.empty() && !allows_origin(request, origin)) {
+    return refusal(403, "the header 'Origin' names a page that may not ask this server: expected this "
+                        "server's own, or one of --allow-origin");
+  }
+  const bool open = request.path == "/" || request.path == "/health" || request.method == "OPTIONS";
+  if (open || keys.empty() || has_key(request)) return {};
+  Refusal refused = refusal(401, "expected one of this server's keys in the header 'Authorization' (Bearer "
+                                 "KEY) or 'x-api-key'");
+  refused.headers = {{"WWW-Authenticate", "Bearer"}};
+  return refused;
+}
+
+HttpHeaders Access::headers(const HttpRequest& request) const {
+  const std::string_view origin = request.header("origin");
+  if (origin.empty() || origins.empty()) return {};
+  return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}};
+}
+
+} // namespace pumice::serve

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "serve/http/exchange.h"
+
+namespace pumice::serve {
+
+// The body of an answer that says what is wrong, which clients of OpenAI's and Anthropic's interfaces read.
+std::string error_body(int status, const std::string& sentence);
+// The status of HTTP for an error of the library.
+int status_of(const Error& error);
+void answer_error(Exchange& exchange, const Error& error);
+
+} // namespace pumice::serve

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace pumice::serve {
+
+struct HttpRequest {
+  std::string method;
+  std::string path; // as it was sent, without what follows a question mark
+  std::map<std::string, std::string, std::less<>> headers; // their names in lower case
+  std::string body;
+
+  // The value of a header; empty if there is none.
+  std::string_view header(std::string_view name) const {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string_view() : std::string_view(found->second);
+  }
+};
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// A request, and the answer to it: whole, or in pieces. Used by one thread, which may wait.
+class Exchange {
+public:
+  virtual ~Exchange() = default;
+
+  virtual const HttpRequest& request() const = 0;
+  // Whether nobody waits for the answer any more.
+  virtual bool gone() const = 0;
+  // Calls the function when that happens, on another thread and possibly at once. Set an empty one before
+  // what it uses goes away.
+  virtual void when_gone(std::function<void()> call) = 0;
+
+  virtual void answer(int status, std::string_view type, std::string body,
+                      const HttpHeaders& headers = {}) = 0;
+  // Begins an answer in pieces. Its end is that of the exchange.
+  virtual void begin(int status, std::string_view type) = 0;
+  // Waits while the client reads too slowly. False: it is gone.
+  virtual bool write(std::string_view piece) = 0;
+  virtual bool begun() const = 0; // either was called
+};
+
+} // namespace pumice::serve

@@ -1,0 +1,227 @@
+#include "serve/models/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/guarded.h"
+
+namespace pumice::serve {
+
+Result<std::optional<Texts::Token>> Texts::next(double seconds) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return !tokens_.empty() || running_ == 0; });
+  if (error_) return *error_;
+  if (tokens_.empty()) return std::optional<Token>();
+  std::optional<Token> token = std::move(tokens_.front());
+  tokens_.pop_front();
+  return token;
+}
+
+bool Texts::ended() const {
+  const std::lock_guard lock(mutex_);
+  return tokens_.empty() && running_ == 0;
+}
+
+void Texts::stop(size_t text) {
+  const std::lock_guard lock(mutex_);
+  stopped_[text] = true;
+}
+
+void Texts::stop_all() {
+  const std::lock_guard lock(mutex_);
+  stopped_.assign(stopped_.size(), true);
+}
+
+bool Texts::is_stopped(size_t text) const {
+  const std::lock_guard lock(mutex_);
+  return stopped_[text];
+}
+
+void Texts::give(size_t text, const BatchToken& token) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_[text]) tokens_.push_back({text, token});
+  changed_.notify_all();
+}
+
+void Texts::end(size_t, const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (!status.ok() && !error_) error_ = status.error();
+  if (running_ > 0) --running_;
+  changed_.notify_all();
+}
+
+Result<std::unique_ptr<Scheduler>> Scheduler::create(std::shared_ptr<const Model> model,
+                                                     SessionOptions options, size_t most_waiting) {
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(std::move(model), std::move(options), most_waiting));
+  PUMICE_CHECK(scheduler->make_batch());
+  PUMICE_CHECK(
+      guarded([&] { scheduler->thread_ = std::thread([owner = scheduler.get()] { owner->run(); }); }));
+  return scheduler;
+}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Scheduler::make_batch() {
+  batch_.reset(); // its memory is free for the next one
+  PUMICE_TRY(batch_, BatchGroups::create(model_, options_));
+  context_ = batch_->context();
+  return {};
+}
+
+Result<std::shared_ptr<Texts>> Scheduler::add(std::vector<SequenceRequest> requests) {
+  std::shared_ptr<Texts> texts(new Texts(requests.size()));
+  const std::lock_guard lock(mutex_);
+  if (broken_ || ending_) {
+    return Error{Code::not_ready, broken_ ? "the device does not compute any more: start the server again"
+                                          : "the server is ending"};
+  }
+  if (waiting_.size() + figures_.running > most_waiting_) {
+    return Error{Code::not_ready,
+                 fmt::format("{} texts are waiting already: try again later", most_waiting_)};
+  }
+  for (size_t i = 0; i < requests.size(); ++i) waiting_.push_back({texts, i, std::move(requests[i])});
+  figures_.waiting = waiting_.size();
+  changed_.notify_all();
+  return texts;
+}
+
+void Scheduler::run() {
+  for (;;) {
+    std::deque<Waiting> newcomers;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return ending_ || !waiting_.empty() || !running_.empty(); });
+      newcomers.swap(waiting_);
+      figures_.waiting = 0;
+      if (ending_) break;
+    }
+    for (Waiting& each : newcomers) begin(std::move(each));
+    remove_stopped();
+    if (!running_.empty()) step();
+  }
+  const Error ended{Code::cancelled, "the server is ending"};
+  std::deque<Waiting> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(waiting_);
+  }
+  for (Waiting& each : left) each.texts->end(each.text, ended);
+  fail_all(ended);
+}
+
+void Scheduler::begin(Waiting waiting) {
+  if (waiting.texts->is_stopped(waiting.text)) return waiting.texts->end(waiting.text);
+  const Result<uint32_t> id = guarded([&] { return batch_->add(waiting.request); });
+  if (!id.ok()) {
+    ++figures_.failed;
+    return waiting.texts->end(waiting.text, id.error());
+  }
+  ++figures_.texts;
+  figures_.prompt_tokens += waiting.request.prompt.size();
+  running_.push_back({std::move(waiting.texts), waiting.text, std::move(waiting.request), *id});
+  figures_.running = running_.size();
+}
+
+void Scheduler::remove_stopped() {
+  for (auto each = running_.begin(); each != running_.end();) {
+    if (!each->texts->is_stopped(each->text)) {
+      ++each;
+      continue;
+    }
+    const Status status = guarded([&] { return batch_->stop(each->id); });
+    ++figures_.stopped;
+    each->texts->end(each->text);
+    each = running_.erase(each);
+    if (!status.ok()) return fail_all(status.error());
+  }
+  figures_.running = running_.size();
+}
+
+Status Scheduler::take_step() {
+  const Result<std::span<const BatchToken>> tokens = guarded([&] { return batch_->step(); });
+  if (!tokens.ok()) return tokens.error();
+  ++figures_.steps;
+  for (const BatchToken& token : *tokens) {
+    const auto found = std::ranges::find(running_, token.sequence, &Running::id);
+    if (found == running_.end()) continue;
+    ++figures_.tokens;
+    if (!std::exchange(found->begun, true)) figures_.reused_tokens += token.reused;
+    found->request.prompt.push_back(token.token);
+    --found->request.max_tokens;
+    found->texts->give(found->text, token);
+    if (token.finish_reason == FinishReason::none) continue;
+    found->texts->end(found->text);
+    running_.erase(found);
+  }
+  figures_.running = running_.size();
+  return {};
+}
+
+void Scheduler::step() {
+  const Status status = take_step();
+  if (status.ok()) return;
+  const Code code = status.error().code;
+  const bool by_text = code == Code::invalid_argument || code == Code::unsupported;
+  if (by_text && running_.size() > 1) return separate();
+  fail_all(status.error());
+}
+
+// A step fails where the form of one text cannot be kept to. Each comes to its next token alone, and those
+// that do go on together.
+void Scheduler::separate() {
+  std::list<Running> all, well;
+  all.swap(running_);
+  const auto resume = [&](Running& text) -> Status {
+    PUMICE_TRY(text.id, guarded([&] { return batch_->add(text.request); }));
+    return {};
+  };
+  const auto stop_all = [&] { return guarded([&] { return batch_->stop_all(); }); };
+  Status stopped = stop_all();
+  while (!all.empty() && stopped.ok()) {
+    running_.splice(running_.end(), all, all.begin());
+    Running& text = running_.front();
+    const size_t before = text.request.prompt.size();
+    Status alone = resume(text);
+    while (alone.ok() && !running_.empty() && text.request.prompt.size() == before) alone = take_step();
+    if (!alone.ok()) fail_all(alone.error());
+    if (broken_) break;
+    well.splice(well.end(), running_);
+    stopped = stop_all();
+  }
+  running_ = std::move(well);
+  running_.splice(running_.end(), all);
+  if (!stopped.ok()) return fail_all(stopped.error());
+  for (auto each = running_.begin(); each != running_.end();) {
+    const Status status = broken_ ? Status(Error{Code::device_lost, "the device was lost"}) : resume(*each);
+    if (!status.ok()) each->texts->end(each->text, status);
+    each = status.ok() ? std::next(each) : running_.erase(each);
+  }
+  figures_.running = running_.size();
+}
+
+// The next requests get a batch that works.
+void Scheduler::fail_all(const Error& error) {
+  figures_.failed += running_.size();
+  for (Running& each : running_) each.texts->end(each.text, error);
+  running_.clear();
+  figures_.running = 0;
+  if (error.code == Code::cancelled) return;
+  if (error.code != Code::device_lost && guarded([&] { return batch_->stop_all(); }).ok()) return;
+  broken_ = !guarded([&] { return make_batch(); }).ok();
+  if (!broken_) return;
+  const std::lock_guard lock(mutex_);
+  for (Waiting& each : waiting_) each.texts->end(each.text, error);
+  waiting_.clear();
+}
+
+} // namespace pumice::serve

@@ -1,0 +1,228 @@
+#include "serve/models/served_model.h"
+
+#include <algorithm>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/path.h"
+#include "loading/draft_model.h"
+#include "loading/fitting_size.h"
+#include "model/vocabulary.h"
+#include "task/load_model.h"
+#include "task/model_kind.h"
+
+namespace pumice::serve {
+
+using command::OpenedDevice;
+
+Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const OpenedDevice& device,
+                                                   const ModelOptions& options) {
+  PUMICE_CHECK(check_continues_text(opened.file, opened.definition->shape()));
+  PUMICE_CHECK(command::check_biases(options.sampling, opened.definition->shape().vocabulary));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
+  PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
+  command::SizeOptions size = options.size;
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             command::load_model(std::move(opened), device, size.load, &size));
+  SessionOptions session;
+  session.size = command::session_size(size, model->shape());
+  session.size.sequences = options.sequences;
+  session.size.chunk = std::max(session.size.chunk, options.sequences);
+  session.size.pages = command::cache_pages(size);
+  session.max_stall_seconds = size.max_stall_ms * 1e-3;
+  PUMICE_TRY(session.draft_model, command::load_draft_model(size, device));
+  std::unique_ptr<TextModel> text(
+      new TextModel(model, std::move(tokenizer), std::move(templates), options.sampling));
+  text->ends_ = end_tokens(model->file(), text->tokenizer_.get());
+  Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::create(model, session, options.most_waiting);
+  if (!scheduler.ok()) {
+    Error error = scheduler.error();
+    if (error.code == Code::out_of_memory)
+      error.message += ": choose a shorter --context, fewer --sequences or --cache-tokens";
+    return error;
+  }
+  text->scheduler_ = *std::move(scheduler);
+  return text;
+}
+
+Result<ModelChat> TextModel::chat(bool with_tools) {
+  if (!has_chat()) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: it has no chat template: continue a text with /v1/completions",
+                             path_text(path_of(file().path())))};
+  }
+  const std::tm now = fmt::localtime(std::time(nullptr));
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(day_, now.tm_yday) != now.tm_yday) {
+    for (std::optional<ModelChat>& each : chats_) each.reset();
+  }
+  std::optional<ModelChat>& known = chats_[with_tools];
+  if (!known) {
+    PUMICE_TRY(ChatTemplate chosen, templates_.choose("", with_tools));
+    PUMICE_TRY(known, ModelChat::open(file(), shape(), std::move(chosen), tokenizer_,
+                                      {now, 0, "this server takes the model's own template"}));
+    (void)known->chat().written_call(); // found once for all copies
+  }
+  return *known;
+}
+
+std::string TextModel::bytes(uint32_t token) {
+  return tokenizer_->is_special(token) ? spelled(token) : std::string(forms_.get()->bytes(token));
+}
+
+Result<std::unique_ptr<VectorModel>> VectorModel::load(ModelFile file, const OpenedDevice& device,
+                                                       const LoadOptions& options) {
+  PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_texts(file, {}));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             command::load_model(std::move(file), device, plan.model.load(options)));
+  PUMICE_TRY(std::unique_ptr<Embedder> embedder, Embedder::create(std::move(model), std::move(plan)));
+  return std::unique_ptr<VectorModel>(new VectorModel(std::move(embedder)));
+}
+
+Result<VectorModel::Vectors> VectorModel::embed(const std::vector<std::string>& texts, uint32_t dimensions,
+                                                const std::string& input, const Progress& progress) {
+  if (dimensions > columns()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the request: field 'dimensions' is {}: expected at most {}, as this model has",
+                             dimensions, columns())};
+  }
+  Vectors result;
+  const std::lock_guard lock(mutex_);
+  std::vector<EncoderInput> inputs;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    PUMICE_TRY(EncoderInput read, embedder_->read(texts[i], fmt::format("{}[{}]", input, i)));
+    result.tokens += read.tokens.size();
+    inputs.push_back(std::move(read));
+  }
+  result.vectors.resize(texts.size());
+  const auto take = [&](size_t index, std::vector<float> row) -> Status {
+    std::vector<float>& vector = result.vectors[index];
+    vector = embedder_->vector(std::move(row));
+    if (dimensions == 0 || dimensions == vector.size()) return {};
+    vector.resize(dimensions);
+    double sum = 0;
+    for (const float each : vector) sum += double{each} * each;
+    const auto scale = static_cast<float>(sum > 0 ? 1 / std::sqrt(sum) : 0);
+    if (embedder_->plan().normalize)
+      for (float& each : vector) each *= scale;
+    return {};
+  };
+  PUMICE_CHECK(embedder_->runner().run(inputs, take, progress));
+  return result;
+}
+
+Result<std::unique_ptr<RankModel>> RankModel::load(ModelFile file, const OpenedDevice& device,
+                                                   const LoadOptions& options) {
+  PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(file, {}));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             command::load_model(std::move(file), device, plan.model.load(options)));
+  PUMICE_TRY(std::unique_ptr<Reranker> reranker, Reranker::create(std::move(model), std::move(plan)));
+  return std::unique_ptr<RankModel>(new RankModel(std::move(reranker)));
+}
+
+Result<RankModel::Scores> RankModel::score(const std::string& query, const std::vector<std::string>& texts,
+                                           const std::string& input, const Progress& progress) {
+  Scores result;
+  const std::lock_guard lock(mutex_);
+  std::vector<EncoderInput> inputs;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    PUMICE_TRY(EncoderInput read, reranker_->read(query, texts[i], fmt::format("{}[{}]", input, i)));
+    result.tokens += read.tokens.size();
+    inputs.push_back(std::move(read));
+  }
+  result.scores.resize(texts.size());
+  const auto take = [&](size_t index, const std::vector<float>& row) -> Status {
+    result.scores[index] = reranker_->score(texts[index], row);
+    return {};
+  };
+  PUMICE_CHECK(reranker_->runner().run(inputs, take, progress));
+  return result;
+}
+
+namespace {
+
+std::string usual_name(const std::string& path) {
+  std::filesystem::path given = path_of(path);
+  if (!given.has_filename()) given = given.parent_path(); // it ends with a slash
+  return path_text(given.extension() == ".gguf" ? given.stem() : given.filename());
+}
+
+bool can(const ServedModel& model, ServedModels::Use use) {
+  switch (use) {
+  case ServedModels::Use::any:
+    return true;
+  case ServedModels::Use::text:
+    return model.text != nullptr;
+  case ServedModels::Use::chat:
+    return model.text && model.text->has_chat();
+  case ServedModels::Use::vectors:
+    return model.vectors != nullptr;
+  case ServedModels::Use::ranks:
+    return model.ranks != nullptr;
+  }
+  return false;
+}
+
+const char* cannot(ServedModels::Use use) {
+  switch (use) {
+  case ServedModels::Use::chat:
+    return "has no chat template";
+  case ServedModels::Use::vectors:
+    return "was not made for vectors";
+  case ServedModels::Use::ranks:
+    return "does not rank texts";
+  default:
+    return "does not continue texts";
+  }
+}
+
+} // namespace
+
+Status ServedModels::load(const std::string& path, std::string name, const OpenedDevice& device,
+                          const ModelOptions& options) {
+  auto served = std::make_unique<ServedModel>();
+  served->name = name.empty() ? usual_name(path) : std::move(name);
+  served->path = path;
+  served->loaded = std::time(nullptr);
+  if (std::ranges::any_of(all_, [&](const auto& each) { return each->name == served->name; })) {
+    return Error{Code::invalid_argument,
+                 fmt::format("two models have the name '{}': give names with --alias", served->name)};
+  }
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path), options.size.load.settings));
+  const std::vector<std::string> uses = subcommands_for(opened.file, *opened.definition);
+  if (std::ranges::count(uses, "rerank") && !std::ranges::count(uses, "run")) {
+    PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, options.size.load));
+  } else if (std::ranges::count(uses, "embed")) {
+    PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, options.size.load));
+  } else {
+    PUMICE_TRY(served->text, TextModel::load(std::move(opened), device, options));
+  }
+  std::error_code ignored;
+  const uintmax_t bytes = std::filesystem::file_size(path_of(path), ignored);
+  served->bytes = ignored ? 0 : bytes;
+  all_.push_back(std::move(served));
+  return {};
+}
+
+Result<ServedModel*> ServedModels::find(const std::string& name, Use use) {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<ServedModel>& each : all_) {
+    if (name.empty() ? can(*each, use) : each->name == name || each->name + ":latest" == name) {
+      if (can(*each, use)) return each.get();
+      return Error{Code::unsupported,
+                   fmt::format("the request: field 'model': '{}' {}", each->name, cannot(use))};
+    }
+    names.push_back(each->name);
+  }
+  if (name.empty()) {
+    return Error{Code::unsupported, fmt::format("the request: field 'model': each of this server's, {}, {}",
+                                                fmt::join(names, ", "), cannot(use))};
+  }
+  return Error{Code::not_found,
+               fmt::format("the request: field 'model' is '{}': expected one of this server's, {}", name,
+                           fmt::join(names, ", "))};
+}
+
+} // namespace pumice::serve

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loading/open_device.h"
+#include "options/options.h"
+#include "serve/models/scheduler.h"
+#include "task/chat.h"
+#include "task/embedder.h"
+#include "task/reranker.h"
+
+namespace pumice::serve {
+
+struct ModelOptions {
+  command::SizeOptions size;
+  command::SamplingOptions sampling; // where requests do not say
+  uint32_t sequences = 8;
+  uint32_t most_waiting = 512;
+};
+
+// A model that continues texts, and what its requests are read with.
+class TextModel {
+public:
+  static Result<std::unique_ptr<TextModel>> load(OpenedModel opened, const command::OpenedDevice& device,
+                                                 const ModelOptions& options);
+
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+  const ModelShape& shape() const { return model_->shape(); }
+  const ModelFile& file() const { return model_->file(); }
+  const std::vector<uint32_t>& ends() const { return ends_; }
+  Scheduler& scheduler() { return *scheduler_; }
+  LazyFormVocabulary& forms() { return forms_; }
+  const command::SamplingOptions& sampling() const { return sampling_; }
+  bool has_chat() const { return !templates_.empty(); }
+  // A chat without messages. not_found for a model without a template.
+  Result<ModelChat> chat(bool with_tools);
+  // Whether and how a token is text.
+  std::string spelled(uint32_t token) { return tokenizer_->decode(std::span(&token, 1), true); }
+  std::string bytes(uint32_t token);
+
+private:
+  TextModel(std::shared_ptr<const Model> model, std::shared_ptr<const Tokenizer> tokenizer,
+            ChatTemplates templates, const command::SamplingOptions& sampling)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)), templates_(std::move(templates)),
+        sampling_(sampling), forms_(tokenizer_) {}
+
+  const std::shared_ptr<const Model> model_;
+  const std::shared_ptr<const Tokenizer> tokenizer_;
+  const ChatTemplates templates_;
+  const command::SamplingOptions sampling_;
+  std::vector<uint32_t> ends_;
+  LazyFormVocabulary forms_;
+  std::unique_ptr<Scheduler> scheduler_;
+
+  // Reading a template takes longer than copying what was read. Templates write the date.
+  std::mutex mutex_;
+  int day_ = -1;
+  std::optional<ModelChat> chats_[2]; // without and with tools
+};
+
+// A model that turns texts into vectors.
+class VectorModel {
+public:
+  static Result<std::unique_ptr<VectorModel>> load(ModelFile file, const command::OpenedDevice& device,
+                                                   const LoadOptions& options);
+
+  struct Vectors {
+    std::vector<std::vector<float>> vectors;
+    uint64_t tokens = 0;
+  };
+  // One request at a time. `dimensions`: the first so many; 0: all. `input`: names the texts in errors.
+  Result<Vectors> embed(const std::vector<std::string>& texts, uint32_t dimensions, const std::string& input,
+                        const Progress& progress);
+  const Tokenizer& tokenizer() const { return *embedder_->plan().model.tokenizer; }
+  uint32_t columns() const { return embedder_->columns(); }
+  uint32_t limit() const { return embedder_->runner().limit(); }
+
+private:
+  explicit VectorModel(std::unique_ptr<Embedder> embedder) : embedder_(std::move(embedder)) {}
+
+  std::unique_ptr<Embedder> embedder_;
+  std::mutex mutex_;
+};
+
+// A model that scores how well texts answer a query.
+class RankModel {
+public:
+  static Result<std::unique_ptr<RankModel>> load(ModelFile file, const command::OpenedDevice& device,
+                                                 const LoadOptions& options);
+
+  struct Scores {
+    std::vector<float> scores;
+    uint64_t tokens = 0;
+  };
+  // One request at a time.
+  Result<Scores> score(const std::string& query, const std::vector<std::string>& texts,
+                       const std::string& input, const Progress& progress);
+  const Tokenizer& tokenizer() const { return *reranker_->runner().source().tokenizer; }
+
+private:
+  explicit RankModel(std::unique_ptr<Reranker> reranker) : reranker_(std::move(reranker)) {}
+
+  std::unique_ptr<Reranker> reranker_;
+  std::mutex mutex_;
+};
+
+// A model by the name that requests have. One of the three is there.
+struct ServedModel {
+  std::string name, path;
+  std::time_t loaded = 0;
+  uint64_t bytes = 0; // of its file
+  std::unique_ptr<TextModel> text;
+  std::unique_ptr<VectorModel> vectors;
+  std::unique_ptr<RankModel> ranks;
+
+  const char* kind() const { return text ? "text" : vectors ? "vectors" : "ranks"; }
+  const Tokenizer& tokenizer() const {
+    return text ? *text->tokenizer() : vectors ? vectors->tokenizer() : ranks->tokenizer();
+  }
+};
+
+class ServedModels {
+public:
+  Status load(const std::string& path, std::string name, const command::OpenedDevice& device,
+              const ModelOptions& options);
+
+  std::vector<std::unique_ptr<ServedModel>>& all() { return all_; }
+  // The model of a request; without a name the first that can do it. not_found, with the names that there
+  // are; unsupported for one of another kind.
+  enum class Use { any, text, chat, vectors, ranks };
+  Result<ServedModel*> find(const std::string& name, Use use);
+
+private:
+  std::vector<std::unique_ptr<ServedModel>> all_;
+};
+
+} // namespace pumice::serve

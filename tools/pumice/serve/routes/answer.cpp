@@ -1,0 +1,114 @@
+#include <random>
+
+#include <fmt/format.h>
+
+#include "base/guarded.h"
+#include "serve/routes/service.h"
+#include "terminal/terminal.h"
+
+namespace pumice::serve {
+
+namespace {
+
+struct Route {
+  const char *method, *path;
+  Status (*function)(Service&, Exchange&);
+};
+
+constexpr Route routes[] = {
+    {"GET", "/health", health},
+    {"GET", "/metrics", metrics},
+};
+
+bool has_path(const Route& route, std::string_view path) {
+  const std::string_view own = route.path;
+  return path == own || (own.size() > 1 && own.ends_with('/') && path.starts_with(own));
+}
+
+// Remembers the status of an answer.
+class CountedExchange : public Exchange {
+public:
+  explicit CountedExchange(Exchange& exchange) : exchange_(exchange) {}
+
+  const HttpRequest& request() const override { return exchange_.request(); }
+  bool gone() const override { return exchange_.gone(); }
+  void when_gone(std::function<void()> call) override { exchange_.when_gone(std::move(call)); }
+  void answer(int code, std::string_view type, std::string body, const HttpHeaders& headers = {}) override {
+    status = code;
+    exchange_.answer(code, type, std::move(body), headers);
+  }
+  void begin(int code, std::string_view type) override {
+    status = code;
+    exchange_.begin(code, type);
+  }
+  bool write(std::string_view piece) override { return exchange_.write(piece); }
+  bool begun() const override { return exchange_.begun(); }
+
+  int status = 0;
+
+private:
+  Exchange& exchange_;
+};
+
+void answer_error_as_asked(Exchange& exchange, const Error& error) {
+  if (!exchange.request().path.starts_with("/api/")) return answer_error(exchange, error);
+  const int status = status_of(error);
+  exchange.answer(status, "application/json", text_of({{"error", error.text()}}) + "\n");
+}
+
+} // namespace
+
+void answer(Service& service, Exchange& exchange) {
+  const command::Stopwatch watch;
+  CountedExchange counted(exchange);
+  const HttpRequest& request = exchange.request();
+  const Route* found = nullptr;
+  bool other_method = false;
+  for (const Route& each : routes) {
+    if (!has_path(each, request.path)) continue;
+    const bool head = request.method == "HEAD" && each.method == std::string_view("GET");
+    if (request.method == each.method || head)
+      found = &each;
+    else
+      other_method = true;
+  }
+  if (request.method == "OPTIONS") {
+    counted.answer(200, "", "",
+                   {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
+                    {"Access-Control-Allow-Headers",
+                     "authorization, content-type, x-api-key, anthropic-version, anthropic-beta"},
+                    {"Access-Control-Max-Age", "600"}});
+  } else if (!found) {
+    const int status = other_method ? 405 : 404;
+    counted.answer(status, "application/json",
+                   error_body(status, other_method ? "the path is there with another method"
+                                                   : "there is no such path on this server"));
+  } else {
+    const Status status = guarded([&] { return found->function(service, counted); });
+    if (!status.ok() && !counted.begun()) answer_error_as_asked(counted, status.error());
+  }
+  service.count(found ? found->path : "other", counted.status);
+  command::print_detail(fmt::format("{} {} {} {:.3f} s{}", found ? request.method : "-",
+                                    found ? found->path : "unknown path", counted.status, watch.seconds(),
+                                    exchange.gone() ? ", the client was gone" : ""));
+}
+
+std::string text_of(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void answer_json(Exchange& exchange, const Json& value) {
+  exchange.answer(200, "application/json", text_of(value) + "\n");
+}
+
+std::string new_id(const char* beginning) {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{:08x}", beginning, random(), random(), random());
+}
+
+Result<ServedModel*> find_model(Service& service, const RequestBody& body, ServedModels::Use use) {
+  PUMICE_TRY(const std::string name, body.string_or("model", ""));
+  return service.models.find(name, use);
+}
+
+} // namespace pumice::serve

@@ -1,0 +1,201 @@
+#include "serve/routes/request_body.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "task/generated_text.h"
+
+namespace pumice::serve {
+
+namespace {
+
+constexpr uint32_t most_texts = 16; // of a request
+constexpr size_t most_stops = 64;
+
+// Large, and read otherwise.
+bool is_content(const std::string& field) {
+  constexpr std::array contents = {"messages", "prompt", "input", "tools", "system", "images", "documents"};
+  return std::ranges::find(contents, field) != contents.end();
+}
+
+Error bad_field(const std::string& field, const std::string& what) {
+  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
+}
+
+template <class T>
+Status read_number(const Fields& fields, const char* field, T least, T most, T& value) {
+  if constexpr (std::is_same_v<T, float>) {
+    PUMICE_TRY(value, fields.f32_or(field, least, most, value));
+  } else {
+    PUMICE_TRY(value, fields.u32_or(field, least, most, value));
+  }
+  return {};
+}
+
+Status read_count(const Fields& fields, const char* field, uint32_t least, uint32_t most, uint32_t& value) {
+  PUMICE_TRY(value, fields.u32_or(field, least, most, value));
+  return {};
+}
+
+// {"50256": -100}: at the least of what OpenAI allows, the token is forbidden.
+Status read_biases(const Json& biases, uint32_t vocabulary, SamplingParams& sampling) {
+  constexpr const char* field = "logit_bias";
+  if (biases.is_null()) return {};
+  if (!biases.is_object()) return bad_field(field, "expected an object of numbers by the ids of tokens");
+  for (const auto& [name, value] : biases.items()) {
+    uint32_t token = 0;
+    const auto end = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (end.ec != std::errc() || end.ptr != name.data() + name.size() || token >= vocabulary) {
+      return bad_field(field, fmt::format("'{}' is not the id of a token: expected one below {}",
+                                          name.substr(0, 40), vocabulary));
+    }
+    if (!value.is_number()) return bad_field(field, fmt::format("the value of {} is not a number", name));
+    constexpr float least = -100, most = 100;
+    const float bias = value.get<float>();
+    if (!(bias >= least && bias <= most))
+      return bad_field(field, fmt::format("the value of {} is {}: expected -100 to 100", name, bias));
+    sampling.logit_biases.push_back({token, bias == least ? -std::numeric_limits<float>::infinity() : bias});
+  }
+  if (sampling.logit_biases.size() > SAMPLING_BIASES)
+    return bad_field(field, fmt::format("expected at most {} tokens", uint32_t{SAMPLING_BIASES}));
+  return {};
+}
+
+Status read_form(const RequestBody& body, FormSource& form) {
+  PUMICE_CHECK(read_response_format(body["response_format"], "response_format", form));
+  PUMICE_TRY(const std::vector<std::string> choices, body.texts("choices"));
+  if (!choices.empty()) form.choices = choices;
+  PUMICE_TRY(form.regex, body.string_or("regex", form.regex));
+  PUMICE_TRY(form.grammar, body.string_or("grammar", form.grammar));
+  if (const Json& schema = body["json_schema"]; schema.is_object() || schema.is_boolean()) {
+    form.json_schema = schema.dump();
+  } else {
+    PUMICE_TRY(form.json_schema, body.string_or("json_schema", form.json_schema));
+  }
+  if (form == FormSource()) return {};
+  const Result<form::Grammar> parsed = parse_form(form);
+  if (parsed.ok()) return {};
+  const char* field = body.has("response_format") ? "response_format"
+                      : !form.choices.empty()     ? "choices"
+                      : !form.regex.empty()       ? "regex"
+                      : !form.grammar.empty()     ? "grammar"
+                                                  : "json_schema";
+  return bad_field(field, parsed.error().message);
+}
+
+} // namespace
+
+Result<RequestBody> RequestBody::read(const HttpRequest& request) {
+  Result<Json> object = parse_ordered_json(request.body, name);
+  if (!object.ok()) return Error{Code::invalid_argument, object.error().message};
+  if (!object->is_object())
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected a JSON object, found {}", name, object->type_name())};
+  return RequestBody(*std::move(object));
+}
+
+RequestBody::RequestBody(Json object) : object_(std::move(object)), settings_(nlohmann::json::object()) {
+  for (const auto& [field, value] : object_.items()) {
+    if (!is_content(field)) settings_[field] = nlohmann::json(value);
+  }
+}
+
+const Json& RequestBody::operator[](const char* field) const {
+  static const Json none;
+  const auto found = object_.find(field);
+  return found == object_.end() ? none : *found;
+}
+
+Result<std::string> RequestBody::string_or(const char* field, const std::string& usual) const {
+  const Json& value = (*this)[field];
+  if (value.is_null()) return usual;
+  if (!value.is_string()) return error(field, fmt::format("expected a string, found {}", value.type_name()));
+  return value.get<std::string>();
+}
+
+Result<bool> RequestBody::boolean_or(const char* field, bool usual) const {
+  const Json& value = (*this)[field];
+  if (value.is_null()) return usual;
+  if (!value.is_boolean())
+    return error(field, fmt::format("expected true or false, found {}", value.type_name()));
+  return value.get<bool>();
+}
+
+Result<std::vector<std::string>> RequestBody::texts(const char* field) const {
+  const Json& value = (*this)[field];
+  if (value.is_null()) return std::vector<std::string>();
+  if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
+  std::vector<std::string> all;
+  const bool strings =
+      value.is_array() && std::ranges::all_of(value, [](const Json& each) { return each.is_string(); });
+  if (!strings) return error(field, "expected a string or a list of strings");
+  for (const Json& each : value) all.push_back(each.get<std::string>());
+  return all;
+}
+
+Error RequestBody::error(const std::string& field, const std::string& what) const {
+  return bad_field(field, what);
+}
+
+Status read_stops(const RequestBody& body, const char* field, std::vector<std::string>& stops) {
+  PUMICE_TRY(stops, body.texts(field));
+  if (stops.size() > most_stops)
+    return bad_field(field, fmt::format("expected at most {} strings, found {}", most_stops, stops.size()));
+  return {};
+}
+
+Status read_seed(const RequestBody& body, SamplingParams& sampling) {
+  const Json& seed = body["seed"];
+  if (seed.is_null() || seed == -1) return {}; // a random one
+  if (!seed.is_number_unsigned()) return bad_field("seed", "expected a whole number from 0, or -1");
+  sampling.seed = seed.get<uint64_t>();
+  return {};
+}
+
+Status read_response_format(const Json& format, const std::string& field, FormSource& form) {
+  if (format.is_null()) return {};
+  const std::string type = format.is_object() ? format.value("type", Json()).dump() : "";
+  if (type == "\"text\"") return {};
+  if (type == "\"json_object\"") {
+    form.json_schema = R"({"type": "object"})";
+    return {};
+  }
+  if (type != "\"json_schema\"")
+    return bad_field(field, "expected an object whose 'type' is text, json_object or json_schema");
+  // OpenAI's interfaces have the schema in one place, or in the other.
+  const Json inner = format.value("json_schema", format);
+  const Json schema = inner.is_object() ? inner.value("schema", Json()) : Json();
+  if (!schema.is_object() && !schema.is_boolean())
+    return bad_field(field + ".json_schema.schema", "expected a JSON schema");
+  form.json_schema = schema.dump();
+  return {};
+}
+
+Result<TextWish> read_wish(const RequestBody& body, const command::SamplingOptions& usual,
+                           const Tokenizer& tokenizer, uint32_t vocabulary) {
+  TextWish wish;
+  const Fields fields = body.fields();
+  command::SamplingOptions options = usual;
+  SamplingParams& params = options.params;
+#define OPTION(field, type, standard, least, most, ...)                                                      \
+  PUMICE_CHECK(read_number<type>(fields, #field, type{least}, type{most}, params.field));
+#include "kernel/sampling_options.def"
+  PUMICE_TRY(wish.sampling, options.resolved(tokenizer));
+  PUMICE_CHECK(read_seed(body, wish.sampling));
+  PUMICE_CHECK(read_biases(body["logit_bias"], vocabulary, wish.sampling));
+  for (const char* field : {"max_tokens", "max_completion_tokens"}) {
+    if (body[field] == -1) continue; // as many as fit
+    PUMICE_CHECK(read_count(fields, field, 1, UINT32_MAX, wish.max_tokens));
+  }
+  PUMICE_CHECK(read_count(fields, "n", 1, most_texts, wish.count));
+  PUMICE_CHECK(read_stops(body, "stop", wish.stops));
+  PUMICE_CHECK(read_form(body, wish.form));
+  return wish;
+}
+
+} // namespace pumice::serve

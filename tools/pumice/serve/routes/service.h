@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "serve/http/error.h"
+#include "serve/http/exchange.h"
+#include "serve/models/served_model.h"
+#include "serve/routes/request_body.h"
+
+namespace pumice::serve {
+
+// What the routes answer from.
+struct Service {
+  ServedModels models;
+  std::atomic<bool> draining = false;
+  std::function<uint32_t()> connections = [] { return 0u; };
+
+  // Answers by route and status, for /metrics.
+  void count(const std::string& route, int status) {
+    const std::lock_guard lock(mutex);
+    ++answers[{route, status}];
+  }
+  std::mutex mutex;
+  std::map<std::pair<std::string, int>, uint64_t> answers;
+};
+
+// Each answers one route, and returns what is wrong with the request.
+Status health(Service& service, Exchange& exchange);
+Status metrics(Service& service, Exchange& exchange);
+
+// Answers a request by its route.
+void answer(Service& service, Exchange& exchange);
+
+// The JSON of an answer. What is no UTF-8 is replaced.
+std::string text_of(const Json& value);
+void answer_json(Exchange& exchange, const Json& value);
+// An id of an answer: "chatcmpl-" and random digits.
+std::string new_id(const char* beginning);
+Result<ServedModel*> find_model(Service& service, const RequestBody& body, ServedModels::Use use);
+
+} // namespace pumice::serve

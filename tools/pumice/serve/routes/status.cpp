@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include "serve/routes/service.h"
+
+namespace pumice::serve {
+
+namespace {
+
+// The value of a label in Prometheus' text.
+std::string label(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result;
+}
+
+} // namespace
+
+Status health(Service& service, Exchange& exchange) {
+  bool works = !service.draining;
+  for (const std::unique_ptr<ServedModel>& each : service.models.all())
+    works = works && (!each->text || each->text->scheduler().works());
+  const char* state = works ? "ok" : service.draining ? "draining" : "failed";
+  exchange.answer(works ? 200 : 503, "application/json", text_of({{"status", state}}) + "\n");
+  return {};
+}
+
+Status metrics(Service& service, Exchange& exchange) {
+  std::string text;
+  const auto head = [&](const char* name, const char* type, const char* help) {
+    text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  };
+  head("pumice_answers_total", "counter", "Answers by route and status");
+  {
+    const std::lock_guard lock(service.mutex);
+    for (const auto& [key, count] : service.answers)
+      text += fmt::format("pumice_answers_total{{route=\"{}\",status=\"{}\"}} {}\n", label(key.first),
+                          key.second, count);
+  }
+  head("pumice_connections", "gauge", "Open connections");
+  text += fmt::format("pumice_connections {}\n", service.connections());
+  struct Row {
+    const char *name, *type, *help;
+    std::atomic<uint64_t> Scheduler::Figures::*value;
+  };
+  using Figures = Scheduler::Figures;
+  constexpr Row rows[] = {
+      {"pumice_texts_running", "gauge", "Texts in the batch now, those that wait for a place there included",
+       &Figures::running},
+      {"pumice_texts_waiting", "gauge", "Texts that wait to join the batch", &Figures::waiting},
+      {"pumice_texts_total", "counter", "Texts that were begun", &Figures::texts},
+      {"pumice_texts_stopped_total", "counter", "Texts that were ended by a stop string or the client's end",
+       &Figures::stopped},
+      {"pumice_texts_failed_total", "counter", "Texts that failed", &Figures::failed},
+      {"pumice_prompt_tokens_total", "counter", "Tokens of prompts", &Figures::prompt_tokens},
+      {"pumice_reused_tokens_total", "counter", "Those of them that were not computed again",
+       &Figures::reused_tokens},
+      {"pumice_tokens_total", "counter", "Tokens that were generated", &Figures::tokens},
+      {"pumice_steps_total", "counter", "Steps of the batch", &Figures::steps},
+  };
+  for (const Row& row : rows) {
+    head(row.name, row.type, row.help);
+    for (const std::unique_ptr<ServedModel>& each : service.models.all()) {
+      if (!each->text) continue;
+      text += fmt::format("{}{{model=\"{}\"}} {}\n", row.name, label(each->name),
+                          (each->text->scheduler().figures().*row.value).load());
+    }
+  }
+  exchange.answer(200, "text/plain; version=0.0.4", std::move(text));
+  return {};
+}
+
+} // namespace pumice::serve
