@@ -18,6 +18,12 @@ struct Route {
 constexpr Route routes[] = {
     {"GET", "/health", health},
     {"GET", "/metrics", metrics},
+    {"GET", "/v1/models", list_models},
+    {"GET", "/v1/models/", show_model}, // and all below
+    {"POST", "/v1/chat/completions", chat_completions},
+    {"POST", "/v1/completions", completions},
+    {"POST", "/tokenize", tokenize},
+    {"POST", "/detokenize", detokenize},
 };
 
 bool has_path(const Route& route, std::string_view path) {

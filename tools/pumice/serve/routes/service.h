@@ -29,6 +29,12 @@ struct Service {
 };
 
 // Each answers one route, and returns what is wrong with the request.
+Status chat_completions(Service& service, Exchange& exchange);
+Status completions(Service& service, Exchange& exchange);
+Status list_models(Service& service, Exchange& exchange);
+Status show_model(Service& service, Exchange& exchange);
+Status tokenize(Service& service, Exchange& exchange);
+Status detokenize(Service& service, Exchange& exchange);
 Status health(Service& service, Exchange& exchange);
 Status metrics(Service& service, Exchange& exchange);
 

@@ -1,0 +1,497 @@
+// `pumice serve`: what clients say to it, and what it answers. Each sees a server of its own, or the one that
+// all share.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "support/command/command.h"
+#include "support/command/command_process.h"
+#include "support/command/http_client.h"
+#include "support/files/bert_folder.h"
+#include "support/files/fixtures.h"
+#include "support/files/temporary_folder.h"
+#include "support/files/word_folder.h"
+#include "support/skip.h"
+
+using nlohmann::json;
+
+namespace {
+
+const std::string chat_model = (pretrained_folder() / "chat-2m.gguf").string();
+
+// A server in a process of its own.
+class Server {
+public:
+  explicit Server(std::vector<std::string> more = {}, std::vector<std::string> models = {chat_model}) {
+    std::vector<std::string> arguments = {"serve", "--port", "0", "--context", "512", "--no-tune"};
+    arguments.insert(arguments.end(), models.begin(), models.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const std::string out = file("out"), err = file("err");
+    process_ = std::make_unique<CommandProcess>(arguments, [&] {
+      redirect(0, "/dev/null", O_RDONLY);
+      redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+      redirect(2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+    });
+    for (int i = 0; i < 6000 && port_ == 0 && !process_->ended(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const std::string text = contents(out);
+      const size_t at = text.rfind(':');
+      if (text.ends_with('\n')) port_ = static_cast<uint16_t>(std::stoi(text.substr(at + 1)));
+    }
+    CAPTURE(errors());
+    if (port_ == 0 && errors().find("this build has no server") != std::string::npos) return;
+    REQUIRE(port_ != 0);
+  }
+
+  bool there() const { return port_ != 0; }
+  uint16_t port() const { return port_; }
+  std::string errors() const { return contents(file("err")); }
+  CommandProcess& process() { return *process_; }
+
+  HttpAnswer say(const std::string& text) const {
+    HttpClient client(port_);
+    client.send(text);
+    return http_answer(client.rest());
+  }
+  HttpAnswer get(const std::string& path) const { return say(http_request("GET", path, "")); }
+  HttpAnswer post(const std::string& path, const std::string& body) const {
+    return say(http_request("POST", path, body));
+  }
+  json ask(const std::string& path, const json& body) const {
+    const HttpAnswer answer = post(path, body.dump());
+    CAPTURE(answer.body);
+    CHECK(answer.status == 200);
+    return answer.status == 200 ? json::parse(answer.body) : json();
+  }
+  // What is wrong with a request.
+  std::string refused(const std::string& path, const std::string& body, int status = 400) const {
+    const HttpAnswer answer = post(path, body);
+    CAPTURE(answer.body);
+    CHECK(answer.status == status);
+    const json error = json::parse(answer.body, nullptr, false);
+    REQUIRE(error.is_object());
+    const json& what = error.at("error");
+    return what.is_object() ? what.at("message").get<std::string>() : what.get<std::string>();
+  }
+  // A number of /metrics.
+  double metric(const std::string& name) const {
+    const std::string text = get("/metrics").body;
+    size_t at = text.find("\n" + name);
+    if (at == std::string::npos) return -1;
+    at = text.find(' ', at);
+    return std::stod(text.substr(at + 1));
+  }
+
+private:
+  std::string file(const char* name) const { return (folder_.path() / name).string(); }
+  static std::string contents(const std::string& path) {
+    std::ifstream stream(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<CommandProcess> process_;
+  uint16_t port_ = 0;
+};
+
+// For cases that leave it as it was. Null in a build without a server.
+Server* shared_server() {
+  static Server server;
+  return server.there() ? &server : nullptr;
+}
+
+#define SERVER(server)                                                                                       \
+  Server* const shared = shared_server();                                                                    \
+  if (!shared) {                                                                                             \
+    skip("this build has no server");                                                                        \
+    return;                                                                                                  \
+  }                                                                                                          \
+  Server& server = *shared
+
+json question(const std::string& text, int tokens = 24) {
+  return {{"model", "chat-2m"},
+          {"messages", {{{"role", "user"}, {"content", text}}}},
+          {"max_tokens", tokens},
+          {"temperature", 1},
+          {"seed", 7}};
+}
+
+std::string said(const json& answer) {
+  return answer["choices"][0]["message"]["content"].get<std::string>();
+}
+
+// The JSON of each event of a stream.
+std::vector<json> events_of(const std::string& body) {
+  std::vector<json> events;
+  for (size_t at = 0; (at = body.find("data: ", at)) != std::string::npos;) {
+    const size_t end = body.find('\n', at);
+    const std::string data = body.substr(at + 6, end - at - 6);
+    at = end;
+    if (data != "[DONE]") events.push_back(json::parse(data));
+  }
+  return events;
+}
+
+} // namespace
+
+TEST_CASE("a server says how it is, and which paths it has") {
+  SERVER(server);
+  CHECK(server.get("/health").status == 200);
+  CHECK(json::parse(server.get("/health").body)["status"] == "ok");
+  CHECK(server.get("/nowhere").status == 404);
+  CHECK(server.post("/health", "{}").status == 405);
+  CHECK(server.say(http_request("HEAD", "/health", "")).body.empty());
+  CHECK(server.get("/metrics").body.find("pumice_tokens_total{model=\"chat-2m\"} ") != std::string::npos);
+  const json models = json::parse(server.get("/v1/models").body);
+  REQUIRE(models["data"].size() == 1);
+  CHECK(models["data"][0]["id"] == "chat-2m");
+  CHECK(server.get("/v1/models/chat-2m").status == 200);
+  CHECK(server.get("/v1/models/gpt-4").status == 404);
+}
+
+TEST_CASE("what is no request is refused with a sentence, and the server goes on") {
+  SERVER(server);
+  const std::string host = "Host: localhost\r\n";
+  CHECK(server.say("nonsense\r\n\r\n").status == 400);
+  CHECK(server.say("GET / HTTP/3.0\r\n" + host + "\r\n").status == 400);
+  CHECK(server.say("GET /health HTTP/1.1\r\n\r\n").status == 400); // no host
+  CHECK(server.say("GET /health HTTP/1.1\r\n" + host + host + "\r\n").status == 400);
+  CHECK(
+      server.say("GET /health HTTP/1.1\r\n" + host + "X: " + std::string(20'000, 'x') + "\r\n\r\n").status ==
+      431);
+  CHECK(
+      server.say("POST /v1/completions HTTP/1.1\r\n" + host + "Content-Length: 99999999999\r\n\r\n").status ==
+      413);
+  CHECK(server.say("POST /v1/completions HTTP/1.1\r\n" + host + "Content-Length: -1\r\n\r\n").status == 400);
+  CHECK(server
+            .say("POST /v1/completions HTTP/1.1\r\n" + host +
+                 "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}")
+            .status == 400);
+  CHECK(server.say("POST /v1/completions HTTP/1.1\r\n" + host + "Transfer-Encoding: gzip\r\n\r\n{}").status ==
+        501);
+  // 60,000 brackets (llama.cpp's issue 26600), and other JSON that is none.
+  const std::string path = "/v1/chat/completions";
+  for (const char* bracket : {"[", "{\"a\":"}) {
+    std::string deep;
+    for (int i = 0; i < 60'000; ++i) deep += bracket;
+    CHECK(server.refused(path, deep).find("nested deeper than 128") != std::string::npos);
+    CHECK(server.refused(path, "{\"messages\": " + deep + "}").find("nested deeper than") !=
+          std::string::npos);
+  }
+  CHECK(server.refused(path, "{").find("invalid JSON at byte") != std::string::npos);
+  CHECK(server.refused(path, "[1]").find("expected a JSON object") != std::string::npos);
+  CHECK(server.refused(path, "{\"messages\": \"\xff\xfe\"}").find("invalid JSON") != std::string::npos);
+  // Half a request, and nothing.
+  {
+    HttpClient half(server.port()), nothing(server.port());
+    half.send("POST " + path + " HTTP/1.1\r\n" + host + "Content-Length: 100\r\n\r\n{\"mess");
+  }
+  // Piece by piece.
+  HttpClient slow(server.port());
+  const std::string text = http_request("POST", "/tokenize", R"({"content": "Hello"})");
+  for (size_t i = 0; i < text.size(); i += 7) {
+    slow.send(text.substr(i, 7));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(http_answer(slow.rest()).status == 200);
+  // In chunks, and two requests on one connection.
+  CHECK(server
+            .say("POST /tokenize HTTP/1.1\r\n" + host +
+                 "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 "9\r\n{\"content\r\n9\r\n\": \"Hello\r\n2\r\n\"}\r\n0\r\n\r\n")
+            .status == 200);
+  HttpClient both(server.port());
+  both.send("GET /health HTTP/1.1\r\n" + host + "\r\n" + http_request("GET", "/v1/models", ""));
+  const std::string answers = both.rest();
+  CHECK(answers.find("\"ok\"") < answers.find("\"chat-2m\""));
+  CHECK(answers.find("\"chat-2m\"") != std::string::npos);
+  CHECK(server.get("/health").status == 200);
+}
+
+TEST_CASE("wrong fields are named") {
+  SERVER(server);
+  const auto wrong = [&](const char* field, const json& value) {
+    CAPTURE(field);
+    CAPTURE(value.dump());
+    json body = question("Hello");
+    body[field] = value;
+    const HttpAnswer answer = server.post("/v1/chat/completions", body.dump());
+    CAPTURE(answer.body);
+    CHECK((answer.status == 400 || answer.status == 404));
+    const json error = json::parse(answer.body, nullptr, false);
+    REQUIRE(error.contains("error"));
+    CHECK(error["error"].at("message").get<std::string>().find(std::string("field '") + field) !=
+          std::string::npos);
+    CHECK(error["error"].at("param").get<std::string>().starts_with(field));
+  };
+  wrong("model", "gpt-4");
+  wrong("model", 3);
+  wrong("messages", "Hello");
+  wrong("messages", json::array());
+  wrong("messages", {{{"content", "Hello"}}});
+  wrong("messages", {{{"role", "user"}, {"content", 3}}});
+  wrong("messages",
+        {{{"role", "user"},
+          {"content", {{{"type", "image_url"}, {"image_url", {{"url", "file:///etc/passwd"}}}}}}}});
+  wrong("temperature", -1);
+  wrong("temperature", "hot");
+  wrong("top_p", 2);
+  wrong("max_tokens", -5);
+  wrong("max_tokens", 0);
+  wrong("n", 0);
+  wrong("n", 1000);
+  wrong("seed", -7);
+  wrong("seed", 1.5);
+  wrong("stop", {1});
+  wrong("stream", "yes");
+  wrong("logit_bias", {{"99999999", 1}});
+  wrong("logit_bias", {{"5", 1000}});
+  wrong("top_logprobs", 3); // without logprobs
+  wrong("response_format", "json");
+  wrong("response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "nothing"}}}}}});
+  wrong("tools", {{{"type", "function"}}});
+  wrong("grammar", "root ::= \"");
+  CHECK(server.refused("/v1/completions", R"({"prompt": "Hello", "echo": true})").find("'echo'") !=
+        std::string::npos);
+  CHECK(server.refused("/v1/completions", R"({"prompt": [999999]})").find("'prompt'") != std::string::npos);
+  json long_one = question(std::string(5000, 'a'));
+  CHECK(server.refused("/v1/chat/completions", long_one.dump()).find("tokens") != std::string::npos);
+}
+
+TEST_CASE("an answer is the same as a whole and in pieces, and as `pumice chat` gives it") {
+  SERVER(server);
+  json body = question("What does a cow say?", 40);
+  body["temperature"] = 0;
+  const json whole = server.ask("/v1/chat/completions", body);
+  CHECK(whole["object"] == "chat.completion");
+  CHECK(whole["choices"][0]["message"]["role"] == "assistant");
+  CHECK(whole["usage"]["prompt_tokens"].get<int>() > 5);
+  CHECK(whole["usage"]["completion_tokens"].get<int>() > 1);
+  const CommandResult chat = pumice_command({"chat", chat_model, "What does a cow say?", "--temp", "0",
+                                             "--count", "40", "--context", "256", "--json"});
+  CHECK(said(whole) == json::parse(chat.out)["content"].get<std::string>());
+
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const HttpAnswer stream = server.post("/v1/chat/completions", body.dump());
+  CHECK(stream.head.find("text/event-stream") != std::string::npos);
+  CHECK(stream.body.ends_with("data: [DONE]\n\n"));
+  std::string text, reason;
+  json usage;
+  for (const json& event : events_of(stream.body)) {
+    CHECK(event["object"] == "chat.completion.chunk");
+    if (event.contains("usage")) usage = event["usage"];
+    for (const json& choice : event["choices"]) {
+      text += choice["delta"].value("content", "");
+      if (choice["finish_reason"].is_string()) reason = choice["finish_reason"].get<std::string>();
+    }
+  }
+  CHECK(text == said(whole));
+  CHECK(reason == whole["choices"][0]["finish_reason"].get<std::string>());
+  CHECK(usage["completion_tokens"] == whole["usage"]["completion_tokens"]);
+}
+
+TEST_CASE("what requests ask of a text is kept to") {
+  SERVER(server);
+  json body = question("Tell me a story.", 30);
+  const std::string text = said(server.ask("/v1/chat/completions", body));
+  CHECK(said(server.ask("/v1/chat/completions", body)) == text); // by its seed
+  const size_t space = text.find(' ', 5);
+  REQUIRE(space != std::string::npos);
+  const std::string stop = text.substr(space, 4);
+  body["stop"] = stop;
+  const json stopped = server.ask("/v1/chat/completions", body);
+  CHECK(said(stopped) == text.substr(0, text.find(stop)));
+  CHECK(stopped["choices"][0]["finish_reason"] == "stop");
+  body.erase("stop");
+
+  body["n"] = 3;
+  body["logprobs"] = true;
+  body["top_logprobs"] = 2;
+  const json several = server.ask("/v1/chat/completions", body);
+  REQUIRE(several["choices"].size() == 3);
+  CHECK(said(several) == text);
+  CHECK(several["choices"][1]["message"]["content"] != several["choices"][0]["message"]["content"]);
+  const json& log = several["choices"][0]["logprobs"]["content"];
+  std::string spelled;
+  for (const json& each : log) {
+    spelled += each["token"].get<std::string>();
+    CHECK(each["logprob"].get<double>() <= 0);
+    CHECK(each["top_logprobs"].size() <= 2);
+  }
+  CHECK(spelled.find(text) != std::string::npos);
+
+  json formed = question("Is a cow an animal?", 40);
+  formed["response_format"] = {
+      {"type", "json_schema"},
+      {"json_schema",
+       {{"name", "answer"},
+        {"schema",
+         {{"type", "object"},
+          {"properties", {{"animal", {{"type", "boolean"}}}, {"legs", {{"enum", {2, 4}}}}}},
+          {"required", {"animal", "legs"}},
+          {"additionalProperties", false}}}}}};
+  const json object = json::parse(said(server.ask("/v1/chat/completions", formed)));
+  CHECK(object["animal"].is_boolean());
+  CHECK(object.size() == 2);
+  json chosen = {{"prompt", "A cow is"}, {"max_tokens", 16}, {"choices", {" an animal", " a plant"}}};
+  const std::string choice = server.ask("/v1/completions", chosen)["choices"][0]["text"].get<std::string>();
+  CHECK((choice == " an animal" || choice == " a plant"));
+  const json biased = server.ask("/v1/completions", {{"prompt", "Once"},
+                                                     {"max_tokens", 3},
+                                                     {"temperature", 0},
+                                                     {"logprobs", 0},
+                                                     {"logit_bias", {{"100", 100}}}});
+  const json& tokens = biased["choices"][0]["logprobs"]["tokens"];
+  REQUIRE(tokens.size() == 3);
+  CHECK(tokens[0] == tokens[1]);
+  CHECK(tokens[1] == tokens[2]);
+  const json two = server.ask("/v1/completions", {{"prompt", {"Once", "Tom"}}, {"max_tokens", 4}});
+  CHECK(two["choices"].size() == 2);
+  const json ids = server.ask("/tokenize", {{"content", "Once upon a time"}});
+  CHECK(server.ask("/detokenize", {{"tokens", ids["tokens"]}})["content"] == "Once upon a time");
+}
+
+TEST_CASE("the text of a request is the same whoever else is served, and leaves when its client does") {
+  SERVER(server);
+  std::vector<std::string> alone, together(6);
+  const auto ask = [&](size_t i) {
+    json body = question("Tell me a story about number " + std::to_string(i) + ".", 60);
+    body["seed"] = i;
+    return said(server.ask("/v1/chat/completions", body));
+  };
+  for (size_t i = 0; i < together.size(); ++i) alone.push_back(ask(i));
+  {
+    json endless = question("Tell me a long story.", 200);
+    endless["stream"] = true;
+    HttpClient leaves(server.port());
+    leaves.send(http_request("POST", "/v1/chat/completions", endless.dump()));
+    std::vector<std::thread> clients;
+    for (size_t i = 0; i < together.size(); ++i) clients.emplace_back([&, i] { together[i] = ask(i); });
+    // What may turn out not to fit the model's tokens in the middle of a step.
+    for (int i = 0; i < 3; ++i) {
+      const int status =
+          server.post("/v1/completions", R"({"prompt": "A", "choices": ["\u2603\ud83d\ude00"]})").status;
+      CHECK((status == 200 || status == 400));
+    }
+    CHECK(leaves.wait_for("\"content\""));
+    leaves.close();
+    for (std::thread& each : clients) each.join();
+  }
+  CHECK(together == alone);
+  for (int i = 0; i < 500 && server.metric("pumice_texts_running") != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(server.metric("pumice_texts_running") == 0);
+}
+
+TEST_CASE("a client that goes away in the middle of its answer has no text any more") {
+  SERVER(server);
+  // No token that could end the text may come.
+  json endless = {{"prompt", "Once"}, {"max_tokens", 480}, {"stream", true}, {"regex", "[a-z ]{2000}"}};
+  const double tokens = server.metric("pumice_tokens_total"),
+               stopped = server.metric("pumice_texts_stopped_total");
+  {
+    HttpClient leaves(server.port());
+    leaves.send(http_request("POST", "/v1/completions", endless.dump()));
+    REQUIRE(leaves.wait_for("\"text\""));
+  }
+  for (int i = 0; i < 500 && server.metric("pumice_texts_stopped_total") == stopped; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  CHECK(server.metric("pumice_texts_stopped_total") == stopped + 1);
+  CHECK(server.metric("pumice_texts_running") == 0);
+  CHECK(server.metric("pumice_tokens_total") < tokens + 480);
+}
+
+TEST_CASE("pages of other sites and clients without a key are kept out") {
+  SERVER(server);
+  const auto with = [&](const Server& asked, const std::string& path, std::vector<std::string> headers) {
+    return asked.say(http_request("GET", path, "", headers)).status;
+  };
+  CHECK(with(server, "/v1/models", {"Host: evil.example"}) == 403);
+  CHECK(with(server, "/v1/models", {"Host: evil.example:8080"}) == 403);
+  CHECK(with(server, "/v1/models", {"Host: 127.0.0.1:8080"}) == 200);
+  CHECK(with(server, "/v1/models", {"Host: [::1]:8080"}) == 200);
+  CHECK(with(server, "/v1/models", {"Host: localhost:8080", "Origin: http://localhost:8080"}) == 200);
+  CHECK(with(server, "/v1/models", {"Host: localhost:8080", "Origin: http://evil.example"}) == 403);
+  CHECK(with(server, "/v1/models", {"Host: localhost", "Origin: null"}) == 403);
+
+  const TemporaryFolder folder;
+  folder.write("keys", std::string_view("first-key\n\n second-key \n"));
+  const Server guarded({"--api-key-file", (folder.path() / "keys").string(), "--allow-host", "box.local",
+                        "--allow-origin", "https://friend.example"});
+  const std::string host = "Host: localhost";
+  CHECK(with(guarded, "/health", {host}) == 200);
+  CHECK(with(guarded, "/v1/models", {host}) == 401);
+  CHECK(with(guarded, "/v1/models", {host, "Authorization: Bearer first-ke"}) == 401);
+  CHECK(with(guarded, "/v1/models", {host, "Authorization: Bearer first-keyfirst-key"}) == 401);
+  CHECK(with(guarded, "/v1/models", {host, "Authorization: Bearer "}) == 401);
+  CHECK(with(guarded, "/v1/models", {host, "Authorization: Bearer first-key"}) == 200);
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 200);
+  CHECK(with(guarded, "/metrics", {host}) == 401);
+  CHECK(with(guarded, "/health", {"Host: BOX.local:80"}) == 200);
+  const HttpAnswer shown =
+      guarded.say(http_request("GET", "/health", "", {host, "Origin: https://friend.example"}));
+  CHECK(shown.head.find("Access-Control-Allow-Origin: https://friend.example") != std::string::npos);
+}
+
+TEST_CASE("a server that is asked to end completes its answers first") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  Server server({"--verbose"});
+  json body = {{"prompt", "Once secret"}, {"max_tokens", 100}, {"stream", true}, {"regex", "[a-z ]{2000}"}};
+  HttpClient client(server.port());
+  client.send(http_request("POST", "/v1/completions", body.dump()));
+  REQUIRE(client.wait_for("\"text\""));
+  server.process().interrupt(SIGTERM);
+  const HttpAnswer answer = http_answer(client.rest());
+  CHECK(answer.body.ends_with("data: [DONE]\n\n"));
+  CHECK(server.process().wait() == 0);
+  CHECK(server.errors().find("/v1/completions 200") != std::string::npos);
+  CHECK(server.errors().find("secret") == std::string::npos); // no text of requests in its log
+}
+
+TEST_CASE("calls of tools follow their schemas, and what begins an answer stays") {
+  SERVER(server);
+  json body = question("What is the weather in Oslo?", 120);
+  body["tools"] = {{{"type", "function"},
+                    {"function",
+                     {{"name", "weather"},
+                      {"parameters",
+                       {{"type", "object"},
+                        {"properties", {{"city", {{"enum", {"Oslo", "Rome"}}}}}},
+                        {"required", {"city"}},
+                        {"additionalProperties", false}}}}}}};
+  body["tool_choice"] = "required";
+  const HttpAnswer answer = server.post("/v1/chat/completions", body.dump());
+  if (answer.status == 200) { // where the model's template shows how it writes calls
+    const json choice = json::parse(answer.body)["choices"][0];
+    REQUIRE(choice["message"].contains("tool_calls"));
+    CHECK(choice["finish_reason"] == "tool_calls");
+    const json& call = choice["message"]["tool_calls"][0];
+    CHECK(call["function"]["name"] == "weather");
+    const json arguments = json::parse(call["function"]["arguments"].get<std::string>());
+    CHECK((arguments["city"] == "Oslo" || arguments["city"] == "Rome"));
+  } else {
+    CHECK(answer.status == 400);
+    CHECK(answer.body.find("tool") != std::string::npos);
+  }
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "nothing"}}}};
+  CHECK(server.refused("/v1/chat/completions", body.dump()).find("'tool_choice'") != std::string::npos);
+
+  json begun = question("What does a cow say?", 20);
+  begun["temperature"] = 0;
+  const std::string text = said(server.ask("/v1/chat/completions", begun));
+  const std::string beginning = text.substr(0, text.find(' '));
+  begun["messages"].push_back({{"role", "assistant"}, {"content", beginning}});
+  const std::string rest = said(server.ask("/v1/chat/completions", begun));
+  CHECK(!rest.starts_with(beginning));
+}

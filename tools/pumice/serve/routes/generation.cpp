@@ -1,0 +1,282 @@
+#include "serve/routes/generation.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "io/json_text.h"
+#include "step/check_tokens.h"
+#include "text/chat/argument_types.h"
+
+namespace pumice::serve {
+
+namespace {
+
+Error bad(const std::string& field, const std::string& what) {
+  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
+}
+
+// Whether a last message is what an answer begins with.
+bool begins_answer(const Json& message) {
+  return message.value("role", "") == "assistant" && !message.contains("tool_calls") &&
+         message.contains("content") && message["content"].is_string() &&
+         !message["content"].get_ref<const std::string&>().empty();
+}
+
+Status check_room(size_t prompt, const TextModel&, uint32_t context) {
+  if (prompt + 1 <= context) return {};
+  return Error{Code::context_full,
+               fmt::format("{}: the prompt has {} tokens, and the context of this server has room for {} "
+                           "with the answer",
+                           RequestBody::name, prompt, context)};
+}
+
+// The text of a content that is a list of parts.
+Result<std::string> text_of_parts(const Json& parts, const std::string& field) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", field, i);
+    if (!parts[i].is_object()) return bad(place, "expected an object with a 'type'");
+    const Json type = parts[i].value("type", Json());
+    if (type != "text" && type != "input_text" && type != "output_text") {
+      return bad(place + ".type",
+                 fmt::format("is {}: this server reads text alone", type.is_string() ? type.dump() : "none"));
+    }
+    const Json piece = parts[i].value("text", Json());
+    if (!piece.is_string()) return bad(place + ".text", "expected a string");
+    text += piece.get<std::string>();
+  }
+  return text;
+}
+
+// Arguments of calls are JSON in a string there, and objects for templates. The result of a call has the name
+// of its tool, which some templates read.
+Status read_calls(Json& message, const std::string& field,
+                  std::vector<std::pair<std::string, std::string>>& calls) {
+  Json& list = message["tool_calls"];
+  if (list.is_null()) {
+    message.erase("tool_calls");
+    return {};
+  }
+  if (!list.is_array()) return bad(field + ".tool_calls", "expected a list");
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string place = fmt::format("{}.tool_calls[{}]", field, i);
+    const auto function = list[i].is_object() ? list[i].find("function") : list[i].end();
+    if (!list[i].is_object() || function == list[i].end() || !function->is_object() ||
+        !function->value("name", Json()).is_string())
+      return bad(place, "expected an object with a 'function' that has a 'name'");
+    if (const Json arguments = function->value("arguments", Json()); arguments.is_string()) {
+      Result<Json> parsed = parse_ordered_json(arguments.get_ref<const std::string&>(), place);
+      if (parsed.ok() && parsed->is_object())
+        (*function)["arguments"] = *std::move(parsed);
+      else if (arguments.get_ref<const std::string&>().empty())
+        (*function)["arguments"] = Json::object();
+    }
+    if (const Json id = list[i].value("id", Json()); id.is_string())
+      calls.emplace_back(id.get<std::string>(), (*function)["name"].get<std::string>());
+  }
+  return {};
+}
+
+} // namespace
+
+Result<Json> read_messages(const Json& messages) {
+  if (!messages.is_array() || messages.empty()) return bad("messages", "expected a list with a message");
+  Json result = Json::array();
+  std::vector<std::pair<std::string, std::string>> calls; // their ids and names
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string field = fmt::format("messages[{}]", i);
+    if (!messages[i].is_object()) return bad(field, "expected an object with a 'role'");
+    Json message = messages[i];
+    const Json role = message.value("role", Json());
+    if (!role.is_string()) return bad(field + ".role", "expected a string");
+    if (role == "developer") message["role"] = "system";
+    Json& content = message["content"];
+    if (content.is_null()) content = "";
+    if (content.is_array()) {
+      PUMICE_TRY(content, text_of_parts(content, field + ".content"));
+    }
+    if (!content.is_string()) return bad(field + ".content", "expected a string or a list of parts");
+    if (message.contains("tool_calls")) PUMICE_CHECK(read_calls(message, field, calls));
+    if (const Json id = message.value("tool_call_id", Json()); id.is_string() && !message.contains("name")) {
+      const auto call =
+          std::ranges::find(calls, id.get<std::string>(), &std::pair<std::string, std::string>::first);
+      if (call != calls.end()) message["name"] = call->second;
+    }
+    result.push_back(std::move(message));
+  }
+  return result;
+}
+
+Status read_tools(const RequestBody& body, ChatWish& wish) {
+  const Json& tools = body["tools"];
+  if (tools.is_null() || (tools.is_array() && tools.empty())) return {};
+  if (!tools.is_array()) return bad("tools", "expected a list");
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Json function = tools[i].is_object() ? tools[i].value("function", Json()) : Json();
+    const Json name = function.is_object() ? function.value("name", Json()) : Json();
+    if (!name.is_string())
+      return bad(fmt::format("tools[{}]", i), "expected an object with a 'function' that has a 'name'");
+  }
+  wish.variables["tools"] = tools;
+  const Json& choice = body["tool_choice"];
+  if (choice.is_null()) return {};
+  if (choice == "auto" || choice == "none" || choice == "required") {
+    wish.tool_choice = choice;
+    return {};
+  }
+  const Json function = choice.is_object() ? choice.value("function", Json()) : Json();
+  const Json name = function.is_object() ? function.value("name", Json()) : Json();
+  if (!name.is_string() || !text::find_tool(tools, name.get<std::string>())) {
+    return bad("tool_choice", "expected auto, none, required, or the name of one of the tools, as in "
+                              "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}");
+  }
+  wish.tool_choice = name;
+  return {};
+}
+
+Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWish wish) {
+  PUMICE_TRY(ModelChat chat, model.chat(wish.variables.contains("tools")));
+  chat.chat().set_variables(std::move(wish.variables));
+  // Where a template says nothing of thoughts, a form would lead its model into one that it was not trained
+  // for.
+  const bool formed = has_form(wish.text.form) || (wish.tool_choice != "auto" && wish.tool_choice != "none");
+  const AnswerMarks& marks = chat.chat().marks();
+  if (formed && !wish.thinking && marks.thinking_first && !marks.shows_thinking) wish.thinking = false;
+  chat.chat().ask_for_thinking(wish.thinking);
+  std::string begun;
+  if (begins_answer(wish.messages.back())) {
+    begun = wish.messages.back()["content"];
+    wish.messages.erase(wish.messages.size() - 1);
+  }
+  PUMICE_CHECK(chat.chat().set_messages(std::move(wish.messages)));
+  Result<ModelChat::Prompt> prompt = chat.prompt(std::move(begun));
+  if (!prompt.ok()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: field 'messages': {}", RequestBody::name, prompt.error().text())};
+  }
+  const std::vector<uint32_t>& ids = prompt->text.ids;
+  PUMICE_CHECK(check_room(ids.size(), model, model.scheduler().context()));
+  Result<TextForm> form =
+      chat.form_of_answer({std::move(wish.text.form), std::move(wish.tool_choice)}, *prompt, model.forms());
+  if (!form.ok())
+    return Error{Code::invalid_argument, fmt::format("{}: {}", RequestBody::name, form.error().text())};
+  std::unique_ptr<Generation> generation(new Generation(model));
+  generation->prompt_tokens_ = ids.size();
+  for (uint32_t i = 0; i < wish.text.count; ++i) {
+    Text& text = generation->texts_.emplace_back();
+    text.answer.emplace(chat.chat(), prompt->text, wish.text.stops);
+    text.skip = prompt->text.begun.size();
+    text.request.prompt = ids;
+    text.request.sampling = wish.text.sampling;
+    text.request.sampling.seed += i;
+    text.request.sampling.stop_tokens.assign(chat.chat().ends().begin(), chat.chat().ends().end());
+    text.request.max_tokens = wish.text.max_tokens;
+    text.request.form = *form;
+    text.request.form_begin = ids.size();
+  }
+  return generation;
+}
+
+Result<std::unique_ptr<Generation>>
+Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prompts, const TextWish& wish) {
+  TextForm form;
+  if (has_form(wish.form)) {
+    PUMICE_TRY(form.form, Form::create(wish.form, model.forms().get()));
+  }
+  std::unique_ptr<Generation> generation(new Generation(model));
+  for (const std::vector<uint32_t>& prompt : prompts) {
+    if (prompt.empty()) return bad("prompt", "it has no tokens");
+    PUMICE_CHECK(
+        check_ids(prompt, model.shape().vocabulary, fmt::format("{}: field 'prompt'", RequestBody::name)));
+    PUMICE_CHECK(check_room(prompt.size(), model, model.scheduler().context()));
+    generation->prompt_tokens_ += prompt.size();
+    for (uint32_t i = 0; i < wish.count; ++i) {
+      Text& text = generation->texts_.emplace_back();
+      text.plain.emplace(model.tokenizer(), prompt, wish.stops);
+      text.request.prompt = prompt;
+      text.request.sampling = wish.sampling;
+      text.request.sampling.seed += i;
+      text.request.sampling.stop_tokens = model.ends();
+      text.request.max_tokens = wish.max_tokens;
+      text.request.form = form;
+      text.request.form_begin = prompt.size();
+    }
+  }
+  return generation;
+}
+
+// The client has what it began an answer with.
+void Generation::hand_out(Text& text, size_t index, const std::vector<AnswerPart>& parts, TextTaker& taker) {
+  for (const AnswerPart& part : parts) {
+    if (text.skip == 0 || part.kind == AnswerPart::Kind::tool_call) {
+      taker.part(index, part);
+      continue;
+    }
+    AnswerPart rest = part;
+    const size_t cut = std::min(text.skip, rest.text.size());
+    rest.text.erase(0, cut);
+    text.skip -= cut;
+    if (!rest.text.empty()) taker.part(index, rest);
+  }
+}
+
+void Generation::take(Text& text, size_t index, const BatchToken& token, TextTaker& taker, Texts& texts) {
+  if (text.ended) return;
+  ++text.tokens;
+  ++tokens_;
+  if (text.tokens == 1) reused_tokens_ += token.reused;
+  bool stopped = false;
+  if (token.finish_reason != FinishReason::stop) {
+    if (text.request.sampling.log_probabilities) taker.token(index, token.log_probabilities);
+    if (text.plain) {
+      taker.text(index, text.plain->push(token.token));
+      stopped = text.plain->stopped();
+    } else {
+      hand_out(text, index, text.answer->push(token.token), taker);
+      stopped = text.answer->stopped();
+    }
+  }
+  if (!stopped && token.finish_reason == FinishReason::none) return;
+  text.ended = true;
+  ++ended_;
+  if (text.plain)
+    taker.text(index, text.plain->finish());
+  else
+    hand_out(text, index, text.answer->finish(), taker);
+  texts.stop(index);
+  taker.end(index, {stopped                                     ? TextEnd::Reason::stop_string
+                    : token.finish_reason == FinishReason::stop ? TextEnd::Reason::stop
+                                                                : TextEnd::Reason::length,
+                    text.tokens});
+}
+
+Status Generation::start() {
+  std::vector<SequenceRequest> requests;
+  for (Text& text : texts_) {
+    requests.push_back(std::move(text.request));
+    text.request.sampling.log_probabilities = requests.back().sampling.log_probabilities;
+  }
+  PUMICE_TRY(running_, model_.scheduler().add(std::move(requests)));
+  return {};
+}
+
+Status Generation::run(Exchange& exchange, TextTaker& taker) {
+  constexpr double patience = 10; // seconds until a client hears that the server is there
+  exchange.when_gone([texts = running_] { texts->stop_all(); });
+  const auto work = [&]() -> Status {
+    while (ended_ < texts_.size() && !running_->ended()) {
+      PUMICE_TRY(const std::optional<Texts::Token> token, running_->next(patience));
+      if (token) take(texts_[token->text], token->text, token->token, taker, *running_);
+      const bool listens = token ? taker.flush() : taker.idle();
+      if (!listens || exchange.gone()) return Error{Code::cancelled, "the client is gone"};
+    }
+    return {};
+  };
+  const Status status = work();
+  running_->stop_all();
+  exchange.when_gone({});
+  return status;
+}
+
+} // namespace pumice::serve
