@@ -459,6 +459,86 @@ TEST_CASE("a server that is asked to end completes its answers first") {
   CHECK(server.errors().find("secret") == std::string::npos); // no text of requests in its log
 }
 
+TEST_CASE("other programs' interfaces give the same answer") {
+  SERVER(server);
+  json body = question("What does a cow say?", 30);
+  body["temperature"] = 0;
+  const std::string text = said(server.ask("/v1/chat/completions", body));
+  const json messages = body["messages"];
+
+  // Anthropic's.
+  json message = {{"model", "chat-2m"}, {"max_tokens", 30}, {"temperature", 0}, {"messages", messages}};
+  const json whole = server.ask("/v1/messages", message);
+  CHECK(whole["type"] == "message");
+  CHECK(whole["content"][0]["text"].get<std::string>() == text);
+  CHECK((whole["stop_reason"] == "end_turn" || whole["stop_reason"] == "max_tokens"));
+  const json counted = server.ask("/v1/messages/count_tokens", message);
+  CHECK(counted["input_tokens"] == whole["usage"]["input_tokens"]);
+  message["stream"] = true;
+  std::string pieces, kinds;
+  for (const json& event : events_of(server.post("/v1/messages", message.dump()).body)) {
+    const std::string type = event["type"].get<std::string>();
+    if (type == "content_block_delta")
+      pieces += event["delta"]["text"].get<std::string>();
+    else
+      kinds += type + " ";
+  }
+  CHECK(pieces == text);
+  CHECK(kinds == "message_start content_block_start content_block_stop message_delta message_stop ");
+  CHECK(server.refused("/v1/messages", R"({"messages": [{"role": "user", "content": "Hello"}]})")
+            .find("'max_tokens'") != std::string::npos);
+  CHECK(server
+            .refused("/v1/messages",
+                     R"({"max_tokens": 3, "messages": [{"role": "user", "content": )"
+                     R"([{"type": "image", "source": {"type": "url", "url": "http://x"}}]}]})")
+            .find("messages[0].content[0]") != std::string::npos);
+
+  // Ollama's.
+  json chat = {{"model", "chat-2m:latest"},
+               {"messages", messages},
+               {"stream", false},
+               {"options", {{"temperature", 0}, {"num_predict", 30}}}};
+  const json told = server.ask("/api/chat", chat);
+  CHECK(told["message"]["content"].get<std::string>() == text);
+  CHECK(told["done"] == true);
+  CHECK(told["eval_count"].get<int>() > 1);
+  chat.erase("stream");
+  pieces.clear();
+  std::istringstream lines(server.post("/api/chat", chat.dump()).body);
+  json last;
+  for (std::string line; std::getline(lines, line); pieces += last["message"]["content"].get<std::string>())
+    last = json::parse(line);
+  CHECK(pieces == text);
+  CHECK(last["done"] == true);
+  const json generated =
+      server.ask("/api/generate", {{"model", "chat-2m"},
+                                   {"prompt", "What does a cow say?"},
+                                   {"stream", false},
+                                   {"options", {{"temperature", 0}, {"num_predict", 30}}}});
+  CHECK(generated["response"].get<std::string>() == text);
+  CHECK(json::parse(server.get("/api/tags").body)["models"][0]["name"] == "chat-2m");
+  CHECK(server.ask("/api/show", {{"model", "chat-2m"}})["capabilities"][0] == "completion");
+  CHECK(server.refused("/api/chat", R"({"model": "nothing"})", 404).find("'nothing'") != std::string::npos);
+
+  CHECK(server.refused("/v1/embeddings", R"({"input": "Hello", "model": "chat-2m"})").find("'model'") !=
+        std::string::npos);
+
+  // OpenAI's responses.
+  json response = {
+      {"model", "chat-2m"}, {"input", "What does a cow say?"}, {"temperature", 0}, {"max_output_tokens", 30}};
+  const json responded = server.ask("/v1/responses", response);
+  CHECK(responded["output"][0]["content"][0]["text"].get<std::string>() == text);
+  response["stream"] = true;
+  pieces.clear();
+  json end;
+  for (const json& event : events_of(server.post("/v1/responses", response.dump()).body)) {
+    if (event["type"] == "response.output_text.delta") pieces += event["delta"].get<std::string>();
+    end = event;
+  }
+  CHECK(pieces == text);
+  CHECK(end["response"]["output"][0]["content"][0]["text"].get<std::string>() == text);
+}
+
 TEST_CASE("calls of tools follow their schemas, and what begins an answer stays") {
   SERVER(server);
   json body = question("What is the weather in Oslo?", 120);
@@ -494,4 +574,57 @@ TEST_CASE("calls of tools follow their schemas, and what begins an answer stays"
   begun["messages"].push_back({{"role", "assistant"}, {"content", beginning}});
   const std::string rest = said(server.ask("/v1/chat/completions", begun));
   CHECK(!rest.starts_with(beginning));
+}
+
+TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank` do") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  const TemporaryFolder vectors, ranks;
+  write_word_folder(vectors, "bert");
+  BertFolder pairs;
+  pairs.labels = 1;
+  REQUIRE(pairs.write(ranks));
+  const Server server({"--alias", "vectors", "--alias", "other"},
+                      {vectors.path().string(), ranks.path().string()});
+  const json models = json::parse(server.get("/v1/models").body);
+  CHECK(models["data"][0]["kind"] == "vectors");
+  const json made = server.ask("/v1/embeddings", {{"model", "vectors"}, {"input", {"w5 w6 w7", "w9"}}});
+  REQUIRE(made["data"].size() == 2);
+  const CommandResult printed =
+      pumice_command({"embed", vectors.path().string(), "w5 w6 w7", "--json", "--no-tune"});
+  const json expected = json::parse(printed.out);
+  const auto own = made["data"][0]["embedding"].get<std::vector<float>>(),
+             theirs = expected["embedding"].get<std::vector<float>>();
+  REQUIRE(own.size() == theirs.size());
+  for (size_t i = 0; i < own.size(); ++i) CHECK(own[i] == doctest::Approx(theirs[i]).epsilon(1e-4));
+  const json short_one =
+      server.ask("/v1/embeddings", {{"model", "vectors"}, {"input", "w9"}, {"dimensions", 8}});
+  CHECK(short_one["data"][0]["embedding"].size() == 8);
+  const json coded =
+      server.ask("/v1/embeddings", {{"model", "vectors"}, {"input", "w9"}, {"encoding_format", "base64"}});
+  CHECK(coded["data"][0]["embedding"].get<std::string>().size() == (own.size() * 4 + 2) / 3 * 4);
+  CHECK(server.ask("/api/embed", {{"model", "vectors"}, {"input", "w9"}})["embeddings"].size() == 1);
+  CHECK(server.refused("/v1/embeddings", R"({"model": "vectors", "input": 3})").find("'input'") !=
+        std::string::npos);
+  CHECK(server.refused("/v1/chat/completions", R"({"model": "vectors", "messages": []})").find("'model'") !=
+        std::string::npos);
+  const json ranked =
+      server.ask("/v1/rerank", {{"model", "other"},
+                                {"query", "what is a fox?"},
+                                {"documents", {"the quick brown fox", "42", {{"text", "a fox"}}}},
+                                {"top_n", 2}});
+  REQUIRE(ranked["results"].size() == 2);
+  const CommandResult scored =
+      pumice_command({"rerank", ranks.path().string(), "the quick brown fox", "42", "a fox", "--query",
+                      "what is a fox?", "--top", "2", "--json", "--no-tune"});
+  std::istringstream best(scored.out);
+  for (const json& each : ranked["results"]) {
+    std::string line;
+    REQUIRE(std::getline(best, line));
+    CHECK(each["index"] == json::parse(line)["index"]);
+    CHECK(each["relevance_score"].get<float>() ==
+          doctest::Approx(json::parse(line)["score"].get<float>()).epsilon(1e-4));
+  }
 }

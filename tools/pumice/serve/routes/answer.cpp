@@ -22,8 +22,20 @@ constexpr Route routes[] = {
     {"GET", "/v1/models/", show_model}, // and all below
     {"POST", "/v1/chat/completions", chat_completions},
     {"POST", "/v1/completions", completions},
+    {"POST", "/v1/responses", responses},
+    {"POST", "/v1/embeddings", embeddings},
+    {"POST", "/v1/rerank", rerank}, // as Jina has it
+    {"POST", "/v2/rerank", rerank}, // as Cohere has it
+    {"POST", "/v1/messages", anthropic_messages},
+    {"POST", "/v1/messages/count_tokens", anthropic_count},
     {"POST", "/tokenize", tokenize},
     {"POST", "/detokenize", detokenize},
+    {"POST", "/api/chat", ollama_chat},
+    {"POST", "/api/generate", ollama_generate},
+    {"POST", "/api/embed", ollama_embed},
+    {"GET", "/api/tags", ollama_tags},
+    {"POST", "/api/show", ollama_show},
+    {"GET", "/api/version", ollama_version},
 };
 
 bool has_path(const Route& route, std::string_view path) {

@@ -30,13 +30,24 @@ struct Service {
 
 // Each answers one route, and returns what is wrong with the request.
 Status chat_completions(Service& service, Exchange& exchange);
+Status responses(Service& service, Exchange& exchange);
 Status completions(Service& service, Exchange& exchange);
 Status list_models(Service& service, Exchange& exchange);
 Status show_model(Service& service, Exchange& exchange);
+Status embeddings(Service& service, Exchange& exchange);
+Status rerank(Service& service, Exchange& exchange);
 Status tokenize(Service& service, Exchange& exchange);
 Status detokenize(Service& service, Exchange& exchange);
 Status health(Service& service, Exchange& exchange);
 Status metrics(Service& service, Exchange& exchange);
+Status anthropic_messages(Service& service, Exchange& exchange);
+Status anthropic_count(Service& service, Exchange& exchange);
+Status ollama_chat(Service& service, Exchange& exchange);
+Status ollama_generate(Service& service, Exchange& exchange);
+Status ollama_embed(Service& service, Exchange& exchange);
+Status ollama_tags(Service& service, Exchange& exchange);
+Status ollama_show(Service& service, Exchange& exchange);
+Status ollama_version(Service& service, Exchange& exchange);
 
 // Answers a request by its route.
 void answer(Service& service, Exchange& exchange);

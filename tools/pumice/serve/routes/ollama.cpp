@@ -1,0 +1,268 @@
+#include <chrono>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "options/prompt.h"
+#include "serve/routes/generation.h"
+#include "serve/routes/service.h"
+#include "terminal/version.h"
+
+// Ollama's interface of texts. Its lists of models are this server's.
+namespace pumice::serve {
+
+namespace {
+
+std::string time_text(std::time_t time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+}
+
+// Its names of sampling, in "options", as the library has them.
+RequestBody with_options(const RequestBody& body) {
+  Json object = body.object();
+  const Json options = body["options"];
+  if (!options.is_object()) return body;
+  for (const auto& [name, value] : options.items()) {
+    const std::string own = name == "num_predict"     ? "max_tokens"
+                            : name == "repeat_last_n" ? "repeat_window"
+                                                      : name;
+    if (own == "max_tokens" && value.is_number_integer() && value < 0) continue; // as many as fit
+    object[own] = value;
+  }
+  return RequestBody(std::move(object));
+}
+
+// "json", or a schema.
+Status read_format(const RequestBody& body, FormSource& form) {
+  const Json& format = body["format"];
+  if (format.is_null() || format == "") return {};
+  if (format == "json") {
+    form.json_schema = R"({"type": "object"})";
+  } else if (format.is_object()) {
+    form.json_schema = format.dump();
+  } else {
+    return body.error("format", "expected json, or a JSON schema");
+  }
+  const Result<form::Grammar> parsed = parse_form(form);
+  return parsed.ok() ? Status() : Status(body.error("format", parsed.error().message));
+}
+
+Status read_thinking(const RequestBody& body, ChatWish& wish) {
+  const Json& think = body["think"];
+  if (think.is_boolean())
+    wish.thinking = think.get<bool>();
+  else if (think.is_string())
+    wish.variables["reasoning_effort"] = think;
+  else if (!think.is_null())
+    return body.error("think", "expected true or false");
+  return {};
+}
+
+// Calls have no ids there, and results name their tools; arguments are objects.
+Result<Json> read_chat(const Json& messages, const RequestBody& body) {
+  if (!messages.is_array()) return body.error("messages", "expected a list with a message");
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json images = messages[i].is_object() ? messages[i].value("images", Json()) : Json();
+    if (!images.is_null() && !images.empty())
+      return body.error(fmt::format("messages[{}].images", i), "this server reads text alone");
+  }
+  PUMICE_TRY(Json all, read_messages(messages));
+  for (Json& each : all) {
+    if (each.contains("tool_name") && !each.contains("name")) each["name"] = each["tool_name"];
+  }
+  return all;
+}
+
+// Lines of JSON, or one object at the end.
+class OllamaAnswer : public TextTaker {
+public:
+  OllamaAnswer(Exchange& exchange, std::string model, bool chats, bool streams, const Generation& generation)
+      : exchange_(exchange), model_(std::move(model)), chats_(chats), streams_(streams),
+        generation_(generation) {
+    if (streams_) exchange_.begin(200, "application/x-ndjson");
+  }
+
+  void text(size_t, const std::string& piece) override {
+    AnswerPart part;
+    part.text = piece;
+    add(part);
+  }
+  void part(size_t, const AnswerPart& part) override { add(part); }
+  void token(size_t, const TokenLogProbabilities&) override {}
+  void end(size_t, const TextEnd& end) override {
+    if (end.reason == TextEnd::Reason::length) reason_ = "length";
+  }
+  bool flush() override {
+    if (!begun_) begun_ = Clock::now();
+    return open_;
+  }
+
+  Status finish(const Status& status) {
+    if (!status.ok()) {
+      if (!streams_) return status;
+      send({{"error", status.error().text()}});
+      return {};
+    }
+    Json last = line(streams_ ? Answered() : answered_);
+    const auto now = Clock::now();
+    const auto nanoseconds = [](Clock::duration time) {
+      return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+    };
+    const Clock::time_point first = begun_.value_or(now);
+    last["done"] = true;
+    last["done_reason"] = reason_;
+    last["total_duration"] = nanoseconds(now - start_);
+    last["load_duration"] = 0;
+    last["prompt_eval_count"] = generation_.prompt_tokens();
+    last["prompt_eval_duration"] = nanoseconds(first - start_);
+    last["eval_count"] = generation_.tokens();
+    last["eval_duration"] = nanoseconds(now - first);
+    if (streams_)
+      send(last);
+    else
+      answer_json(exchange_, last);
+    return {};
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  void add(const AnswerPart& part) {
+    if (part.kind != AnswerPart::Kind::tool_call && part.text.empty()) return;
+    answered_.add(part);
+    if (!streams_) return;
+    Answered piece;
+    piece.add(part);
+    send(line(piece));
+  }
+  Json line(const Answered& piece) const {
+    Json made = {{"model", model_}, {"created_at", time_text(std::time(nullptr))}};
+    if (!chats_) {
+      made["response"] = piece.content;
+      if (!piece.thinking.empty()) made["thinking"] = piece.thinking;
+      made["done"] = false;
+      return made;
+    }
+    Json message = {{"role", "assistant"}, {"content", piece.content}};
+    if (!piece.thinking.empty()) message["thinking"] = piece.thinking;
+    for (const ToolCall& call : piece.tool_calls) {
+      message["tool_calls"].push_back({{"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+    }
+    made["message"] = std::move(message);
+    made["done"] = false;
+    return made;
+  }
+  void send(const Json& value) { open_ = exchange_.write(text_of(value) + "\n"); }
+
+  Exchange& exchange_;
+  const std::string model_;
+  const bool chats_, streams_;
+  const Generation& generation_;
+  const Clock::time_point start_ = Clock::now();
+  std::optional<Clock::time_point> begun_;
+  Answered answered_;
+  const char* reason_ = "stop";
+  bool open_ = true;
+};
+
+} // namespace
+
+Status ollama_chat(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::chat));
+  const RequestBody body = with_options(given);
+  TextModel& model = *served->text;
+  ChatWish wish;
+  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  wish.text.count = 1;
+  PUMICE_CHECK(read_format(body, wish.text.form));
+  PUMICE_TRY(wish.messages, read_chat(body["messages"], body));
+  PUMICE_CHECK(read_tools(body, wish));
+  PUMICE_CHECK(read_thinking(body, wish));
+  PUMICE_TRY(const bool streams, body.boolean_or("stream", true));
+  PUMICE_TRY(const std::unique_ptr<Generation> generation, Generation::of_chat(model, std::move(wish)));
+  PUMICE_CHECK(generation->start());
+  OllamaAnswer answer(exchange, served->name, true, streams, *generation);
+  return answer.finish(generation->run(exchange, answer));
+}
+
+// With a chat template the prompt is a question, unless it is raw.
+Status ollama_generate(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::text));
+  const RequestBody body = with_options(given);
+  TextModel& model = *served->text;
+  for (const char* field : {"suffix", "images", "template", "context"}) {
+    const Json& value = body[field];
+    const bool nothing = value.is_null() || value == "" || value == Json::array();
+    if (!nothing) return body.error(field, "this server does not have it");
+  }
+  ChatWish wish;
+  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  wish.text.count = 1;
+  PUMICE_CHECK(read_format(body, wish.text.form));
+  PUMICE_TRY(const std::string prompt, body.string_or("prompt", ""));
+  PUMICE_TRY(const std::string system, body.string_or("system", ""));
+  PUMICE_TRY(const bool raw, body.boolean_or("raw", false));
+  PUMICE_TRY(const bool streams, body.boolean_or("stream", true));
+  std::unique_ptr<Generation> generation;
+  if (raw || !model.has_chat()) {
+    PUMICE_TRY(std::vector<uint32_t> ids,
+               command::encode_prompt(*model.tokenizer(), system + prompt,
+                                      fmt::format("{}: field 'prompt'", RequestBody::name)));
+    PUMICE_TRY(generation, Generation::of_prompts(model, {std::move(ids)}, wish.text));
+  } else {
+    Json messages = Json::array();
+    if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+    wish.messages = std::move(messages);
+    PUMICE_CHECK(read_thinking(body, wish));
+    PUMICE_TRY(generation, Generation::of_chat(model, std::move(wish)));
+  }
+  PUMICE_CHECK(generation->start());
+  OllamaAnswer answer(exchange, served->name, false, streams, *generation);
+  return answer.finish(generation->run(exchange, answer));
+}
+
+Status ollama_tags(Service& service, Exchange& exchange) {
+  Json models = Json::array();
+  for (const std::unique_ptr<ServedModel>& each : service.models.all()) {
+    models.push_back({{"name", each->name},
+                      {"model", each->name},
+                      {"modified_at", time_text(each->loaded)},
+                      {"size", each->bytes},
+                      {"digest", ""},
+                      {"details", {{"format", "gguf"}, {"family", each->kind()}}}});
+  }
+  answer_json(exchange, {{"models", std::move(models)}});
+  return {};
+}
+
+Status ollama_show(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
+  PUMICE_TRY(const std::string other, body.string_or("name", ""));
+  PUMICE_TRY(const std::string name, body.string_or("model", other));
+  PUMICE_TRY(ServedModel* const served, service.models.find(name, ServedModels::Use::any));
+  Json can = Json::array();
+  Json info = Json::object();
+  if (served->text) {
+    can.push_back("completion");
+    if (served->text->has_chat()) can.push_back("tools");
+    info["general.context_length"] = served->text->scheduler().context();
+  } else if (served->vectors) {
+    can.push_back("embedding");
+    info["general.embedding_length"] = served->vectors->columns();
+  }
+  answer_json(exchange, {{"modified_at", time_text(served->loaded)},
+                         {"details", {{"format", "gguf"}, {"family", served->kind()}}},
+                         {"model_info", std::move(info)},
+                         {"capabilities", std::move(can)}});
+  return {};
+}
+
+Status ollama_version(Service&, Exchange& exchange) {
+  answer_json(exchange, {{"version", command::version_number()}});
+  return {};
+}
+
+} // namespace pumice::serve

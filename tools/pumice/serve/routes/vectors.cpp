@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "serve/routes/service.h"
+
+namespace pumice::serve {
+
+namespace {
+
+constexpr size_t most_inputs = 2048; // of a request, as OpenAI has it
+
+std::string base64(std::span<const float> values) {
+  static constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  for (const float value : values) {
+    const auto word = std::bit_cast<uint32_t>(value);
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift);
+  }
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t word = 0;
+    for (size_t j = 0; j < 3; ++j)
+      word = word << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (size_t j = 0; j < 4; ++j) text += i + j > bytes.size() ? '=' : digits[word >> (18 - 6 * j) & 63];
+  }
+  return text;
+}
+
+Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, Exchange& exchange) {
+  PUMICE_TRY(const std::vector<std::string> texts, body.texts("input"));
+  if (texts.empty()) return body.error("input", "expected a string or a list of strings");
+  if (texts.size() > most_inputs)
+    return body.error("input", fmt::format("expected at most {} texts, found {}", most_inputs, texts.size()));
+  const Fields fields = body.fields();
+  PUMICE_TRY(const uint32_t dimensions, fields.u32_or("dimensions", 1, UINT32_MAX, 0));
+  return model.embed(texts, dimensions, fmt::format("{}: field 'input'", RequestBody::name),
+                     [&](uint64_t, uint64_t) { return !exchange.gone(); });
+}
+
+} // namespace
+
+Status embeddings(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  PUMICE_TRY(const std::string format, body.string_or("encoding_format", "float"));
+  if (format != "float" && format != "base64")
+    return body.error("encoding_format", "expected float or base64");
+  PUMICE_TRY(const VectorModel::Vectors made, embed(*served->vectors, body, exchange));
+  Json data = Json::array();
+  for (size_t i = 0; i < made.vectors.size(); ++i) {
+    Json entry = {{"object", "embedding"}, {"index", i}};
+    if (format == "float")
+      entry["embedding"] = made.vectors[i];
+    else
+      entry["embedding"] = base64(made.vectors[i]);
+    data.push_back(std::move(entry));
+  }
+  answer_json(exchange, {{"object", "list"},
+                         {"data", std::move(data)},
+                         {"model", served->name},
+                         {"usage", {{"prompt_tokens", made.tokens}, {"total_tokens", made.tokens}}}});
+  return {};
+}
+
+// {"query": TEXT, "documents": [TEXT or {"text": TEXT}], "top_n": N, "return_documents": false}, the best
+// first.
+Status rerank(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::ranks));
+  if (!body["query"].is_string()) return body.error("query", "expected a string");
+  const Json& documents = body["documents"];
+  if (!documents.is_array() || documents.empty() || documents.size() > most_inputs)
+    return body.error("documents", fmt::format("expected a list of 1 to {} texts", most_inputs));
+  std::vector<std::string> texts;
+  for (const Json& each : documents) {
+    const Json text = each.is_object() ? each.value("text", Json()) : each;
+    if (!text.is_string()) return body.error("documents", "expected strings, or objects with a 'text'");
+    texts.push_back(text.get<std::string>());
+  }
+  const Fields fields = body.fields();
+  PUMICE_TRY(const uint32_t top, fields.u32_or("top_n", 1, UINT32_MAX, UINT32_MAX));
+  PUMICE_TRY(const bool shows, body.boolean_or("return_documents", false));
+  PUMICE_TRY(const RankModel::Scores made,
+             served->ranks->score(body["query"].get<std::string>(), texts,
+                                  fmt::format("{}: field 'documents'", RequestBody::name),
+                                  [&](uint64_t, uint64_t) { return !exchange.gone(); }));
+  std::vector<size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return made.scores[a] > made.scores[b]; });
+  order.resize(std::min<size_t>(order.size(), top));
+  Json results = Json::array();
+  for (const size_t i : order) {
+    Json entry = {{"index", i}, {"relevance_score", made.scores[i]}};
+    if (shows) entry["document"] = {{"text", texts[i]}};
+    results.push_back(std::move(entry));
+  }
+  answer_json(exchange, {{"id", new_id("rerank-")},
+                         {"model", served->name},
+                         {"results", std::move(results)},
+                         {"usage", {{"total_tokens", made.tokens}}}});
+  return {};
+}
+
+Status ollama_embed(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  PUMICE_TRY(const VectorModel::Vectors made, embed(*served->vectors, body, exchange));
+  answer_json(exchange,
+              {{"model", served->name}, {"embeddings", made.vectors}, {"prompt_eval_count", made.tokens}});
+  return {};
+}
+
+} // namespace pumice::serve
