@@ -628,3 +628,49 @@ TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank
           doctest::Approx(json::parse(line)["score"].get<float>()).epsilon(1e-4));
   }
 }
+
+TEST_CASE("the page is one file that runs nothing but its own script") {
+  SERVER(server);
+  const HttpAnswer page = server.get("/"), again = server.get("/");
+  CHECK(page.status == 200);
+  CHECK(page.head.find("text/html") != std::string::npos);
+  const size_t at = page.head.find("script-src 'nonce-");
+  REQUIRE(at != std::string::npos);
+  const std::string nonce = page.head.substr(at + 18, page.head.find('\'', at + 18) - at - 18);
+  CHECK(page.body.find("<script nonce=\"" + nonce + "\">") != std::string::npos);
+  CHECK(page.body.find("NONCE") == std::string::npos);
+  CHECK(page.body != again.body);
+  CHECK(page.head.find("default-src 'none'") != std::string::npos);
+  for (const char* outside : {" src=", "<link", "@import", "url(", "innerHTML", "document.write"})
+    CHECK(page.body.find(outside) == std::string::npos);
+}
+
+TEST_CASE("every path of the document is there, and answers its example") {
+  SERVER(server);
+  const json paths = json::parse(server.get("/openapi.json").body)["paths"];
+  CHECK(paths.size() > 20);
+  for (auto at = paths.begin(); at != paths.end(); ++at) {
+    const std::string path = at.key();
+    const json& methods = at.value();
+    CAPTURE(path);
+    if (methods.contains("get")) {
+      const size_t name = path.find("{name}");
+      CHECK(server.get(name == std::string::npos ? path : path.substr(0, name) + "chat-2m").status == 200);
+      continue;
+    }
+    const json& post = methods["post"];
+    const json& content = post["requestBody"]["content"]["application/json"];
+    const json& example = content["example"];
+    const bool served = post["x-kind"] != "vectors" && post["x-kind"] != "ranks";
+    const HttpAnswer answer = server.post(path, example.dump());
+    CAPTURE(answer.body);
+    CHECK(answer.status == (served ? 200 : 400));
+    if (!served) CHECK(answer.body.find("'model'") != std::string::npos);
+    for (const json& field : content["schema"]["required"]) {
+      json less = example;
+      less.erase(field.get<std::string>());
+      if (served)
+        CHECK(server.refused(path, less.dump()).find(field.get<std::string>()) != std::string::npos);
+    }
+  }
+}

@@ -16,8 +16,10 @@ struct Route {
 };
 
 constexpr Route routes[] = {
+    {"GET", "/", page},
     {"GET", "/health", health},
     {"GET", "/metrics", metrics},
+    {"GET", "/openapi.json", document},
     {"GET", "/v1/models", list_models},
     {"GET", "/v1/models/", show_model}, // and all below
     {"POST", "/v1/chat/completions", chat_completions},

@@ -40,6 +40,8 @@ Status tokenize(Service& service, Exchange& exchange);
 Status detokenize(Service& service, Exchange& exchange);
 Status health(Service& service, Exchange& exchange);
 Status metrics(Service& service, Exchange& exchange);
+Status page(Service& service, Exchange& exchange);
+Status document(Service& service, Exchange& exchange);
 Status anthropic_messages(Service& service, Exchange& exchange);
 Status anthropic_count(Service& service, Exchange& exchange);
 Status ollama_chat(Service& service, Exchange& exchange);

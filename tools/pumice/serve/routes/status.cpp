@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "serve/page/page.h"
 #include "serve/routes/service.h"
 
 namespace pumice::serve {
@@ -72,6 +73,23 @@ Status metrics(Service& service, Exchange& exchange) {
     }
   }
   exchange.answer(200, "text/plain; version=0.0.4", std::move(text));
+  return {};
+}
+
+Status document(Service&, Exchange& exchange) {
+  exchange.answer(200, "application/json", std::string(openapi_source));
+  return {};
+}
+
+Status page(Service&, Exchange& exchange) {
+  const std::string nonce = new_id("n");
+  exchange.answer(
+      200, "text/html; charset=utf-8", page_text(nonce),
+      {{"Content-Security-Policy",
+        fmt::format("default-src 'none'; script-src 'nonce-{}'; style-src 'nonce-{}'; connect-src 'self'; "
+                    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+                    nonce, nonce)},
+       {"Referrer-Policy", "no-referrer"}});
   return {};
 }
 
