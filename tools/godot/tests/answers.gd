@@ -1,0 +1,60 @@
+# Prints the model's answers to the questions on the command line.
+extends SceneTree
+
+var chat: PumiceCharacter
+
+
+func _initialize() -> void:
+	_run()
+
+
+func _run() -> void:
+	await process_frame
+	var model := PumiceModel.new()
+	model.file = "res://models/chat-2m.gguf"
+	model.measure_seconds = -1
+	chat = PumiceCharacter.new()
+	chat.model = model
+	chat.max_tokens = 60
+	chat.failed.connect(func(message: String) -> void: print("failed: ", message))
+	root.add_child(chat)
+	for question in OS.get_cmdline_user_args():
+		for seed: int in [0, 7]:
+			chat.clear()
+			chat.seed = seed
+			chat.temperature = 0.0 if seed == 0 else 0.8
+			var tokens := [""]
+			var gather := func(text: String) -> void: tokens[0] += text
+			chat.token.connect(gather)
+			chat.ask(question)
+			var answer: String = await chat.answered
+			chat.token.disconnect(gather)
+			if tokens[0] != answer:
+				print("failed: the tokens are not the answer")
+			print("answer %d: %s" % [seed, answer.replace("\n", " ").strip_edges()])
+	chat.clear()
+	chat.choose("What do you do?", ["wave", "jump", "dance"])
+	print("choice: ", await chat.answered)
+	chat.thinking = PumiceChat.THINKING_OFF # or a small model may begin with thoughts, which have no form
+	chat.schema = JSON.stringify({
+		"type": "object",
+		"properties": {"action": {"enum": ["wave", "jump"]}, "times": {"type": "integer", "minimum": 1, "maximum": 3}},
+		"required": ["action", "times"],
+		"additionalProperties": false,
+	})
+	chat.ask("What do you do?")
+	print("schema: ", await chat.answered)
+	chat.schema = ""
+	chat.remember("My name is Anna.")
+	chat.remember("The sky is blue.")
+	chat.recall("What is my name?", 1)
+	print("recalled: ", await chat.recalled)
+	print("messages: ", chat.get_messages().size())
+	var other := PumiceModel.new()
+	other.file = "res://none.gguf"
+	chat.model = other
+	chat.ask("Hello")
+	await chat.failed
+	chat.queue_free()
+	await process_frame
+	quit()
