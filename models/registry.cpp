@@ -146,6 +146,7 @@ std::string_view type_of_tensors(const ModelFile& file) {
       {"encoder.block.0.layer.0.SelfAttention.", "t5"},
       {"text_model.encoder.layers.0.", "clip or siglip"},
       {"feature_extractor.conv_layers.0.", "wav2vec2"},
+      {"encoder.groupnorm.", "moonshine"},
       {"encoder.conv1.", "whisper"},
       {"encoder.layers.0.self_attn.q_proj.", "bart or marian"},
       {"h.0.attn.c_attn.", "gpt2"},

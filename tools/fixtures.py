@@ -546,6 +546,9 @@ def translator_answers(model, config, seed, folder):
     if config["model_type"] == "whisper":
         answers["audio_16khz"], answers["input_features"] = sound_inputs(folder)
         given = {"input_features": answers["input_features"].double()}
+    elif config["model_type"] == "moonshine":
+        answers["input_values"] = torch.tensor(uniform(seed, "input_values", (1, 16000), 0, 1)).double()
+        given = {"input_values": answers["input_values"]}
     elif config["model_type"] == "vision-encoder-decoder":
         size = config["encoder"]["image_size"]
         answers["pixel_values"] = torch.tensor(uniform(seed, "pixel_values", (1, 3, size, size), 0, 1)).double()

@@ -130,7 +130,7 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
       return project(x, node_name(names.up) + suffix, matrices[part], bias ? &biases[part] : nullptr,
                      component);
     };
-    const TensorId gated = half(".gate", 0), up = half(".up", 1);
+    const TensorId gated = half(".gate", names.gate_last), up = half(".up", !names.gate_last);
     y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
   } else if (names.gate) {
     const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);

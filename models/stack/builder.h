@@ -77,6 +77,7 @@ struct LayerNames {
   TensorName cross_attention_norm;
   std::optional<TensorName> gate; // if the feed-forward is gated
   bool fused_gate = false;        // `up` holds the gate's rows, then its own
+  bool gate_last = false;         // the other way round
   TensorName up, down;
   TensorName feed_forward_norm;
   TensorName attention_scale, feed_forward_scale; // factors of their results' columns, or none

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/convolution/pictures.h"
-#include "kernel/elementwise/elementwise.h"
-#include "kernel/norm/norm.h"
 #include "models/encoder/model.h"
+#include "models/encoder/sound_convolutions.h"
 #include "models/registry.h"
 
 namespace pumice {
@@ -70,73 +68,19 @@ private:
     return names;
   }
 
-  // [taps * channels of a group, out] of a file's [out, channels of a group, taps].
-  static void transpose_taps(std::span<const float> from, uint64_t out, uint64_t channels, uint64_t taps,
-                             std::span<float> to) {
-    for (uint64_t o = 0; o < out; ++o) {
-      for (uint64_t c = 0; c < channels; ++c) {
-        for (uint64_t tap = 0; tap < taps; ++tap)
-          to[(tap * channels + c) * out + o] = from[(o * channels + c) * taps + tap];
-      }
-    }
-  }
-
   TensorId convolve_samples(EncoderBuilder& builder) const {
-    Graph& graph = builder.graph();
-    const uint32_t samples = config().input_shape[0];
-    TensorId x = graph.input("input_values", RowKind::outputs, samples);
-    uint32_t channels = 1, frames = samples;
-    SoundFrames sound{1, 1};
+    SoundConvolutions sound(builder);
+    const Activation activation = own_.feature_activation;
     for (uint32_t i = 0; i < own_.channels.size(); ++i) {
-      const FrameConvolution& shape = config().convolutions[i];
       builder.prefix(fmt::format("{}feature_extractor.conv_layers.{}.", own_.prefix, i), "");
-      const uint64_t out = own_.channels[i];
-      const WeightView matrix =
-          builder.flat_tensor({"conv", ""}, ".weight", {out, channels, shape.width}, "embedding");
-      const WeightView taps = builder.derived_tensor(
-          "conv.taps", {uint64_t{shape.width} * channels, out}, [&](std::span<float> to) {
-            transpose_taps(decode_vector(matrix), out, channels, shape.width, to);
-          });
-      std::optional<WeightId> bias;
-      if (own_.convolution_bias)
-        bias = builder.weight(builder.tensor({"conv", ""}, ".bias", out, 0, "embedding"), "embedding");
       const bool over_time = !own_.norm_each && i == 0;
-      Convolve operation;
-      operation.channels = channels;
-      operation.height = frames;
-      operation.out_channels = own_.channels[i];
-      operation.kernel_height = shape.width;
-      operation.stride = shape.stride;
-      sound.first += (shape.width - 1) * sound.stride;
-      sound.stride *= shape.stride;
-      operation.sound = sound;
-      if (!own_.norm_each && !over_time) operation.activation = own_.feature_activation;
-      x = convolve(graph, builder.node_name({"conv", ""}), x, operation, builder.weight(taps, "embedding"),
-                   bias);
-      channels = own_.channels[i];
-      frames = operation.out_height();
-      if (over_time || own_.norm_each) x = norm_channels(builder, x, channels, frames, sound);
+      const bool normed = own_.norm_each || over_time;
+      sound.convolve({"conv", ""}, own_.channels[i], own_.convolution_bias,
+                     normed ? Activation::none : activation);
+      if (over_time) sound.norm_frames({"layer_norm", ""}, false, activation);
+      if (own_.norm_each) sound.norm_each({"layer_norm", ""}, activation);
     }
-    return frame_rows(graph, "frames", x, channels);
-  }
-
-  TensorId norm_channels(EncoderBuilder& builder, TensorId x, uint32_t channels, uint32_t frames,
-                         const SoundFrames& sound) const {
-    const TensorName name = {"layer_norm", ""};
-    const WeightId weight = builder.weight(builder.tensor(name, ".weight", channels, 0, "norms"), "norms");
-    const WeightId bias = builder.weight(builder.tensor(name, ".bias", channels, 0, "norms"), "norms");
-    constexpr float eps = 1e-5f; // torch's
-    Graph& graph = builder.graph();
-    if (own_.norm_each) {
-      x = grouped_layer_norm(graph, builder.node_name(name), x, weight, bias, frames, eps);
-      return activate(graph, builder.node_name(name) + ".activated", x, own_.feature_activation);
-    }
-    NormFrames operation;
-    operation.channels = channels;
-    operation.eps = eps;
-    operation.activation = own_.feature_activation;
-    operation.sound = sound;
-    return norm_frames(graph, builder.node_name(name), x, operation, weight, bias);
+    return sound.rows();
   }
 
   TensorId project_features(EncoderBuilder& builder, TensorId x) const {

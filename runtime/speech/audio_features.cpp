@@ -44,6 +44,10 @@ Result<LogMelShape> read(const Fields& fields, const EncoderShape& encoder) {
   return shape;
 }
 
+bool reads_samples(const ModelShape& shape) {
+  return shape.encoder && shape.encoder->kind == InputKind::samples;
+}
+
 } // namespace
 
 Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& shape) {
@@ -64,10 +68,25 @@ Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& 
   return read(Fields(nothing, path + " (which is not there)"), *shape.encoder);
 }
 
+Result<LogMelShape> read_sound_shape(const ModelFile& file, const ModelShape& shape) {
+  if (!reads_samples(shape)) return read_log_mel_shape(file, shape);
+  constexpr const char* name = "preprocessor_config.json";
+  PUMICE_TRY(const std::optional<nlohmann::json> json, file.folder().object(name));
+  const nlohmann::json nothing = nlohmann::json::object();
+  const Fields fields(json ? *json : nothing, file.folder().path(name));
+  LogMelShape result;
+  result.samples = shape.encoder->input_values();
+  PUMICE_TRY(result.sample_rate, fields.u32_or("sampling_rate", 1000, 1 << 20, result.sample_rate));
+  PUMICE_TRY(const bool normalises, fields.boolean_or("do_normalize", false));
+  if (normalises) return fields.error("do_normalize", "expected false; found true");
+  return result;
+}
+
 Result<std::unique_ptr<AudioFeatures>> AudioFeatures::create(const Model& model) {
-  PUMICE_TRY(const LogMelShape shape, read_log_mel_shape(model.file(), model.shape()));
+  PUMICE_TRY(const LogMelShape shape, read_sound_shape(model.file(), model.shape()));
   std::unique_ptr<AudioFeatures> features(new AudioFeatures(model.context(), shape));
-  PUMICE_CHECK(features->plan());
+  features->samples_ = reads_samples(model.shape());
+  if (!features->samples_) PUMICE_CHECK(features->plan());
   return features;
 }
 
@@ -122,6 +141,7 @@ Result<std::vector<float>> AudioFeatures::compute(std::span<const float> samples
     return Error{Code::invalid_argument, fmt::format("a sound of {} samples: expected at most {}, a window",
                                                      samples.size(), shape_.samples)};
   }
+  if (samples_) return std::vector<float>(samples.begin(), samples.end());
   PUMICE_CHECK(context_.device->wait(submitted_));
   std::byte* input = inputs_.mapped().data() + plan_.input->where.buffer.offset;
   if (!samples.empty()) std::memcpy(input, samples.data(), samples.size_bytes());

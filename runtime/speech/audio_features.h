@@ -15,8 +15,11 @@ namespace pumice {
 // fields get Whisper's values. An error if the features do not fit the encoder's input, or the encoder reads
 // no sound.
 Result<LogMelShape> read_log_mel_shape(const ModelFile& file, const ModelShape& shape);
+// The same; where the encoder reads samples, only how many a window has, and their rate.
+Result<LogMelShape> read_sound_shape(const ModelFile& file, const ModelShape& shape);
 
-// Turns windows of sound into a speech model's input, on the device. Used by one thread at a time.
+// Turns windows of sound into a speech model's input, on the device, where that is not the samples. Used by
+// one thread at a time.
 class AudioFeatures {
 public:
   static Result<std::unique_ptr<AudioFeatures>> create(const Model& model);
@@ -24,7 +27,7 @@ public:
 
   const LogMelShape& shape() const { return shape_; }
   // The features [mels * frames] of at most shape().samples samples at shape().sample_rate. Fewer samples are
-  // padded with silence.
+  // padded with silence. Where the encoder reads samples, they are its features.
   Result<std::vector<float>> compute(std::span<const float> samples);
 
 private:
@@ -35,6 +38,7 @@ private:
 
   DeviceContext context_;
   LogMelShape shape_;
+  bool samples_ = false; // are what the encoder reads
   Plan plan_;
   std::vector<Buffer> tables_;
   Buffer step_, scratch_, inputs_;

@@ -278,18 +278,24 @@ Status Transcriber::start_sound() {
 // Adds the window that begins with the next speech. False: there is none any more.
 Result<bool> Transcriber::add_window(uint64_t& at) {
   const LogMelShape& shape = features_->shape();
-  PUMICE_TRY(const std::optional<uint64_t> begin, sound_.reader->speech(at));
-  if (!begin) return false;
-  PUMICE_TRY(std::span<const float> samples, sound_.reader->samples(*begin, shape.samples));
-  if (options_.windows > 1 && samples.size() == shape.samples)
-    samples = samples.first(quiet_end(samples, shape.sample_rate));
-  Window window;
-  window.at = *begin;
-  window.count = samples.size();
-  PUMICE_TRY(window.features, features_->compute(samples));
-  at = window.at + window.count;
-  sound_.windows.push_back(std::move(window));
-  return true;
+  const EncoderShape& encoder = *model_->shape().encoder;
+  const bool ends_quietly = options_.windows > 1 || encoder.kind == InputKind::samples;
+  for (;;) {
+    PUMICE_TRY(const std::optional<uint64_t> begin, sound_.reader->speech(at));
+    if (!begin) return false;
+    PUMICE_TRY(std::span<const float> samples, sound_.reader->samples(*begin, shape.samples));
+    if (ends_quietly && samples.size() == shape.samples)
+      samples = samples.first(quiet_end(samples, shape.sample_rate));
+    Window window;
+    window.at = *begin;
+    window.count = samples.size();
+    at = window.at + window.count;
+    // What is shorter than a frame of an encoder of samples has no speech.
+    if (encoder.frames(static_cast<uint32_t>(window.count)) == 0) continue;
+    PUMICE_TRY(window.features, features_->compute(samples));
+    sound_.windows.push_back(std::move(window));
+    return true;
+  }
 }
 
 // Takes in the next windows, and begins to decode them; or ends the sound.

@@ -75,9 +75,10 @@ struct Transcript {
 
 // Transcribes speech of any length, window by window, like Whisper (Radford et al. 2022): forced tokens tell
 // the decoder the language and the task. If it writes timestamps, a window begins at the last timestamp of
-// the one before; otherwise windows lie back to back. Models without such tokens are run without them. Runs
-// in slices of time or all at once, with the same result. Memory does not grow with the sound. Used by one
-// thread at a time, except cancel().
+// the one before; otherwise windows lie back to back. Models without such tokens are run without them; the
+// windows of those that read samples (Moonshine) are no longer than their sound, and end where it is quiet.
+// Runs in slices of time or all at once, with the same result. Memory does not grow with the sound. Used by
+// one thread at a time, except cancel().
 class Transcriber : public Work {
 public:
   // `tokenizer` may be null.

@@ -153,7 +153,8 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   const std::shared_ptr<const Tokenizer> tokenizer = read.ok() ? *read : nullptr;
   const bool text = tokenizer != nullptr, writes = shape.has_decoder(), continues = writes && !shape.encoder;
   const auto reads = [&](InputKind kind) { return shape.encoder && shape.encoder->kind == kind; };
-  const bool features = reads(InputKind::features) && read_log_mel_shape(file, shape).ok();
+  const bool hears =
+      (reads(InputKind::features) || reads(InputKind::samples)) && read_sound_shape(file, shape).ok();
   bool head = false; // of labels, or of a connectionist classification
   if (shape.encoder && !writes) {
     const Result<EncoderGraph> graph = definition.encoder_graph(file);
@@ -163,7 +164,7 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   add("run", continues && text);
   add("generate", writes);
   add("translate", writes && text && reads(InputKind::tokens));
-  add("transcribe", (writes && features) || (head && reads(InputKind::samples)));
+  add("transcribe", (writes && hears) || (head && reads(InputKind::samples)));
   add("caption",
       writes && text && (shape.pictures || (reads(InputKind::pixels) && TaskModel::of_pictures(file).ok())));
   // What its files say of vectors.

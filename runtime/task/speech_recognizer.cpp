@@ -48,15 +48,16 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
     if (const Result<form::Grammar> form = parse_form(options.form); !form.ok()) return form.error();
   }
   const ModelShape shape = definition.shape();
-  if (shape.encoder && shape.encoder->kind == InputKind::samples) {
+  const bool samples = shape.encoder && shape.encoder->kind == InputKind::samples;
+  if (samples && !shape.has_decoder()) {
     PUMICE_TRY(settings.letters, read_letters(file, definition, options, more, names));
     settings.sample_rate = settings.letters->sample_rate;
     return settings;
   }
-  if (!shape.encoder || shape.encoder->kind != InputKind::features)
+  if (!samples && (!shape.encoder || shape.encoder->kind != InputKind::features))
     return wrong_kind(file, "it does not read sound");
-  PUMICE_TRY(const LogMelShape features, read_log_mel_shape(file, shape));
-  settings.sample_rate = features.sample_rate;
+  PUMICE_TRY(const LogMelShape sound, read_sound_shape(file, shape));
+  settings.sample_rate = sound.sample_rate;
   PUMICE_TRY(settings.tokenizer, find_tokenizer(file));
   return settings;
 }

@@ -1,5 +1,5 @@
 #version 460
-// A workgroup to four channels of a sound. The variance is summed around the mean in a second pass, as in norm.comp.
+// A workgroup to four channels of a sound, or to all. The variance is summed around the mean in a second pass, as in norm.comp.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "common/activation.glsl"
@@ -8,6 +8,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = NORM_FRAMES_ACTIVATION_ID) const uint ACTIVATION = 0;
+layout(constant_id = NORM_FRAMES_WHOLE_ID) const uint WHOLE = 0;
 layout(push_constant) uniform Push { NormFramesParams p; };
 READ_BUFFER(uvec4, step_block, NORM_FRAMES_STEP);
 READ_BUFFER(vec4, x, NORM_FRAMES_X);
@@ -17,8 +18,11 @@ WRITE_BUFFER(vec4, result, NORM_FRAMES_RESULT);
 
 #include "common/reduce.glsl"
 
-vec4 workgroup_sums(vec4 v) {
-  return vec4(workgroup_sum(v.x), workgroup_sum(v.y), workgroup_sum(v.z), workgroup_sum(v.w));
+// The mean of each channel's numbers in `frames`, or of all channels', of the invocations' sums.
+vec4 workgroup_means(vec4 v, uint frames) {
+  const float count = float(max(frames, 1u));
+  if (WHOLE != 0u) return vec4(workgroup_sum(v.x + v.y + v.z + v.w) / (count * float(p.channels)));
+  return vec4(workgroup_sum(v.x), workgroup_sum(v.y), workgroup_sum(v.z), workgroup_sum(v.w)) / count;
 }
 
 void main() {
@@ -27,18 +31,20 @@ void main() {
   const uint samples = step_block[STEP_HEADER_QUADS + p.capacity + row].y;
   const uint frames = samples < p.sound_first ? 0u : min(p.frames, (samples - p.sound_first) / p.sound_stride + 1u);
   const uint from = row * (p.x_stride >> 2) + quad, to = row * (p.out_stride >> 2) + quad;
+  const uint count = WHOLE != 0u ? frames * quads : frames, apart = WHOLE != 0u ? 1u : quads;
   vec4 sum = vec4(0.0);
-  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) sum += x[from + i * quads];
-  const vec4 mean = workgroup_sums(sum) / float(max(frames, 1u));
+  for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) sum += x[from + i * apart];
+  const vec4 mean = workgroup_means(sum, frames);
   vec4 squares = vec4(0.0);
-  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) {
-    const vec4 v = x[from + i * quads] - mean;
+  for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) {
+    const vec4 v = x[from + i * apart] - mean;
     squares += v * v;
   }
-  const vec4 scale = weight[quad] / sqrt(workgroup_sums(squares) / float(max(frames, 1u)) + p.eps);
-  for (uint i = gl_LocalInvocationID.x; i < frames; i += gl_WorkGroupSize.x) {
-    vec4 v = (x[from + i * quads] - mean) * scale + bias[quad];
+  const vec4 deviation = sqrt(workgroup_means(squares, frames) + p.eps);
+  for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) {
+    const uint channels = WHOLE != 0u ? i % quads : quad;
+    vec4 v = (x[from + i * apart] - mean) * (weight[channels] / deviation) + bias[channels];
     [[unroll]] for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
-    result[to + i * quads] = v;
+    result[to + i * apart] = v;
   }
 }

@@ -1,4 +1,4 @@
-// Each channel of a sound, normalised over its frames.
+// Each channel of a sound, or all of them together, normalised over its frames.
 #ifndef PUMICE_NORM_FRAMES_PARAMS_H
 #define PUMICE_NORM_FRAMES_PARAMS_H
 #include "common/shared.h"
@@ -14,6 +14,7 @@ CONSTANT NORM_FRAMES_RESULT = 4; // [outputs, out_stride], likewise
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT NORM_FRAMES_ACTIVATION_ID = 1; // ACTIVATION_*
+CONSTANT NORM_FRAMES_WHOLE_ID = 2;      // 1: all channels together
 
 struct NormFramesParams {
   UINT channels; // a multiple of 4

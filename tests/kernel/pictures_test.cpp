@@ -1,5 +1,6 @@
 #include "kernel/convolution/pictures.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -111,7 +112,78 @@ void run_pictures(const DeviceProfile& profile, const Convolve& operation, uint3
   gpu.clear();
 }
 
+// In plain C++, of one input's frames.
+std::vector<double> norm_frames_reference(const NormFrames& own, std::span<const float> x,
+                                          std::span<const float> weight, std::span<const float> bias) {
+  std::vector<double> result(x.size());
+  for (size_t channel = 0; channel < own.channels; ++channel) {
+    double count = 0, sum = 0, squares = 0;
+    const size_t first = own.whole ? 0 : channel, apart = own.whole ? 1 : own.channels;
+    for (size_t i = first; i < x.size(); i += apart, ++count) sum += x[i];
+    const double mean = sum / count;
+    for (size_t i = first; i < x.size(); i += apart) squares += (x[i] - mean) * (x[i] - mean);
+    const double scale = weight[channel] / std::sqrt(squares / count + own.eps);
+    for (size_t i = channel; i < x.size(); i += own.channels)
+      result[i] = activation_reference(own.activation, (x[i] - mean) * scale + bias[channel]);
+  }
+  return result;
+}
+
+// Sounds of so many frames each, beside each other.
+void run_norm_frames(const DeviceProfile& profile, const NormFrames& operation,
+                     const std::vector<uint32_t>& frames) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(operation.describe());
+  TestGpu& gpu = TestGpu::get();
+  const auto sounds = static_cast<uint32_t>(frames.size());
+  const uint32_t columns = operation.channels * (*std::ranges::max_element(frames) + 1);
+  const std::vector<float> x = random_values(size_t{columns} * sounds, 5);
+  const std::vector<float> weight = random_values(operation.channels, 3),
+                           bias = random_values(operation.channels, 4);
+  const FloatWeight scale(weight, {operation.channels}), shift(bias, {operation.channels});
+  std::vector<StepInput> inputs;
+  for (uint32_t i = 0; i < sounds; ++i) {
+    const uint32_t samples = operation.sound.first + operation.sound.stride * frames[i] - 1;
+    inputs.push_back({1, i * 8, i, samples});
+  }
+  Graph graph;
+  const TensorId in = graph.input("frames", RowKind::outputs, columns);
+  const TensorId out = norm_frames(graph, "normed", in, operation, graph.weight(scale.view(), "test"),
+                                   graph.weight(shift.view(), "test"));
+  const ActivationRef result = blank_rows(sounds, columns, 32, ROWS_OUTPUTS);
+  run_graph(profile, graph, inputs_step(inputs, sounds + 1), sounds + 1,
+            {{in, upload_rows(x, columns, 32, false, ROWS_OUTPUTS)}, {out, result}});
+  const std::vector<float> got = gpu.read<float>(result.buffer);
+  for (uint32_t i = 0; i < sounds; ++i) {
+    const std::vector<double> expected = norm_frames_reference(
+        operation, std::span(x).subspan(size_t{i} * columns, size_t{frames[i]} * operation.channels), weight,
+        bias);
+    for (size_t column = 0; column < expected.size(); ++column) {
+      CAPTURE(i);
+      CAPTURE(column);
+      const double error = std::abs(got[size_t{i} * result.stride + column] - expected[column]);
+      REQUIRE(error <= 1e-4 * std::max(1.0, std::abs(expected[column])));
+    }
+  }
+  gpu.clear();
+}
+
 } // namespace
+
+TEST_CASE("norms over the frames of sounds, of each channel and of all together") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const bool whole : {false, true}) {
+      NormFrames operation;
+      operation.channels = 12;
+      operation.whole = whole;
+      operation.eps = 1e-5f;
+      operation.sound = {7, 3};
+      run_norm_frames(profile, operation, {41, 5, 700});
+      operation.activation = Activation::gelu;
+      run_norm_frames(profile, operation, {2});
+    }
+  }
+}
 
 TEST_CASE("convolutions over pictures") {
   for (const DeviceProfile& profile : profiles_to_test()) {

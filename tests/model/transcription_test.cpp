@@ -589,3 +589,49 @@ FIXTURE_TEST_CASE("hours with a word in each take a few windows, and hold no mor
     CHECK(within <= 1801);
   }
 }
+
+// Moonshine hears as many samples as there are.
+TEST_CASE("a decoder after an encoder of samples hears sounds of any length") {
+  const Rig rig(fixtures().model("moonshine"));
+  const auto file = SafetensorsFile::open(fixtures().model("moonshine") / "expected.safetensors");
+  REQUIRE(file.ok());
+  const std::vector<float> audio = *SafetensorsFile::floats(*file->find("input_values"));
+  const auto ids = *SafetensorsFile::integers(*file->find("generated_ids"));
+  TranscriptionOptions options = never_silent();
+  options.max_tokens = static_cast<uint32_t>(ids.size());
+  const Heard once = rig.hear(audio, options);
+  REQUIRE(once.transcript.segments.size() == 1);
+  CHECK(once.transcript.segments[0].tokens ==
+        std::vector<uint32_t>(ids.begin(), std::ranges::find(ids, 2))); // what ends a text
+  CHECK(once.transcript.segments[0].end == 1);
+
+  // Of fewer samples than a frame is made of there is nothing to hear.
+  constexpr size_t frame = 895;
+  CHECK(rig.hear(std::vector<float>{0.3f}, options).encoder_steps == 0);
+  CHECK(rig.hear(std::span(audio).first(frame - 1), options).encoder_steps == 0);
+  CHECK(rig.hear(std::span(audio).first(frame), options).encoder_steps == 1);
+  CHECK(rig.hear({}, options).encoder_steps == 0);
+  CHECK(rig.hear(std::vector<float>(16000), options).encoder_steps == 1);
+  options.voice_activity = true;
+  CHECK(rig.hear(std::vector<float>(16000), options).encoder_steps == 0);
+  options.voice_activity = false;
+
+  // A sound that does not fit is cut where it is quiet, and two windows together are heard as apart.
+  std::vector<float> long_sound = wail(480160);
+  std::fill_n(long_sound.begin() + 400000, 4000, 0.0f);
+  options.max_tokens = 4;
+  const Heard apart = rig.hear(long_sound, options);
+  CHECK(apart.encoder_steps == 2);
+  REQUIRE(apart.windows.size() == 2);
+  CHECK(apart.windows[0].seconds > 25);
+  CHECK(apart.windows[0].seconds < 25.25);
+  CHECK(apart.windows[0].seconds + apart.windows[1].seconds == doctest::Approx(30.01));
+  options.windows = 2;
+  const Heard together = rig.hear(long_sound, options);
+  CHECK(together.encoder_steps == 1);
+  REQUIRE(together.windows.size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK(together.windows[i].tokens == apart.windows[i].tokens);
+
+  options.language = "en";
+  CHECK(rig.refusal(options).find("leave them out") != std::string::npos);
+}

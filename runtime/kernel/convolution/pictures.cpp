@@ -158,7 +158,7 @@ Status PoolPixels::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string NormFrames::describe() const {
-  return fmt::format("{} channels eps {:g}", channels, eps);
+  return fmt::format("{} channels{} eps {:g}", channels, whole ? " together" : "", eps);
 }
 
 Status NormFrames::lower(Lowering& lowering, const Node& node) const {
@@ -168,7 +168,7 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
   Dispatch dispatch;
   dispatch.kernel = "norm_frames";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation)};
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), whole};
   NormFramesParams params = {};
   params.channels = channels;
   params.frames = x.columns / channels;
@@ -184,7 +184,7 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(NORM_FRAMES_WEIGHT, weight, Access::read);
   dispatch.bind(NORM_FRAMES_BIAS, bias, Access::read);
   dispatch.bind(NORM_FRAMES_RESULT, result.buffer, Access::write);
-  dispatch.groups = {x.rows, channels / 4, 1};
+  dispatch.groups = {x.rows, whole ? 1 : channels / 4, 1};
   const double values = double{1} * x.rows * x.columns;
   dispatch.flops = values * 8;
   dispatch.bytes = values * 16;

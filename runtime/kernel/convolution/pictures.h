@@ -64,11 +64,12 @@ struct PoolPixels : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// A group norm (Wu and He 2018) whose groups are single channels: result = activation((x - mean) /
-// sqrt(variance + eps) * weight + bias), with a channel's mean and variance over the input's frames. inputs:
-// x [outputs, frames * channels]. weights: weight and bias, both [channels].
+// A group norm (Wu and He 2018) whose groups are single channels, or one group of all: result = activation((x
+// - mean) / sqrt(variance + eps) * weight + bias), with a group's mean and variance over the input's frames.
+// inputs: x [outputs, frames * channels]. weights: weight and bias, both [channels].
 struct NormFrames : Operation {
   uint32_t channels = 0; // a multiple of four
+  bool whole = false;    // all are one group
   float eps = 0;
   Activation activation = Activation::none;
   SoundFrames sound;

@@ -117,6 +117,17 @@ TEST_CASE("transcribe and the C interface agree for Whisper") {
   check(device.get(), fixtures().model("whisper").string(), {});
 }
 
+TEST_CASE("transcribe and the C interface agree for a decoder after an encoder of samples") {
+  const DeviceHandle& device = shared_device();
+  const std::string path = fixtures().model("moonshine").string();
+  Asked beams;
+  beams.arguments = {"--beams", "2", "-n", "8", "--no-vad"};
+  beams.options.beams = 2;
+  beams.options.max_tokens = 8;
+  beams.options.keep_silence = true;
+  for (const Asked& asked : {Asked(), beams}) check(device.get(), path, asked);
+}
+
 TEST_CASE("transcribe and the C interface agree for models of letters") {
   const DeviceHandle& device = shared_device();
   Asked beams;

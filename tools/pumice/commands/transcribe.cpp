@@ -65,6 +65,7 @@ struct TranscribeOptions {
 };
 
 // Writes the decoder's attention to the first window with speech, of `seconds` whatever its sound fills.
+// Where the encoder reads samples, it is as long as its sound.
 Status show_attention(const std::shared_ptr<const Model>& model, const TranscribeOptions& options,
                       TranscriptWindow window, double seconds, const Tokenizer* tokenizer) {
   AttendedText text;
@@ -72,7 +73,12 @@ Status show_attention(const std::shared_ptr<const Model>& model, const Transcrib
   text.prompt = std::move(window.prompt);
   text.input_axis = "seconds";
   const double heard = window.seconds;
-  const uint32_t positions = model->shape().encoder->context;
+  const EncoderShape& encoder = *model->shape().encoder;
+  uint32_t positions = encoder.context;
+  if (encoder.kind == InputKind::samples) {
+    positions = encoder.frames(static_cast<uint32_t>(text.input.values.size()));
+    seconds = heard;
+  }
   text.shown = std::min<size_t>(positions, static_cast<size_t>(std::ceil(heard / seconds * positions)));
   uint32_t labelled = 0; // whole seconds that have a label
   for (uint32_t i = 0; i < positions; ++i) {
@@ -381,10 +387,10 @@ Subcommand add_transcribe(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
-  sub->add_option("MODEL", options->model,
-                  "A speech model: a folder of Hugging Face (Whisper, wav2vec 2.0) or CTranslate2, or a file "
-                  "of whisper.cpp "
-                  "(ggml-*.bin)")
+  sub->add_option(
+         "MODEL", options->model,
+         "A speech model: a folder of Hugging Face (Whisper, Moonshine, wav2vec 2.0) or CTranslate2, "
+         "or a file of whisper.cpp (ggml-*.bin)")
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
