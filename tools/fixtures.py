@@ -371,6 +371,36 @@ def letter_answers(model, config, seed):
             "last_hidden_state": model.wav2vec2(values).last_hidden_state}, math.inf
 
 
+def spectrum_of(samples, settings):
+    """What ParakeetFeatureExtractor, which needs librosa, makes of a sound, in 64 bits: features, and how many frames count."""
+    from transformers.audio_utils import mel_filter_bank
+    size, window, hop = settings["n_fft"], settings["win_length"], settings["hop_length"]
+    emphasised = np.concatenate([samples[:1], samples[1:] - settings["preemphasis"] * samples[:-1]])
+    padded = np.pad(emphasised, size // 2)
+    hann = np.pad(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(window) / (window - 1)), (size - window) // 2)
+    frames = np.stack([padded[at:at + size] * hann for at in range(0, len(samples) + 1, hop)])
+    filters = mel_filter_bank(size // 2 + 1, settings["feature_size"], 0, settings["sampling_rate"] / 2, settings["sampling_rate"],
+                              norm="slaney", mel_scale="slaney")
+    bands = np.log(np.abs(np.fft.rfft(frames)) ** 2 @ filters + 2.0 ** -24)
+    own = bands[:len(samples) // hop]
+    features = np.zeros_like(bands)
+    features[:len(own)] = (own - own.mean(0)) / (own.std(0, ddof=1) + 1e-5)
+    return features, len(own)
+
+
+def spoken_answers(model, config, seed, folder):
+    """Of a sound's samples, with a head for parts of words."""
+    import torch
+    settings = json.loads((folder / "preprocessor_config.json").read_text())
+    values = uniform(seed, "input_values", (1, 20001), 0, 0.5)
+    features, count = spectrum_of(values[0].astype(np.float64), settings)
+    given = {"input_features": torch.tensor(features)[None], "attention_mask": torch.arange(len(features))[None] < count}
+    states = model.encoder(**given).last_hidden_state
+    states = states[:, :int(model._get_subsampling_output_length(torch.tensor([count])))]
+    return {"input_values": torch.tensor(values), "last_hidden_state": states,
+            "logits": model.ctc_head(states.transpose(1, 2)).transpose(1, 2)}, math.inf
+
+
 def class_answers(model, config, seed):
     """Of pictures of a size that the config does not say."""
     import torch
@@ -731,6 +761,8 @@ def answers_of(folder, config, seed, weights):
     model.eval()
     fill_sinusoids(model)
     kind = config["model_type"]
+    if kind == "parakeet_ctc":
+        return spoken_answers(model, config, seed, folder)
     if config.get("is_encoder_decoder"):
         return translator_answers(model, config, seed, folder)
     if kind in ("vit", "deit", "beit"):

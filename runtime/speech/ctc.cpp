@@ -156,6 +156,21 @@ Result<nlohmann::json> read_folder_object(const ModelFolder& folder, const char*
   return object ? *std::move(object) : nlohmann::json::object();
 }
 
+// Parts of words, of which those that begin one have a space in front.
+Status read_pieces(const ModelFile& file, uint32_t size, CtcVocabulary& vocabulary) {
+  constexpr std::string_view space = "\u2581";
+  const Result<std::shared_ptr<const Tokenizer>> tokenizer = load_tokenizer(file);
+  if (!tokenizer.ok()) return tokenizer.error().code == Code::not_found ? Status() : tokenizer.error();
+  vocabulary.delimiter = space;
+  vocabulary.letters.resize(size);
+  for (uint32_t token = 0; token < std::min(size, (*tokenizer)->vocabulary_size()); ++token) {
+    std::string& letter = vocabulary.letters[token];
+    letter = (*tokenizer)->piece(token);
+    if (letter != space && letter.starts_with(space)) letter.replace(0, space.size(), " ");
+  }
+  return {};
+}
+
 } // namespace
 
 Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
@@ -172,6 +187,11 @@ Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
   PUMICE_TRY(result.delimiter, of_text.string_or("word_delimiter_token", "|"));
   PUMICE_TRY(const nlohmann::json letters, read_folder_object(folder, "vocab.json"));
   const Fields of_letters(letters, folder.path("vocab.json"));
+  if (file.architecture() == "parakeet_ctc") {
+    result.normalises = false; // the graph normalises the spectrum
+    PUMICE_CHECK(read_pieces(file, size, result));
+    return result;
+  }
   if (letters.empty()) return result;
   result.letters.resize(size);
   for (const auto& [letter, number] : letters.items()) {
@@ -204,14 +224,15 @@ std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLet
     const double start = begin + letter.first * frame, end = begin + letter.end * frame;
     const std::string text = vocabulary_.text_of(letter.token);
     const bool between = vocabulary_.letters.empty() ? false : text == " ";
-    if (all.empty() || (!between && start - all.back().end > pause && all.back().text.ends_with(' '))) {
+    const bool new_word = text.starts_with(' ') || (!all.empty() && all.back().text.ends_with(' '));
+    if (all.empty() || (!between && start - all.back().end > pause && new_word)) {
       if (between) continue;
       all.emplace_back().start = start;
     }
     TranscriptSegment& segment = all.back();
     if (!between) segment.end = end;
     segment.tokens.push_back(letter.token);
-    segment.text += text;
+    segment.text += segment.text.empty() && text.starts_with(' ') ? text.substr(1) : text;
   }
   for (TranscriptSegment& segment : all) {
     while (segment.text.ends_with(' ')) segment.text.pop_back();

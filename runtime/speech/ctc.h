@@ -29,9 +29,10 @@ std::vector<HeardLetter> ctc_greedy(std::span<const float> scores, uint32_t voca
 std::vector<HeardLetter> ctc_beam_search(std::span<const float> scores, uint32_t vocabulary, uint32_t blank,
                                          uint32_t beams);
 
-// What a folder's vocab.json, config.json and preprocessor_config.json say of the letters and the sound.
+// What a folder's vocab.json or tokenizer, config.json and preprocessor_config.json say of the letters and
+// the sound.
 struct CtcVocabulary {
-  std::vector<std::string> letters; // by token; empty where there is no vocab.json
+  std::vector<std::string> letters; // by token, or parts of words (Parakeet); empty where they are not known
   uint32_t blank = 0;
   std::string delimiter = "|"; // between words
   uint32_t sample_rate = 16000;

@@ -22,14 +22,20 @@ WRITE_BUFFER(vec4, result, CONVOLVE_RESULT);
 
 #include "pooling/input_rows.glsl"
 
+// The frames of so many samples.
+uint frames_of(uint samples, uint first, uint stride) {
+  return samples < first ? 0u : (samples - first) / stride + 1u;
+}
+
 void main() {
   const uint input_row = gl_WorkGroupID.x;
   if (input_row >= step_block[0][ROWS_OUTPUTS]) return;
   const uvec4 detail = step_block[STEP_HEADER_QUADS + p.capacity + input_row];
   const uint first = BY_TOKENS != 0u ? detail.x : input_row;
-  const uint height = BY_TOKENS != 0u ? rows_from(first) : p.height;
+  uint height = BY_TOKENS != 0u ? rows_from(first) : p.height;
   uint pixels = BY_TOKENS != 0u ? height : p.out_height * p.out_width;
-  if (p.sound_first != 0u) pixels = detail.y < p.sound_first ? 0u : min(pixels, (detail.y - p.sound_first) / p.sound_stride + 1u);
+  if (p.sound_first != 0u) pixels = min(pixels, frames_of(detail.y, p.sound_first, p.sound_stride) * p.out_width);
+  if (p.x_sound_first != 0u) height = min(height, frames_of(detail.y, p.x_sound_first, p.x_sound_stride));
 
   const uint quads = p.out_channels / 4u;
   const uint index = (gl_WorkGroupID.z * p.columns_groups + gl_WorkGroupID.y) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;

@@ -41,12 +41,14 @@ struct ConvolveParams {
   UINT capacity;       // rows that fit the step block
   UINT sound_first;    // samples that the first frame of the result is made of; 0: this is no sound
   UINT sound_stride;   // samples from one frame of the result to the next
+  UINT x_sound_first;  // the same of x's frames; 0: all of its rows of pixels count
+  UINT x_sound_stride;
   UINT columns_groups; // workgroups along y
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ConvolveParams) == 84);
+static_assert(sizeof(pumice::ConvolveParams) == 92);
 #endif
 #endif

@@ -9,6 +9,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = NORM_FRAMES_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(constant_id = NORM_FRAMES_WHOLE_ID) const uint WHOLE = 0;
+layout(constant_id = NORM_FRAMES_SPECTRUM_ID) const uint SPECTRUM = 0;
 layout(push_constant) uniform Push { NormFramesParams p; };
 READ_BUFFER(uvec4, step_block, NORM_FRAMES_STEP);
 READ_BUFFER(vec4, x, NORM_FRAMES_X);
@@ -17,6 +18,10 @@ READ_BUFFER(vec4, bias, NORM_FRAMES_BIAS);
 WRITE_BUFFER(vec4, result, NORM_FRAMES_RESULT);
 
 #include "common/reduce.glsl"
+
+vec4 load(uint at) {
+  return SPECTRUM != 0u ? log(x[at] + p.least) : x[at];
+}
 
 // The mean of each channel's numbers in `frames`, or of all channels', of the invocations' sums.
 vec4 workgroup_means(vec4 v, uint frames) {
@@ -33,17 +38,18 @@ void main() {
   const uint from = row * (p.x_stride >> 2) + quad, to = row * (p.out_stride >> 2) + quad;
   const uint count = WHOLE != 0u ? frames * quads : frames, apart = WHOLE != 0u ? 1u : quads;
   vec4 sum = vec4(0.0);
-  for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) sum += x[from + i * apart];
+  for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) sum += load(from + i * apart);
   const vec4 mean = workgroup_means(sum, frames);
   vec4 squares = vec4(0.0);
   for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) {
-    const vec4 v = x[from + i * apart] - mean;
+    const vec4 v = load(from + i * apart) - mean;
     squares += v * v;
   }
-  const vec4 deviation = sqrt(workgroup_means(squares, frames) + p.eps);
+  const vec4 deviation = SPECTRUM != 0u ? sqrt(workgroup_means(squares, max(frames, 2u) - 1u)) + p.eps
+                                        : sqrt(workgroup_means(squares, frames) + p.eps);
   for (uint i = gl_LocalInvocationID.x; i < count; i += gl_WorkGroupSize.x) {
     const uint channels = WHOLE != 0u ? i % quads : quad;
-    vec4 v = (x[from + i * apart] - mean) * (weight[channels] / deviation) + bias[channels];
+    vec4 v = (load(from + i * apart) - mean) * (weight[channels] / deviation) + bias[channels];
     [[unroll]] for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
     result[to + i * apart] = v;
   }

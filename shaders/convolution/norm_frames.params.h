@@ -15,6 +15,7 @@ CONSTANT NORM_FRAMES_RESULT = 4; // [outputs, out_stride], likewise
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT NORM_FRAMES_ACTIVATION_ID = 1; // ACTIVATION_*
 CONSTANT NORM_FRAMES_WHOLE_ID = 2;      // 1: all channels together
+CONSTANT NORM_FRAMES_SPECTRUM_ID = 3;   // 1: of logarithms, with eps and an unbiased variance as NeMo has them
 
 struct NormFramesParams {
   UINT channels; // a multiple of 4
@@ -25,11 +26,12 @@ struct NormFramesParams {
   UINT sound_first;  // samples that the first frame is made of
   UINT sound_stride; // samples from one frame to the next
   float eps;
+  float least; // added to numbers whose logarithm is taken
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::NormFramesParams) == 32);
+static_assert(sizeof(pumice::NormFramesParams) == 36);
 #endif
 #endif

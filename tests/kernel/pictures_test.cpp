@@ -32,8 +32,8 @@ std::vector<double> convolve_reference(const Convolve& own, std::span<const floa
         const size_t place = static_cast<size_t>(y) * own.width + static_cast<size_t>(across);
         for (uint32_t c = 0; c < inputs; ++c) {
           const size_t channel = o / outputs * inputs + c;
-          const float value =
-              own.planes ? x[channel * height * own.width + place] : x[place * own.channels + channel];
+          const float value = own.planes ? x[channel * height * own.width + place]
+                                         : x[place * own.pixel_channels() + channel];
           sum += double{value} * weight[(size_t{tap} * inputs + c) * own.out_channels + o];
         }
       }
@@ -112,19 +112,61 @@ void run_pictures(const DeviceProfile& profile, const Convolve& operation, uint3
   gpu.clear();
 }
 
+// Sounds of so many frames each, in rows that have room for more, beside each other.
+void run_sounds(const DeviceProfile& profile, const Convolve& operation,
+                const std::vector<uint32_t>& frames) {
+  CAPTURE(profile.workgroup);
+  CAPTURE(operation.describe());
+  TestGpu& gpu = TestGpu::get();
+  const auto sounds = static_cast<uint32_t>(frames.size());
+  const uint32_t size = operation.pixel_channels() * operation.height * operation.width;
+  const uint32_t taps = operation.kernel_height * operation.kernel_width * operation.channels;
+  const uint32_t out_columns = operation.out_width() * operation.out_channels;
+  const std::vector<float> x = random_values(size_t{size} * sounds, size);
+  const std::vector<float> weight = random_values(size_t{taps} * operation.out_channels, 3);
+  std::vector<StepInput> inputs;
+  for (uint32_t i = 0; i < sounds; ++i)
+    inputs.push_back({1, i * 8, i, operation.x_sound.first + operation.x_sound.stride * (frames[i] - 1)});
+  const FloatWeight matrix(weight, {taps, operation.out_channels});
+  Graph graph;
+  const TensorId in = graph.input("frames", RowKind::outputs, size);
+  const TensorId out = convolve(graph, "convolved", in, operation, graph.weight(matrix.view(), "test"), {});
+  const ActivationRef result = blank_rows(sounds, operation.out_height() * out_columns, 32, ROWS_OUTPUTS);
+  run_graph(profile, graph, inputs_step(inputs, sounds + 1), sounds + 1,
+            {{in, upload_rows(x, size, 32, false, ROWS_OUTPUTS)}, {out, result}});
+  const std::vector<float> got = gpu.read<float>(result.buffer);
+  for (uint32_t i = 0; i < sounds; ++i) {
+    const uint32_t samples = inputs[i].samples;
+    const uint32_t out_frames =
+        samples < operation.sound.first ? 0 : (samples - operation.sound.first) / operation.sound.stride + 1;
+    const std::vector<double> expected =
+        convolve_reference(operation, std::span(x).subspan(size_t{i} * size, size), frames[i],
+                           out_frames * operation.out_width(), weight, {});
+    for (size_t column = 0; column < expected.size(); ++column) {
+      CAPTURE(i);
+      CAPTURE(column);
+      const double error = std::abs(got[size_t{i} * result.stride + column] - expected[column]);
+      REQUIRE(error <= 1e-4 * std::max(1.0, std::abs(expected[column])));
+    }
+  }
+  gpu.clear();
+}
+
 // In plain C++, of one input's frames.
 std::vector<double> norm_frames_reference(const NormFrames& own, std::span<const float> x,
                                           std::span<const float> weight, std::span<const float> bias) {
   std::vector<double> result(x.size());
+  const auto value = [&](size_t i) { return own.spectrum ? std::log(double{x[i]} + own.least) : x[i]; };
   for (size_t channel = 0; channel < own.channels; ++channel) {
     double count = 0, sum = 0, squares = 0;
     const size_t first = own.whole ? 0 : channel, apart = own.whole ? 1 : own.channels;
-    for (size_t i = first; i < x.size(); i += apart, ++count) sum += x[i];
+    for (size_t i = first; i < x.size(); i += apart, ++count) sum += value(i);
     const double mean = sum / count;
-    for (size_t i = first; i < x.size(); i += apart) squares += (x[i] - mean) * (x[i] - mean);
-    const double scale = weight[channel] / std::sqrt(squares / count + own.eps);
+    for (size_t i = first; i < x.size(); i += apart) squares += (value(i) - mean) * (value(i) - mean);
+    const double scale = weight[channel] / (own.spectrum ? std::sqrt(squares / (count - 1)) + own.eps
+                                                         : std::sqrt(squares / count + own.eps));
     for (size_t i = channel; i < x.size(); i += own.channels)
-      result[i] = activation_reference(own.activation, (x[i] - mean) * scale + bias[channel]);
+      result[i] = activation_reference(own.activation, (value(i) - mean) * scale + bias[channel]);
   }
   return result;
 }
@@ -137,7 +179,8 @@ void run_norm_frames(const DeviceProfile& profile, const NormFrames& operation,
   TestGpu& gpu = TestGpu::get();
   const auto sounds = static_cast<uint32_t>(frames.size());
   const uint32_t columns = operation.channels * (*std::ranges::max_element(frames) + 1);
-  const std::vector<float> x = random_values(size_t{columns} * sounds, 5);
+  std::vector<float> x = random_values(size_t{columns} * sounds, 5);
+  if (operation.spectrum) std::ranges::for_each(x, [](float& each) { each *= each; });
   const std::vector<float> weight = random_values(operation.channels, 3),
                            bias = random_values(operation.channels, 4);
   const FloatWeight scale(weight, {operation.channels}), shift(bias, {operation.channels});
@@ -170,6 +213,26 @@ void run_norm_frames(const DeviceProfile& profile, const NormFrames& operation,
 
 } // namespace
 
+TEST_CASE("convolutions that reach beyond the last frame of a sound") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    Convolve bands = picture(1, 20, 8, 4, 3, 2);
+    bands.x_sound = {160, 160};
+    bands.sound = {160, 320};
+    run_sounds(profile, bands, {20, 7, 1});
+    Convolve channels = picture(4, 20, 6, 8, 3, 2);
+    channels.x_sound = {160, 320};
+    channels.sound = {160, 640};
+    channels.activation = Activation::relu;
+    run_sounds(profile, channels, {5, 18});
+    Convolve first = picture(1, 40, 1, 8, 10, 4);
+    first.kernel_width = 1;
+    first.x_channels = 4;
+    first.x_sound = {1, 1};
+    first.sound = {4, 4};
+    run_sounds(profile, first, {40, 13, 3});
+  }
+}
+
 TEST_CASE("norms over the frames of sounds, of each channel and of all together") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (const bool whole : {false, true}) {
@@ -182,6 +245,13 @@ TEST_CASE("norms over the frames of sounds, of each channel and of all together"
       operation.activation = Activation::gelu;
       run_norm_frames(profile, operation, {2});
     }
+    NormFrames spectrum;
+    spectrum.channels = 8;
+    spectrum.spectrum = true;
+    spectrum.least = 0x1p-24f;
+    spectrum.eps = 1e-5f;
+    spectrum.sound = {160, 160};
+    run_norm_frames(profile, spectrum, {41, 2});
   }
 }
 

@@ -8,6 +8,7 @@
 #include "generate/forced_pass.h"
 #include "io/formats/safetensors.h"
 #include "model/vocabulary.h"
+#include "speech/ctc.h"
 #include "speech/quiet_end.h"
 #include "support/files/fixtures.h"
 #include "support/files/whisper_folder.h"
@@ -634,4 +635,45 @@ TEST_CASE("a decoder after an encoder of samples hears sounds of any length") {
 
   options.language = "en";
   CHECK(rig.refusal(options).find("leave them out") != std::string::npos);
+}
+
+// Parakeet's fixture with a tokenizer, in which every second part begins a word.
+TEST_CASE("parts of words become words") {
+  const TemporaryFolder folder;
+  for (const char* name : {"config.json", "preprocessor_config.json", "model.safetensors"})
+    std::filesystem::copy_file(fixtures().model("parakeet") / name, folder.path() / name);
+  std::vector<std::string> spelled = {""}; // the unknown token has no text
+  nlohmann::json pieces = nlohmann::json::array({nlohmann::json::array({"<unk>", 0.0})});
+  for (int id = 1; id < 33; ++id) {
+    const std::string letter(1, static_cast<char>('A' + id));
+    spelled.push_back(id % 2 ? " " + letter : letter);
+    pieces.push_back(nlohmann::json::array({id % 2 ? "\u2581" + letter : letter, -1.0}));
+  }
+  const nlohmann::json space = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "always"}, {"split", true}};
+  folder.write("tokenizer.json",
+               nlohmann::json{{"version", "1.0"},
+                              {"added_tokens", nlohmann::json::array()},
+                              {"normalizer", nullptr},
+                              {"pre_tokenizer", space},
+                              {"post_processor", nullptr},
+                              {"decoder", space},
+                              {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", pieces}}}}
+                   .dump());
+  const auto model = load_model(folder.path());
+  auto vocabulary = read_ctc_vocabulary(model->file());
+  if (!vocabulary.ok()) FAIL(vocabulary.error().text());
+  auto made = CtcTranscriber::create(model, *vocabulary, {});
+  REQUIRE(made.ok());
+  std::string expected, text;
+  const auto on_window = [&](const TranscriptWindow& window) {
+    for (const uint32_t token : window.tokens) expected += spelled[token];
+  };
+  const std::vector<float> sound = wail(48000);
+  REQUIRE((*made)->begin(source_of(sound), {}, on_window).ok());
+  const auto transcript = (*made)->run();
+  REQUIRE(transcript.ok());
+  for (const TranscriptSegment& segment : transcript->segments) text += " " + segment.text;
+  CHECK(text.size() > 4);
+  CHECK(text == (expected.starts_with(' ') ? expected : " " + expected));
 }

@@ -34,6 +34,11 @@ float dot(const float* a, const float* b, size_t count) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
+// Empty where there is no tensor.
+std::vector<float> decoded(const WeightView& view) {
+  return view.tensor ? decode_vector(view) : std::vector<float>();
+}
+
 } // namespace
 
 std::vector<float> PositionScores::make_table() const {
@@ -49,13 +54,16 @@ std::vector<float> PositionScores::make_table() const {
   std::vector<float> table(2 * heads_ * quads * buckets_ * 4);
   Workers workers(most_threads);
   for (size_t side = 0; side < 2; ++side) { // queries meet keys, and keys meet queries
-    const std::vector<float> matrix = decode_vector(side == 0 ? weights_.key : weights_.query),
-                             bias = decode_vector(side == 0 ? weights_.key_bias : weights_.query_bias);
+    const std::vector<float> matrix = decoded(side == 0 ? weights_.key : weights_.query);
+    const std::vector<float> bias = decoded(side == 0 ? weights_.key_bias : weights_.query_bias);
     (void)workers.run(rows, [&](size_t row) {
       const size_t head = row / head_dim, d = row % head_dim;
       float* to = &table[((side * heads_ + head) * quads + d / 4) * buckets_ * 4 + d % 4];
-      for (size_t bucket = 0; bucket < buckets_; ++bucket)
-        to[bucket * 4] = dot(&matrix[row * hidden], &positions[bucket * hidden], hidden) + bias[row];
+      for (size_t bucket = 0; bucket < buckets_; ++bucket) {
+        const float product =
+            matrix.empty() ? 0 : dot(&matrix[row * hidden], &positions[bucket * hidden], hidden);
+        to[bucket * 4] = bias.empty() ? product : product + bias[row];
+      }
     });
   }
   return table;

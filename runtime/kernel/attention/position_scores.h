@@ -15,8 +15,8 @@ struct PositionWeights {
   WeightView positions;                             // embeddings of relative positions, [buckets, hidden]
   std::optional<WeightView> norm_weight, norm_bias; // of a layer norm of them
   float norm_eps = 0;
-  WeightView query, query_bias; // [heads * head_dim, hidden], [heads * head_dim]
-  WeightView key, key_bias;
+  WeightView query, query_bias; // [heads * head_dim, hidden], [heads * head_dim]; without a tensor: zeros
+  WeightView key, key_bias;     // the same; the matrix has one
 };
 
 // Scores of contents with relative positions (He et al., DeBERTa, 2021), for an attention with a bias by

@@ -39,7 +39,8 @@ Status check(const Convolve& own, const ActivationRef& x) {
                  fmt::format("a window of {} x {} pixels does not fit {} x {}", own.kernel_height,
                              own.kernel_width, own.height, own.width)};
   }
-  const uint64_t expected = own.by_tokens ? own.channels : uint64_t{own.channels} * own.height * own.width;
+  const uint64_t expected =
+      own.by_tokens ? own.channels : uint64_t{own.pixel_channels()} * own.height * own.width;
   if (x.columns == expected && own.stride > 0) return {};
   return Error{Code::invalid_argument,
                fmt::format("a convolution over {} x {} pixels of {} channels does not fit {} columns",
@@ -50,7 +51,7 @@ Status check(const Convolve& own, const ActivationRef& x) {
 void set_strides(const Convolve& own, const ActivationRef& x, const ActivationRef& result,
                  ConvolveParams& params) {
   params.row_stride = x.stride;
-  params.pixel_stride = own.by_tokens ? x.stride : own.planes ? 1 : own.channels;
+  params.pixel_stride = own.by_tokens ? x.stride : own.planes ? 1 : own.pixel_channels();
   params.channel_stride = own.planes ? own.height * own.width : 1;
   params.out_row_stride = result.stride;
   params.out_pixel_stride = own.by_tokens ? result.stride : own.out_channels;
@@ -89,13 +90,15 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
   params.capacity = lowering.step_capacity();
   params.sound_first = sound.first;
   params.sound_stride = sound.stride;
+  params.x_sound_first = x_sound.first;
+  params.x_sound_stride = x_sound.stride;
   const uint32_t workgroup = lowering.profile().workgroup;
   const uint64_t pixels = by_tokens ? x.rows : uint64_t{params.out_height} * params.out_width;
   const uint64_t invocations = (pixels + CONVOLVE_PIXELS - 1) / CONVOLVE_PIXELS * (out_channels / 4);
   const uint64_t all = (invocations + workgroup - 1) / workgroup;
   params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_groups));
   const uint32_t layers = static_cast<uint32_t>((all + params.columns_groups - 1) / params.columns_groups);
-  const bool by_fours = !planes && params.channels % 4 == 0;
+  const bool by_fours = !planes && params.channels % 4 == 0 && pixel_channels() % 4 == 0;
   Dispatch dispatch;
   dispatch.kernel = "convolve";
   dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours, by_tokens};
@@ -168,7 +171,7 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
   Dispatch dispatch;
   dispatch.kernel = "norm_frames";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), whole};
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), whole, spectrum};
   NormFramesParams params = {};
   params.channels = channels;
   params.frames = x.columns / channels;
@@ -178,6 +181,7 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   params.sound_first = sound.first;
   params.sound_stride = sound.stride;
   params.eps = eps;
+  params.least = least;
   dispatch.set_params(params);
   dispatch.bind(NORM_FRAMES_STEP, lowering.step(), Access::read);
   dispatch.bind(NORM_FRAMES_X, x.buffer, Access::read);

@@ -9,7 +9,7 @@ namespace pumice {
 
 // Convolutions over pictures and over the frames of sounds. An input's pixels lie in one row, pixel after
 // pixel, each with its channels side by side: [outputs, height * width * channels]. A sound is a picture one
-// pixel wide.
+// pixel wide, or its frames are rows of pixels.
 
 // Frames of a sound, of which an input has as many as follow from its samples: the first frame is made of
 // `first` of them, and each next one begins `stride` later. The step block has the number of samples as the
@@ -26,6 +26,7 @@ struct SoundFrames {
 // one.
 struct Convolve : Operation {
   uint32_t channels = 0;
+  uint32_t x_channels = 0; // that lie in x, of which the first are read; 0: those
   uint32_t height = 0, width = 1;
   uint32_t out_channels = 0;
   uint32_t kernel_height = 1, kernel_width = 1;
@@ -37,8 +38,10 @@ struct Convolve : Operation {
   // last one is left out where there is one more.
   bool by_tokens = false;
   Activation activation = Activation::none;
-  SoundFrames sound; // of the result
+  SoundFrames sound;   // of the result
+  SoundFrames x_sound; // of x, where windows reach beyond its last frame
 
+  uint32_t pixel_channels() const { return x_channels > 0 ? x_channels : channels; }
   uint32_t out_height() const { return (height + 2 * padding - kernel_height) / stride + 1; }
   uint32_t padding_across() const { return kernel_width > 1 ? padding : 0; }
   uint32_t out_width() const { return (width + 2 * padding_across() - kernel_width) / stride + 1; }
@@ -70,6 +73,10 @@ struct PoolPixels : Operation {
 struct NormFrames : Operation {
   uint32_t channels = 0; // a multiple of four
   bool whole = false;    // all are one group
+  // x is the energy in bands of a spectrum: result = (y - mean) / (sqrt(variance) + eps) * weight + bias of y
+  // = log(x + least), with the sum of squares over one less than the frames, as NeMo has it.
+  bool spectrum = false;
+  float least = 0;
   float eps = 0;
   Activation activation = Activation::none;
   SoundFrames sound;

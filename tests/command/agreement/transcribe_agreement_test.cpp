@@ -147,7 +147,8 @@ TEST_CASE("transcribe and the C interface agree for models of letters") {
     CHECK(pumice_transcriber_create(model.get(), &options, &made, &error) == PUMICE_UNSUPPORTED);
     CHECK(std::string(error.message).find("leave options.language") != std::string::npos);
   }
-  check(device.get(), fixtures().model("wav2vec2").string(), {});
+  for (const char* name : {"wav2vec2", "parakeet"})
+    check(device.get(), fixtures().model(name).string(), {});
 }
 
 TEST_CASE("transcribe --detect-language and the C interface agree") {

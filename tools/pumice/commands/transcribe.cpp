@@ -387,10 +387,9 @@ Subcommand add_transcribe(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("transcribe", "Turn the speech of sound files into text.");
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
-  sub->add_option(
-         "MODEL", options->model,
-         "A speech model: a folder of Hugging Face (Whisper, Moonshine, wav2vec 2.0) or CTranslate2, "
-         "or a file of whisper.cpp (ggml-*.bin)")
+  sub->add_option("MODEL", options->model,
+                  "A speech model: a folder of Hugging Face (Whisper, Moonshine, Parakeet, wav2vec 2.0) or "
+                  "CTranslate2, or a file of whisper.cpp (ggml-*.bin)")
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
@@ -433,9 +432,8 @@ Subcommand add_transcribe(CLI::App& app) {
       ->transform(token_count(1, 1u << 24, 0))
       ->group(more_of("Speech"));
   sub->add_option("--beams", transcription.beams,
-                  "Continue N texts, take the best (default: the model's; of wav2vec 2.0 1). If the model's "
-                  "settings say "
-                  "nothing, it is 1, which is greedy search")
+                  "Continue N texts, take the best (default: the model's; of wav2vec 2.0 and Parakeet 1). If "
+                  "the model's settings say nothing, it is 1, which is greedy search")
       ->type_name("N")
       ->check(within(1u, 1024u))
       ->group(more_of("Speech"));
