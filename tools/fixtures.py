@@ -389,16 +389,46 @@ def spectrum_of(samples, settings):
 
 
 def spoken_answers(model, config, seed, folder):
-    """Of a sound's samples, with a head for parts of words."""
+    """Of a sound's samples, with a head for parts of words or a transducer."""
     import torch
     settings = json.loads((folder / "preprocessor_config.json").read_text())
-    values = uniform(seed, "input_values", (1, 20001), 0, 0.5)
+    values = uniform(seed, "input_values", (1, 5000 if config["model_type"] == "parakeet_rnnt" else 20001), 0, 0.5)
     features, count = spectrum_of(values[0].astype(np.float64), settings)
     given = {"input_features": torch.tensor(features)[None], "attention_mask": torch.arange(len(features))[None] < count}
     states = model.encoder(**given).last_hidden_state
     states = states[:, :int(model._get_subsampling_output_length(torch.tensor([count])))]
-    return {"input_values": torch.tensor(values), "last_hidden_state": states,
-            "logits": model.ctc_head(states.transpose(1, 2)).transpose(1, 2)}, math.inf
+    answers = {"input_values": torch.tensor(values), "last_hidden_state": states}
+    if config["model_type"] == "parakeet_ctc":
+        return answers | {"logits": model.ctc_head(states.transpose(1, 2)).transpose(1, 2)}, math.inf
+    answers["transducer_frames"] = model.encoder_projector(states)
+    answers["generated_ids"], answers["heard_frames"], lead = transduce(model, config, answers["transducer_frames"])
+    return answers, lead
+
+
+def transduce(model, config, frames):
+    """The likeliest tokens of a transducer, the frames that they were heard in, and the smallest lead."""
+    import torch
+    from transformers.models.parakeet.generation_parakeet import ParakeetRNNTDecoderCache
+    cache, token, at, symbols, ids, places, leads = ParakeetRNNTDecoderCache(model.config), config["blank_token_id"], 0, 0, [], [], []
+    while at < frames.shape[1]:
+        text = model.decoder(torch.tensor([[token]]), cache=cache)
+        scores = model.joint(encoder_hidden_states=frames[:, at, None], decoder_hidden_states=text)[0, -1]
+        token, lead = likeliest(scores[:config["vocab_size"]])
+        leads.append(lead)
+        blank = token == config["blank_token_id"]
+        further = int(blank)
+        if "durations" in config:
+            place, lead = likeliest(scores[config["vocab_size"]:])
+            leads.append(lead)
+            further = max(config["durations"][place], further)
+        if not blank:
+            ids.append(token)
+            places.append(at)
+            symbols += further == 0
+            further = max(further, int(symbols >= config["max_symbols_per_step"]))
+        symbols = 0 if further else symbols
+        at += further
+    return torch.tensor([ids]), torch.tensor([places]), min(leads)
 
 
 def class_answers(model, config, seed):
@@ -761,7 +791,7 @@ def answers_of(folder, config, seed, weights):
     model.eval()
     fill_sinusoids(model)
     kind = config["model_type"]
-    if kind == "parakeet_ctc":
+    if kind.startswith("parakeet_"):
         return spoken_answers(model, config, seed, folder)
     if config.get("is_encoder_decoder"):
         return translator_answers(model, config, seed, folder)

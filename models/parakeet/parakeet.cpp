@@ -47,12 +47,16 @@ struct ParakeetConfig {
   bool bias = true; // of attention and feed-forward
   bool scales_input = true;
   uint32_t vocabulary = 0;
+  // Of a transducer, which reads the frames' projections (speech/transducer.h); otherwise there is a head.
+  uint32_t transducer_columns = 0;
+  uint32_t transducer_layers = 0;
+  uint32_t durations = 0;
 };
 
 // Parakeet (NVIDIA 2024): a Fast Conformer (Rekesh et al. 2023) with a head for tokens that a connectionist
-// temporal classification reads. Convolutions make an eighth of the frames of a spectrum, which the graph
-// computes of a sound's samples. A layer has attention with the relative positions of Transformer-XL (Dai et
-// al. 2019) and a convolution over frames between the halves of its feed-forward.
+// temporal classification reads, or a transducer. Convolutions make an eighth of the frames of a spectrum,
+// which the graph computes of a sound's samples. A layer has attention with the relative positions of
+// Transformer-XL (Dai et al. 2019) and a convolution over frames between the halves of its feed-forward.
 class Parakeet : public EncoderModel {
 public:
   Parakeet(ParakeetConfig config, bool gguf) : EncoderModel(config.encoder, gguf), own_(std::move(config)) {}
@@ -79,6 +83,7 @@ protected:
     }
     builder.finish(x);
     builder.prefix("", "");
+    if (own_.transducer_columns > 0) return project_for_transducer(builder, x);
     const TensorName head = {"ctc_head", ""};
     const WeightView matrix =
         builder.flat_tensor(head, ".weight", {own_.vocabulary, config().hidden, 1}, "head");
@@ -97,6 +102,28 @@ private:
 
   float score_scale() const { return 1 / std::sqrt(static_cast<float>(config().head_dim)); }
   uint32_t span() const { return config().context; } // distances each way, with that to itself
+
+  // What the host computes with the frames' projections is looked up and checked here too.
+  void project_for_transducer(EncoderBuilder& builder, TensorId x) const {
+    const uint64_t columns = own_.transducer_columns;
+    const TensorName projector = {"encoder_projector", ""}, text = {"decoder.decoder_projector", ""},
+                     joint = {"joint.head", ""};
+    builder.readable().add("transducer_frames",
+                           builder.project(x, projector, own_.transducer_columns, true, "head"));
+    (void)builder.tensor({"decoder.embedding", ""}, ".weight", own_.vocabulary, columns, "head");
+    for (uint32_t layer = 0; layer < own_.transducer_layers; ++layer) {
+      for (const char* part : {"ih", "hh"}) {
+        const std::string matrix = fmt::format("decoder.lstm.weight_{}_l{}", part, layer),
+                          bias = fmt::format("decoder.lstm.bias_{}_l{}", part, layer);
+        (void)builder.tensor({matrix, ""}, "", 4 * columns, columns, "head");
+        (void)builder.tensor({bias, ""}, "", 4 * columns, 0, "head");
+      }
+    }
+    for (const auto& [name, rows] : {std::pair(text, columns), {joint, own_.vocabulary + own_.durations}}) {
+      (void)builder.tensor(name, ".weight", rows, columns, "head");
+      (void)builder.tensor(name, ".bias", rows, 0, "head");
+    }
+  }
 
   // ---- from samples to features ----
 
@@ -505,7 +532,18 @@ Status read_subsampling(const Settings& settings, ParakeetConfig& config) {
   return {};
 }
 
-OpenedDefinition open_parakeet_ctc(const ModelFile& file) {
+Status read_transducer(const Settings& settings, bool with_durations, ParakeetConfig& config) {
+  PUMICE_TRY(config.transducer_columns, settings.u32_or({"decoder_hidden_size", ""}, 1, 1 << 16, 640));
+  PUMICE_TRY(config.transducer_layers, settings.u32_or({"num_decoder_layers", ""}, 1, 64, 2));
+  PUMICE_TRY(config.vocabulary, settings.u32_or({"vocab_size", ""}, 2, limits::tokens, 8193));
+  if (!with_durations) return {};
+  PUMICE_TRY(const std::vector<uint32_t> durations,
+             settings.fields().u32_array_or_empty("durations", 0, 1 << 16));
+  config.durations = durations.empty() ? 5 : static_cast<uint32_t>(durations.size());
+  return {};
+}
+
+OpenedDefinition open_parakeet(const ModelFile& file) {
   const Settings whole(file);
   PUMICE_TRY(Fields fields, file.fields().object("encoder_config"));
   const Settings settings(file, std::move(fields));
@@ -525,14 +563,19 @@ OpenedDefinition open_parakeet_ctc(const ModelFile& file) {
   PUMICE_TRY(config.convolution_bias, settings.boolean_or({"convolution_bias", ""}, true));
   PUMICE_TRY(config.bias, settings.boolean_or({"attention_bias", ""}, true));
   PUMICE_TRY(config.scales_input, settings.boolean_or({"scale_input", ""}, true));
-  PUMICE_TRY(config.vocabulary, whole.u32_or({"vocab_size", ""}, 2, limits::tokens, 1025));
+  const std::string type = file.architecture();
+  if (type == "parakeet_ctc") {
+    PUMICE_TRY(config.vocabulary, whole.u32_or({"vocab_size", ""}, 2, limits::tokens, 1025));
+  } else {
+    PUMICE_CHECK(read_transducer(whole, type == "parakeet_tdt", config));
+  }
   return std::unique_ptr<ModelDefinition>(std::make_unique<Parakeet>(std::move(config), whole.gguf()));
 }
 
 } // namespace
 
 Architectures parakeet_models() {
-  return {{"parakeet_ctc", {"parakeet_ctc"}, {}, open_parakeet_ctc}};
+  return {{"parakeet", {"parakeet_ctc", "parakeet_rnnt", "parakeet_tdt"}, {}, open_parakeet}};
 }
 
 } // namespace pumice

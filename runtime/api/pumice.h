@@ -1646,8 +1646,8 @@ PUMICE_API pumice_work* pumice_captioner_work(pumice_captioner* captioner);
 /* ---- transcribers: speech to text ---- */
 
 /* Of Whisper's models; of Moonshine, which takes no language, no prompt, no times and no form; and of those
- * that hear letters or parts of words (wav2vec 2.0, Parakeet), which take `beams` alone, at first 1.
- * Without a tokenizer or letters, segments have tokens and no text. */
+ * that hear letters or parts of words (wav2vec 2.0, Parakeet), which take `beams` alone, at first 1, a
+ * transducer not even those. Without a tokenizer or letters, segments have tokens and no text. */
 typedef struct pumice_transcriber pumice_transcriber;
 
 typedef struct pumice_transcriber_options {

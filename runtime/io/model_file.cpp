@@ -633,9 +633,12 @@ uint64_t ModelFile::file_bytes() const {
 }
 
 void ModelFile::forget_weights() {
+  constexpr std::string_view kept[] = {"dense_", "decoder.embedding.", "decoder.lstm.",
+                                       "decoder.decoder_projector.", "joint.head."};
   for (MappedFile& file : files_) {
     for (const TensorView& tensor : tensors_) {
-      if (!tensor.name.starts_with("dense_")) file.forget(tensor.data);
+      if (std::ranges::none_of(kept, [&](std::string_view begin) { return tensor.name.starts_with(begin); }))
+        file.forget(tensor.data);
     }
   }
   const std::lock_guard lock(derived_->mutex);

@@ -1,6 +1,7 @@
 #include "speech/ctc.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -11,6 +12,7 @@
 #include "io/mapped_file.h"
 #include "model/vocabulary.h"
 #include "speech/quiet_end.h"
+#include "speech/transducer.h"
 
 namespace pumice {
 
@@ -177,7 +179,10 @@ Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
   CtcVocabulary result;
   const ModelFolder folder = folder_of(file);
   PUMICE_TRY(const uint32_t size, file.fields().u32_or("vocab_size", 1, 1 << 24, 32));
-  PUMICE_TRY(result.blank, file.fields().u32_or("pad_token_id", 0, size - 1, 0));
+  const bool pieces = file.architecture().starts_with("parakeet_");
+  const bool transducer = pieces && file.architecture() != "parakeet_ctc";
+  PUMICE_TRY(result.blank,
+             file.fields().u32_or(transducer ? "blank_token_id" : "pad_token_id", 0, size - 1, 0));
   PUMICE_TRY(const nlohmann::json sound, read_folder_object(folder, "preprocessor_config.json"));
   const Fields of_sound(sound, folder.path("preprocessor_config.json"));
   PUMICE_TRY(result.sample_rate, of_sound.u32_or("sampling_rate", 1000, 1 << 20, 16000));
@@ -187,7 +192,7 @@ Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
   PUMICE_TRY(result.delimiter, of_text.string_or("word_delimiter_token", "|"));
   PUMICE_TRY(const nlohmann::json letters, read_folder_object(folder, "vocab.json"));
   const Fields of_letters(letters, folder.path("vocab.json"));
-  if (file.architecture() == "parakeet_ctc") {
+  if (pieces) {
     result.normalises = false; // the graph normalises the spectrum
     PUMICE_CHECK(read_pieces(file, size, result));
     return result;
@@ -204,14 +209,29 @@ Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
 Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<const Model> model,
                                                                CtcVocabulary vocabulary,
                                                                const CtcOptions& options) {
+  PUMICE_TRY(std::shared_ptr<const Transducer> transducer, Transducer::read(model->file()));
+  if (transducer && options.beams > 1)
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: a transducer's text has the likeliest token of each step, so {} beams cannot be "
+                    "kept: leave them out",
+                    model->file().path(), options.beams)};
   EncoderOptions encoder_options;
-  encoder_options.readable = {"logits"};
+  encoder_options.readable = {transducer ? Transducer::frames : "logits"};
   const EncoderShape shape = *model->shape().encoder;
   PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding,
              ResumableEncoder::create(std::move(model), encoder_options, options.prepared));
   return std::unique_ptr<CtcTranscriber>(
-      new CtcTranscriber(std::move(encoding), shape, std::move(vocabulary), options));
+      new CtcTranscriber(std::move(encoding), shape, std::move(vocabulary), std::move(transducer), options));
 }
+
+CtcTranscriber::CtcTranscriber(std::unique_ptr<ResumableEncoder> encoding, const EncoderShape& shape,
+                               CtcVocabulary vocabulary, std::shared_ptr<const Transducer> transducer,
+                               const CtcOptions& options)
+    : encoding_(std::move(encoding)), shape_(shape), vocabulary_(std::move(vocabulary)),
+      transducer_(std::move(transducer)), options_(options) {}
+
+CtcTranscriber::~CtcTranscriber() = default;
 
 std::vector<TranscriptSegment> CtcTranscriber::segments(std::span<const HeardLetter> letters, size_t at,
                                                         size_t samples, uint32_t frames) const {
@@ -246,7 +266,7 @@ Status CtcTranscriber::begin(std::unique_ptr<SoundSource> source, const SoundLev
   PUMICE_CHECK(encoding_->stop());
   cancelled_ = false;
   auto reader = std::make_unique<SoundReader>(std::move(source), vocabulary_.sample_rate, false);
-  sound_ = {std::move(reader), level, std::move(on_window), std::move(progress), 0, {}, {}};
+  sound_ = {std::move(reader), level, std::move(on_window), std::move(progress), 0, {}, {}, {}};
   return {};
 }
 
@@ -275,12 +295,29 @@ Status CtcTranscriber::begin_window() {
   return {};
 }
 
-Status CtcTranscriber::finish_window() {
-  PUMICE_TRY(const std::vector<float> scores, encoding_->read());
-  const uint32_t columns = encoding_->columns();
-  const std::vector<HeardLetter> heard =
-      options_.beams > 1 ? ctc_beam_search(scores, columns, vocabulary_.blank, options_.beams)
-                         : ctc_greedy(scores, columns, vocabulary_.blank);
+// Decodes a window's frames, a transducer's for about so many seconds.
+Status CtcTranscriber::decode(double seconds) {
+  if (!sound_.decoding) {
+    PUMICE_TRY(std::vector<float> frames, encoding_->read());
+    const uint32_t columns = encoding_->columns();
+    if (!transducer_) {
+      return finish_window(options_.beams > 1
+                               ? ctc_beam_search(frames, columns, vocabulary_.blank, options_.beams)
+                               : ctc_greedy(frames, columns, vocabulary_.blank));
+    }
+    sound_.decoding = std::make_unique<TransducerDecoding>(transducer_, std::move(frames));
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  while (!sound_.decoding->done()) {
+    if (cancelled_) return Error{Code::cancelled, "cancelled while a window was decoded"};
+    sound_.decoding->step();
+    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds) return {};
+  }
+  const std::unique_ptr<TransducerDecoding> done = std::move(sound_.decoding);
+  return finish_window(done->heard());
+}
+
+Status CtcTranscriber::finish_window(std::span<const HeardLetter> heard) {
   const size_t samples = sound_.window.values.size();
   TranscriptWindow window;
   window.seconds = static_cast<double>(samples) / vocabulary_.sample_rate;
@@ -297,8 +334,8 @@ Status CtcTranscriber::finish_window() {
 Status CtcTranscriber::run_window() {
   if (sound_.window.values.empty()) PUMICE_CHECK(begin_window());
   if (!active()) return {};
-  PUMICE_CHECK(encoding_->run({sound_.window}));
-  return finish_window();
+  if (!sound_.decoding) PUMICE_CHECK(encoding_->run({sound_.window}));
+  return decode(std::numeric_limits<double>::infinity());
 }
 
 Result<Transcript> CtcTranscriber::run() {
@@ -317,7 +354,7 @@ Result<SliceResult> CtcTranscriber::slice_of_window(const SliceRequest& request)
     if (active()) PUMICE_CHECK(encoding_->begin({sound_.window}));
   }
   PUMICE_TRY(SliceResult result, encoding_->slice(request));
-  if (active() && !result.active) PUMICE_CHECK(finish_window());
+  if (active() && !result.active) PUMICE_CHECK(decode(request.budget));
   result.active = active();
   return result;
 }

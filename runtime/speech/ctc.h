@@ -11,6 +11,9 @@
 
 namespace pumice {
 
+class Transducer;
+class TransducerDecoding;
+
 // Connectionist temporal classification (Graves et al. 2006): each frame has a score for each letter and for
 // a blank. A text stands for all paths that become it when neighbouring equal letters are merged and blanks
 // then left out.
@@ -59,13 +62,14 @@ struct CtcOptions {
   bool prepared = false; // all kernels are compiled when the transcriber is created
 };
 
-// Transcribes speech of any length by a model of samples with a head for letters, in windows that end where
-// it is quiet. Runs in slices of time or all at once, with the same result. Memory does not grow with the
-// sound. Used by one thread at a time, except cancel().
+// Transcribes speech of any length by a model of samples with a head for letters, or with a transducer, in
+// windows that end where it is quiet. Runs in slices of time or all at once, with the same result. Memory
+// does not grow with the sound. Used by one thread at a time, except cancel().
 class CtcTranscriber : public Work {
 public:
   static Result<std::unique_ptr<CtcTranscriber>> create(std::shared_ptr<const Model> model,
                                                         CtcVocabulary vocabulary, const CtcOptions& options);
+  ~CtcTranscriber() override;
 
   // As Transcriber has it. A segment is a run of words without a pause. `level`: of the whole sound, for
   // models that want samples normalised.
@@ -83,18 +87,19 @@ private:
     SoundLevel level;
     WindowFunction on_window;
     Progress progress;
-    uint64_t at = 0;     // samples that are done; the next window begins there
-    EncoderInput window; // empty: it was not begun
+    uint64_t at = 0;                              // samples that are done; the next window begins there
+    EncoderInput window;                          // empty: it was not begun
+    std::unique_ptr<TransducerDecoding> decoding; // of the window's frames, which are done
     Transcript transcript;
   };
 
   CtcTranscriber(std::unique_ptr<ResumableEncoder> encoding, const EncoderShape& shape,
-                 CtcVocabulary vocabulary, const CtcOptions& options)
-      : encoding_(std::move(encoding)), shape_(shape), vocabulary_(std::move(vocabulary)), options_(options) {
-  }
+                 CtcVocabulary vocabulary, std::shared_ptr<const Transducer> transducer,
+                 const CtcOptions& options);
   bool active() const { return sound_.reader != nullptr; }
   Status begin_window();
-  Status finish_window();
+  Status decode(double seconds);
+  Status finish_window(std::span<const HeardLetter> heard);
   Status run_window();
   Result<SliceResult> slice_of_window(const SliceRequest& request);
   std::vector<TranscriptSegment> segments(std::span<const HeardLetter> letters, size_t at, size_t samples,
@@ -103,6 +108,7 @@ private:
   std::unique_ptr<ResumableEncoder> encoding_;
   const EncoderShape shape_;
   CtcVocabulary vocabulary_;
+  std::shared_ptr<const Transducer> transducer_; // null: a classification
   CtcOptions options_;
   Sound sound_;
   std::atomic<bool> cancelled_ = false;

@@ -8,6 +8,7 @@
 #include "model/model_facts.h"
 #include "model/vocabulary.h"
 #include "speech/audio_features.h"
+#include "speech/transducer.h"
 #include "task/classifier.h"
 #include "task/embedder.h"
 #include "task/filler.h"
@@ -155,10 +156,10 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   const auto reads = [&](InputKind kind) { return shape.encoder && shape.encoder->kind == kind; };
   const bool hears =
       (reads(InputKind::features) || reads(InputKind::samples)) && read_sound_shape(file, shape).ok();
-  bool head = false; // of labels, or of a connectionist classification
+  bool head = false; // of labels, or of a connectionist classification, or a transducer
   if (shape.encoder && !writes) {
     const Result<EncoderGraph> graph = definition.encoder_graph(file);
-    head = graph.ok() && graph->readable.contains("logits");
+    head = graph.ok() && (graph->readable.contains("logits") || graph->readable.contains(Transducer::frames));
   }
   add("chat", continues && text && has_chat_template(file));
   add("run", continues && text);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "model/vocabulary.h"
+#include "speech/transducer.h"
 #include "task/model_kind.h"
 
 namespace pumice {
@@ -27,7 +28,7 @@ Result<CtcVocabulary> read_letters(const ModelFile& file, const ModelDefinition&
                                                 file.path(), names.of_words)};
   }
   PUMICE_TRY(const EncoderGraph graph, definition.encoder_graph(file));
-  if (!graph.readable.contains("logits")) {
+  if (!graph.readable.contains("logits") && !graph.readable.contains(Transducer::frames)) {
     return Error{
         Code::unsupported,
         fmt::format("{}: it has no head for letters ('lm_head.weight'): it was not trained to transcribe",

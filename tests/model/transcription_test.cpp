@@ -1,7 +1,9 @@
 #include "speech/transcription.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -635,6 +637,46 @@ TEST_CASE("a decoder after an encoder of samples hears sounds of any length") {
 
   options.language = "en";
   CHECK(rig.refusal(options).find("leave them out") != std::string::npos);
+}
+
+TEST_CASE("a transducer gives the reference's tokens, in slices too") {
+  for (const char* name : {"parakeet-tdt", "parakeet-rnnt"}) {
+    CAPTURE(name);
+    const auto model = load_model(fixtures().model(name));
+    const auto file = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
+    REQUIRE(file.ok());
+    const std::vector<float> audio = *SafetensorsFile::floats(*file->find("input_values"));
+    const auto ids = *SafetensorsFile::integers(*file->find("generated_ids"));
+    const auto places = *SafetensorsFile::integers(*file->find("heard_frames"));
+    auto vocabulary = read_ctc_vocabulary(model->file());
+    REQUIRE(vocabulary.ok());
+    CHECK(!vocabulary->normalises);
+    auto made = CtcTranscriber::create(model, *vocabulary, {});
+    REQUIRE(made.ok());
+    std::vector<uint32_t> heard;
+    const auto on_window = [&](const TranscriptWindow& window) { heard = window.tokens; };
+    REQUIRE((*made)->begin(source_of(audio), {}, on_window).ok());
+    const auto transcript = (*made)->run();
+    REQUIRE(transcript.ok());
+    CHECK(heard == std::vector<uint32_t>(ids.begin(), ids.end()));
+    REQUIRE(!transcript->segments.empty());
+    const double seconds = static_cast<double>(audio.size()) / 16000;
+    const uint32_t frames = model->shape().encoder->frames(static_cast<uint32_t>(audio.size()));
+    CHECK(transcript->segments[0].start ==
+          doctest::Approx(static_cast<double>(places[0]) * seconds / frames));
+    heard.clear();
+    REQUIRE((*made)->begin(source_of(audio), {}, on_window).ok());
+    const auto start = std::chrono::steady_clock::now();
+    for (bool active = true; active;) {
+      const auto slice = (*made)->slice({1e-9}); // one dispatch, or one token or blank
+      REQUIRE(slice.ok());
+      active = slice->active;
+      if (slice->report.dispatches == 0) std::this_thread::yield();
+      REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::minutes(1));
+    }
+    CHECK(heard == std::vector<uint32_t>(ids.begin(), ids.end()));
+    CHECK(!CtcTranscriber::create(model, *vocabulary, {2, false}).ok());
+  }
 }
 
 // Parakeet's fixture with a tokenizer, in which every second part begins a word.
