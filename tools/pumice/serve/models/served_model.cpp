@@ -1,6 +1,8 @@
 #include "serve/models/served_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
