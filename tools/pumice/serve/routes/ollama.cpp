@@ -247,7 +247,8 @@ Status ollama_show(Service& service, Exchange& exchange) {
   Json info = Json::object();
   if (served->text) {
     can.push_back("completion");
-    if (served->text->has_chat()) can.push_back("tools");
+    const Result<ModelChat> chat = served->text->chat(true);
+    if (chat.ok() && chat->chat().written_call().ok()) can.push_back("tools");
     info["general.context_length"] = served->text->scheduler().context();
   } else if (served->vectors) {
     can.push_back("embedding");
