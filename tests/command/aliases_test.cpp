@@ -252,7 +252,7 @@ TEST_CASE("each option that other programs' users type most is taken, or answere
     }
   }
   for (const char* command : {"pull", "push", "list", "ls", "ps", "stop", "rm", "cp", "show", "create",
-                              "serve", "signin", "quantize", "imatrix"}) {
+                              "server", "signin", "quantize", "imatrix"}) {
     CAPTURE(command);
     const std::string err = pumice_command({command, "x"}).err;
     CHECK((err.find("': ") != std::string::npos || err.find("Did you mean") != std::string::npos));
