@@ -40,7 +40,8 @@ std::string path_on_disk(const std::string& path) {
   const auto exists = [&](const char* class_name, const char* function) {
     return class_database().call("class_call_static", class_name, function, real).flag();
   };
-  if (real.empty() || real.rfind("res://", 0) == 0) return {};
+  // In an exported game, what res:// leads to is a relative path, and is looked for in the package.
+  if (real.rfind("res://", 0) == 0 || !Variant(real).call("is_absolute_path").flag()) return {};
   return exists("FileAccess", "file_exists") || exists("DirAccess", "dir_exists_absolute") ? real
                                                                                            : std::string();
 }
