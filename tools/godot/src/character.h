@@ -13,6 +13,11 @@ public:
   using Chat::Chat;
   ~Character() override { leave(); }
   static std::unique_ptr<Class> make_class(const Class& chat);
+  void release() override {
+    Chat::release();
+    embedding_.forget();
+    memory_ = {};
+  }
 
 protected:
   Settings settings() override;

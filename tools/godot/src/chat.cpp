@@ -89,6 +89,12 @@ void Chat::leave() {
   worker_.stop();
 }
 
+void Chat::release() {
+  leave();
+  chat_.reset();
+  session_.reset();
+}
+
 void Chat::cancel() {
   const std::lock_guard lock(mutex_); // so that the session stays while it is told
   if (pumice_work* work = work_) pumice_work_cancel(work);

@@ -24,6 +24,7 @@ public:
 
   void notified(int32_t what) override;
   void changed(const std::string& property) override;
+  void release() override;
 
 protected:
   // The properties as they were when something was asked: what the worker may read.

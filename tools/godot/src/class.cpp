@@ -2,6 +2,8 @@
 
 #include <cstring>
 #include <deque>
+#include <mutex>
+#include <set>
 
 namespace godot {
 
@@ -198,13 +200,33 @@ void remove_class(const Class& of_class) {
   api.classdb_unregister_extension_class(library, Name(of_class.name).get());
 }
 
+namespace {
+
+// Resources may be made by threads that load.
+std::mutex instances_mutex;
+std::set<Instance*> instances;
+
+} // namespace
+
 Instance::Instance(const Class& of_class, GDExtensionObjectPtr object) : object_(object) {
+  const std::lock_guard lock(instances_mutex);
+  instances.insert(this);
   for (const Class* each = &of_class; each; each = each->base)
     for (const Property& property : each->properties) {
       // Arrays are shared by those who have them: each object needs its own.
       const bool is_shared = property.type >= GDEXTENSION_VARIANT_TYPE_DICTIONARY;
       values_.emplace(property.name, is_shared ? property.value.call("duplicate") : property.value);
     }
+}
+
+Instance::~Instance() {
+  const std::lock_guard lock(instances_mutex);
+  instances.erase(this);
+}
+
+void Instance::release_all() {
+  const std::lock_guard lock(instances_mutex);
+  for (Instance* each : instances) each->release();
 }
 
 void Instance::set_value(const std::string& property, const Variant& value) {

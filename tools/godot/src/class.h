@@ -78,12 +78,15 @@ enum Notification : int32_t {
 class Instance {
 public:
   Instance(const Class& of_class, GDExtensionObjectPtr object);
-  virtual ~Instance() = default;
+  virtual ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
   virtual void notified(int32_t what) { (void)what; }
   virtual void changed(const std::string& property) { (void)property; }
+  // Gives up what is on a device. The engine's own goes before objects that scripts still hold at the end.
+  virtual void release() {}
+  static void release_all();
 
   const Variant& value(const std::string& property) const { return values_.at(property); }
   void set_value(const std::string& property, const Variant& value);

@@ -36,6 +36,7 @@ void initialize(void*, GDExtensionInitializationLevel level) {
 
 void deinitialize(void*, GDExtensionInitializationLevel level) {
   if (level != GDEXTENSION_INITIALIZATION_SCENE) return;
+  Instance::release_all();
   auto& all = classes();
   while (!all.empty()) { // the derived ones first
     remove_class(*all.back());

@@ -30,6 +30,7 @@ public:
   // Starts to load in the background, if that has not been done.
   Loading load();
   void changed(const std::string& property) override;
+  void release() override { cancel(); }
 
   // Loads in the background; nothing if the variant is no PumiceModel.
   static Loading load(const Variant& model);

@@ -19,6 +19,10 @@ public:
   TaskNode(const Class& of_class, GDExtensionObjectPtr object) : Instance(of_class, object) {}
   void notified(int32_t what) override;
   void changed(const std::string& property) override;
+  void release() override {
+    leave();
+    forget();
+  }
 
 protected:
   virtual void forget() = 0;

@@ -42,6 +42,11 @@ public:
   static std::unique_ptr<Class> make_class();
   void notified(int32_t what) override;
   void changed(const std::string& property) override;
+  void release() override {
+    leaving_ = true;
+    worker_.stop();
+    embedding_.forget();
+  }
 
 private:
   void embed(const std::vector<std::string>& texts);
