@@ -15,7 +15,7 @@ cp "$here"/tests/*.gd "$folder/village"
 model=$here/../../models/pretrained/chat-2m.gguf
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
-run() { timeout 120 "$godot" --headless --path "$folder/village" --script "res://$1.gd" -- "${@:2}" 2>&1; }
+run() { timeout 200 "$godot" --headless --path "$folder/village" --script "res://$1.gd" -- "${@:2}" 2>&1; }
 
 # What the model says, line by line: a line of answers.gd for each question, "answer: ..."
 questions=("What does a cow say?" "Tell me a short story about a dog.")
@@ -45,16 +45,16 @@ grep -qx "translated: 2021-03-03" <<<"$said" && grep -qx "with beams: 1999-05-04
 cp -r "$folder/village" "$folder/editor"
 cp -r "$here/tests/reload" "$folder/editor/addons"
 printf '\n[editor_plugins]\n\nenabled=PackedStringArray("res://addons/reload/plugin.cfg")\n' >>"$folder/editor/project.godot"
-said=$(timeout 120 "$godot" --headless --editor --path "$folder/editor" --quit-after 3000 2>&1) || fail "in the editor: $said"
+said=$(timeout 200 "$godot" --headless --editor --path "$folder/editor" --quit-after 3000 2>&1) || fail "in the editor: $said"
 grep -qx "reload: good" <<<"$said" || fail "in the editor: $said"
 
 # The exported game, with the model in its package: the village itself.
 if [ -x /usr/bin/godot-template-release ]; then
   mkdir "$folder/game"
-  timeout 120 "$godot" --headless --path "$folder/village" --export-release Linux "$folder/game/village" >"$folder/export.log" 2>&1 ||
+  timeout 200 "$godot" --headless --path "$folder/village" --export-release Linux "$folder/game/village" >"$folder/export.log" 2>&1 ||
     { fail "the export:"; cat "$folder/export.log"; }
   rm -r "$folder/village"
-  said=$(timeout 120 "$folder/game/village" --headless -- --rounds=1 2>&1) || fail "the exported game: $said"
+  said=$(timeout 200 "$folder/game/village" --headless -- --rounds=1 2>&1) || fail "the exported game: $said"
   expected=$(command_says "Hello, my name is Anna." --temp 0)
   grep -qFx "Mira says: $expected" <<<"$said" || fail "the exported game: expected \"$expected\" in: $said"
   grep -qx "Mira says: .*Anna.*" <<<"$(grep -A1 "What is my name" <<<"$said")" || fail "Mira has forgotten the name: $said"

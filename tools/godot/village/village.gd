@@ -25,7 +25,9 @@ func _ready() -> void:
 		options[parts[0]] = parts[1] if parts.size() > 1 else ""
 	started = Time.get_ticks_usec()
 	var model: PumiceModel = mira.character.model
-	print("loading, progress %.2f" % model.get_progress())
+	model.failed.connect(func(message: String) -> void:
+		print("failed: ", message)
+		get_tree().quit(1))
 	if options.get("device", "") == "own":
 		model.device = PumiceModel.DEVICE_OWN
 	for villager: Villager in [mira, tom, ben]:
@@ -43,12 +45,13 @@ func _talk() -> void:
 	while not model.is_loaded():
 		await get_tree().process_frame
 	print("loaded after %.2f s: %s" % [(Time.get_ticks_usec() - started) / 1e6, model.get_info()])
-	mira.character.remember("My name is Anna.")
-	mira.character.remember("I like the color blue.")
+	const HELLO := "Hello, my name is Anna."
+	mira.character.remember("The sky is blue.")
+	mira.character.remember(HELLO)
 	var rounds := 0
 	while rounds < int(options.get("rounds", "1000000")):
 		rounds += 1
-		await _ask(mira, "Hello, my name is Anna.")
+		var greeting := await _ask(mira, HELLO)
 		# Three at the same time
 		question = "What does a cow say?   What is the opposite of hot?   Tell me a short story about a dog."
 		mira.hear("What does a cow say?")
@@ -71,16 +74,18 @@ func _talk() -> void:
 		mira.character.clear()
 		mira.character.recall("What is my name?", 1)
 		var memories: PackedStringArray = await mira.character.recalled
-		mira.character.set_messages([{"role": "user", "content": memories[0]}, {"role": "assistant", "content": "Okay."}])
+		mira.character.set_messages([{"role": "user", "content": memories[0]}, {"role": "assistant", "content": greeting}])
 		await _ask(mira, "What is my name?")
 	_finish()
 
 
-func _ask(villager: Villager, text: String) -> void:
+func _ask(villager: Villager, text: String) -> String:
 	question = "Visitor to %s: %s" % [villager.title, text]
 	villager.hear(text)
 	print("%s is asked: %s" % [villager.title, text])
-	print("%s says: %s" % [villager.title, await villager.character.answered])
+	var answer: String = await villager.character.answered
+	print("%s says: %s" % [villager.title, answer])
+	return answer
 
 
 func _process(_delta: float) -> void:
