@@ -399,7 +399,11 @@ def spoken_answers(model, config, seed, folder):
     states = states[:, :int(model._get_subsampling_output_length(torch.tensor([count])))]
     answers = {"input_values": torch.tensor(values), "last_hidden_state": states}
     if config["model_type"] == "parakeet_ctc":
-        return answers | {"logits": model.ctc_head(states.transpose(1, 2)).transpose(1, 2)}, math.inf
+        answers["logits"] = model.ctc_head(states.transpose(1, 2)).transpose(1, 2)
+        tokens, leads = zip(*map(likeliest, answers["logits"][0]))
+        heard = [token for token, before in zip(tokens, (config["pad_token_id"], *tokens)) if token not in (before, config["pad_token_id"])]
+        answers["generated_ids"] = torch.tensor([heard])
+        return answers, min(leads)
     answers["transducer_frames"] = model.encoder_projector(states)
     answers["generated_ids"], answers["heard_frames"], lead = transduce(model, config, answers["transducer_frames"])
     return answers, lead
