@@ -1,6 +1,4 @@
 #include <cmath>
-#include <map>
-#include <mutex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -103,21 +101,11 @@ private:
     }
     builder.layer(layer, names.hugging_face);
     return position_scores(builder.graph(), builder.prefix() + "position_scores", inputs.query, inputs.key,
-                           operation(layer, std::move(weights)));
-  }
-
-  // All graphs of the model share the operations, which keep what they have computed.
-  std::shared_ptr<const PositionScores> operation(uint32_t layer, PositionWeights weights) const {
-    const bool listed = weights.key.tensor->data.empty(); // there is no file: the weights are only listed
-    auto made = std::make_shared<const PositionScores>(std::move(weights), config().heads, score_scale());
-    if (listed) return made;
-    const std::lock_guard lock(mutex_);
-    return kept_.try_emplace(layer, std::move(made)).first->second;
+                           kept_scores_.of(layer, std::move(weights), config().heads, score_scale()));
   }
 
   DebertaSettings own_;
-  mutable std::mutex mutex_;
-  mutable std::map<uint32_t, std::shared_ptr<const PositionScores>> kept_; // by layer
+  KeptPositionScores kept_scores_;
 };
 
 // The setting is a list, or its items with | between them.

@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -14,6 +12,7 @@
 #include "kernel/audio/log_mel.h"
 #include "kernel/convolution/pictures.h"
 #include "kernel/elementwise/elementwise.h"
+#include "models/encoder/batch_norm.h"
 #include "models/encoder/model.h"
 #include "models/encoder/sound_convolutions.h"
 #include "models/registry.h"
@@ -95,6 +94,10 @@ protected:
     return {{"vocabulary", fmt::format("{}", own_.vocabulary)},
             {"bands of the spectrum", fmt::format("{}", own_.spectrum.mel.mels)},
             {"convolution", fmt::format("{} frames", own_.convolution_width)}};
+  }
+
+  std::vector<std::string_view> host_weights() const override {
+    return {"decoder.embedding.", "decoder.lstm.", "decoder.decoder_projector.", "joint.head."};
   }
 
 private:
@@ -381,16 +384,7 @@ private:
     weights.positions = positions(builder); // of all layers
     builder.layer(layer, layer_prefix);
     return position_scores(builder.graph(), builder.prefix() + "position_scores", inputs.query, inputs.key,
-                           operation(layer, std::move(weights)));
-  }
-
-  // All graphs of the model share the operations, which keep what they have computed.
-  std::shared_ptr<const PositionScores> operation(uint32_t layer, PositionWeights weights) const {
-    const bool listed = weights.key.tensor->data.empty(); // there is no file: the weights are only listed
-    auto made = std::make_shared<const PositionScores>(std::move(weights), config().heads, score_scale());
-    if (listed) return made;
-    const std::lock_guard lock(mutex_);
-    return kept_.try_emplace(layer, std::move(made)).first->second;
+                           kept_scores_.of(layer, std::move(weights), config().heads, score_scale()));
   }
 
   // The first half of a projection, gated by the second one, goes through a convolution of each channel by
@@ -432,20 +426,10 @@ private:
     const WeightView kernel = builder.flat_tensor(name, ".weight", {hidden, 1, taps}, "feed-forward");
     std::optional<WeightView> bias;
     if (own_.convolution_bias) bias = builder.tensor(name, ".bias", hidden, 0, "feed-forward");
-    const auto of_norm = [&](const char* suffix) {
-      return builder.tensor({"conv.norm", ""}, suffix, hidden, 0, "norms");
-    };
-    const WeightView weight = of_norm(".weight"), shift = of_norm(".bias"), mean = of_norm(".running_mean"),
-                     variance = of_norm(".running_var");
-    const auto factors = [&] {
-      std::vector<float> result = decode_vector(weight);
-      const std::vector<float> spread = decode_vector(variance);
-      for (uint64_t c = 0; c < hidden; ++c) result[c] /= std::sqrt(spread[c] + own_.batch_norm_eps);
-      return result;
-    };
+    const BatchNorm norm(builder, {"conv.norm", ""}, config().hidden, own_.batch_norm_eps);
     const WeightView view =
         builder.derived_tensor("conv.depthwise_conv.taps", {taps * 4, hidden}, [&](std::span<float> to) {
-          const std::vector<float> from = decode_vector(kernel), factor = factors();
+          const std::vector<float> from = decode_vector(kernel), factor = norm.factors();
           std::ranges::fill(to, 0.0f);
           for (uint64_t c = 0; c < hidden; ++c) {
             for (uint64_t tap = 0; tap < taps; ++tap)
@@ -453,9 +437,7 @@ private:
           }
         });
     const WeightView moved = builder.derived_tensor("conv.norm.shift", {hidden}, [&](std::span<float> to) {
-      const std::vector<float> factor = factors(), own = decode_vector(shift), middle = decode_vector(mean);
-      const std::vector<float> first = bias ? decode_vector(*bias) : std::vector<float>(hidden);
-      for (uint64_t c = 0; c < hidden; ++c) to[c] = (first[c] - middle[c]) * factor[c] + own[c];
+      norm.shift(bias ? decode_vector(*bias) : std::vector<float>(hidden), to);
     });
     Convolve operation;
     operation.channels = operation.out_channels = config().hidden;
@@ -469,8 +451,7 @@ private:
   }
 
   const ParakeetConfig own_;
-  mutable std::mutex mutex_;
-  mutable std::map<uint32_t, std::shared_ptr<const PositionScores>> kept_; // by layer
+  KeptPositionScores kept_scores_;
 };
 
 // What preprocessor_config.json says, or processor_config.json of its feature extractor.

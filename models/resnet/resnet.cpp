@@ -5,6 +5,7 @@
 #include "kernel/convolution/pictures.h"
 #include "kernel/elementwise/elementwise.h"
 #include "media/preprocess.h"
+#include "models/encoder/batch_norm.h"
 #include "models/encoder/model.h"
 #include "models/registry.h"
 
@@ -105,21 +106,11 @@ private:
     builder.prefix(prefix, "");
     const WeightView matrix = builder.flat_tensor({"convolution", ""}, ".weight",
                                                   {channels, x.channels, kernel, kernel}, "convolution");
-    const auto norm = [&](const char* suffix) {
-      return builder.tensor({"normalization", ""}, suffix, channels, 0, "norms");
-    };
-    const WeightView weight = norm(".weight"), bias = norm(".bias"), mean = norm(".running_mean"),
-                     variance = norm(".running_var");
-    const auto factors = [&] {
-      std::vector<float> values = decode_vector(weight);
-      const std::vector<float> all = decode_vector(variance);
-      for (size_t i = 0; i < values.size(); ++i) values[i] /= std::sqrt(all[i] + batch_norm_eps);
-      return values;
-    };
+    const BatchNorm norm(builder, {"normalization", ""}, channels, batch_norm_eps);
     const uint64_t taps = uint64_t{kernel} * kernel, inputs = x.channels;
     const WeightView folded =
         builder.derived_tensor("folded.weight", {taps * inputs, channels}, [&](std::span<float> to) {
-          const std::vector<float> from = decode_vector(matrix), factor = factors();
+          const std::vector<float> from = decode_vector(matrix), factor = norm.factors();
           for (uint64_t o = 0; o < channels; ++o) {
             for (uint64_t c = 0; c < inputs; ++c) {
               for (uint64_t tap = 0; tap < taps; ++tap)
@@ -128,8 +119,7 @@ private:
           }
         });
     const WeightView shift = builder.derived_tensor("folded.bias", {channels}, [&](std::span<float> to) {
-      const std::vector<float> factor = factors(), from = decode_vector(bias), means = decode_vector(mean);
-      for (size_t o = 0; o < to.size(); ++o) to[o] = from[o] - means[o] * factor[o];
+      norm.shift(std::vector<float>(channels), to);
     });
     Convolve operation;
     operation.channels = x.channels;

@@ -632,9 +632,7 @@ uint64_t ModelFile::file_bytes() const {
   return bytes;
 }
 
-void ModelFile::forget_weights() {
-  constexpr std::string_view kept[] = {"dense_", "decoder.embedding.", "decoder.lstm.",
-                                       "decoder.decoder_projector.", "joint.head."};
+void ModelFile::forget_weights(std::span<const std::string_view> kept) {
   for (MappedFile& file : files_) {
     for (const TensorView& tensor : tensors_) {
       if (std::ranges::none_of(kept, [&](std::string_view begin) { return tensor.name.starts_with(begin); }))

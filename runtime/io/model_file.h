@@ -106,10 +106,9 @@ public:
 
   bool has_weights() const { return !tensors_.empty(); }
   uint64_t file_bytes() const; // of the files that hold the weights; 0 without weights
-  // Frees the memory that read() took for the weights, but for those that the host computes with: dense_N,
-  // and what a transducer is made of. Call it when they will not be read any more: their data may then be
-  // zeros.
-  void forget_weights();
+  // Frees the memory that read() took for the weights, but for those whose names begin with one of `kept`.
+  // Call it when they will not be read any more: their data may then be zeros.
+  void forget_weights(std::span<const std::string_view> kept);
 
   // The vocabulary of a file of whisper.cpp; null for all others.
   const RankedTokens* ranked_tokens() const;

@@ -222,6 +222,8 @@ public:
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // Every tensor the model needs. A tied head is not listed twice.
   virtual std::vector<WeightSpec> weights() const = 0;
+  // What the names begin with of those that the host computes with too.
+  virtual std::vector<std::string_view> host_weights() const { return {}; }
   // They find the weights in the file and check their names and shapes. If the model has no decoder (or no
   // encoder), graph() (or encoder_graph()) is an error.
   virtual Result<DecoderGraph> graph(const ModelFile& file) const;

@@ -299,7 +299,9 @@ Result<std::shared_ptr<const Model>> Model::upload(std::shared_ptr<const Model> 
   }
   parts.weights->forget_items();
   parts.identity = identity_of(parts.file, model->options_);
-  parts.file.forget_weights();
+  std::vector<std::string_view> kept = parts.definition->host_weights();
+  kept.push_back("dense_"); // the last layers of a sentence embedder, see task/sentence_settings.cpp
+  parts.file.forget_weights(kept);
   return std::shared_ptr<const Model>(std::move(model));
 }
 

@@ -5,21 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "base/dot.h"
+
 namespace pumice {
 
 namespace {
 
 constexpr uint32_t widest_transducer = 1 << 16;
-
-// Eight sums, so that the compiler can add in vectors.
-float sum_of_products(const float* a, const float* b, size_t count) {
-  float sums[8] = {};
-  size_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (size_t j = 0; j < 8; ++j) sums[j] += a[i + j] * b[i + j];
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
-}
 
 float sigmoid_of(float x) {
   return 1 / (1 + std::exp(-x));
@@ -33,7 +25,7 @@ uint32_t likeliest_of(std::span<const float> scores) {
 
 void Transducer::Matrix::add_product(std::span<const float> x, std::span<float> to) const {
   for (size_t row = 0; row < to.size(); ++row)
-    to[row] += sum_of_products(&values[row * columns], x.data(), columns) + bias[row];
+    to[row] += dot(&values[row * columns], x.data(), columns) + bias[row];
 }
 
 Result<Transducer::Matrix> Transducer::matrix(const ModelFile& file, const std::string& weight,

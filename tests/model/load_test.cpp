@@ -122,7 +122,7 @@ TEST_CASE("the host's memory for a callback's weights is given back after the lo
   };
   ModelFile file = require(ModelFile::read(source, bytes.size(), "pack:model"));
   const uint64_t before = anonymous_bytes();
-  file.forget_weights();
+  file.forget_weights({});
   CHECK(anonymous_bytes() + bytes.size() * 3 / 4 < before);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/dot.h"
 #include "base/workers.h"
 #include "kernel/lowering.h"
 #include "shaders/attention/position_scores.params.h"
@@ -22,16 +23,6 @@ void normalize(std::span<float> row, std::span<const float> weight, std::span<co
   const double share = 1 / std::sqrt(variance / static_cast<double>(row.size()) + eps);
   for (size_t i = 0; i < row.size(); ++i)
     row[i] = static_cast<float>((row[i] - mean) * share * weight[i] + bias[i]);
-}
-
-// Eight sums, so that the compiler can add in vectors.
-float dot(const float* a, const float* b, size_t count) {
-  float sums[8] = {};
-  size_t i = 0;
-  for (; i + 8 <= count; i += 8)
-    for (size_t j = 0; j < 8; ++j) sums[j] += a[i + j] * b[i + j];
-  for (; i < count; ++i) sums[0] += a[i] * b[i];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
 // Empty where there is no tensor.
@@ -108,6 +99,15 @@ Status PositionScores::lower(Lowering& lowering, const Node& node) const {
   dispatch.bytes = 4.0 * result.rows * result.columns + 4.0 * static_cast<double>(table_.size());
   lowering.emit(std::move(dispatch));
   return {};
+}
+
+std::shared_ptr<const PositionScores> KeptPositionScores::of(uint32_t layer, PositionWeights weights,
+                                                             uint32_t heads, float scale) const {
+  const bool listed = weights.key.tensor->data.empty();
+  auto made = std::make_shared<const PositionScores>(std::move(weights), heads, scale);
+  if (listed) return made;
+  const std::lock_guard lock(mutex_);
+  return by_layer_.try_emplace(layer, std::move(made)).first->second;
 }
 
 TensorId position_scores(Graph& graph, std::string name, TensorId q, TensorId k,

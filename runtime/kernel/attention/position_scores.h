@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -43,6 +44,18 @@ private:
   uint32_t buckets_ = 0;
   mutable std::mutex mutex_;
   mutable std::vector<float> table_; // as the kernel reads it; empty until it is made
+};
+
+// The operations of a model's layers, which all its graphs share: each keeps what it has computed.
+class KeptPositionScores {
+public:
+  // Of weights that are only listed, without a file: one that is not kept.
+  std::shared_ptr<const PositionScores> of(uint32_t layer, PositionWeights weights, uint32_t heads,
+                                           float scale) const;
+
+private:
+  mutable std::mutex mutex_;
+  mutable std::map<uint32_t, std::shared_ptr<const PositionScores>> by_layer_;
 };
 
 TensorId position_scores(Graph& graph, std::string name, TensorId q, TensorId k,

@@ -171,7 +171,7 @@ TEST_CASE("model file: a file that an application reads") {
   REQUIRE_MESSAGE(model.ok(), says(model, {}));
   CHECK(model->path() == "pack:small");
   CHECK(model->find("token_embd.weight")->data[5] == std::byte{5});
-  model->forget_weights();
+  model->forget_weights({});
   CHECK(model->array("tokenizer.ggml.tokens")->strings()[2] == "hello");
   CHECK(model->config()["llama.block_count"] == 2);
 
