@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/ascii.h"
 #include "model/gguf_model.h"
 #include "models/registry.h"
 
@@ -111,7 +112,7 @@ std::string_view type_of_class(std::string_view name) {
   const auto plain = [](std::string_view written) {
     std::string letters;
     for (const char c : written)
-      if (c != '-' && c != '_') letters += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+      if (c != '-' && c != '_') letters += lower_case(c);
     return letters;
   };
   const std::string wanted = plain(name);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "base/guarded.h"
 
 namespace pumice {
@@ -66,20 +67,15 @@ int rank(const Capabilities& device) {
   }
 }
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 bool matches(const Capabilities& device, const std::string& name) {
   const bool is_index = name.size() < 6 && std::all_of(name.begin(), name.end(), ::isdigit);
   if (is_index) return device.index == static_cast<uint32_t>(std::stoul(name));
   std::string uuid = device.uuid_text();
-  std::string plain = lower(name);
+  std::string plain = lower_case(name);
   if (plain == uuid) return true;
   std::erase(uuid, '-');
   if (plain == uuid) return true;
-  return lower(device.name).find(plain) != std::string::npos;
+  return lower_case(device.name).find(plain) != std::string::npos;
 }
 
 } // namespace

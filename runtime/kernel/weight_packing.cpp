@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cctype>
 #include <cstring>
 #include <vector>
 
+#include "base/ascii.h"
 #include "io/quant_run.h"
 #include "io/quantize.h"
 
@@ -309,9 +309,7 @@ uint32_t PackedFormat::scale_dwords() const {
 }
 
 std::string kernel_variant(TensorType type) {
-  std::string name(info(type).name);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
+  return lower_case(info(type).name);
 }
 
 std::string cpu8_kernel_variant(const PackedFormat& format) {

@@ -8,7 +8,7 @@
 #include "form/chat_form.h"
 #include "model/vocabulary.h"
 #include "text/chat/argument_types.h"
-#include "text/chat/loose_values.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice {
 

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/ascii.h"
+
 namespace pumice {
 
 namespace {
@@ -30,12 +32,6 @@ constexpr std::string_view mbart_later[] = {"af_ZA", "az_AZ", "bn_IN", "fa_IR", 
                                             "ka_GE", "km_KH", "mk_MK", "ml_IN", "mn_MN", "mr_IN", "pl_PL",
                                             "ps_AF", "pt_XX", "sv_SE", "sw_KE", "ta_IN", "te_IN", "th_TH",
                                             "tl_XX", "uk_UA", "ur_PK", "xh_ZA", "gl_ES", "sl_SI"};
-
-std::string lower_case(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
 
 // The part of a code before its country or its script.
 std::string_view language_part(std::string_view code) {

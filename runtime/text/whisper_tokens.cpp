@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/ascii.h"
 #include "text/language_tokens.h"
 
 namespace pumice {
@@ -35,8 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> own_languages[] = {
 
 // Whisper's code of a language by its name in English, in any case.
 std::string code_of(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string lower = lower_case(name);
   for (const auto& [own, code] : own_languages) {
     if (own == lower) return std::string(code);
   }

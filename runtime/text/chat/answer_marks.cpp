@@ -5,7 +5,6 @@
 #include <cctype>
 #include <optional>
 
-#include "text/chat/loose_values.h"
 #include "text/chat/mark_spans.h"
 #include "text/chat/template_probe.h"
 #include "text/unicode/unicode.h"

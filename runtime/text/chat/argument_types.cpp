@@ -6,6 +6,7 @@
 #include <string>
 
 #include "text/chat/loose_values.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::text {
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/ascii.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice::text {
@@ -19,10 +20,6 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
 // A number as JSON or Python spells it.
 LooseReader::Value number_of(std::string text) {
   if (text.starts_with('+')) text.erase(0, 1);
@@ -32,8 +29,8 @@ LooseReader::Value number_of(std::string text) {
   const bool negative = text.starts_with('-');
   std::string digits = text.substr(negative);
   if (digits.size() > 2 && digits[0] == '0' && !is_digit(digits[1]) && digits[1] != '.' &&
-      lower(digits[1]) != 'e') {
-    const char kind = lower(digits[1]);
+      lower_case(digits[1]) != 'e') {
+    const char kind = lower_case(digits[1]);
     const int base = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 0;
     if (base == 0 || digits.size() > 17 || !std::isxdigit(static_cast<unsigned char>(digits[2])))
       return std::nullopt;
@@ -55,11 +52,6 @@ LooseReader::Value number_of(std::string text) {
 
 bool is_name_character(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '-';
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(ascii_white_space), text.size());
-  return text.substr(begin, text.find_last_not_of(ascii_white_space) + 1 - begin);
 }
 
 bool LooseReader::skip(std::string_view expected) {

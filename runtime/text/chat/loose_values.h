@@ -10,8 +10,6 @@ namespace pumice::text {
 
 bool is_name_character(char c); // of a tool: a letter, a digit, or one of _ . -
 
-std::string_view trimmed(std::string_view text); // without white space around it
-
 // Reads values as models write them, from the beginning of a text: JSON, also with line ends and unknown
 // escapes within strings; Python's literals; and Gemma's objects, whose keys have no quotes and whose strings
 // stand between <|"|>. Whatever fails has read up to what is wrong: if that is the end of the text, more text

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "io/bytes.h"
 #include "io/mapped_file.h"
 #include "text/formats/huggingface_parts.h"
@@ -106,8 +107,7 @@ std::string FolderSettings::family() const {
       return has_file("vocab.json") ? "m2m100" : "nllb"; // NLLB's models have the same type
     return type;
   }
-  for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return name;
+  return lower_case(name);
 }
 
 bool FolderSettings::flag(const char* name, bool fallback) const {

@@ -1,5 +1,6 @@
 #include "text/unicode/unicode.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <utf8proc.h>
@@ -140,6 +141,11 @@ void append_code_point(std::string& text, char32_t value) {
     text.push_back(static_cast<char>(0xF0 | value >> 18));
     tail(12), tail(6), tail(0);
   }
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(ascii_white_space), text.size());
+  return text.substr(begin, text.find_last_not_of(ascii_white_space) + 1 - begin);
 }
 
 bool is_white_space(char32_t value) {

@@ -52,7 +52,8 @@ inline std::optional<uint8_t> escaped_byte(char32_t value) {
 bool is_white_space(char32_t value); // White_Space
 // What templates and JSON call white space.
 inline constexpr std::string_view ascii_white_space = " \t\r\n";
-bool is_number(char32_t value); // Nd, Nl, No
+std::string_view trimmed(std::string_view text); // without it around
+bool is_number(char32_t value);                  // Nd, Nl, No
 // P*, and every ASCII character that is not a letter, a digit, a space or a control character.
 bool is_punctuation(char32_t value);
 bool is_control(char32_t value); // Cc, Cf, Co

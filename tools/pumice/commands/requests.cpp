@@ -24,23 +24,6 @@ const std::vector<std::string>& known_fields() {
   return fields;
 }
 
-template <class T>
-Status read_number(const Fields& fields, const char* name, T least, T most, T& value) {
-  if constexpr (std::is_same_v<T, float>) {
-    PUMICE_TRY(value, fields.f32_or(name, least, most, value));
-  } else {
-    PUMICE_TRY(value, fields.u32_or(name, least, most, value));
-  }
-  return {};
-}
-
-Status read_sampling(const Fields& fields, SamplingParams& params) {
-#define OPTION(field, type, standard, least, most, ...)                                                      \
-  PUMICE_CHECK(read_number<type>(fields, #field, type{least}, type{most}, params.field));
-#include "kernel/sampling_options.def"
-  return {};
-}
-
 Status check_names(const nlohmann::json& object, const Fields& fields) {
   for (const auto& [name, value] : object.items()) {
     if (std::ranges::count(known_fields(), name) == 0)
@@ -118,7 +101,7 @@ Result<Request> read_request(const std::string& line, std::string source, const 
   }
   PUMICE_TRY(request.form, read_request_form(fields, line, source));
   request.sampling = sampling;
-  PUMICE_CHECK(read_sampling(fields, request.sampling));
+  PUMICE_CHECK(read_sampling_fields(fields, request.sampling));
   request.source = std::move(source);
   return request;
 }

@@ -431,6 +431,21 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
       ->group(group_of("--seed"));
 }
 
+Status read_sampling_fields(const Fields& fields, SamplingParams& params) {
+  const auto read = [&](const char* field, auto least, auto most, auto& value) -> Status {
+    if constexpr (std::is_same_v<decltype(least), float>) {
+      PUMICE_TRY(value, fields.f32_or(field, least, most, value));
+    } else {
+      PUMICE_TRY(value, fields.u32_or(field, least, most, value));
+    }
+    return {};
+  };
+#define OPTION(field, type, standard, least, most, ...)                                                      \
+  PUMICE_CHECK(read(#field, type{least}, type{most}, params.field));
+#include "kernel/sampling_options.def"
+  return {};
+}
+
 SamplingParams SamplingOptions::resolved() const {
   SamplingParams result = params;
   result.seed = seed ? *seed : std::random_device()();

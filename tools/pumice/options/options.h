@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "io/fields.h"
 #include "kernel/sampling/sampling.h"
 #include "model/architecture.h"
 #include "model/model.h"
@@ -95,6 +96,8 @@ struct SamplingOptions {
   SamplingParams resolved() const;                                   // with a random seed if none was given
   Result<SamplingParams> resolved(const Tokenizer& tokenizer) const; // and what ends repetitions
 };
+// Those of a request in JSON; what it lacks stays as it is.
+Status read_sampling_fields(const Fields& fields, SamplingParams& params);
 // Error unless the tokens of --logit-bias are in the model's vocabulary.
 Status check_biases(const SamplingOptions& options, uint32_t vocabulary);
 void add_sampling_options(CLI::App& app, SamplingOptions& options, const SamplingParams& defaults);

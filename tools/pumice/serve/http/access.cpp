@@ -4,20 +4,16 @@
 
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "base/path.h"
 #include "io/bytes.h"
 #include "io/mapped_file.h"
 #include "serve/http/error.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice::serve {
 
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 // Without the port.
 std::string_view name_of(std::string_view host) {
@@ -26,8 +22,7 @@ std::string_view name_of(std::string_view host) {
 }
 
 bool equal_names(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, [&](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [&](char x, char y) { return lower_case(x) == lower_case(y); });
 }
 
 // What no name server answers for.
@@ -58,7 +53,7 @@ Result<std::vector<std::string>> Access::read_keys(const std::string& path) {
   std::vector<std::string> keys;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    if (const std::string_view key = trimmed(text.substr(0, end)); !key.empty()) keys.emplace_back(key);
+    if (const std::string_view key = text::trimmed(text.substr(0, end)); !key.empty()) keys.emplace_back(key);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (keys.empty()) {
@@ -90,7 +85,7 @@ bool Access::has_key(const HttpRequest& request) const {
   const std::string_view authorization = request.header("authorization");
   constexpr std::string_view scheme = "Bearer ";
   if (authorization.size() > scheme.size() && equal_names(authorization.substr(0, scheme.size()), scheme))
-    given = trimmed(authorization.substr(scheme.size()));
+    given = text::trimmed(authorization.substr(scheme.size()));
   bool found = false;
   for (const std::string& each : keys) found |= equal_in_constant_time(given, each); // all of them
   return found;

@@ -24,6 +24,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "base/guarded.h"
 
 namespace pumice::serve {
@@ -45,13 +46,6 @@ constexpr double header_seconds = 10, body_seconds = 120, idle_seconds = 75, wri
 template <class View>
 std::string text_of(const View& view) {
   return {view.data(), view.size()};
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
 }
 
 // Threads that answer requests: as many as there are answers under way.
@@ -264,7 +258,7 @@ private:
     keep_alive_ = message.keep_alive() && !shared_.draining;
     size_t hosts = 0;
     for (const auto& field : message) {
-      std::string name = lower(text_of(field.name_string()));
+      std::string name = lower_case(text_of(field.name_string()));
       hosts += name == "host";
       request_.headers.insert_or_assign(std::move(name), text_of(field.value()));
     }
@@ -276,7 +270,7 @@ private:
       refuse(400, fmt::format("the request has {} headers 'Host': expected one", hosts));
       return false;
     }
-    const std::string encoding = lower(std::string(request_.header("transfer-encoding")));
+    const std::string encoding = lower_case(request_.header("transfer-encoding"));
     if (!encoding.empty() && encoding != "chunked") {
       refuse(501, "the header 'Transfer-Encoding' is not known: expected chunked, or none");
       return false;
@@ -287,8 +281,7 @@ private:
       return false;
     }
     extra_ = shared_.functions.headers(request_);
-    if (lower(std::string(request_.header("expect"))) == "100-continue")
-      send("HTTP/1.1 100 Continue\r\n\r\n");
+    if (lower_case(request_.header("expect")) == "100-continue") send("HTTP/1.1 100 Continue\r\n\r\n");
     arm(body_seconds);
     return true;
   }

@@ -27,16 +27,6 @@ Error bad_field(const std::string& field, const std::string& what) {
   return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
 }
 
-template <class T>
-Status read_number(const Fields& fields, const char* field, T least, T most, T& value) {
-  if constexpr (std::is_same_v<T, float>) {
-    PUMICE_TRY(value, fields.f32_or(field, least, most, value));
-  } else {
-    PUMICE_TRY(value, fields.u32_or(field, least, most, value));
-  }
-  return {};
-}
-
 Status read_count(const Fields& fields, const char* field, uint32_t least, uint32_t most, uint32_t& value) {
   PUMICE_TRY(value, fields.u32_or(field, least, most, value));
   return {};
@@ -181,10 +171,7 @@ Result<TextWish> read_wish(const RequestBody& body, const command::SamplingOptio
   TextWish wish;
   const Fields fields = body.fields();
   command::SamplingOptions options = usual;
-  SamplingParams& params = options.params;
-#define OPTION(field, type, standard, least, most, ...)                                                      \
-  PUMICE_CHECK(read_number<type>(fields, #field, type{least}, type{most}, params.field));
-#include "kernel/sampling_options.def"
+  PUMICE_CHECK(command::read_sampling_fields(fields, options.params));
   PUMICE_TRY(wish.sampling, options.resolved(tokenizer));
   PUMICE_CHECK(read_seed(body, wish.sampling));
   PUMICE_CHECK(read_biases(body["logit_bias"], vocabulary, wish.sampling));
