@@ -31,7 +31,6 @@ if [ -d "$fixtures" ]; then
 fi
 
 in_root dpkg-query -W -f='second driver: ${Package} ${Version}\n' mesa-vulkan-drivers
-export PUMICE_TEST_OTHER_TURNS=1  # what the first driver's turns leave out
 in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
 # Once for all drivers is enough of what they have no part in: calls that are made to fail, tests without a device or with devices that
 # are only described, subgroups that are made of the device's own, and what commands read, write and refuse (what they compute is the
@@ -43,4 +42,5 @@ if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
   anywhere+='|[.]long$|^(command|gpu)[.]|^embed[.](batch|budgets|cancel|chat|external_[bd]|forks|media|reopen|session|stage|threads|translation|tune|wrong)'
   anywhere+='|^model[.](check_model|ctranslate2|ggml_whisper|load|memory|mmproj|short_check|snapshot|stages|tuning)'
 fi
-in_root ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"
+# The turns that the first driver's leave out.
+in_root env PUMICE_TEST_OTHER_TURNS=1 ${GALLIVM_PERF:+"GALLIVM_PERF=$GALLIVM_PERF"} ${LP:+LP_NUM_THREADS=$LP} ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"
