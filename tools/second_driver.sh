@@ -35,12 +35,13 @@ in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
 # Once for all drivers is enough of what they have no part in: calls that are made to fail, tests without a device or with devices that
 # are only described, subgroups that are made of the device's own, and what commands read, write and refuse (what they compute is the
 # other tests' own). How Ctrl-C ends work on the device is tried, but not at every moment.
+variables=(PUMICE_TEST_OTHER_TURNS=1)  # what the first driver's turns leave out
 anywhere='faults|^(unit|docs|graph|mpi|templates|python|csharp|rust)[.]|^gpu[.](devices|known_drivers|limited_vulkan|memory_types|profiles)|^widths[.].*[.]made_'
 anywhere+='|^command[.](.*_agreement|aliases|bad_input|caption|chat|classify|convert|embed|generate|help|inspect|interrupt[.]long|json|mistakes'
 anywhere+='|bench_statistics|outputs|perplexity|progress|requests|rerank|sampling|streams|template|text_input|tokenize|transcribe|translate)'
 if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
+  variables+=(GALLIVM_PERF=nopt)  # half of the compiler's work; long tests have all of it
   anywhere+='|[.]long$|^(command|gpu)[.]|^embed[.](batch|budgets|cancel|chat|external_[bd]|forks|media|reopen|session|stage|threads|translation|tune|wrong)'
   anywhere+='|^model[.](check_model|ctranslate2|ggml_whisper|load|memory|mmproj|short_check|snapshot|stages|tuning)'
 fi
-# The turns that the first driver's leave out.
-in_root env PUMICE_TEST_OTHER_TURNS=1 ${GALLIVM_PERF:+"GALLIVM_PERF=$GALLIVM_PERF"} ${LP:+LP_NUM_THREADS=$LP} ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"
+in_root env "${variables[@]}" ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"
