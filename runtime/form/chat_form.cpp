@@ -244,7 +244,16 @@ private:
       if (prompt.ends_with(text::trimmed(each.begin))) return Thinking::begun;
       if (prompt.ends_with(text::trimmed(each.end))) return Thinking::none;
     }
-    return source_.may_think && !source_.marks.thinking.empty() ? Thinking::possible : Thinking::none;
+    return source_.may_think && !source_.marks.thinking.empty() && knows_thoughts() ? Thinking::possible
+                                                                                    : Thinking::none;
+  }
+
+  // Where the template says nothing of thinking, the model may have learnt it if its mark is one token.
+  bool knows_thoughts() const {
+    return !source_.marks.thinking_first ||
+           std::ranges::any_of(source_.marks.thinking, [&](const AnswerMarks::Pair& each) {
+             return source_.tokenizer.encode(each.begin, false).size() == 1;
+           });
   }
 
   // Thoughts before something else. `ended`: their last mark has to come.

@@ -232,8 +232,8 @@ TEST_CASE("schemas that cannot be kept to leave the arguments free, and template
 TEST_CASE("a form begins after the thoughts") {
   const FormSource yes{.choices = {"yes", "no"}};
   const auto takes = [&](const std::string& chat_template, const std::string& prompt,
-                         const std::string& answer) {
-    Family family(chat_template);
+                         const std::string& answer, const std::vector<std::string>& special = {}) {
+    Family family(chat_template, special);
     const auto form = require(Form::create(require(family.grammar("auto", prompt, yes)), family.vocabulary));
     FormPlace place = form->start();
     return require(form->accept(place, spelled_bytes(*family.tokenizer, answer))) && place.may_end;
@@ -245,6 +245,9 @@ TEST_CASE("a form begins after the thoughts") {
   CHECK(takes(qwen, "<think>\n", "maybe\n</think>\n\nno"));
   CHECK(!takes(qwen, "<think>\n", "no"));
   CHECK(takes(qwen, "<think>\n\n</think>\n\n", "no"));
+  CHECK(!takes(no_marks, "", "<think>\nmaybe\n</think>\n\nno"));
+  CHECK(takes(no_marks, "", "<think>\nmaybe\n</think>\n\nno", {"<think>", "</think>"}));
+  CHECK(takes(no_marks, "", "no"));
   CHECK(takes(gpt_oss, "<|start|>assistant",
               "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>no"));
   CHECK(!takes(gpt_oss, "<|start|>assistant", "<|channel|>final<|message|>maybe"));

@@ -138,11 +138,6 @@ Status read_tools(const RequestBody& body, ChatWish& wish) {
 Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWish wish) {
   PUMICE_TRY(ModelChat chat, model.chat(wish.variables.contains("tools")));
   chat.chat().set_variables(std::move(wish.variables));
-  // Where a template says nothing of thoughts, a form would lead its model into one that it was not trained
-  // for.
-  const bool formed = has_form(wish.text.form) || (wish.tool_choice != "auto" && wish.tool_choice != "none");
-  const AnswerMarks& marks = chat.chat().marks();
-  if (formed && !wish.thinking && marks.thinking_first && !marks.shows_thinking) wish.thinking = false;
   chat.chat().ask_for_thinking(wish.thinking);
   std::string begun;
   if (begins_answer(wish.messages.back())) {
