@@ -143,7 +143,7 @@ else
   # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
   labels='rest|watched' elsewhere='kernel|model|unit|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
-  slow='.*faults|stages|stage_.*|tune'  # with sanitizers
+  slow='.*faults|stages|stage_.*|tune|batches|budgets|chat_picture_models|external_device|models|translation_slices'  # with sanitizers
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
   GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^sanitized[.](.*faults|embed[.]($slow)$)" "$@" || status=1
   if [ -n "$sanitized" ]; then
