@@ -6,7 +6,8 @@
 # Says which phase it is in; build/logs/ has what each printed.
 # PUMICE_TEST_MINUTES, if set: other drivers and systems whose tests could not begin within so many minutes are left out, and named.
 # PUMICE_TEST_WITHOUT="compilers debian-13" leaves phases out: sanitizers (with fuzzing: fourteen minutes), threads (ThreadSanitizer:
-# eight), long (tests that take minutes each, and on the second driver what commands and the C interface do: fifteen), swiftshader,
+# eight), long (tests that take minutes each, or half of one and have their parts in other tests, and on the
+# second driver what commands and the C interface do: half an hour), swiftshader,
 # compilers, debian-13 (each as long as the first ones again), gpu-report (five).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -143,9 +144,11 @@ else
   # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
   labels='rest|watched' elsewhere='kernel|model|unit|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
-  slow='.*faults|stages|stage_.*|tune|batches|budgets|chat_picture_models|external_device|models|translation_slices'  # with sanitizers
+  slow='batches|budgets|chat_picture_models|external_device|models|translation_slices'  # with sanitizers
+  waiting='command[.](bench|bench_statistics|crash|doctor|eval|interrupt|progress|resume|stages)'
+  waiting+='|(sanitized[.])?embed[.](.*faults|stages|stage_.*|tune)'
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^sanitized[.](.*faults|embed[.]($slow)$)" "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.]embed[.]($slow)$" "$@" || status=1
   if [ -n "$sanitized" ]; then
     GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow|consumers|package)$" "$@" || status=1
   fi
