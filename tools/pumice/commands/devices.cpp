@@ -99,8 +99,8 @@ std::string describe(const Capabilities& device, bool chosen) {
   for (const auto& [name, value] : limits_of(device)) {
     limits += fmt::format("{}{} {}", limits.empty() ? "" : ", ", name, value);
   }
-  std::string text =
-      fmt::format("{} {}: {}{}\n", chosen ? "*" : " ", device.index, device.name, chosen ? "  (chosen)" : "");
+  std::string text = listed(fmt::format("{} {}: ", chosen ? "*" : " ", device.index),
+                            device.name + (chosen ? "  (chosen)" : ""));
   const auto line = [&](const char* label, const std::string& value) {
     text += listed(fmt::format("     {:<10} ", label), value.empty() ? "none" : value);
   };
