@@ -47,6 +47,9 @@ assert.equal(shown('[here](javascript:alert(1))').all().filter(each => each.name
 const names = text => shown(text).all().slice(1).map(each => each.name).join(' ');
 assert.equal(names('a **b** *c* `d` ~~e~~'), 'p strong em code del');
 assert.equal(names('# t\n\ntext\n\n- a\n- b\n\n1. c'), 'h3 p ul li li ol li');
+assert.equal(names('- a\n  - b\n    1. c\n- d'), 'ul li ul li ol li li');
+assert.equal(shown('3. a\n   more\n4. b').all()[1].start, 3);
+assert.equal(names('3. a\n   more\n4. b'), 'ol li li');
 assert.equal(names('```js\nx < 1\n```'), 'pre code');
 assert.equal(shown('```js\nx < 1\n```').text, 'x < 1');
 assert.equal(names('| a | b |\n|---|---|\n| c | d |'), 'table tr th th tr td td');
@@ -56,14 +59,15 @@ assert.equal(shown('see https://example.com/b.').all().at(-1).href, 'https://exa
 // Whatever comes, all of it ends, soon.
 let seed = 1;
 const random = most => (seed = (seed * 48271) % 2147483647) % most;
-const pieces = ['*', '**', '`', '```', '\n', '- ', '1. ', '# ', '> ', '|', '---', '[', '](', ')', '<', 'a', ' ', 'https://x.y', '~~'];
+const pieces = ['*', '**', '`', '```', '\n', '- ', '  - ', '    1. ', '1. ', '# ', '> ', '|', '---', '[', '](', ')', '<', 'a', ' ', 'https://x.y', '~~'];
 for (let i = 0; i < 3000; ++i) {
   let text = '';
   for (let j = random(60); j > 0; --j) text += pieces[random(pieces.length)];
   harmless(text);
 }
 const start = Date.now();
-for (const text of ['*'.repeat(20000), '`'.repeat(20000), '['.repeat(20000), '**a'.repeat(5000), '> '.repeat(10000), '|'.repeat(20000), 'a*'.repeat(10000)])
+for (const text of ['*'.repeat(20000), '`'.repeat(20000), '['.repeat(20000), '**a'.repeat(5000), '> '.repeat(10000), '|'.repeat(20000), 'a*'.repeat(10000),
+  Array.from({length: 500}, (_, i) => ' '.repeat(2 * i) + '- a').join('\n')])
   harmless(text);
 assert(Date.now() - start < 20000, `${Date.now() - start} ms`);
 console.log('ok');
