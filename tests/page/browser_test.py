@@ -355,6 +355,25 @@ def none_fit(browser, address):
     it.close()
 
 
+def locked(browser, address):
+    it = Page(browser, address)
+    page = it.page
+    fits = lambda request: request.headers.get('authorization') == 'Bearer secret'
+    page.route('**/v1/models', lambda route: route.continue_() if fits(route.request) else route.fulfill(
+        status=401, content_type='application/json', body=json.dumps({'error': {'message': 'a key is needed'}})))
+    page.reload()
+    it.until('by("settings").open')
+    check(page.text_content('#key-said') == 'a key is needed' and page.evaluate('document.activeElement.id') == 'key', 'no word of a key')
+    it.accessible('a missing key')
+    page.keyboard.type('secret')
+    page.keyboard.press('Enter')
+    it.until('!by("settings").open && by("model").options.length')
+    it.ask('What does a cow say?')
+    check(not it.answered().get('error'), 'no answer with a key')
+    check(not page.evaluate('JSON.stringify(localStorage)').count('secret'), 'a key is kept')
+    it.close()
+
+
 def phone(browser, address, scheme):
     it = Page(browser, address, viewport={'width': 360, 'height': 700}, color_scheme=scheme, has_touch=True, device_scale_factor=1.5)
     page = it.page
@@ -403,7 +422,7 @@ try:
     check(address, 'the server did not start')
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'])
-        for test, *more in [(chat,), (stubbed,), (none_fit,), *[(test, scheme) for scheme in ('light', 'dark') for test in (other_tabs, phone, pictures)]]:
+        for test, *more in [(chat,), (stubbed,), (none_fit,), (locked,), *[(test, scheme) for scheme in ('light', 'dark') for test in (other_tabs, phone, pictures)]]:
             test(browser, address, *more)
             print('passed:', test.__name__, *more, flush=True)
         browser.close()
