@@ -350,7 +350,7 @@ def none_fit(browser, address):
         said = it.page.text_content(f'#{name} .notice')
         if it.page.is_visible(f'#{name} .notice'):
             check(re.search(r'^(None of this server|This server has no)', said), said)
-            check(not it.page.locator(f'#{name} button:visible').count(), name, 'has buttons that do nothing')
+            check(not it.page.locator(f'#{name} :is(button, textarea, input, select):visible').count(), name, 'has controls that do nothing')
         it.accessible(name + ' without a model')
     it.close()
 

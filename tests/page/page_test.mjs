@@ -16,10 +16,11 @@ class Element {
   constructor(name) { this.name = name; this.children = []; }
   append(...all) { this.children.push(...all.map(each => each instanceof Element ? each : String(each))); }
   set textContent(text) { this.children = [String(text)]; }
+  replaceChildren() { this.children = []; }
   get text() { return this.children.map(each => each.text ?? each).join(''); }
   all() { return [this, ...this.children.flatMap(each => each instanceof Element ? each.all() : [])]; }
 }
-const addMarkdown = new Function('document', code + '; return addMarkdown;')({createElement: name => new Element(name)});
+const {addMarkdown, growMarkdown} = new Function('document', code + '; return {addMarkdown, growMarkdown};')({createElement: name => new Element(name)});
 const shown = text => { const body = new Element('div'); addMarkdown(body, text); return body; };
 
 const allowed = new Set(['div', 'p', 'a', 'code', 'pre', 'strong', 'em', 'del', 'ul', 'ol', 'li', 'table', 'tr', 'th', 'td', 'blockquote', 'hr',
@@ -59,11 +60,16 @@ assert.equal(shown('see https://example.com/b.').all().at(-1).href, 'https://exa
 // Whatever comes, all of it ends, soon.
 let seed = 1;
 const random = most => (seed = (seed * 48271) % 2147483647) % most;
-const pieces = ['*', '**', '`', '```', '\n', '- ', '  - ', '    1. ', '1. ', '# ', '> ', '|', '---', '[', '](', ')', '<', 'a', ' ', 'https://x.y', '~~'];
+const pieces = ['*', '**', '`', '```', '\n', '\n\n', '- ', '  - ', '    1. ', '1. ', '# ', '> ', '|', '---', '[', '](', ')', '<', 'a', ' ', 'https://x.y', '~~'];
 for (let i = 0; i < 3000; ++i) {
   let text = '';
   for (let j = random(60); j > 0; --j) text += pieces[random(pieces.length)];
-  harmless(text);
+  const whole = harmless(text);
+  // A text that grows ends as the whole one.
+  const settled = new Element('div'), growing = new Element('div');
+  for (let end = 0; end < text.length; end += 1 + random(20)) growMarkdown(settled, growing, text.slice(0, end));
+  growMarkdown(settled, growing, text);
+  assert.deepEqual([...settled.children, ...growing.children], whole.children, JSON.stringify(text));
 }
 const start = Date.now();
 for (const text of ['*'.repeat(20000), '`'.repeat(20000), '['.repeat(20000), '**a'.repeat(5000), '> '.repeat(10000), '|'.repeat(20000), 'a*'.repeat(10000),
