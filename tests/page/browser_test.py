@@ -97,7 +97,7 @@ class Page:
         check(not found, what, json.dumps([[each['id'], each['help'], [node['html'][:200] for node in each['nodes'][:3]]] for each in found], indent=1))
 
     def fits(self, what):
-        wide = self.page.evaluate('document.documentElement.scrollWidth - innerWidth')
+        wide = self.page.evaluate('Math.max(...[document.documentElement, by("log"), by("settings"), ...tabs.map(by)].map(each => each.scrollWidth - each.clientWidth))')
         check(wide <= 0, what, 'scrolls sideways by', wide)
 
     def picture(self, name):
@@ -172,6 +172,7 @@ def chat(browser, address):
     check(page.evaluate('chat.messages.length') == 4, 'a conversation was not kept')
     check(page.input_value('#seed') == '7', 'settings were not kept')
     page.get_by_role('button', name='Delete Hello').click()
+    it.until('!by("chats").textContent.includes("Hello")')
     page.reload()
     it.until('chats.length === 2')
 
