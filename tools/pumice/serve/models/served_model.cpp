@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "base/path.h"
+#include "commands/mmproj.h"
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
 #include "model/vocabulary.h"
@@ -26,6 +27,12 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
   command::SizeOptions size = options.size;
+  std::optional<command::PictureRows> tower;
+  PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, opened.definition->shape()));
+  if (pictures.has_vision()) {
+    PUMICE_TRY(tower, command::PictureRows::create(command::tower_path(opened.file),
+                                                   *opened.definition->shape().pictures, device, size.load));
+  }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              command::load_model(std::move(opened), device, size.load, &size));
   SessionOptions session;
@@ -37,6 +44,7 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   PUMICE_TRY(session.draft_model, command::load_draft_model(size, device));
   std::unique_ptr<TextModel> text(
       new TextModel(model, std::move(tokenizer), std::move(templates), options.sampling));
+  text->tower_ = std::move(tower);
   text->ends_ = end_tokens(model->file(), text->tokenizer_.get());
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::create(model, session, options.most_waiting);
   if (!scheduler.ok()) {
@@ -68,6 +76,18 @@ Result<ModelChat> TextModel::chat(bool with_tools) {
     (void)known->chat().written_call(); // found once for all copies
   }
   return *known;
+}
+
+Status TextModel::encode(const PictureParts& pictures) {
+  const std::lock_guard lock(tower_mutex_);
+  for (const std::shared_ptr<PicturePart>& each : pictures) {
+    if (each->encoded()) continue;
+    (void)each->prepare();
+    PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
+    each->rows = std::move(rows.front());
+    each->input = {};
+  }
+  return {};
 }
 
 std::string TextModel::bytes(uint32_t token) {
@@ -192,7 +212,8 @@ Status ServedModels::load(const std::string& path, std::string name, const Opene
     return Error{Code::invalid_argument,
                  fmt::format("two models have the name '{}': give names with --alias", served->name)};
   }
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(path), options.size.load.settings));
+  PUMICE_TRY(ModelFile file, command::open_with_mmproj(path, ""));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const std::vector<std::string> uses = subcommands_for(opened.file, *opened.definition);
   if (std::ranges::count(uses, "rerank") && !std::ranges::count(uses, "run")) {
     PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, options.size.load));

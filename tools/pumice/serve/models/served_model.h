@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "input/picture_rows.h"
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "serve/models/scheduler.h"
@@ -40,6 +41,10 @@ public:
   bool has_chat() const { return !templates_.empty(); }
   // A chat without messages. not_found for a model without a template.
   Result<ModelChat> chat(bool with_tools);
+  // Whether it reads pictures in chats.
+  bool sees() const { return tower_.has_value(); }
+  // Runs the tower for those pictures that have no rows yet. One request at a time.
+  Status encode(const PictureParts& pictures);
   // Whether and how a token is text.
   std::string spelled(uint32_t token) { return tokenizer_->decode(std::span(&token, 1), true); }
   std::string bytes(uint32_t token);
@@ -62,6 +67,9 @@ private:
   std::mutex mutex_;
   int day_ = -1;
   std::optional<ModelChat> chats_[2]; // without and with tools
+
+  std::mutex tower_mutex_;
+  std::optional<command::PictureRows> tower_; // of a model that sees
 };
 
 // A model that turns texts into vectors.

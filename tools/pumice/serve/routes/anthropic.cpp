@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "serve/routes/generation.h"
+#include "serve/routes/request_pictures.h"
 #include "serve/routes/service.h"
 
 // Anthropic's interface of messages.
@@ -28,11 +29,22 @@ Result<std::string> text_in(const Json& content, const RequestBody& body, const 
   return text;
 }
 
+// {"type": "image", "source": {"type": "base64", "data": DATA}}
+Result<Json> read_image_block(const Json& block, const RequestBody& body, const std::string& place) {
+  const Json source = block.value("source", Json());
+  const Json type = source.is_object() ? source.value("type", Json()) : Json();
+  if (type != "base64")
+    return body.error(place + ".source", "expected an object of the type base64: nothing is fetched");
+  const std::string field = place + ".source.data";
+  PUMICE_TRY(const std::string bytes, read_base64(source.value("data", Json()), field));
+  return picture_part(bytes, field);
+}
+
 // A message with blocks becomes one message, and one more for each result of a call.
 Status read_blocks(const Json& message, const RequestBody& body, const std::string& field, Json& result) {
   const Json role = message["role"];
-  std::string said, thought;
-  Json calls = Json::array();
+  std::string thought;
+  Json said = Json::array(), calls = Json::array();
   const Json& blocks = message["content"];
   for (size_t i = 0; i < blocks.size(); ++i) {
     const std::string place = fmt::format("{}.content[{}]", field, i);
@@ -43,7 +55,11 @@ Status read_blocks(const Json& message, const RequestBody& body, const std::stri
       return value.is_string() ? value.get<std::string>() : std::string();
     };
     if (type == "text") {
-      said += string("text");
+      if (const std::string text = string("text"); !text.empty())
+        said.push_back({{"type", "text"}, {"text", text}});
+    } else if (type == "image") {
+      PUMICE_TRY(Json shown, read_image_block(block, body, place));
+      said.push_back(std::move(shown));
     } else if (type == "thinking") {
       thought += string("thinking");
     } else if (type == "redacted_thinking") {
@@ -57,8 +73,9 @@ Status read_blocks(const Json& message, const RequestBody& body, const std::stri
       PUMICE_TRY(const std::string text, text_in(block.value("content", Json()), body, place + ".content"));
       result.push_back({{"role", "tool"}, {"tool_call_id", string("tool_use_id")}, {"content", text}});
     } else {
-      return body.error(place, fmt::format("its type is {}: expected text, thinking, tool_use or tool_result",
-                                           type.is_string() ? type.dump() : "missing"));
+      return body.error(place,
+                        fmt::format("its type is {}: expected text, image, thinking, tool_use or tool_result",
+                                    type.is_string() ? type.dump() : "missing"));
     }
   }
   if (said.empty() && calls.empty() && thought.empty()) return {};

@@ -5,16 +5,14 @@
 #include <fmt/format.h>
 
 #include "io/json_text.h"
+#include "serve/routes/request_pictures.h"
 #include "step/check_tokens.h"
 #include "text/chat/argument_types.h"
+#include "text/chat/message_pictures.h"
 
 namespace pumice::serve {
 
 namespace {
-
-Error bad(const std::string& field, const std::string& what) {
-  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
-}
 
 // Whether a last message is what an answer begins with.
 bool begins_answer(const Json& message) {
@@ -31,22 +29,73 @@ Status check_room(size_t prompt, const TextModel&, uint32_t context) {
                            RequestBody::name, prompt, context)};
 }
 
-// The text of a content that is a list of parts.
-Result<std::string> text_of_parts(const Json& parts, const std::string& field) {
+// {"type": "image_url", "image_url": {"url": URL}}; "input_image" of responses has the URL itself there.
+Result<Json> read_picture_part(const Json& part, const std::string& place) {
+  const Json url = part.value("image_url", Json());
+  const bool inner = url.is_object();
+  const std::string field = place + (inner ? ".image_url.url" : ".image_url");
+  PUMICE_TRY(const std::string bytes, read_data_url(inner ? url.value("url", Json()) : url, field));
+  return picture_part(bytes, field);
+}
+
+// A content that is a list of parts: its text, or where there are pictures a list of these and of texts.
+Result<Json> read_parts(const Json& parts, const std::string& field) {
+  Json list = Json::array();
   std::string text;
+  bool pictures = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string place = fmt::format("{}[{}]", field, i);
-    if (!parts[i].is_object()) return bad(place, "expected an object with a 'type'");
+    if (!parts[i].is_object()) return bad_field(place, "expected an object with a 'type'");
     const Json type = parts[i].value("type", Json());
+    if (is_picture_part(parts[i]) || type == "image_url" || type == "input_image") {
+      pictures = true;
+      if (is_picture_part(parts[i])) {
+        list.push_back(parts[i]);
+      } else {
+        PUMICE_TRY(Json shown, read_picture_part(parts[i], place));
+        list.push_back(std::move(shown));
+      }
+      continue;
+    }
     if (type != "text" && type != "input_text" && type != "output_text") {
-      return bad(place + ".type",
-                 fmt::format("is {}: this server reads text alone", type.is_string() ? type.dump() : "none"));
+      return bad_field(place + ".type", fmt::format("is {}: this server reads text and pictures",
+                                                    type.is_string() ? type.dump() : "none"));
     }
     const Json piece = parts[i].value("text", Json());
-    if (!piece.is_string()) return bad(place + ".text", "expected a string");
+    if (!piece.is_string()) return bad_field(place + ".text", "expected a string");
     text += piece.get<std::string>();
+    const bool follows = !list.empty() && list.back().contains("text");
+    if (follows)
+      list.back()["text"] = list.back()["text"].get<std::string>() + piece.get<std::string>();
+    else
+      list.push_back({{"type", "text"}, {"text", piece}});
   }
-  return text;
+  return pictures ? list : Json(text);
+}
+
+// The chat has the pictures that its messages show.
+Status take_pictures(ModelChat& chat, Json& messages) {
+  size_t count = 0;
+  return for_each_picture(messages, [&](size_t, Json& part) -> Status {
+    const std::string field = part["field"];
+    if (!chat.has_vision()) {
+      return Error{Code::unsupported,
+                   fmt::format("{}: field '{}': the model reads text alone: choose one that reads pictures, "
+                               "which /v1/models shows as 'vision'",
+                               RequestBody::name, field)};
+    }
+    if (++count > most_pictures)
+      return bad_field(field, fmt::format("expected at most {} pictures", most_pictures));
+    const std::vector<uint8_t>& bytes = part["bytes"].get_binary();
+    PUMICE_TRY(Image image, read_picture(std::string(bytes.begin(), bytes.end()), field));
+    PUMICE_TRY(part, chat.pictures().show(std::move(image),
+                                          fmt::format("{}: field '{}'", RequestBody::name, field)));
+    // Prepared at once, so that the pixels of one picture at a time are in memory.
+    Json message = {{"content", Json::array({part})}};
+    PUMICE_TRY(const PictureParts parts, chat.pictures().shown_by(Json::array({std::move(message)})));
+    for (const std::shared_ptr<PicturePart>& each : parts) (void)each->prepare();
+    return {};
+  });
 }
 
 // Arguments of calls are JSON in a string there, and objects for templates. The result of a call has the name
@@ -58,13 +107,13 @@ Status read_calls(Json& message, const std::string& field,
     message.erase("tool_calls");
     return {};
   }
-  if (!list.is_array()) return bad(field + ".tool_calls", "expected a list");
+  if (!list.is_array()) return bad_field(field + ".tool_calls", "expected a list");
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string place = fmt::format("{}.tool_calls[{}]", field, i);
     const auto function = list[i].is_object() ? list[i].find("function") : list[i].end();
     if (!list[i].is_object() || function == list[i].end() || !function->is_object() ||
         !function->value("name", Json()).is_string())
-      return bad(place, "expected an object with a 'function' that has a 'name'");
+      return bad_field(place, "expected an object with a 'function' that has a 'name'");
     if (const Json arguments = function->value("arguments", Json()); arguments.is_string()) {
       Result<Json> parsed = parse_ordered_json(arguments.get_ref<const std::string&>(), place);
       if (parsed.ok() && parsed->is_object())
@@ -81,22 +130,24 @@ Status read_calls(Json& message, const std::string& field,
 } // namespace
 
 Result<Json> read_messages(const Json& messages) {
-  if (!messages.is_array() || messages.empty()) return bad("messages", "expected a list with a message");
+  if (!messages.is_array() || messages.empty())
+    return bad_field("messages", "expected a list with a message");
   Json result = Json::array();
   std::vector<std::pair<std::string, std::string>> calls; // their ids and names
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string field = fmt::format("messages[{}]", i);
-    if (!messages[i].is_object()) return bad(field, "expected an object with a 'role'");
+    if (!messages[i].is_object()) return bad_field(field, "expected an object with a 'role'");
     Json message = messages[i];
     const Json role = message.value("role", Json());
-    if (!role.is_string()) return bad(field + ".role", "expected a string");
+    if (!role.is_string()) return bad_field(field + ".role", "expected a string");
     if (role == "developer") message["role"] = "system";
     Json& content = message["content"];
     if (content.is_null()) content = "";
     if (content.is_array()) {
-      PUMICE_TRY(content, text_of_parts(content, field + ".content"));
+      PUMICE_TRY(content, read_parts(content, field + ".content"));
+    } else if (!content.is_string()) {
+      return bad_field(field + ".content", "expected a string or a list of parts");
     }
-    if (!content.is_string()) return bad(field + ".content", "expected a string or a list of parts");
     if (message.contains("tool_calls")) PUMICE_CHECK(read_calls(message, field, calls));
     if (const Json id = message.value("tool_call_id", Json()); id.is_string() && !message.contains("name")) {
       const auto call =
@@ -111,12 +162,12 @@ Result<Json> read_messages(const Json& messages) {
 Status read_tools(const RequestBody& body, ChatWish& wish) {
   const Json& tools = body["tools"];
   if (tools.is_null() || (tools.is_array() && tools.empty())) return {};
-  if (!tools.is_array()) return bad("tools", "expected a list");
+  if (!tools.is_array()) return bad_field("tools", "expected a list");
   for (size_t i = 0; i < tools.size(); ++i) {
     const Json function = tools[i].is_object() ? tools[i].value("function", Json()) : Json();
     const Json name = function.is_object() ? function.value("name", Json()) : Json();
     if (!name.is_string())
-      return bad(fmt::format("tools[{}]", i), "expected an object with a 'function' that has a 'name'");
+      return bad_field(fmt::format("tools[{}]", i), "expected an object with a 'function' that has a 'name'");
   }
   wish.variables["tools"] = tools;
   const Json& choice = body["tool_choice"];
@@ -128,8 +179,8 @@ Status read_tools(const RequestBody& body, ChatWish& wish) {
   const Json function = choice.is_object() ? choice.value("function", Json()) : Json();
   const Json name = function.is_object() ? function.value("name", Json()) : Json();
   if (!name.is_string() || !text::find_tool(tools, name.get<std::string>())) {
-    return bad("tool_choice", "expected auto, none, required, or the name of one of the tools, as in "
-                              "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}");
+    return bad_field("tool_choice", "expected auto, none, required, or the name of one of the tools, as in "
+                                    "{\"type\": \"function\", \"function\": {\"name\": \"f\"}}");
   }
   wish.tool_choice = name;
   return {};
@@ -144,6 +195,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     begun = wish.messages.back()["content"];
     wish.messages.erase(wish.messages.size() - 1);
   }
+  PUMICE_CHECK(take_pictures(chat, wish.messages));
   PUMICE_CHECK(chat.chat().set_messages(std::move(wish.messages)));
   Result<ModelChat::Prompt> prompt = chat.prompt(std::move(begun));
   if (!prompt.ok()) {
@@ -151,13 +203,13 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
                  fmt::format("{}: field 'messages': {}", RequestBody::name, prompt.error().text())};
   }
   const std::vector<uint32_t>& ids = prompt->text.ids;
-  PUMICE_CHECK(check_room(ids.size(), model, model.scheduler().context()));
+  PUMICE_CHECK(check_room(prompt->tokens, model, model.scheduler().context()));
   Result<TextForm> form =
       chat.form_of_answer({std::move(wish.text.form), std::move(wish.tool_choice)}, *prompt, model.forms());
   if (!form.ok())
     return Error{Code::invalid_argument, fmt::format("{}: {}", RequestBody::name, form.error().text())};
   std::unique_ptr<Generation> generation(new Generation(model));
-  generation->prompt_tokens_ = ids.size();
+  generation->prompt_tokens_ = prompt->tokens;
   for (uint32_t i = 0; i < wish.text.count; ++i) {
     Text& text = generation->texts_.emplace_back();
     text.answer.emplace(chat.chat(), prompt->text, wish.text.stops);
@@ -170,6 +222,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     text.request.form = *form;
     text.request.form_begin = ids.size();
   }
+  if (!prompt->pictures.empty()) generation->seen_.emplace(std::move(chat), *std::move(prompt));
   return generation;
 }
 
@@ -181,7 +234,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
   }
   std::unique_ptr<Generation> generation(new Generation(model));
   for (const std::vector<uint32_t>& prompt : prompts) {
-    if (prompt.empty()) return bad("prompt", "it has no tokens");
+    if (prompt.empty()) return bad_field("prompt", "it has no tokens");
     PUMICE_CHECK(
         check_ids(prompt, model.shape().vocabulary, fmt::format("{}: field 'prompt'", RequestBody::name)));
     PUMICE_CHECK(check_room(prompt.size(), model, model.scheduler().context()));
@@ -246,7 +299,21 @@ void Generation::take(Text& text, size_t index, const BatchToken& token, TextTak
                     text.tokens});
 }
 
+Status Generation::see() {
+  auto& [chat, prompt] = *seen_;
+  PUMICE_CHECK(model_.encode(prompt.pictures));
+  PUMICE_TRY(const PicturePrompt read, chat.with_rows(prompt));
+  for (Text& text : texts_) {
+    text.request.prompt = read.tokens;
+    text.request.embeddings = read.embeddings;
+    text.request.form_begin = read.tokens.size();
+  }
+  seen_.reset();
+  return {};
+}
+
 Status Generation::start() {
+  if (seen_) PUMICE_CHECK(see());
   std::vector<SequenceRequest> requests;
   for (Text& text : texts_) {
     requests.push_back(std::move(text.request));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/http/exchange.h"
@@ -59,7 +60,8 @@ public:
   uint64_t reused_tokens() const { return reused_tokens_; } // of the prompts
   uint64_t tokens() const { return tokens_; }               // that were generated
   size_t texts() const { return texts_.size(); }
-  // Hands the texts to the batch. not_ready where too many wait there; then nothing of the answer was sent.
+  // Runs the model's tower for pictures, and hands the texts to the batch. not_ready where too many wait
+  // there; then nothing of the answer was sent.
   Status start();
   // Then runs to the end, or until the client is gone.
   Status run(Exchange& exchange, TextTaker& taker);
@@ -74,6 +76,7 @@ private:
     bool ended = false;
   };
   explicit Generation(TextModel& model) : model_(model) {}
+  Status see(); // the prompt gets the rows of its pictures
   void take(Text& text, size_t index, const BatchToken& token, TextTaker& taker, Texts& texts);
   void hand_out(Text& text, size_t index, const std::vector<AnswerPart>& parts, TextTaker& taker);
 
@@ -81,11 +84,12 @@ private:
   std::deque<Text> texts_;
   size_t ended_ = 0; // of them
   std::shared_ptr<Texts> running_;
+  std::optional<std::pair<ModelChat, ModelChat::Prompt>> seen_; // a prompt with pictures
   uint64_t prompt_tokens_ = 0, reused_tokens_ = 0, tokens_ = 0;
 };
 
-// Messages as templates read them, of those that OpenAI's interface has. Errors name the message. Nothing is
-// fetched: a picture is refused.
+// Messages as templates read them, of those that OpenAI's interface has. Errors name the message. Pictures
+// are what picture_part() makes.
 Result<Json> read_messages(const Json& messages);
 // The tools of OpenAI's interface, and which of them are to be called.
 Status read_tools(const RequestBody& body, ChatWish& wish);

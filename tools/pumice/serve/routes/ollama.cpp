@@ -5,6 +5,7 @@
 
 #include "options/prompt.h"
 #include "serve/routes/generation.h"
+#include "serve/routes/request_pictures.h"
 #include "serve/routes/service.h"
 #include "terminal/version.h"
 
@@ -58,13 +59,31 @@ Status read_thinking(const RequestBody& body, ChatWish& wish) {
   return {};
 }
 
+// A message whose pictures come before its text, as the models were trained.
+Result<Json> read_images(const Json& images, const RequestBody& body, const std::string& field,
+                         const std::string& text) {
+  if (!images.is_array()) return body.error(field, "expected a list of base64 strings");
+  Json parts = Json::array();
+  for (size_t i = 0; i < images.size(); ++i) {
+    const std::string place = fmt::format("{}[{}]", field, i);
+    PUMICE_TRY(const std::string bytes, read_base64(images[i], place));
+    parts.push_back(picture_part(bytes, place));
+  }
+  parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
+}
+
 // Calls have no ids there, and results name their tools; arguments are objects.
-Result<Json> read_chat(const Json& messages, const RequestBody& body) {
+Result<Json> read_chat(Json messages, const RequestBody& body) {
   if (!messages.is_array()) return body.error("messages", "expected a list with a message");
   for (size_t i = 0; i < messages.size(); ++i) {
     const Json images = messages[i].is_object() ? messages[i].value("images", Json()) : Json();
-    if (!images.is_null() && !images.empty())
-      return body.error(fmt::format("messages[{}].images", i), "this server reads text alone");
+    if (images.is_null() || images.empty()) continue;
+    const Json text = messages[i].value("content", Json(""));
+    if (!text.is_string()) return body.error(fmt::format("messages[{}].content", i), "expected a string");
+    PUMICE_TRY(messages[i]["content"], read_images(images, body, fmt::format("messages[{}].images", i),
+                                                   text.get_ref<const std::string&>()));
+    messages[i].erase("images");
   }
   PUMICE_TRY(Json all, read_messages(messages));
   for (Json& each : all) {
@@ -192,7 +211,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::text));
   const RequestBody body = with_options(given);
   TextModel& model = *served->text;
-  for (const char* field : {"suffix", "images", "template", "context"}) {
+  for (const char* field : {"suffix", "template", "context"}) {
     const Json& value = body[field];
     const bool nothing = value.is_null() || value == "" || value == Json::array();
     if (!nothing) return body.error(field, "this server does not have it");
@@ -205,6 +224,11 @@ Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const std::string system, body.string_or("system", ""));
   PUMICE_TRY(const bool raw, body.boolean_or("raw", false));
   PUMICE_TRY(const bool streams, body.boolean_or("stream", true));
+  const Json& images = body["images"];
+  const bool shows = !images.is_null() && !images.empty();
+  if (shows && (raw || !model.has_chat()))
+    return body.error("images",
+                      "pictures are read in chats: leave 'raw' out, with a model that has a template");
   std::unique_ptr<Generation> generation;
   if (raw || !model.has_chat()) {
     PUMICE_TRY(std::vector<uint32_t> ids,
@@ -215,6 +239,9 @@ Status ollama_generate(Service& service, Exchange& exchange) {
     Json messages = Json::array();
     if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", prompt}});
+    if (shows) {
+      PUMICE_TRY(messages.back()["content"], read_images(images, body, "images", prompt));
+    }
     wish.messages = std::move(messages);
     PUMICE_CHECK(read_thinking(body, wish));
     PUMICE_TRY(generation, Generation::of_chat(model, std::move(wish)));
@@ -249,6 +276,7 @@ Status ollama_show(Service& service, Exchange& exchange) {
     can.push_back("completion");
     const Result<ModelChat> chat = served->text->chat(true);
     if (chat.ok() && chat->chat().written_call().ok()) can.push_back("tools");
+    if (served->text->sees()) can.push_back("vision");
     info["general.context_length"] = served->text->scheduler().context();
   } else if (served->vectors) {
     can.push_back("embedding");

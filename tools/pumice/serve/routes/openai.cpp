@@ -313,6 +313,7 @@ Json description_of(const ServedModel& model) {
                {"owned_by", "pumice"},
                {"kind", model.kind()}};
   if (model.text) made["context"] = model.text->scheduler().context();
+  if (model.text && model.text->sees()) made["vision"] = true;
   if (model.vectors) made["dimensions"] = model.vectors->columns();
   return made;
 }

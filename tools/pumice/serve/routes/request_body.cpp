@@ -23,10 +23,6 @@ bool is_content(const std::string& field) {
   return std::ranges::find(contents, field) != contents.end();
 }
 
-Error bad_field(const std::string& field, const std::string& what) {
-  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
-}
-
 Status read_count(const Fields& fields, const char* field, uint32_t least, uint32_t most, uint32_t& value) {
   PUMICE_TRY(value, fields.u32_or(field, least, most, value));
   return {};
@@ -79,6 +75,10 @@ Status read_form(const RequestBody& body, FormSource& form) {
 }
 
 } // namespace
+
+Error bad_field(const std::string& field, const std::string& what) {
+  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
+}
 
 Result<RequestBody> RequestBody::read(const HttpRequest& request) {
   Result<Json> object = parse_ordered_json(request.body, name);

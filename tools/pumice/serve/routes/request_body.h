@@ -16,6 +16,9 @@ namespace pumice::serve {
 
 using Json = nlohmann::ordered_json;
 
+// invalid_argument that names a field.
+Error bad_field(const std::string& field, const std::string& what);
+
 // The object that a request is, and its fields.
 class RequestBody {
 public:
