@@ -2,12 +2,18 @@
 // Each answer is what the command gives.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
 #include <nlohmann/json.hpp>
 
 #include "media/image.h"
 #include "support/command/command.h"
 #include "support/command/server.h"
+#include "support/files/bert_folder.h"
 #include "support/files/vision_folder.h"
+#include "support/files/whisper_folder.h"
 #include "support/skip.h"
 
 using namespace pumice;
@@ -135,4 +141,266 @@ TEST_CASE("pictures in chats are seen as `pumice chat` sees them, by each interf
         std::string::npos);
   chat["messages"][0]["images"] = {a};
   CHECK(server.refused("/api/chat", chat.dump()).find("'messages[0].images[0]'") != std::string::npos);
+}
+
+namespace {
+
+// What a command prints: an object for each input, without the fields that say how it was printed.
+std::vector<json> printed(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--json", "--no-tune"});
+  const CommandResult result = pumice_command(arguments);
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  std::vector<json> lines;
+  std::istringstream stream(result.out);
+  for (std::string line; std::getline(stream, line);) {
+    json each = json::parse(line);
+    for (const char* field : {"schema", "device", "driver", "image", "audio"}) each.erase(field);
+    lines.push_back(std::move(each));
+  }
+  return lines;
+}
+
+// Whether they are equal, but for the last bits of numbers: other batches may round otherwise.
+bool alike(const json& a, const json& b) {
+  if (a.is_number_float() && b.is_number())
+    return std::abs(a.get<double>() - b.get<double>()) <= 1e-4 * (1 + std::abs(b.get<double>()));
+  if (a.size() != b.size() || a.is_structured() != b.is_structured()) return false;
+  if (!a.is_structured()) return a == b;
+  if (a.is_array()) return std::equal(a.begin(), a.end(), b.begin(), b.end(), alike);
+  for (const auto& [name, value] : a.items())
+    if (!b.contains(name) || !alike(value, b[name])) return false;
+  return true;
+}
+
+json without_index(json entry) {
+  entry.erase("index");
+  return entry;
+}
+
+// A form whose parts are names and values; the file is one, too.
+std::string form(const std::vector<std::pair<std::string, std::string>>& parts) {
+  std::string text;
+  for (const auto& [name, value] : parts) {
+    text += "--XX\r\nContent-Disposition: form-data; name=\"" + name + "\"" +
+            (name == "file" ? "; filename=\"a \\\" b.wav\"\r\nContent-Type: audio/wav" : "") + "\r\n\r\n" +
+            value + "\r\n";
+  }
+  return text + "--XX--\r\n";
+}
+
+HttpAnswer post_form(const Server& server, const std::string& path, const std::string& body,
+                     const std::string& type = "multipart/form-data; boundary=XX") {
+  return server.say(http_request("POST", path, body, {"Host: localhost", "Content-Type: " + type}));
+}
+
+} // namespace
+
+TEST_CASE("translations, labels and captions are those of the commands") {
+  const std::string dates = (pretrained_folder() / "dates").string();
+  const std::string pictures = fixtures().model("vit").string();
+  const TemporaryFolder labels, parts, captions;
+  BertFolder bert;
+  bert.labels = 3;
+  REQUIRE(bert.write(labels));
+  write_word_folder(parts, "bert-tokens");
+  write_word_folder(captions, "vit-gpt2");
+  const std::string a = write_picture(captions, "a.png", 1), b = write_picture(captions, "b.png", 77);
+  const Server server({"--alias", "dates", "--alias", "labels", "--alias", "parts", "--alias", "pictures",
+                       "--alias", "captions", "--alias", "chat"},
+                      {dates, labels.path().string(), parts.path().string(), pictures,
+                       captions.path().string(), Server::chat_model()});
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  std::string kinds;
+  const json models = json::parse(server.get("/v1/models").body);
+  for (const json& each : models["data"]) kinds += each["kind"].get<std::string>() + " ";
+  CHECK(kinds == "translation classes spans classes captions text ");
+
+  const json translated = server.ask("/translate", {{"text", {"le 3 mars 2021", "May 4, 1999"}}});
+  REQUIRE(translated["translations"].size() == 2);
+  CHECK(translated["translations"][0]["text"] == "2021-03-03");
+  const std::vector<json> lines = printed({"translate", dates, "le 3 mars 2021", "May 4, 1999"});
+  REQUIRE(lines.size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK(alike(translated["translations"][i], lines[i]));
+  CHECK(translated["usage"]["completion_tokens"].get<size_t>() ==
+        lines[0]["tokens"].size() + lines[1]["tokens"].size());
+  const json best =
+      server.ask("/translate", {{"text", "May 4, 1999"}, {"beams", 3}, {"n_best", 2}, {"alignment", true}});
+  CHECK(alike(best["translations"][0], printed({"translate", dates, "May 4, 1999", "--beams", "3", "--n-best",
+                                                "2", "--alignment"})[0]));
+  CHECK(server.ask("/translate", {{"text", " "}})["translations"][0]["text"] == "");
+  const auto wrong = [&](const char* field, const json& value) {
+    json body = {{"text", "May 4, 1999"}};
+    body[field] = value;
+    CAPTURE(body.dump());
+    CHECK(server.refused("/translate", body.dump()).find(std::string("field '") + field) !=
+          std::string::npos);
+  };
+  wrong("text", 3);
+  wrong("text", json::array());
+  wrong("text", std::vector<std::string>(257, "a"));
+  wrong("source", "de");
+  wrong("target", "xx");
+  wrong("task", "none");
+  wrong("beams", 0);
+  wrong("n_best", 3);
+  wrong("glossary", "no tab");
+  wrong("sentences", "yes");
+  wrong("prefix", 1);
+
+  const json labelled =
+      server.ask("/classify", {{"model", "labels"}, {"input", {"the quick brown fox", "42"}}, {"top", 2}});
+  const std::vector<json> rows =
+      printed({"classify", labels.path().string(), "the quick brown fox", "42", "--top", "2"});
+  REQUIRE(labelled["results"].size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK(alike(without_index(labelled["results"][i]), rows[i]));
+  const json found = server.ask("/classify", {{"model", "parts"}, {"input", "w5 w6 w7 w8"}});
+  CHECK(alike(without_index(found["results"][0]),
+              printed({"classify", parts.path().string(), "w5 w6 w7 w8"})[0]));
+  const json seen = server.ask(
+      "/classify", {{"model", "pictures"}, {"image", {data_url(file_text(a)), data_url(file_text(b))}}});
+  const std::vector<json> shown = printed({"classify", pictures, a, b});
+  REQUIRE(seen["results"].size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK(alike(without_index(seen["results"][i]), shown[i]));
+  CHECK(server.refused("/classify", R"({"model": "labels"})").find("'input'") != std::string::npos);
+  CHECK(server.refused("/classify", R"({"model": "labels", "image": "x"})").find("reads texts") !=
+        std::string::npos);
+  CHECK(server.refused("/classify", R"({"model": "pictures", "input": "x"})").find("reads pictures") !=
+        std::string::npos);
+  CHECK(server.refused("/classify", R"({"model": "pictures", "image": "file:///a.png"})")
+            .find("only data URLs") != std::string::npos);
+  CHECK(server.refused("/tokenize", R"({"model": "pictures", "content": "x"})").find("no tokenizer") !=
+        std::string::npos);
+
+  const json described = server.ask(
+      "/caption", {{"image", {data_url(file_text(a)), data_url(file_text(b))}}, {"max_tokens", 8}});
+  const std::vector<json> told = printed({"caption", captions.path().string(), a, b, "-n", "8"});
+  REQUIRE(described["captions"].size() == 2);
+  for (size_t i = 0; i < 2; ++i) CHECK(alike(without_index(described["captions"][i]), told[i]));
+  CHECK(server.refused("/caption", "{}").find("'image'") != std::string::npos);
+  json many = json::array();
+  for (int i = 0; i < 17; ++i) many.push_back("data:,");
+  CHECK(server.refused("/caption", json({{"image", many}}).dump()).find("at most 16") != std::string::npos);
+
+  // A model that cannot do it: what it does, and where.
+  const auto other = [&](const char* path, const char* model, const char* own) {
+    const std::string sentence = server.refused(path, json({{"model", model}, {"text", "a"}}).dump());
+    CAPTURE(sentence);
+    CHECK(sentence.find(own) != std::string::npos);
+  };
+  other("/translate", "chat", "'chat' does not translate: it answers chats: /v1/chat/completions");
+  other("/caption", "dates", "it translates: /translate");
+  other("/v1/embeddings", "parts", "it finds labels: /classify");
+  other("/v1/chat/completions", "captions", "it captions pictures: /caption");
+}
+
+TEST_CASE("speech is written down as `pumice transcribe` does, from forms that are whole") {
+  const WhisperFolder folder;
+  const std::string model = folder.path().string();
+  const TemporaryFolder files;
+  const std::string wav = wav_bytes(wail(40000));
+  const std::string sound = files.write("a.wav", wav).string();
+  const Server server({"--alias", "whisper"}, {model});
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  const std::string path = "/v1/audio/transcriptions";
+  const auto heard = [&](std::vector<std::pair<std::string, std::string>> parts, const std::string& to) {
+    parts.insert(parts.begin(), {"file", wav});
+    const HttpAnswer answer = post_form(server, to, form(parts));
+    CAPTURE(answer.body.substr(0, 300));
+    CHECK(answer.status == 200);
+    return answer.body;
+  };
+  const auto command = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"transcribe", model, sound, "--no-tune"});
+    return pumice_command(more).out;
+  };
+  const std::string lines = command({"--language", "en"});
+  CHECK(heard({{"language", "en"}, {"response_format", "text"}, {"model", "whisper"}}, path) == lines);
+  CHECK(!json::parse(heard({{"language", "en"}}, path))["text"].get<std::string>().empty());
+  CHECK(heard({{"response_format", "srt"}}, path) == command({"--srt"}));
+  CHECK(heard({{"response_format", "vtt"}}, path) == command({"--vtt"}));
+  json verbose = json::parse(heard({{"response_format", "verbose_json"},
+                                    {"language", "de"},
+                                    {"prompt", "abc"},
+                                    {"temperature", "0"},
+                                    {"timestamp_granularities[]", "segment"},
+                                    {"timestamp_granularities[]", "word"}},
+                                   "/v1/audio/translations"));
+  json expected = printed({"transcribe", model, sound, "--task", "translate", "--language", "de", "--prompt",
+                           "abc", "--words"})[0];
+  REQUIRE(!expected["segments"].empty());
+  json words = json::array();
+  for (size_t i = 0; i < expected["segments"].size(); ++i) {
+    json& segment = expected["segments"][i];
+    for (const json& each : segment.value("words", json::array())) words.push_back(each);
+    segment.erase("words");
+    segment["id"] = i;
+  }
+  expected["words"] = words;
+  CHECK(alike(verbose, expected));
+
+  // What is wrong is named.
+  const auto refused = [&](const std::string& body, const std::string& what,
+                           const std::string& type = "multipart/form-data; boundary=XX") {
+    const HttpAnswer answer = post_form(server, path, body, type);
+    CAPTURE(body.substr(0, 200));
+    CAPTURE(answer.body);
+    CHECK(answer.status == 400);
+    CHECK(answer.body.find(what) != std::string::npos);
+  };
+  const auto wrong = [&](const std::string& field, const std::string& value) {
+    refused(form({{"file", wav}, {field, value}}), "field '" + field + "'");
+  };
+  wrong("response_format", "pdf");
+  wrong("temperature", "hot");
+  wrong("temperature", "1.5");
+  wrong("temperature", "nan");
+  wrong("language", "xx");
+  wrong("timestamp_granularities[]", "letter");
+  wrong("timestamp_granularities[]", "word"); // of json, which has no words
+  wrong("stream", "true");
+  wrong("prompt", "\xff");
+  refused(form({{"file", wav}, {"file", wav}}), "'file': it is there twice");
+  refused(form({{"language", "en"}}), "'file'");
+  refused(form({{"file", ""}}), "'file'");
+  refused(form({{"file", "no sound"}}), "'file'");
+  refused(form({{"file", wav.substr(0, 30)}}), "'file'");
+  refused(form({{"file", wav}, {"model", std::string("wh\0", 3)}}).substr(0, 300), "cut off");
+
+  // Forms that are none.
+  const std::string whole = form({{"language", "en"}});
+  const std::string head = "--XX\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n";
+  for (size_t cut = 0; cut + 2 < whole.size(); cut += 3) refused(whole.substr(0, cut), "form");
+  refused(whole, "boundary", "multipart/form-data");
+  refused(whole, "boundary", "multipart/form-data; boundary=" + std::string(71, 'X'));
+  refused(whole, "boundary", "multipart/form-data; boundary=\"\"");
+  refused(whole, "boundary", "multipart/form-data; boundary=\"XX");
+  refused(whole, "boundary", "multipart/form-data; boundary=XX; boundary=XX");
+  refused(whole, "boundary", "application/json");
+  refused(whole, "begin", "multipart/form-data; boundary=YY");
+  refused("preamble\r\n" + whole, "begin");
+  refused(whole + "epilogue", "behind its end");
+  refused("--XX\r\n\r\nno header\r\n--XX--", "headers of a part");
+  refused("--XX\r\nContent-Disposition form-data\r\n\r\nx\r\n--XX--", "colon");
+  refused("--XX\r\nContent-Disposition: attachment; name=\"file\"\r\n\r\nx\r\n--XX--", "form-data");
+  refused("--XX\r\nContent-Disposition: form-data; name=\"file\r\n\r\nx\r\n--XX--", "form-data");
+  refused("--XX\r\nContent-Disposition: form-data; name=\"\"\r\n\r\nx\r\n--XX--", "no name");
+  refused("--XX\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: "
+          "base64\r\n\r\nx\r\n--XX--",
+          "transfer encoding");
+  refused("--XX\r\nX: " + std::string(5000, 'x') + "\r\n\r\nx\r\n--XX--", "4096");
+  refused(head + "x\r\n--XXX\r\n", "end of a line");
+  std::string parts;
+  for (int i = 0; i < 65; ++i)
+    parts += "--XX\r\nContent-Disposition: form-data; name=p" + std::to_string(i) + "\r\n\r\n\r\n";
+  refused(parts + "--XX--", "at most 64");
+  const HttpAnswer other =
+      server.post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})");
+  CHECK(other.body.find("it writes down speech: /v1/audio/transcriptions") != std::string::npos);
 }

@@ -163,6 +163,23 @@ Result<RankModel::Scores> RankModel::score(const std::string& query, const std::
   return result;
 }
 
+const char* ServedModel::kind() const {
+  if (text) return "text";
+  if (vectors) return "vectors";
+  if (ranks) return "ranks";
+  if (classes) return classes->of_parts() ? "spans" : "classes";
+  return translation ? "translation" : captions ? "captions" : "speech";
+}
+
+const Tokenizer* ServedModel::tokenizer() const {
+  if (text) return text->tokenizer().get();
+  if (vectors) return &vectors->tokenizer();
+  if (ranks) return &ranks->tokenizer();
+  if (classes) return classes->tokenizer();
+  if (translation) return &translation->tokenizer();
+  return captions ? &captions->tokenizer() : speech->tokenizer();
+}
+
 namespace {
 
 std::string usual_name(const std::string& path) {
@@ -183,6 +200,14 @@ bool can(const ServedModel& model, ServedModels::Use use) {
     return model.vectors != nullptr;
   case ServedModels::Use::ranks:
     return model.ranks != nullptr;
+  case ServedModels::Use::classes:
+    return model.classes != nullptr;
+  case ServedModels::Use::translation:
+    return model.translation != nullptr;
+  case ServedModels::Use::captions:
+    return model.captions != nullptr;
+  case ServedModels::Use::speech:
+    return model.speech != nullptr;
   }
   return false;
 }
@@ -195,9 +220,30 @@ const char* cannot(ServedModels::Use use) {
     return "was not made for vectors";
   case ServedModels::Use::ranks:
     return "does not rank texts";
+  case ServedModels::Use::classes:
+    return "has no labels";
+  case ServedModels::Use::translation:
+    return "does not translate";
+  case ServedModels::Use::captions:
+    return "does not caption pictures";
+  case ServedModels::Use::speech:
+    return "does not write down speech";
   default:
     return "does not continue texts";
   }
+}
+
+// And what it does instead.
+std::string does(const ServedModel& model) {
+  if (model.text && model.text->sees()) return "it answers chats, with pictures too: /v1/chat/completions";
+  if (model.text && model.text->has_chat()) return "it answers chats: /v1/chat/completions";
+  if (model.text) return "it continues texts: /v1/completions";
+  if (model.vectors) return "it makes vectors: /v1/embeddings";
+  if (model.ranks) return "it ranks texts: /v1/rerank";
+  if (model.classes) return "it finds labels: /classify";
+  if (model.translation) return "it translates: /translate";
+  return model.captions ? "it captions pictures: /caption"
+                        : "it writes down speech: /v1/audio/transcriptions";
 }
 
 } // namespace
@@ -215,10 +261,22 @@ Status ServedModels::load(const std::string& path, std::string name, const Opene
   PUMICE_TRY(ModelFile file, command::open_with_mmproj(path, ""));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const std::vector<std::string> uses = subcommands_for(opened.file, *opened.definition);
-  if (std::ranges::count(uses, "rerank") && !std::ranges::count(uses, "run")) {
-    PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, options.size.load));
-  } else if (std::ranges::count(uses, "embed")) {
-    PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, options.size.load));
+  const auto has = [&](const char* use) { return std::ranges::count(uses, use) > 0; };
+  const ModelShape shape = opened.definition->shape();
+  const LoadOptions& load = options.size.load;
+  const bool one_label = !shape.encoder || shape.encoder->labels.size() <= 1;
+  if (has("rerank") && !has("run") && one_label) {
+    PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, load));
+  } else if (has("classify") && !has("run") && !shape.shared_space) {
+    PUMICE_TRY(served->classes, ClassModel::load(std::move(opened.file), device, load));
+  } else if (has("search")) { // vectors of texts
+    PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, load));
+  } else if (has("translate")) {
+    PUMICE_TRY(served->translation, TranslationModel::load(std::move(opened), device, load));
+  } else if (has("transcribe")) {
+    PUMICE_TRY(served->speech, SpeechModel::load(std::move(opened), device, load));
+  } else if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) {
+    PUMICE_TRY(served->captions, CaptionModel::load(std::move(opened), device, load));
   } else {
     PUMICE_TRY(served->text, TextModel::load(std::move(opened), device, options));
   }
@@ -234,11 +292,12 @@ Result<ServedModel*> ServedModels::find(const std::string& name, Use use) {
   for (const std::unique_ptr<ServedModel>& each : all_) {
     if (name.empty() ? can(*each, use) : each->name == name || each->name + ":latest" == name) {
       if (can(*each, use)) return each.get();
-      return Error{Code::unsupported,
-                   fmt::format("the request: field 'model': '{}' {}", each->name, cannot(use))};
+      return Error{Code::unsupported, fmt::format("the request: field 'model': '{}' {}: {}", each->name,
+                                                  cannot(use), does(*each))};
     }
     names.push_back(each->name);
   }
+  if (name.empty() && all_.size() == 1) return find(all_[0]->name, use); // which says what it does
   if (name.empty()) {
     return Error{Code::unsupported, fmt::format("the request: field 'model': each of this server's, {}, {}",
                                                 fmt::join(names, ", "), cannot(use))};

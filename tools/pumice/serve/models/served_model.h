@@ -12,6 +12,7 @@
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "serve/models/scheduler.h"
+#include "serve/models/task_models.h"
 #include "task/chat.h"
 #include "task/embedder.h"
 #include "task/reranker.h"
@@ -118,7 +119,7 @@ private:
   std::mutex mutex_;
 };
 
-// A model by the name that requests have. One of the three is there.
+// A model by the name that requests have. One of its kinds is there.
 struct ServedModel {
   std::string name, path;
   std::time_t loaded = 0;
@@ -126,11 +127,13 @@ struct ServedModel {
   std::unique_ptr<TextModel> text;
   std::unique_ptr<VectorModel> vectors;
   std::unique_ptr<RankModel> ranks;
+  std::unique_ptr<ClassModel> classes;
+  std::unique_ptr<TranslationModel> translation;
+  std::unique_ptr<CaptionModel> captions;
+  std::unique_ptr<SpeechModel> speech;
 
-  const char* kind() const { return text ? "text" : vectors ? "vectors" : "ranks"; }
-  const Tokenizer& tokenizer() const {
-    return text ? *text->tokenizer() : vectors ? vectors->tokenizer() : ranks->tokenizer();
-  }
+  const char* kind() const;
+  const Tokenizer* tokenizer() const; // null where it has none
 };
 
 class ServedModels {
@@ -141,7 +144,7 @@ public:
   std::vector<std::unique_ptr<ServedModel>>& all() { return all_; }
   // The model of a request; without a name the first that can do it. not_found, with the names that there
   // are; unsupported for one of another kind.
-  enum class Use { any, text, chat, vectors, ranks };
+  enum class Use { any, text, chat, vectors, ranks, classes, translation, captions, speech };
   Result<ServedModel*> find(const std::string& name, Use use);
 
 private:

@@ -30,6 +30,11 @@ constexpr Route routes[] = {
     {"POST", "/v2/rerank", rerank}, // as Cohere has it
     {"POST", "/v1/messages", anthropic_messages},
     {"POST", "/v1/messages/count_tokens", anthropic_count},
+    {"POST", "/v1/audio/transcriptions", audio_transcriptions},
+    {"POST", "/v1/audio/translations", audio_translations},
+    {"POST", "/translate", translate},
+    {"POST", "/classify", classify},
+    {"POST", "/caption", caption},
     {"POST", "/tokenize", tokenize},
     {"POST", "/detokenize", detokenize},
     {"POST", "/api/chat", ollama_chat},

@@ -314,6 +314,7 @@ Json description_of(const ServedModel& model) {
                {"kind", model.kind()}};
   if (model.text) made["context"] = model.text->scheduler().context();
   if (model.text && model.text->sees()) made["vision"] = true;
+  if (model.classes) made["reads"] = model.classes->of_pictures() ? "image" : "text";
   if (model.vectors) made["dimensions"] = model.vectors->columns();
   return made;
 }

@@ -19,7 +19,8 @@ constexpr size_t most_stops = 64;
 
 // Large, and read otherwise.
 bool is_content(const std::string& field) {
-  constexpr std::array contents = {"messages", "prompt", "input", "tools", "system", "images", "documents"};
+  constexpr std::array contents = {"messages", "prompt", "input",     "tools", "system",
+                                   "image",    "images", "documents", "text"};
   return std::ranges::find(contents, field) != contents.end();
 }
 

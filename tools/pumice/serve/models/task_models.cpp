@@ -1,0 +1,254 @@
+#include "serve/models/task_models.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "media/audio.h"
+#include "model/vocabulary.h"
+#include "step/check_tokens.h"
+
+namespace pumice::serve {
+
+namespace {
+
+using command::OpenedDevice;
+
+constexpr double most_sound_seconds = 4 * 3600;
+
+Error gone() {
+  return {Code::cancelled, "the client is gone"};
+}
+
+// While it is there, the work ends when the client goes.
+class EndWithClient {
+public:
+  EndWithClient(Exchange& exchange, Work& work) : exchange_(exchange) {
+    exchange_.when_gone([&work] { work.cancel(); });
+  }
+  ~EndWithClient() { exchange_.when_gone({}); }
+
+private:
+  Exchange& exchange_;
+};
+
+// A sound of a request, which is read once or twice.
+class RequestSound final : public SoundSource {
+public:
+  explicit RequestSound(std::shared_ptr<AudioStream> stream, uint32_t rate, std::string name)
+      : stream_(std::move(stream)), name_(std::move(name)), most_(most_sound_seconds * rate) {}
+
+  Status read(size_t wanted, std::vector<float>& to) override {
+    const size_t before = to.size();
+    stream_->read(wanted, to);
+    read_ += static_cast<double>(to.size() - before);
+    if (read_ <= most_) return {};
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the sound is longer than {} hours", name_, most_sound_seconds / 3600)};
+  }
+  uint64_t samples() const override { return stream_->samples(); }
+
+private:
+  std::shared_ptr<AudioStream> stream_;
+  std::string name_;
+  double read_ = 0, most_; // samples
+};
+
+} // namespace
+
+Result<std::unique_ptr<TranslationModel>>
+TranslationModel::load(OpenedModel opened, const OpenedDevice& device, const LoadOptions& options) {
+  auto made = std::make_unique<TranslationModel>();
+  PUMICE_TRY(made->tokenizer_, load_tokenizer(opened.file));
+  PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, options));
+  return made;
+}
+
+Status TranslationModel::translate(const std::vector<std::string>& texts, const TranslatorOptions& wish,
+                                   const std::string& options, Exchange& exchange, const Take& take) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.gone()) return gone();
+  if (!translator_ || options_ != options) {
+    translator_.reset(); // its memory is free for the next one
+    PUMICE_TRY(TranslatorSettings settings,
+               read_translator_settings(model_->file(), model_->shape(), *tokenizer_, wish, request_names));
+    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings), false));
+    options_ = options;
+  }
+  std::vector<Source> sources;
+  for (const std::string& text : texts) {
+    Source& source = sources.emplace_back(translator_->read(text));
+    for (const Sentence& each : source.sentences)
+      PUMICE_CHECK(
+          check_ids(each.input.tokens, model_->shape().encoder->vocabulary, "the request: field 'text'"));
+  }
+  const auto work = [&]() -> Status {
+    PUMICE_CHECK(translator_->begin(std::move(sources)));
+    const EndWithClient end(exchange, *translator_);
+    PUMICE_CHECK(translator_->run());
+    PUMICE_TRY(const std::span<const Source> done, translator_->sources());
+    for (const Source& each : done) {
+      PUMICE_TRY(const Translation made, translator_->translation(each));
+      take(each, made, translator_->settings().generation);
+    }
+    return {};
+  };
+  const Status status = work();
+  if (!status.ok()) translator_.reset();
+  return status;
+}
+
+Result<std::unique_ptr<ClassModel>> ClassModel::load(ModelFile file, const OpenedDevice& device,
+                                                     const LoadOptions& options) {
+  auto made = std::make_unique<ClassModel>();
+  if (Result<TaggerPlan> parts = TaggerPlan::of(file, {}); parts.ok()) {
+    PUMICE_TRY(std::shared_ptr<const Model> model,
+               command::load_model(std::move(file), device, parts->model.load(options)));
+    PUMICE_TRY(made->tagger_, Tagger::create(std::move(model), *std::move(parts)));
+    return made;
+  }
+  PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(file, {}));
+  PUMICE_TRY(std::shared_ptr<const Model> model,
+             command::load_model(std::move(file), device, plan.model.load(options)));
+  PUMICE_TRY(made->classifier_, Classifier::create(std::move(model), std::move(plan)));
+  return made;
+}
+
+const Tokenizer* ClassModel::tokenizer() const {
+  return tagger_ ? tagger_->plan().model.tokenizer.get() : classifier_->runner().source().tokenizer.get();
+}
+
+Result<std::vector<std::vector<float>>> ClassModel::scores(const std::vector<Input>& inputs,
+                                                           const Progress& progress, uint64_t& tokens) {
+  const std::lock_guard lock(mutex_);
+  InputRunner& runner = classifier_->runner();
+  std::vector<EncoderInput> read;
+  for (const Input& each : inputs) {
+    PUMICE_TRY(EncoderInput input,
+               each.picture ? runner.read(*each.picture, each.name) : runner.read(each.text, each.name));
+    tokens += input.tokens.size();
+    read.push_back(std::move(input));
+  }
+  std::vector<std::vector<float>> all(inputs.size());
+  const auto take = [&](size_t index, std::vector<float> row) -> Status {
+    all[index] = classifier_->scores(std::move(row));
+    return {};
+  };
+  PUMICE_CHECK(runner.run(read, take, progress));
+  return all;
+}
+
+Result<std::vector<std::vector<TextSpan>>> ClassModel::spans(const std::vector<Input>& texts,
+                                                             const Progress& progress, uint64_t& tokens) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::vector<EncoderInput>> read;
+  for (const Input& each : texts) {
+    PUMICE_TRY(std::vector<EncoderInput> windows, tagger_->read(each.text, each.name));
+    for (const EncoderInput& window : windows) tokens += window.tokens.size();
+    read.push_back(std::move(windows));
+  }
+  std::vector<std::vector<TextSpan>> all(texts.size());
+  const auto take = [&](size_t index, const std::vector<float>& rows) -> Status {
+    all[index] = tagger_->spans(texts[index].text, rows);
+    return {};
+  };
+  PUMICE_CHECK(tagger_->runner().run_parts(read, take, progress));
+  return all;
+}
+
+Result<std::unique_ptr<CaptionModel>> CaptionModel::load(OpenedModel opened, const OpenedDevice& device,
+                                                         const LoadOptions& options) {
+  auto made = std::make_unique<CaptionModel>();
+  PUMICE_TRY(made->tokenizer_, load_tokenizer(opened.file));
+  PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, options));
+  return made;
+}
+
+Status CaptionModel::describe(const std::vector<Picture>& pictures, const CaptionerOptions& wish,
+                              const std::string& options, Exchange& exchange, const Take& take) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.gone()) return gone();
+  if (!captioner_ || options_ != options) {
+    captioner_.reset(); // its memory is free for the next one
+    PUMICE_TRY(CaptionerSettings settings,
+               read_captioner_settings(model_->file(), model_->shape(), tokenizer_, wish, request_names));
+    PUMICE_TRY(captioner_, Captioner::create(model_, nullptr, tokenizer_, std::move(settings), false));
+    options_ = options;
+  }
+  const auto work = [&]() -> Status {
+    for (size_t first = 0; first < pictures.size(); first += captioner_->at_a_time()) {
+      std::vector<PreparedPicture> prepared;
+      for (size_t i = first; i < std::min(first + captioner_->at_a_time(), pictures.size()); ++i) {
+        PUMICE_TRY(
+            PreparedPicture picture,
+            prepare_for_prompt(pictures[i].image, captioner_->settings().preparation, pictures[i].name));
+        prepared.push_back(std::move(picture));
+      }
+      PUMICE_CHECK(captioner_->begin(std::move(prepared)));
+      const EndWithClient end(exchange, *captioner_);
+      PUMICE_CHECK(captioner_->run());
+      PUMICE_TRY(const std::vector<std::vector<WrittenText>> texts, captioner_->texts());
+      for (const std::vector<WrittenText>& each : texts) take(each, captioner_->settings().generation);
+    }
+    return {};
+  };
+  const Status status = work();
+  if (!status.ok()) captioner_.reset();
+  return status;
+}
+
+Result<std::unique_ptr<SpeechModel>> SpeechModel::load(OpenedModel opened, const OpenedDevice& device,
+                                                       const LoadOptions& options) {
+  auto made = std::make_unique<SpeechModel>();
+  PUMICE_TRY(SpeechSettings settings, read_speech_settings(opened.file, *opened.definition, {}));
+  made->tokenizer_ = settings.tokenizer;
+  PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, options));
+  return made;
+}
+
+Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std::string& name,
+                                             const TranscriptionOptions& wish, bool segments,
+                                             const std::string& options, Exchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.gone()) return gone();
+  if (!recognizer_ || options_ != options) {
+    recognizer_.reset(); // its memory is free for the next one
+    PUMICE_TRY(SpeechSettings settings,
+               read_speech_settings(model_->file(), model_->definition(), wish, false, request_names));
+    if (segments && settings.tokenizer && WhisperTokens::find(*settings.tokenizer).ok())
+      settings.transcription.timestamps = true;
+    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings)));
+    options_ = options;
+  }
+  const uint32_t rate = recognizer_->settings().sample_rate;
+  std::shared_ptr<AudioStream> stream;
+  const auto open = [&]() -> Result<std::unique_ptr<SoundSource>> {
+    PUMICE_TRY(stream, AudioStream::parse(sound, name, rate));
+    return std::unique_ptr<SoundSource>(std::make_unique<RequestSound>(stream, rate, name));
+  };
+  PUMICE_TRY(std::unique_ptr<SoundSource> source, open());
+  SoundLevel level;
+  if (recognizer_->wants_level()) {
+    std::vector<float> samples;
+    do {
+      if (exchange.gone()) return gone();
+      samples.clear();
+      PUMICE_CHECK(source->read(1 << 18, samples));
+      level.add(samples);
+    } while (!samples.empty());
+    PUMICE_TRY(source, open());
+  }
+  const auto work = [&]() -> Result<Heard> {
+    PUMICE_CHECK(recognizer_->begin(std::move(source), level, {},
+                                    [&](uint64_t, uint64_t) { return !exchange.gone(); }));
+    const EndWithClient end(exchange, *recognizer_);
+    PUMICE_TRY(Transcript transcript, recognizer_->run());
+    return Heard{std::move(transcript), stream->seconds(), !stream->damage().empty(),
+                 recognizer_->settings().has_text()};
+  };
+  Result<Heard> heard = work();
+  if (!heard.ok()) recognizer_.reset();
+  return heard;
+}
+
+} // namespace pumice::serve

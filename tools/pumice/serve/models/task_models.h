@@ -1,0 +1,130 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "loading/open_device.h"
+#include "serve/http/exchange.h"
+#include "task/captioner.h"
+#include "task/classifier.h"
+#include "task/spans/tagger.h"
+#include "task/speech_recognizer.h"
+#include "task/translation/translator.h"
+
+// Models of tasks that do not run in a batch: each answers one request at a time. What a task was set up with
+// is kept for the next request with the same `options`, which is any text that says what they are.
+namespace pumice::serve {
+
+// What requests call the options that errors name.
+inline constexpr OptionNames request_names = {
+    .source_language = "field 'source'",
+    .target_language = "field 'target'",
+    .task = "field 'task'",
+    .glossary = "field 'glossary'",
+    .prompt = "field 'prompt'",
+    .beams = "field 'beams'",
+    .n_best = "field 'n_best'",
+    .temperature = "the temperature",
+    .detect_language = "the language",
+    .of_words = "field 'language', prompt, translations and the granularity word"};
+
+class TranslationModel {
+public:
+  static Result<std::unique_ptr<TranslationModel>>
+  load(OpenedModel opened, const command::OpenedDevice& device, const LoadOptions& options);
+
+  // Receives what was made of each text, in order.
+  using Take = std::function<void(const Source&, const Translation&, const GenerationOptions&)>;
+  Status translate(const std::vector<std::string>& texts, const TranslatorOptions& wish,
+                   const std::string& options, Exchange& exchange, const Take& take);
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+private:
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::mutex mutex_;
+  std::string options_;
+  std::unique_ptr<Translator> translator_;
+};
+
+// Labels of texts or pictures, or of the parts of texts.
+class ClassModel {
+public:
+  static Result<std::unique_ptr<ClassModel>> load(ModelFile file, const command::OpenedDevice& device,
+                                                  const LoadOptions& options);
+
+  bool of_parts() const { return tagger_ != nullptr; }
+  bool of_pictures() const { return classifier_ && classifier_->runner().source().reads_pictures(); }
+  const Tokenizer* tokenizer() const; // null: of pictures
+  const std::vector<std::string>& labels() const { return classifier_->labels(); }
+  bool has_probabilities() const { return classifier_->scoring() != Scoring::raw; }
+
+  struct Input {
+    std::string text, name; // in errors
+    std::optional<Image> picture;
+  };
+  // The score of each label, of each input; `tokens` counts those that were read.
+  Result<std::vector<std::vector<float>>> scores(const std::vector<Input>& inputs, const Progress& progress,
+                                                 uint64_t& tokens);
+  // Of each text.
+  Result<std::vector<std::vector<TextSpan>>> spans(const std::vector<Input>& texts, const Progress& progress,
+                                                   uint64_t& tokens);
+
+private:
+  std::unique_ptr<Classifier> classifier_; // or
+  std::unique_ptr<Tagger> tagger_;
+  std::mutex mutex_;
+};
+
+// An encoder of pictures with a decoder.
+class CaptionModel {
+public:
+  static Result<std::unique_ptr<CaptionModel>> load(OpenedModel opened, const command::OpenedDevice& device,
+                                                    const LoadOptions& options);
+
+  struct Picture {
+    Image image;
+    std::string name; // in errors
+  };
+  using Take = std::function<void(std::span<const WrittenText>, const GenerationOptions&)>;
+  Status describe(const std::vector<Picture>& pictures, const CaptionerOptions& wish,
+                  const std::string& options, Exchange& exchange, const Take& take);
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+
+private:
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::mutex mutex_;
+  std::string options_;
+  std::unique_ptr<Captioner> captioner_;
+};
+
+class SpeechModel {
+public:
+  static Result<std::unique_ptr<SpeechModel>> load(OpenedModel opened, const command::OpenedDevice& device,
+                                                   const LoadOptions& options);
+
+  struct Heard {
+    Transcript transcript;
+    double seconds = 0;
+    bool partial = false; // the sound is damaged: what can be read was transcribed
+    bool has_text = true;
+  };
+  // `sound`: a file's bytes, which `name` names in errors. `segments`: with their times where the model can
+  // tell them, and not only of sounds that are longer than a window.
+  Result<Heard> hear(const std::string& sound, const std::string& name, const TranscriptionOptions& wish,
+                     bool segments, const std::string& options, Exchange& exchange);
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); } // null: it hears letters
+
+private:
+  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::mutex mutex_;
+  std::string options_;
+  std::unique_ptr<SpeechRecognizer> recognizer_;
+};
+
+} // namespace pumice::serve
