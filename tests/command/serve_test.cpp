@@ -327,12 +327,22 @@ TEST_CASE("a client that goes away in the middle of its answer has no text any m
     HttpClient leaves(server.port());
     leaves.send(http_request("POST", "/v1/completions", endless.dump()));
     REQUIRE(leaves.wait_for("\"text\""));
+    const HttpAnswer slots = server.get("/slots");
+    const json slot = json::parse(slots.body)["slots"].at(0);
+    CHECK(slot["model"] == "chat-2m");
+    CHECK(slot["route"] == "/v1/completions");
+    CHECK(slot["state"] == "writing");
+    CHECK(slot["tokens"].get<int>() > 0);
+    CHECK(slots.body.find("Once") == std::string::npos);
   }
   for (int i = 0; i < 500 && server.metric("pumice_texts_stopped_total") == stopped; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   CHECK(server.metric("pumice_texts_stopped_total") == stopped + 1);
   CHECK(server.metric("pumice_texts_running") == 0);
   CHECK(server.metric("pumice_tokens_total") < tokens + 480);
+  for (int i = 0; i < 500 && server.get("/slots").body.find("\"id\"") != std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  CHECK(json::parse(server.get("/slots").body)["slots"].empty());
 }
 
 TEST_CASE("pages of other sites and clients without a key are kept out") {

@@ -127,6 +127,7 @@ void Scheduler::begin(Waiting waiting) {
     ++figures_.failed;
     return waiting.texts->end(waiting.text, id.error());
   }
+  waiting.texts->joined_ = true;
   ++figures_.texts;
   figures_.prompt_tokens += waiting.request.prompt.size();
   running_.push_back({std::move(waiting.texts), waiting.text, std::move(waiting.request), *id});

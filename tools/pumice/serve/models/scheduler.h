@@ -24,7 +24,8 @@ public:
   };
   // Waits for the next token. Nothing: none has come in so many seconds, or there are no more.
   Result<std::optional<Token>> next(double seconds);
-  bool ended() const; // all tokens were taken, and no more will come
+  bool joined() const { return joined_; } // one of them is in the batch, or was
+  bool ended() const;                     // all tokens were taken, and no more will come
   // The text needs no more tokens.
   void stop(size_t text);
   void stop_all();
@@ -41,6 +42,7 @@ private:
   std::condition_variable changed_;
   std::deque<Token> tokens_;
   std::vector<bool> stopped_;
+  std::atomic<bool> joined_ = false;
   size_t running_;
   std::optional<Error> error_;
 };

@@ -19,6 +19,7 @@ constexpr Route routes[] = {
     {"GET", "/", page},
     {"GET", "/health", health},
     {"GET", "/metrics", metrics},
+    {"GET", "/slots", slots},
     {"GET", "/openapi.json", document},
     {"GET", "/v1/models", list_models},
     {"GET", "/v1/models/", show_model}, // and all below

@@ -284,7 +284,7 @@ Status anthropic_messages(Service& service, Exchange& exchange) {
   const std::vector<std::string> stops = wish.text.stops;
   PUMICE_TRY(const std::unique_ptr<Generation> generation,
              Generation::of_chat(*served->text, std::move(wish)));
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   MessageAnswer answer(exchange, served->name, stops, streams, *generation);
   return answer.finish(generation->run(exchange, answer));
 }

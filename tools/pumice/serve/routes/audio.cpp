@@ -96,6 +96,7 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
     if (part.name == "model" && !part.is_file) name = part.value;
   }
   PUMICE_TRY(ServedModel* const served, service.models.find(name, ServedModels::Use::speech));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const SpeechWish wish, read_speech_wish(parts, translates));
   const TranscriptionOptions& options = wish.transcription;
   const bool verbose = wish.format == "verbose_json";

@@ -272,7 +272,7 @@ void Generation::hand_out(Text& text, size_t index, const std::vector<AnswerPart
 void Generation::take(Text& text, size_t index, const BatchToken& token, TextTaker& taker, Texts& texts) {
   if (text.ended) return;
   ++text.tokens;
-  ++tokens_;
+  slot_->tokens = ++tokens_;
   if (text.tokens == 1) reused_tokens_ += token.reused;
   bool stopped = false;
   if (token.finish_reason != FinishReason::stop) {
@@ -312,7 +312,7 @@ Status Generation::see() {
   return {};
 }
 
-Status Generation::start() {
+Status Generation::start(Slots& slots, const std::string& model, const Exchange& exchange) {
   if (seen_) PUMICE_CHECK(see());
   std::vector<SequenceRequest> requests;
   for (Text& text : texts_) {
@@ -320,6 +320,7 @@ Status Generation::start() {
     text.request.sampling.log_probabilities = requests.back().sampling.log_probabilities;
   }
   PUMICE_TRY(running_, model_.scheduler().add(std::move(requests)));
+  slot_ = slots.open(model, exchange.request().path, running_, prompt_tokens_);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "serve/http/exchange.h"
 #include "serve/models/served_model.h"
 #include "serve/routes/request_body.h"
+#include "serve/routes/slots.h"
 #include "task/generated_text.h"
 
 namespace pumice::serve {
@@ -62,7 +63,7 @@ public:
   size_t texts() const { return texts_.size(); }
   // Runs the model's tower for pictures, and hands the texts to the batch. not_ready where too many wait
   // there; then nothing of the answer was sent.
-  Status start();
+  Status start(Slots& slots, const std::string& model, const Exchange& exchange);
   // Then runs to the end, or until the client is gone.
   Status run(Exchange& exchange, TextTaker& taker);
 
@@ -84,6 +85,7 @@ private:
   std::deque<Text> texts_;
   size_t ended_ = 0; // of them
   std::shared_ptr<Texts> running_;
+  std::shared_ptr<Slot> slot_;
   std::optional<std::pair<ModelChat, ModelChat::Prompt>> seen_; // a prompt with pictures
   uint64_t prompt_tokens_ = 0, reused_tokens_ = 0, tokens_ = 0;
 };

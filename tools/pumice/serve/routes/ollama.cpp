@@ -200,7 +200,7 @@ Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_CHECK(read_thinking(body, wish));
   PUMICE_TRY(const bool streams, body.boolean_or("stream", true));
   PUMICE_TRY(const std::unique_ptr<Generation> generation, Generation::of_chat(model, std::move(wish)));
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   OllamaAnswer answer(exchange, served->name, true, streams, *generation);
   return answer.finish(generation->run(exchange, answer));
 }
@@ -246,7 +246,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
     PUMICE_CHECK(read_thinking(body, wish));
     PUMICE_TRY(generation, Generation::of_chat(model, std::move(wish)));
   }
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   OllamaAnswer answer(exchange, served->name, false, streams, *generation);
   return answer.finish(generation->run(exchange, answer));
 }

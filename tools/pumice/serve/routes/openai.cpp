@@ -346,7 +346,7 @@ Status chat_completions(Service& service, Exchange& exchange) {
   PUMICE_TRY(const StreamWish stream, read_stream(body));
   const TextWish text = wish.text;
   PUMICE_TRY(const std::unique_ptr<Generation> generation, Generation::of_chat(model, std::move(wish)));
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   Heading heading{new_id("chatcmpl-"), stream.streams ? "chat.completion.chunk" : "chat.completion",
                   served->name};
   ChatAnswers answers(exchange, model, std::move(heading), text, stream.streams, stream.with_usage,
@@ -374,7 +374,7 @@ Status completions(Service& service, Exchange& exchange) {
   PUMICE_TRY(const StreamWish stream, read_stream(body));
   PUMICE_TRY(const std::unique_ptr<Generation> generation,
              Generation::of_prompts(model, std::move(prompts), wish));
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   Heading heading{new_id("cmpl-"), "text_completion", served->name};
   Continuations answers(exchange, model, std::move(heading), wish, stream.streams, stream.with_usage,
                         *generation);

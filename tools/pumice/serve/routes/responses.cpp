@@ -258,7 +258,7 @@ Status responses(Service& service, Exchange& exchange) {
   }
   PUMICE_TRY(const bool streams, body.boolean_or("stream", false));
   PUMICE_TRY(const std::unique_ptr<Generation> generation, Generation::of_chat(model, std::move(wish)));
-  PUMICE_CHECK(generation->start());
+  PUMICE_CHECK(generation->start(service.slots, served->name, exchange));
   Response response(exchange, served->name, given, streams, *generation);
   return response.finish(generation->run(exchange, response));
 }

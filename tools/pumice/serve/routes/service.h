@@ -10,12 +10,14 @@
 #include "serve/http/exchange.h"
 #include "serve/models/served_model.h"
 #include "serve/routes/request_body.h"
+#include "serve/routes/slots.h"
 
 namespace pumice::serve {
 
 // What the routes answer from.
 struct Service {
   ServedModels models;
+  Slots slots;
   std::atomic<bool> draining = false;
   std::function<uint32_t()> connections = [] { return 0u; };
 
@@ -43,6 +45,7 @@ Status audio_transcriptions(Service& service, Exchange& exchange);
 Status audio_translations(Service& service, Exchange& exchange);
 Status tokenize(Service& service, Exchange& exchange);
 Status detokenize(Service& service, Exchange& exchange);
+Status slots(Service& service, Exchange& exchange);
 Status health(Service& service, Exchange& exchange);
 Status metrics(Service& service, Exchange& exchange);
 Status page(Service& service, Exchange& exchange);

@@ -31,6 +31,22 @@ Status health(Service& service, Exchange& exchange) {
   return {};
 }
 
+Status slots(Service& service, Exchange& exchange) {
+  Json list = Json::array();
+  const auto now = std::chrono::steady_clock::now();
+  for (const std::shared_ptr<const Slot>& each : service.slots.now()) {
+    list.push_back({{"id", each->id},
+                    {"model", each->model},
+                    {"route", each->route},
+                    {"state", each->state()},
+                    {"prompt_tokens", each->prompt_tokens},
+                    {"tokens", each->tokens.load()},
+                    {"seconds", std::chrono::duration<double>(now - each->begun).count()}});
+  }
+  answer_json(exchange, {{"slots", std::move(list)}});
+  return {};
+}
+
 Status metrics(Service& service, Exchange& exchange) {
   std::string text;
   const auto head = [&](const char* name, const char* type, const char* help) {

@@ -77,6 +77,7 @@ Json usage_of(uint64_t prompt, uint64_t completion) {
 Status translate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::translation));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const std::vector<std::string> texts, read_texts(body, "text"));
   TranslatorOptions wish;
   Json options = Json::object();
@@ -124,6 +125,7 @@ Status translate(Service& service, Exchange& exchange) {
 Status classify(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::classes));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   ClassModel& model = *served->classes;
   const Fields fields = body.fields();
   constexpr uint32_t usual_labels = 5;
@@ -182,6 +184,7 @@ Status classify(Service& service, Exchange& exchange) {
 Status caption(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::captions));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   if (body.has("prompt"))
     return body.error(
         "prompt",

@@ -46,6 +46,7 @@ Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, 
 Status embeddings(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const std::string format, body.string_or("encoding_format", "float"));
   if (format != "float" && format != "base64")
     return body.error("encoding_format", "expected float or base64");
@@ -71,6 +72,7 @@ Status embeddings(Service& service, Exchange& exchange) {
 Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::ranks));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   if (!body["query"].is_string()) return body.error("query", "expected a string");
   const Json& documents = body["documents"];
   if (!documents.is_array() || documents.empty() || documents.size() > most_inputs)
@@ -108,6 +110,7 @@ Status rerank(Service& service, Exchange& exchange) {
 Status ollama_embed(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const VectorModel::Vectors made, embed(*served->vectors, body, exchange));
   answer_json(exchange,
               {{"model", served->name}, {"embeddings", made.vectors}, {"prompt_eval_count", made.tokens}});
