@@ -109,7 +109,8 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
     const Error& error = heard.error();
     const std::string named = fmt::format("language \"{}\"", options.language);
     const bool language = !options.language.empty() && error.message.find(named) != std::string::npos;
-    return language ? bad_field("language", error.message) : error;
+    if (language) return bad_field("language", error.message);
+    return Error{error.code == Code::not_found ? Code::unsupported : error.code, error.message};
   }
   const Transcript& transcript = heard->transcript;
   if (wish.format == "srt") {
