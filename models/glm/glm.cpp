@@ -1,8 +1,60 @@
-#include "models/decoder/decoder.h"
+#include "models/vision_language/picture_places.h"
 
 namespace pumice {
 
 namespace {
+
+// Where queries and keys turn with places in pictures, GGUF has the rotary pairs of each head as halves,
+// unlike Hugging Face.
+struct HalvedInputs {
+  DecoderBuilder& builder;
+  TensorId x;
+  bool bias;
+
+  TensorId project(const TensorName& name, uint32_t heads) const {
+    const WeightView matrix = tensor(name, ".weight", heads, builder.graph().tensor(x).columns);
+    if (!bias) return builder.project(x, builder.node_name(name), matrix, nullptr, "attention");
+    const WeightView added = tensor(name, ".bias", heads, 0);
+    return builder.project(x, builder.node_name(name), matrix, &added, "attention");
+  }
+
+private:
+  WeightView tensor(TensorName name, std::string_view suffix, uint64_t heads, uint64_t columns) const {
+    const uint64_t head = builder.config().head_dim, rotated = builder.config().rotary.dim;
+    const TensorName converted = {"", name.gguf};
+    if (!builder.gguf()) name.gguf = {};
+    const WeightView all = builder.tensor(name, suffix, heads * head, columns, "attention");
+    std::vector<WeightView> parts;
+    for (uint64_t first = 0; first < heads * head; first += head) {
+      for (const uint64_t half : {0, 1}) parts.push_back(all.slice(first + half, rotated / 2, 1, 2));
+      if (head > rotated) parts.push_back(all.slice(first + rotated, head - rotated));
+    }
+    std::vector<uint64_t> shape = {heads * head};
+    if (columns > 0) shape.push_back(columns);
+    builder.add_gguf_tensor(converted, suffix, std::move(shape), std::move(parts));
+    return all;
+  }
+};
+
+// GLM-4V's decoder (GLM-V Team 2025), whose positions are places in pictures too.
+Status read_places(const Settings& settings, Decoder& d) {
+  if (settings.gguf() && settings.has({"", place_sections_key}))
+    d.config.rotary.pairs = RotaryPairs::half_split; // also where it runs without its pictures
+  if (!d.config.pictures) return {};
+  PUMICE_TRY(const std::vector<uint32_t> sections, read_place_sections(settings, {8, 12, 12}));
+  PUMICE_CHECK(set_picture_places(settings, sections, PlaceKind::text, d));
+  d.own_attention = [style = d.style](DecoderBuilder& builder, uint32_t layer, TensorId x) {
+    const HalvedInputs halved{builder, x, style.input_bias};
+    const DecoderConfig& config = builder.config();
+    const AttentionInputs inputs = {halved.project({"self_attn.q_proj", "attn_q"}, config.heads),
+                                    halved.project({"self_attn.k_proj", "attn_k"}, config.kv_heads),
+                                    builder.project(x, {"self_attn.v_proj", "attn_v"},
+                                                    config.kv_heads * config.head_dim, style.input_bias,
+                                                    "attention")};
+    return builder.attend_and_project(layer, inputs, style);
+  };
+  return {};
+}
 
 // GLM-4 of 2025 (GLM Team): norms around both sublayers, one tensor for gate and up, and neighbouring
 // dimensions of half of each head rotated in pairs.
@@ -14,8 +66,10 @@ Status describe_glm4(const Settings& settings, Decoder& d) {
   d.fused_gate = true;
   d.config.rotary.pairs = RotaryPairs::neighbouring;
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
+  if (settings.architecture() == "glm4v_text") d.style.input_bias = true;
   d.style.output_bias = false;
-  return {};
+  d.gguf_name = "glm4";
+  return read_places(settings, d);
 }
 
 // GLM-4 of 2024 and ChatGLM (GLM Team): the same without norms of results. Converted from ChatGLM's own
@@ -57,8 +111,10 @@ Architectures glm_models() {
       decoder("glm", {"glm"}, {"chatglm"},
               {.default_head_dim = 128, .default_norm_eps = 1.5625e-7f, .default_rotary_share = 0.5f},
               describe_glm),
-      decoder("glm4", {"glm4", "glm4v_text"}, {"glm4"},
+      decoder("glm4", {"glm4"}, {"glm4"},
               {.default_head_dim = 128, .default_norm_eps = 1e-5f, .default_rotary_share = 0.5f},
+              describe_glm4),
+      decoder("glm4v_text", {"glm4v_text"}, {}, {.default_norm_eps = 1e-5f, .default_rotary_share = 0.5f},
               describe_glm4),
       decoder("glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"},
               {.default_norm_eps = 1e-5f, .default_rotary_share = 0.5f}, describe_glm4_moe),

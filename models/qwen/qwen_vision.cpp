@@ -22,13 +22,19 @@ struct QwenVisionStyle {
   // Of the encoder's columns, and of the decoder's.
   std::string_view hidden = "hidden_size", out = "out_hidden_size";
   NormKind norm = NormKind::layer;
-  bool windows = false;    // in most layers
-  bool positions = false;  // a table of learned ones, and a bias of the patches
+  bool windows = false;                                   // in most layers
+  TensorName positions = {};                              // a table of learned ones, or none
+  GridPositions::Rule rule = GridPositions::Rule::linear; // of their interpolation
+  bool image_side = false;                                // the table's is that of pictures of `image_size`
+  std::optional<TensorName> patch_norm = {}; // of what the patches become, before their positions
+  bool patch_bias = false;
+  bool biases = true;      // of the layers' matrices, but for queries, keys and values by a setting
   bool fused_gguf = false; // queries, keys and values are one tensor in GGUF too
   std::optional<TensorName> gate;
   TensorName up, down;
   TensorName merger_norm, first, second; // of the layers that make a row of a square
-  uint32_t least_squares = 4;            // of a picture, for GGUF files that do not say
+  bool gated_merger = false;  // they are a convolution and a gated feed-forward of a size of its own
+  uint32_t least_squares = 4; // of a picture, for GGUF files that do not say
 };
 
 const QwenVisionStyle& qwen2_vision() {
@@ -79,7 +85,8 @@ const QwenVisionStyle& qwen3_vision() {
                                                      {"out_hidden_size", 3584},
                                                      {"num_position_embeddings", 2304},
                                                      {"deepstack_visual_indexes", {8, 16, 24}}},
-                                        .positions = true,
+                                        .positions = {"pos_embed", "position_embd"},
+                                        .patch_bias = true,
                                         .fused_gguf = true,
                                         .gate = {},
                                         .up = {"mlp.linear_fc1", "ffn_up"},
@@ -100,6 +107,33 @@ const QwenVisionStyle& qwen3_5_vision() {
   return style;
 }
 
+const QwenVisionStyle& glm4v_vision() {
+  static const QwenVisionStyle style = {.gguf_projector = "glm4v",
+                                        .defaults = {{"depth", 24},
+                                                     {"hidden_act", "silu"},
+                                                     {"hidden_size", 1536},
+                                                     {"intermediate_size", 13696},
+                                                     {"num_heads", 12},
+                                                     {"image_size", 336},
+                                                     {"out_hidden_size", 4096},
+                                                     {"rms_norm_eps", 1e-5}},
+                                        .norm = NormKind::rms,
+                                        .positions = {"embeddings.position_embedding", "position_embd"},
+                                        .rule = GridPositions::Rule::cubic,
+                                        .image_side = true,
+                                        .patch_norm = TensorName{"post_conv_layernorm", "norm_embd"},
+                                        .patch_bias = true,
+                                        .biases = false,
+                                        .fused_gguf = true,
+                                        .gate = TensorName{"mlp.gate_proj", "ffn_gate"},
+                                        .up = {"mlp.up_proj", "ffn_up"},
+                                        .down = {"mlp.down_proj", "ffn_down"},
+                                        .merger_norm = {"post_layernorm", "v.post_ln"},
+                                        .gated_merger = true,
+                                        .least_squares = 8};
+  return style;
+}
+
 namespace {
 
 // A step of the tower has room for a picture of so many patches: 3.2 million pixels where they have 14 on
@@ -108,6 +142,7 @@ constexpr uint32_t most_patches = 16384;
 constexpr uint32_t most_edge = 256; // of a patch
 constexpr uint32_t most_merge = 16;
 constexpr uint32_t most_side = 1024; // of a table of positions
+constexpr float merger_eps = 1e-5f;  // of a gated merger's norm, which no setting changes
 
 struct QwenVision {
   QwenVisionStyle style;
@@ -116,6 +151,8 @@ struct QwenVision {
   uint32_t side = 0;                 // of the table of positions
   std::vector<uint32_t> deep_layers; // whose results the decoder's first layers read
   uint32_t size = 0;                 // columns of the decoder's embeddings
+  uint32_t merger_feed_forward = 0;  // of a gated merger
+  bool input_bias = true;            // of queries, keys and values
   bool gguf = false;                 // the format of its file
 
   uint32_t joined() const { return encoder.patch_groups->merge * encoder.patch_groups->merge; }
@@ -161,15 +198,15 @@ protected:
     const TensorId pixels = graph.input("pixel_values", RowKind::tokens, config().shape().input_values());
     const WeightView matrix = patch_matrix(builder);
     std::optional<WeightView> bias;
-    if (style().positions) bias = builder.tensor(patch_name, ".bias", config().hidden, 0, "embedding");
+    if (style().patch_bias) bias = builder.tensor(patch_name, ".bias", config().hidden, 0, "embedding");
     TensorId x =
         builder.project(pixels, builder.node_name(patch_name), matrix, bias ? &*bias : nullptr, "embedding");
-    if (style().positions) x = with_positions(builder, x);
+    builder.prefix(vision_.prefix, "v.");
+    if (style().patch_norm) x = norm(builder, x, *style().patch_norm);
+    if (has_positions()) x = with_positions(builder, x);
     x = builder.run_layers(x, layer_names());
     builder.finish(x);
-    builder.prefix(vision_.prefix + "merger.", "");
-    TensorId y = join(builder, norm(builder, x, style().merger_norm));
-    TensorId rows = merge(builder, y, style().first, style().second);
+    TensorId rows = style().gated_merger ? merge_gated(builder, x) : merge_normed(builder, x);
     for (size_t i = 0; i < vision_.deep_layers.size(); ++i) rows = with_deep_rows(builder, rows, i);
     builder.readable().add(PictureTokens::features, rows);
   }
@@ -179,7 +216,7 @@ protected:
     std::vector<Hyperparameter> all = {{"merged", fmt::format("{0} x {0} patches", groups.merge)}};
     if (style().windows)
       all.push_back({"window", fmt::format("{0} x {0} patches", groups.merge * groups.window)});
-    if (style().positions) all.push_back({"positions", fmt::format("{0} x {0}", vision_.side)});
+    if (has_positions()) all.push_back({"positions", fmt::format("{0} x {0}", vision_.side)});
     if (!vision_.deep_layers.empty())
       all.push_back({"rows", fmt::format("of {} layers too", vision_.deep_layers.size())});
     return all;
@@ -207,8 +244,15 @@ protected:
       PUMICE_TRY(keys[qwen_keys::period], full_layer_period(file, config()));
       keys[qwen_keys::window] = groups.window * groups.merge * cutting.patch;
     }
-    if (style().positions) {
-      keys[tower_keys::image_size] = vision_.side * cutting.patch;
+    if (has_positions()) keys[tower_keys::image_size] = vision_.side * cutting.patch;
+    if (style().gated_merger) {
+      if (config().activation != Activation::silu) {
+        return file.fields().error(
+            "vision_config.hidden_act",
+            fmt::format("expected silu, as GGUF's models have it; found {}", to_string(config().activation)));
+      }
+      keys[tower_keys::feed_forward] = vision_.merger_feed_forward;
+    } else if (has_positions()) {
       std::vector<bool> deep(config().layers);
       for (const uint32_t layer : vision_.deep_layers) deep[layer] = true;
       keys[qwen_keys::deep] = deep;
@@ -220,6 +264,7 @@ private:
   static constexpr TensorName patch_name = {"proj", "patch_embd"};
 
   const QwenVisionStyle& style() const { return vision_.style; }
+  bool has_positions() const { return !style().positions.hugging_face.empty(); }
 
   LayerNames layer_names() const {
     LayerNames names;
@@ -234,6 +279,8 @@ private:
       names.attention.value.gguf = "attn_v";
     }
     names.attention.output = {"attn.proj", "attn_out"};
+    names.attention.input_bias = vision_.input_bias;
+    names.attention.output_bias = names.feed_forward_bias = style().biases;
     names.attention_norm = {"norm1", "ln1"};
     names.gate = style().gate;
     names.up = style().up;
@@ -274,12 +321,10 @@ private:
   }
 
   TensorId with_positions(EncoderBuilder& builder, TensorId x) const {
-    builder.prefix(vision_.prefix, "v.");
-    const WeightView table =
-        builder.tensor({"pos_embed", "position_embd"}, ".weight", uint64_t{vision_.side} * vision_.side,
-                       config().hidden, "embedding");
+    const WeightView table = builder.tensor(
+        style().positions, ".weight", uint64_t{vision_.side} * vision_.side, config().hidden, "embedding");
     return grid_positions(builder.graph(), "with_positions", x, builder.weight(table, "embedding"),
-                          vision_.side);
+                          vision_.side, style().rule);
   }
 
   TensorId norm(EncoderBuilder& builder, TensorId x, const TensorName& name) const {
@@ -288,6 +333,34 @@ private:
 
   TensorId join(EncoderBuilder& builder, TensorId x) const {
     return join_patches(builder.graph(), builder.prefix() + "joined_patches", x, vision_.joined());
+  }
+
+  TensorId merge_normed(EncoderBuilder& builder, TensorId x) const {
+    builder.prefix(vision_.prefix + "merger.", "");
+    const TensorId y = join(builder, norm(builder, x, style().merger_norm));
+    return merge(builder, y, style().first, style().second);
+  }
+
+  // A convolution of each square, a norm, and a gated feed-forward.
+  TensorId merge_gated(EncoderBuilder& builder, TensorId x) const {
+    builder.prefix(vision_.prefix, "");
+    x = join(builder, norm(builder, x, style().merger_norm));
+    constexpr TensorName name = {"downsample", "mm.patch_merger"};
+    const uint32_t merge = config().patch_groups->merge, size = vision_.size;
+    const WeightView convolution =
+        builder.flat_tensor(name, ".weight", {size, config().hidden, merge, merge}, "head");
+    const WeightView bias = builder.tensor(name, ".bias", size, 0, "head");
+    x = builder.project(x, builder.node_name(name), columns_by_patch(builder, convolution, vision_.joined()),
+                        &bias, "head");
+    builder.prefix(vision_.prefix + "merger.", "mm.");
+    x = builder.project(x, {"proj", "model.fc"}, size, false, "head");
+    x = builder.ModelBuilder::layer_norm(x, {"post_projection_norm", "post_norm"}, merger_eps);
+    x = activate(builder.graph(), builder.prefix() + "merger_activated", x, Activation::gelu);
+    const TensorId gated =
+        builder.project(x, {"gate_proj", "gate"}, vision_.merger_feed_forward, false, "head");
+    const TensorId up = builder.project(x, {"up_proj", "up"}, vision_.merger_feed_forward, false, "head");
+    x = gate(builder.graph(), builder.prefix() + "merger_gated", gated, up, config().activation);
+    return builder.project(x, {"down_proj", "down"}, size, false, "head");
   }
 
   TensorId merge(EncoderBuilder& builder, TensorId x, const TensorName& first,
@@ -410,18 +483,20 @@ Result<EncoderConfig> read_vision_config(const Settings& settings, QwenVisionSty
   StackConfigNames names;
   names.set_heads_share_columns();
   names.vocabulary = names.context = {};
-  names.norm_eps = {"", tower_keys::norm_eps};
+  names.norm_eps = {style.gated_merger ? "rms_norm_eps" : "", tower_keys::norm_eps};
   names.layers = {"depth", tower_keys::layers};
   names.heads = {"num_heads", tower_keys::heads};
   names.hidden = {style.hidden, tower_keys::hidden};
-  names.feed_forward.gguf = style.gate ? tower_keys::feed_forward : std::string_view();
+  if (style.gated_merger) names.feed_forward.hugging_face = style.out; // the other setting is the merger's
+  const bool by_tensor = !style.gate || style.gated_merger;
+  names.feed_forward.gguf = by_tensor ? std::string_view() : tower_keys::feed_forward;
   EncoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   PUMICE_CHECK(read_patches(settings, style, config));
   PUMICE_CHECK(read_vision_rotary(settings, config));
   if (settings.gguf()) {
     PUMICE_TRY(config.activation, read_tower_activation(settings));
-    if (!style.gate) read_feed_forward(settings.file(), style, config);
+    if (by_tensor) read_feed_forward(settings.file(), style, config);
   }
   if (style.windows) PUMICE_CHECK(read_windowed_layers(settings, config));
   return config;
@@ -440,9 +515,13 @@ Result<std::vector<uint32_t>> read_deep_layers(const Settings& settings) {
 }
 
 // The table of positions is a square, which GGUF's files give in pixels.
-Result<uint32_t> read_side(const Settings& settings, uint32_t patch) {
+Result<uint32_t> read_side(const Settings& settings, const QwenVisionStyle& style, uint32_t patch) {
   if (settings.gguf()) {
     PUMICE_TRY(const uint32_t pixels, settings.u32({"", tower_keys::image_size}, patch, most_side * patch));
+    return pixels / patch;
+  }
+  if (style.image_side) {
+    PUMICE_TRY(const uint32_t pixels, settings.u32({"image_size", ""}, patch, most_side * patch));
     return pixels / patch;
   }
   const SettingName name = {"num_position_embeddings", ""};
@@ -490,8 +569,15 @@ Result<QwenVision> read_qwen_vision(const ModelFile& file, const QwenVisionStyle
   EncoderConfig& encoder = vision.encoder;
   PUMICE_TRY(encoder, read_vision_config(settings, vision.style));
   PUMICE_TRY(vision.deep_layers, read_deep_layers(settings));
-  if (style.positions) {
-    PUMICE_TRY(vision.side, read_side(settings, encoder.input_shape[2]));
+  if (!style.positions.hugging_face.empty()) {
+    PUMICE_TRY(vision.side, read_side(settings, style, encoder.input_shape[2]));
+  }
+  vision.input_bias = style.biases;
+  if (style.gated_merger) {
+    PUMICE_TRY(vision.merger_feed_forward,
+               settings.u32({"intermediate_size", tower_keys::feed_forward}, 1, 4 * limits::columns));
+    const bool shown = vision.gguf && file.find("v.blk.0.attn_qkv.bias");
+    PUMICE_TRY(vision.input_bias, settings.boolean_or({"attention_bias", ""}, shown));
   }
   const auto past =
       std::ranges::find_if(vision.deep_layers, [&](uint32_t layer) { return layer >= encoder.layers; });

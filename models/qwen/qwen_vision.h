@@ -21,6 +21,10 @@ const QwenVisionStyle& qwen3_vision();
 // Qwen 3.5's: the same without the latter.
 const QwenVisionStyle& qwen3_5_vision();
 
+// GLM-4.1V's (GLM-V Team, GLM-4.1V-Thinking, 2025) is of the same form: learned positions by cubic
+// convolution, and squares of patches by a strided one, after which there is a gated feed-forward.
+const QwenVisionStyle& glm4v_vision();
+
 // What a decoder has to know of such an encoder's rows.
 struct QwenRows {
   uint32_t merge = 0;       // patches on each side of a row's square

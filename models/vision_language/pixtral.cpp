@@ -141,16 +141,7 @@ private:
     x = join_patches(builder.graph(), "joined_patches", x, vision_.joined());
     constexpr TensorName name = {"patch_merger.merging_layer", "patch_merger"};
     const WeightView file_order = builder.tensor(name, ".weight", hidden, joined * hidden, "head");
-    // The file's columns are each dimension's of all patches in turn; joined rows have each patch's of all
-    // dimensions.
-    const WeightView matrix = builder.derived_tensor(
-        "merged_by_patch", {hidden, joined * hidden}, [file_order, hidden, joined](std::span<float> to) {
-          const std::vector<float> from = decode_vector(file_order);
-          for (size_t i = 0; i < to.size(); ++i) {
-            const size_t column = i % (joined * hidden);
-            to[i] = from[i - column + column % hidden * joined + column / hidden];
-          }
-        });
+    const WeightView matrix = columns_by_patch(builder, file_order, joined);
     return builder.project(x, builder.node_name(name), matrix, nullptr, "head");
   }
 

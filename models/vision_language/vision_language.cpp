@@ -51,6 +51,17 @@ nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::
   return defaults;
 }
 
+WeightView columns_by_patch(EncoderBuilder& builder, const WeightView& convolution, uint64_t joined) {
+  const uint64_t rows = convolution.rows, columns = convolution.columns, each = columns / joined;
+  return builder.derived_tensor("columns_by_patch", {rows, columns}, [=](std::span<float> to) {
+    const std::vector<float> from = decode_vector(convolution);
+    for (size_t i = 0; i < to.size(); ++i) {
+      const size_t column = i % columns;
+      to[i] = from[i - column + column % each * joined + column / each];
+    }
+  });
+}
+
 nlohmann::json llama_text_settings(const ModelFile& file) {
   return with_defaults(file, "text_config",
                        {{"model_type", "llama"},

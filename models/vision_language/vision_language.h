@@ -28,6 +28,10 @@ std::string prefix_of(const ModelFile& file, std::string_view tensor,
 // in "extra_special_tokens".
 Result<std::string> picture_token(const ModelFile& file, std::string_view name, std::string_view fallback);
 
+// The matrix of a convolution whose strides are its kernel's size, for rows that join `joined` patches: the
+// file's columns are each dimension's of all patches in turn, and these each patch's of all dimensions.
+WeightView columns_by_patch(EncoderBuilder& builder, const WeightView& convolution, uint64_t joined);
+
 // A tower of SigLIP's encoder, windows of whose patches become the rows that the decoder reads.
 struct SiglipWindows {
   ClipVisionConfig siglip;

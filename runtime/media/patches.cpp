@@ -47,6 +47,11 @@ Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutt
                     "does not read",
                     name, width, height, most_proportion)};
   }
+  if (const uint32_t square = cutting.square(); cutting.grows_edges && std::min(height, width) < square) {
+    const double grown = static_cast<double>(square) / std::min(height, width);
+    height = static_cast<uint32_t>(height * grown); // 1 less than it may seem, as the reference has it
+    width = static_cast<uint32_t>(width * grown);
+  }
   const double square = cutting.square(), pixels = static_cast<double>(height) * width;
   const auto most = static_cast<double>(cutting.max_pixels), least = static_cast<double>(cutting.min_pixels);
   double down = std::nearbyint(height / square),

@@ -26,6 +26,7 @@ struct Family {
   bool square; // a size of one number means both edges, not the shortest
   std::array<float, 3> mean, deviation;
   enum class Tiles { none, within_edge, in_proportion } tiles = Tiles::none; // what pictures are cut into
+  bool frames = false; // pixels are counted in all copies of a picture, see PatchCutting
 };
 
 constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
@@ -43,6 +44,8 @@ constexpr Family families[] = {
     {"SmolVLM", Resampling::lanczos, false, true, half, half, Family::Tiles::within_edge},
     {"GotOcr2", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::in_proportion},
     {"Qwen2VL", Resampling::bicubic, false, true, clip_mean, clip_deviation},
+    {"Glm4v", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
+    {"Glm46V", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
     {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
 };
 
@@ -212,17 +215,24 @@ Status check_edge(const Fields& fields, std::string_view name, uint32_t model) {
 }
 
 // The least and the most pixels of a picture.
-Status read_pixels(const Fields& fields, PatchCutting& cutting) {
+Status read_pixels(const Fields& fields, const Family& family, PatchCutting& cutting) {
   PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
   PUMICE_CHECK(check_edge(fields, "temporal_patch_size", cutting.copies));
   PUMICE_CHECK(check_edge(fields, "merge_size", cutting.merge));
   PUMICE_TRY(const Fields size, fields.object_or_empty("size")); // since transformers 5
-  PUMICE_TRY(uint32_t least, size.u32_or("shortest_edge", 1, UINT32_MAX, 56 * 56));
-  PUMICE_TRY(uint32_t most, size.u32_or("longest_edge", 1, UINT32_MAX, 28 * 28 * 1280));
+  PUMICE_TRY(uint32_t least,
+             size.u32_or("shortest_edge", 1, UINT32_MAX, family.frames ? 112 * 112 : 56 * 56));
+  PUMICE_TRY(uint32_t most,
+             size.u32_or("longest_edge", 1, UINT32_MAX, 28 * 28 * (family.frames ? 15000 : 1280)));
   PUMICE_TRY(least, fields.u32_or("min_pixels", 1, UINT32_MAX, least));
   PUMICE_TRY(most, fields.u32_or("max_pixels", 1, UINT32_MAX, most));
   if (least > most)
     return fields.error("max_pixels", fmt::format("expected at least {}, found {}", least, most));
+  if (family.frames) {
+    least = (least - 1) / cutting.copies + 1;
+    most = std::max(most / cutting.copies, least);
+    cutting.grows_edges = true;
+  }
   cutting.max_pixels = cutting.max_pixels ? std::min<uint64_t>(cutting.max_pixels, most) : most;
   cutting.min_pixels = std::min<uint64_t>(least, cutting.max_pixels);
   return {};
@@ -252,7 +262,8 @@ Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting
   PUMICE_TRY(const Family family, family_of(fields));
   ImagePreparation result;
   PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
-  PUMICE_CHECK(cutting.longest_edge > 0 ? read_longest_edge(fields, cutting) : read_pixels(fields, cutting));
+  PUMICE_CHECK(cutting.longest_edge > 0 ? read_longest_edge(fields, cutting)
+                                        : read_pixels(fields, family, cutting));
   PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
   result.resampling = static_cast<Resampling>(code);
   PUMICE_CHECK(read_numbers(fields, family, result));

@@ -12,6 +12,9 @@ CONSTANT GRID_POSITIONS_TABLE = 2;  // [side, side, columns]
 CONSTANT GRID_POSITIONS_RESULT = 3; // [tokens, out_stride]
 
 // Specialisation constant 0 is the workgroup's size.
+CONSTANT GRID_POSITIONS_RULE_ID = 1;
+CONSTANT GRID_POSITIONS_LINEAR = 0; // the corners of a picture are the table's, and places between lines are linear
+CONSTANT GRID_POSITIONS_CUBIC = 1;  // the edges of a picture's patches are the table's, by cubic convolution
 
 struct GridPositionsParams {
   UINT columns;

@@ -155,14 +155,26 @@ TEST_CASE("neighbouring rows of each input become one") {
   }
 }
 
+// What a position has of a table's line, by the distance between them.
+double share_of(double distance, GridPositions::Rule rule) {
+  const double d = std::abs(distance);
+  if (rule == GridPositions::Rule::linear) return std::max(0.0, 1 - d);
+  if (d < 1) return (1.25 * d - 2.25) * d * d + 1;
+  return d < 2 ? -0.75 * (((d - 5) * d + 8) * d - 4) : 0;
+}
+
 TEST_CASE("learned positions are interpolated to the size of each picture") {
   TestGpu& gpu = TestGpu::get();
   struct Picture {
     uint32_t height, width;
   };
   const std::vector<Picture> pictures = {{2, 5}, {1, 1}, {7, 3}, {13, 4}};
+  uint32_t turn = 0;
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& size : {std::pair(1u, 1u), {7u, 2u}, {32u, 7u}, {76u, 4u}}) {
+    for (const auto& size :
+         {std::pair(1u, 1u), {7u, 2u}, {32u, 7u}, {76u, 4u}, {1u, 1u}, {7u, 2u}, {32u, 7u}, {76u, 4u}}) {
+      const auto rule = turn++ % 8 < 4 ? GridPositions::Rule::linear : GridPositions::Rule::cubic;
+      CAPTURE(rule);
       const uint32_t columns = size.first, side = size.second;
       CAPTURE(columns);
       CAPTURE(side);
@@ -174,15 +186,20 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
         for (uint32_t i = 0; i < picture.height * picture.width; ++i) {
           const uint32_t down = i / picture.width, across = i % picture.width;
           const auto line = [&](uint32_t place, uint32_t lines) {
+            if (rule == GridPositions::Rule::cubic) return (place + 0.5) * side / lines - 0.5;
             return lines > 1 ? double{1} * place * (side - 1) / (lines - 1) : 0;
           };
           const double y = line(down, picture.height), z = line(across, picture.width);
           for (uint32_t column = 0; column < columns; ++column) {
             double value = x[rows.size() * columns + column];
-            for (uint32_t corner = 0; corner < side * side; ++corner) {
-              const double near = std::max(0.0, 1 - std::abs(y - corner / side)) *
-                                  std::max(0.0, 1 - std::abs(z - corner % side));
-              value += near * table.decoded(corner)[column];
+            const int past = 2, end = static_cast<int>(side) + past; // lines beyond an edge are the edge's
+            for (int above = -past; above < end; ++above) {
+              for (int left = -past; left < end; ++left) {
+                const double share = share_of(y - above, rule) * share_of(z - left, rule);
+                const int corner = std::clamp(above, 0, static_cast<int>(side) - 1) * static_cast<int>(side) +
+                                   std::clamp(left, 0, static_cast<int>(side) - 1);
+                value += share * table.decoded(static_cast<uint64_t>(corner))[column];
+              }
             }
             expected.push_back(value);
           }
@@ -200,7 +217,7 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
       Graph graph;
       const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
       const TensorId out =
-          grid_positions(graph, "positions", in, graph.weight(table.weight, "embedding"), side);
+          grid_positions(graph, "positions", in, graph.weight(table.weight, "embedding"), side, rule);
       const ActivationRef result = blank_rows(count + 2, columns, 32);
       run_graph(profile, graph, gpu.upload(block), count + 3,
                 {{in, upload_rows(x, columns, 32)}, {out, result}});

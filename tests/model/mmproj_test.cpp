@@ -22,6 +22,7 @@ std::vector<VisionModel> vision_models() {
           qwen_vl("qwen2-vl"),
           qwen_vl("qwen3-vl"),
           qwen_vl("qwen3-5-vl"),
+          glm4v(),
           mistral3_vision(),
           pixtral(),
           lighton_ocr(),

@@ -100,8 +100,8 @@ void write_folder(const TemporaryFolder& folder, const Family& family) {
   }
   text.erase("architectures");
   text["model_type"] = family.text_type;
-  if (std::string_view(family.model_type)
-          .starts_with("qwen")) { // equal places in a text: they change nothing
+  const std::string_view type = family.model_type;
+  if (type.starts_with("qwen") || type == "glm4v") { // equal places in a text: they change nothing
     const double dim = text.value("head_dim", 16) * text.value("partial_rotary_factor", 1.0);
     const auto pairs = static_cast<int>(dim / 2), third = pairs / 3;
     text["rope_parameters"]["mrope_section"] = {pairs - 2 * third, third, third};

@@ -2,6 +2,7 @@
 // reference's answers.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <set>
 
 #include "media/patches.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr const char* name = "qwen2-5-vl";
 // Those that put pictures into the prompt in the same way.
-constexpr const char* names[] = {"qwen2-vl", name, "qwen3-vl", "qwen3-vl-moe", "qwen3-5-vl"};
+constexpr const char* names[] = {"qwen2-vl", name, "qwen3-vl", "qwen3-vl-moe", "qwen3-5-vl", "glm4v"};
 
 ImagePreparation preparation_of(const std::filesystem::path& path) {
   return require(read_patch_preparation(path, {.patch = 5}));
@@ -37,16 +38,39 @@ std::string refused_saying(const Result<T>& result, const std::vector<std::strin
 
 } // namespace
 
-TEST_CASE("Qwen 2.5-VL: pictures become the reference's patches") {
-  const std::filesystem::path path = fixtures().model(name);
-  const Answers answers(path / "expected.safetensors");
-  const ImagePreparation preparation = preparation_of(path);
-  std::vector<float> all;
-  for (const auto& [height, width] : {std::pair(29u, 61u), {17u, 33u}}) {
-    const PatchedPicture cut = require(cut_patches(patterned_picture(height, width), preparation, "picture"));
-    all.insert(all.end(), cut.values.begin(), cut.values.end());
+TEST_CASE("Qwen 2.5-VL and GLM-4V: pictures become the reference's patches") {
+  for (const char* each : {name, "glm4v"}) {
+    CAPTURE(std::string(each));
+    const std::filesystem::path path = fixtures().model(each);
+    const Answers answers(path / "expected.safetensors");
+    const ImagePreparation preparation = preparation_of(path);
+    std::vector<float> all;
+    for (const auto& [height, width] : {std::pair(29u, 61u), {17u, 33u}}) {
+      const PatchedPicture cut =
+          require(cut_patches(patterned_picture(height, width), preparation, "picture"));
+      all.insert(all.end(), cut.values.begin(), cut.values.end());
+    }
+    check_pixels(all, answers.floats.at("pixel_values"));
   }
-  check_pixels(all, answers.floats.at("pixel_values"));
+}
+
+TEST_CASE("GLM-4V: pixels are counted in both copies of a picture, and small edges grow") {
+  const TemporaryFolder folder;
+  folder.write("preprocessor_config.json", R"({"image_processor_type": "Glm4vImageProcessor"})");
+  const PatchCutting cutting = *require(read_patch_preparation(folder.path(), {})).patches;
+  CHECK(cutting.min_pixels == 112 * 112 / 2);
+  CHECK(cutting.max_pixels == 28 * 28 * 15000 / 2);
+  // As transformers' smart_resize() has it, in pixels.
+  for (const auto& [height, width, down, across] : {std::array{480u, 640u, 476u, 644u},
+                                                    {10u, 50u, 56u, 196u},
+                                                    {1u, 150u, 28u, 4200u},
+                                                    {27u, 27u, 84u, 84u},
+                                                    {4000u, 3000u, 2800u, 2100u}}) {
+    CAPTURE(height);
+    const PatchGrid grid = require(patch_grid_of(height, width, cutting, "picture"));
+    CHECK(grid.height * 14 == down);
+    CHECK(grid.width * 14 == across);
+  }
 }
 
 TEST_CASE("Qwen 2.5-VL: pictures are resized as the reference resizes them") {

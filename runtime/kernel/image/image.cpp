@@ -131,7 +131,7 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string GridPositions::describe() const {
-  return fmt::format("{0} x {0}", side);
+  return fmt::format("{0} x {0}{1}", side, rule == Rule::cubic ? ", cubic" : "");
 }
 
 Status GridPositions::lower(Lowering& lowering, const Node& node) const {
@@ -145,7 +145,7 @@ Status GridPositions::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
   Dispatch dispatch;
   dispatch.kernel = "grid_positions";
-  dispatch.constants = {lowering.profile().workgroup};
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
   GridPositionsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -158,7 +158,7 @@ Status GridPositions::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(GRID_POSITIONS_TABLE, table, Access::read);
   dispatch.bind(GRID_POSITIONS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 24.0 * result.rows * result.columns;
+  dispatch.bytes = (rule == Rule::cubic ? 72.0 : 24.0) * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -210,8 +210,10 @@ TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joine
   return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, joined * graph.tensor(x).columns});
 }
 
-TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side) {
+TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side,
+                        GridPositions::Rule rule) {
   GridPositions operation;
+  operation.rule = rule;
   operation.side = side;
   return graph.add(operation, {x}, {table}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "shaders/image/grid_positions.params.h"
 #include "shaders/image/patch_windows.params.h"
 
 namespace pumice {
@@ -75,10 +76,15 @@ struct JoinPatches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Adds to each patch what a square table of learned positions has at its place, by linear interpolation: the
-// corners of the picture, of whatever size, are those of the table. inputs: x [tokens, columns]. weights: the
+// Adds to each patch what a square table of learned positions has at its place, by interpolation to the
+// picture's size. inputs: x [tokens, columns]. weights: the
 // table, [side * side, columns]. The rows' tokens are the sizes of their pictures (shaders/common/step.h).
 struct GridPositions : Operation {
+  enum class Rule : uint32_t {
+    linear = GRID_POSITIONS_LINEAR, // the picture's corners are the table's
+    cubic = GRID_POSITIONS_CUBIC,   // its patches divide what the table's positions do
+  };
+  Rule rule = Rule::linear;
   uint32_t side = 0;
 
   std::string_view name() const override { return "grid_positions"; }
@@ -89,7 +95,8 @@ struct GridPositions : Operation {
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
 TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation);
 TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined);
-TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side);
+TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side,
+                        GridPositions::Rule rule = GridPositions::Rule::linear);
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);
 
 } // namespace pumice
