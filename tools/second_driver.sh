@@ -41,7 +41,7 @@ anywhere+='|^command[.](.*_agreement|aliases|bad_input|caption|chat|classify|con
 anywhere+='|bench_statistics|outputs|perplexity|progress|requests|rerank|sampling|streams|template|text_input|tokenize|transcribe|translate)'
 if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
   variables+=(GALLIVM_PERF=nopt)  # half of the compiler's work; long tests have all of it
-  anywhere+='|[.]long$|^(command|gpu)[.]|^embed[.](batch|budgets|cancel|chat|external_[bd]|forks|media|reopen|session|stage|threads|translation|tune|wrong)'
-  anywhere+='|^model[.](check_model|ctranslate2|ggml_whisper|load|memory|mmproj|short_check|snapshot|stages|tuning)'
+  anywhere+='|[.]long$|^widths[.]kernel[.]matrices_(16|64)$|^(command|gpu)[.]|^embed[.](batch|budgets|cancel|chat|external_[bd]|forks|media|reopen|session|stage|threads|translation|tune|wrong)'
+  anywhere+='|^model[.](check_model|ctranslate2|ggml_whisper|load|memory|merged_experts|mmproj|quantised_folder|renamed_models|session|short_check|snapshot|stages|tuning)'
 fi
 in_root env "${variables[@]}" ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"

@@ -148,7 +148,7 @@ else
   waiting='command[.](bench|bench_statistics|crash|doctor|eval|interrupt|progress|resume|stages)'
   waiting+='|(sanitized[.])?embed[.](.*faults|stages|stage_.*|tune)'
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.]embed[.]($slow)$" "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.](embed[.]($slow)|unit[.](forecast_step|speech_voice_activity))$" "$@" || status=1
   if [ -n "$sanitized" ]; then
     GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow|consumers|package)$" "$@" || status=1
   fi

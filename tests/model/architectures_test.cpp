@@ -45,10 +45,10 @@ std::vector<std::string> folders_of_set() {
 }
 
 // A long run has each from its folder and as the GGUF file that convert writes, the second driver's one of
-// the two, and a short one every fourth from its folder.
+// the two, and a short one every sixth from its folder.
 bool takes_form(const std::vector<std::string>& names, const std::string& name, bool gguf) {
   const auto place = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
-  if (first_turn() == 0 && !gguf) return takes(place % 4 == 1);
+  if (first_turn() == 0 && !gguf) return takes(place % 6 == 1);
   return takes((place % 2 == 0) == gguf);
 }
 

@@ -19,7 +19,7 @@ TEST_CASE("products of every type and shape") {
   size_t kind = 0;
   const std::vector<DeviceProfile> profiles = profiles_to_test();
   for (const DeviceProfile& profile : profiles) {
-    for (TensorType type : turns_of(weight_types, 2, first_turn() + (&profile - profiles.data()))) {
+    for (TensorType type : turns_of(weight_types, 3, first_turn() + (&profile - profiles.data()))) {
       std::vector<uint32_t> counts = kinds[kind++ % std::size(kinds)];
       if (every_case()) counts.assign(std::begin(all_rows), std::end(all_rows));
       // The row counts take turns, so that each meets each k and each n.
@@ -202,8 +202,8 @@ TEST_CASE("a row's product has the same bits whatever rows are beside it") {
   for (DeviceProfile profile : profiles_to_test()) {
     if (!profile.cpu8)
       profile.forced = "portable"; // there, variants share the work between them by the rows' number
-    // In a short run every other type for CPU drivers, and a few in the plain kernel.
-    for (TensorType type : turns_of(weight_types, profile.cpu8 ? 2 : 8, first_turn())) {
+    // In a short run every third type for CPU drivers, and a few in the plain kernel.
+    for (TensorType type : turns_of(weight_types, profile.cpu8 ? 3 : 8, first_turn())) {
       for (bool gated : {false, true}) {
         if (gated && type != TensorType::q8_0) continue; // the sums are the same code
         CAPTURE(profile.cpu8);

@@ -180,7 +180,7 @@ TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
   }
 }
 
-TEST_CASE("texts whose tokens are guessed at stay the same") {
+TEST_CASE("texts whose tokens are guessed at stay the same" * doctest::test_suite("rest")) {
   std::vector<SequenceRequest> requests = some_requests();
   requests.push_back(repetitive(1));
   std::vector<Text> expected;
