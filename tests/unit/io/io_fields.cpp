@@ -116,3 +116,26 @@ TEST_CASE("json: a value of any size is described in a few words") {
   CHECK(describe(nullptr) == "null");
   CHECK(describe("\xff") == "\"\\xff\"");
 }
+
+TEST_CASE("JSON in order is what the library makes of it, and many members take no longer than others") {
+  using ordered = nlohmann::ordered_json;
+  for (
+      const char* text :
+      {R"({"b": 1, "a": [true, null, -2, 1.5e3, "\u00e9", {}], "c": {"z": [], "y": {"x": 18446744073709551615}}})",
+       R"([])", R"("a")", R"([[], [[1], {"a": {}}], 2])",
+       R"({"a": 1, "b": 2, "a": {"c": 3}, "c": 4, "b": []})", R"([{"a": 1, "a": 2}, {"a": 3}])"}) {
+    CAPTURE(text);
+    CHECK(parse_ordered_json(text, "f")->dump() == ordered::parse(text).dump());
+  }
+  const std::string broken = "{\"a\": 1,}";
+  CHECK(parse_ordered_json(broken, "config.json").error().message == parse(broken).error().message);
+  CHECK(!parse_ordered_json("[1e999]", "f").ok());
+  CHECK(!parse_ordered_json("", "f").ok());
+  std::string many = "{";
+  for (int i = 0; i < 200'000; ++i) many += "\"k" + std::to_string(i) + "\":" + std::to_string(i) + ",";
+  many.back() = '}';
+  const auto read = parse_ordered_json(many, "f"); // a quadratic reader takes minutes
+  REQUIRE(read.ok());
+  CHECK(read->size() == 200'000);
+  CHECK(std::prev(read->end()).key() == "k199999");
+}
