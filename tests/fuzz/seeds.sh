@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the fuzz targets' seeds out of valid files: small ones written here, the shipped models and the fixtures.
-#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form}/seeds
+#   tests/fuzz/seeds.sh CORPUS      fills CORPUS/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form,multipart}/seeds
 set -euo pipefail
 corpus=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form}/seeds
+mkdir -p "$corpus"/{gguf,ggml,safetensors,config,state,device_file,tokenizer,media,template,torch,form,multipart}/seeds
 
 number() {  # BYTES VALUE, little-endian
   local i
@@ -138,3 +138,7 @@ form schema 1 '{"type":"object","properties":{"a":{"type":"string","pattern":"^a
 form schema2 1 '{"anyOf":[{"type":"integer","minimum":-3,"maximum":120},{"enum":["x",1.5,null]},{"type":"string","format":"date"}]}'
 form gbnf 2 'root ::= (a | "(" root ")")+ "\\n"{1,3}\na ::= [^a-c\\x41] . # comment\n'
 form lark 2 '?start: sum\n    | NAME "=" sum -> assign\nsum: atom | sum ("+"|"-") atom\natom.2: NUMBER~1..2 | "(" sum ")" | /[a-z]\\/?/ ["x"i "a".."c"{2,}]\n%import common (NUMBER, WS)\n%import common.CNAME -> NAME\n%ignore WS\n'
+
+multipart() { printf "$2" >"$corpus/multipart/seeds/$1"; }
+multipart file 'multipart/form-data; boundary=x\n--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--x--\r\n'
+multipart two 'Multipart/Form-Data; Boundary="a b"\n--a b\r\nContent-Disposition: form-data; name="a\\"b"\r\nContent-Transfer-Encoding: 8bit\r\n\r\n\r\n--a b\r\ncontent-disposition:form-data;name=b\r\n\r\n--a b-\r\n--a b--'
