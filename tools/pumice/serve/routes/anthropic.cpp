@@ -107,7 +107,7 @@ Status read_conversation(const RequestBody& body, ChatWish& wish) {
       return body.error(field + ".content", "expected a string or a list of blocks");
     }
   }
-  PUMICE_TRY(wish.messages, read_messages(all));
+  PUMICE_TRY(wish.messages, read_messages(std::move(all)));
   return {};
 }
 

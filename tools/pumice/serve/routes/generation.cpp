@@ -1,6 +1,7 @@
 #include "serve/routes/generation.h"
 
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -39,7 +40,7 @@ Result<Json> read_picture_part(const Json& part, const std::string& place) {
 }
 
 // A content that is a list of parts: its text, or where there are pictures a list of these and of texts.
-Result<Json> read_parts(const Json& parts, const std::string& field) {
+Result<Json> read_parts(Json parts, const std::string& field) {
   Json list = Json::array();
   std::string text;
   bool pictures = false;
@@ -47,14 +48,13 @@ Result<Json> read_parts(const Json& parts, const std::string& field) {
     const std::string place = fmt::format("{}[{}]", field, i);
     if (!parts[i].is_object()) return bad_field(place, "expected an object with a 'type'");
     const Json type = parts[i].value("type", Json());
-    if (is_picture_part(parts[i]) || type == "image_url" || type == "input_image") {
+    const bool ready = is_picture_part(parts[i]);
+    if (ready || type == "image_url" || type == "input_image") {
       pictures = true;
-      if (is_picture_part(parts[i])) {
-        list.push_back(parts[i]);
-      } else {
-        PUMICE_TRY(Json shown, read_picture_part(parts[i], place));
-        list.push_back(std::move(shown));
+      if (!ready) {
+        PUMICE_TRY(parts[i], read_picture_part(parts[i], place));
       }
+      list.push_back(std::move(parts[i]));
       continue;
     }
     if (type != "text" && type != "input_text" && type != "output_text") {
@@ -80,16 +80,15 @@ Status take_pictures(ModelChat& chat, Json& messages) {
     const std::string field = part["field"];
     if (!chat.has_vision()) {
       return Error{Code::unsupported,
-                   fmt::format("{}: field '{}': the model reads text alone: choose one that reads pictures, "
-                               "which /v1/models shows as 'vision'",
-                               RequestBody::name, field)};
+                   fmt::format("{}: the model reads text alone: choose one that reads pictures, which "
+                               "/v1/models shows as 'vision'",
+                               RequestBody::name_of(field))};
     }
     if (++count > most_pictures)
       return bad_field(field, fmt::format("expected at most {} pictures", most_pictures));
     const std::vector<uint8_t>& bytes = part["bytes"].get_binary();
-    PUMICE_TRY(Image image, read_picture(std::string(bytes.begin(), bytes.end()), field));
-    PUMICE_TRY(part, chat.pictures().show(std::move(image),
-                                          fmt::format("{}: field '{}'", RequestBody::name, field)));
+    PUMICE_TRY(Image image, read_picture(std::as_bytes(std::span(bytes)), field));
+    PUMICE_TRY(part, chat.pictures().show(std::move(image), RequestBody::name_of(field)));
     // Prepared at once, so that the pixels of one picture at a time are in memory.
     Json message = {{"content", Json::array({part})}};
     PUMICE_TRY(const PictureParts parts, chat.pictures().shown_by(Json::array({std::move(message)})));
@@ -129,22 +128,21 @@ Status read_calls(Json& message, const std::string& field,
 
 } // namespace
 
-Result<Json> read_messages(const Json& messages) {
+Result<Json> read_messages(Json messages) {
   if (!messages.is_array() || messages.empty())
     return bad_field("messages", "expected a list with a message");
-  Json result = Json::array();
   std::vector<std::pair<std::string, std::string>> calls; // their ids and names
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string field = fmt::format("messages[{}]", i);
     if (!messages[i].is_object()) return bad_field(field, "expected an object with a 'role'");
-    Json message = messages[i];
+    Json& message = messages[i];
     const Json role = message.value("role", Json());
     if (!role.is_string()) return bad_field(field + ".role", "expected a string");
     if (role == "developer") message["role"] = "system";
     Json& content = message["content"];
     if (content.is_null()) content = "";
     if (content.is_array()) {
-      PUMICE_TRY(content, read_parts(content, field + ".content"));
+      PUMICE_TRY(content, read_parts(std::move(content), field + ".content"));
     } else if (!content.is_string()) {
       return bad_field(field + ".content", "expected a string or a list of parts");
     }
@@ -154,9 +152,8 @@ Result<Json> read_messages(const Json& messages) {
           std::ranges::find(calls, id.get<std::string>(), &std::pair<std::string, std::string>::first);
       if (call != calls.end()) message["name"] = call->second;
     }
-    result.push_back(std::move(message));
   }
-  return result;
+  return messages;
 }
 
 Status read_tools(const RequestBody& body, ChatWish& wish) {
@@ -200,7 +197,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
   Result<ModelChat::Prompt> prompt = chat.prompt(std::move(begun));
   if (!prompt.ok()) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: field 'messages': {}", RequestBody::name, prompt.error().text())};
+                 fmt::format("{}: {}", RequestBody::name_of("messages"), prompt.error().text())};
   }
   const std::vector<uint32_t>& ids = prompt->text.ids;
   PUMICE_CHECK(check_room(prompt->tokens, model, model.scheduler().context()));
@@ -235,8 +232,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
   std::unique_ptr<Generation> generation(new Generation(model));
   for (const std::vector<uint32_t>& prompt : prompts) {
     if (prompt.empty()) return bad_field("prompt", "it has no tokens");
-    PUMICE_CHECK(
-        check_ids(prompt, model.shape().vocabulary, fmt::format("{}: field 'prompt'", RequestBody::name)));
+    PUMICE_CHECK(check_ids(prompt, model.shape().vocabulary, RequestBody::name_of("prompt")));
     PUMICE_CHECK(check_room(prompt.size(), model, model.scheduler().context()));
     generation->prompt_tokens_ += prompt.size();
     for (uint32_t i = 0; i < wish.count; ++i) {

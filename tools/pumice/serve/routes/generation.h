@@ -92,7 +92,7 @@ private:
 
 // Messages as templates read them, of those that OpenAI's interface has. Errors name the message. Pictures
 // are what picture_part() makes.
-Result<Json> read_messages(const Json& messages);
+Result<Json> read_messages(Json messages);
 // The tools of OpenAI's interface, and which of them are to be called.
 Status read_tools(const RequestBody& body, ChatWish& wish);
 

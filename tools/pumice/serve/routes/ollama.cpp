@@ -85,7 +85,7 @@ Result<Json> read_chat(Json messages, const RequestBody& body) {
                                                    text.get_ref<const std::string&>()));
     messages[i].erase("images");
   }
-  PUMICE_TRY(Json all, read_messages(messages));
+  PUMICE_TRY(Json all, read_messages(std::move(messages)));
   for (Json& each : all) {
     if (each.contains("tool_name") && !each.contains("name")) each["name"] = each["tool_name"];
   }
@@ -232,8 +232,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
   std::unique_ptr<Generation> generation;
   if (raw || !model.has_chat()) {
     PUMICE_TRY(std::vector<uint32_t> ids,
-               command::encode_prompt(*model.tokenizer(), system + prompt,
-                                      fmt::format("{}: field 'prompt'", RequestBody::name)));
+               command::encode_prompt(*model.tokenizer(), system + prompt, RequestBody::name_of("prompt")));
     PUMICE_TRY(generation, Generation::of_prompts(model, {std::move(ids)}, wish.text));
   } else {
     Json messages = Json::array();

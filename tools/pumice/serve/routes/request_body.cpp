@@ -78,7 +78,11 @@ Status read_form(const RequestBody& body, FormSource& form) {
 } // namespace
 
 Error bad_field(const std::string& field, const std::string& what) {
-  return {Code::invalid_argument, fmt::format("{}: field '{}': {}", RequestBody::name, field, what)};
+  return {Code::invalid_argument, fmt::format("{}: {}", RequestBody::name_of(field), what)};
+}
+
+std::string RequestBody::name_of(std::string_view field) {
+  return fmt::format("{}: field '{}'", name, field);
 }
 
 Result<RequestBody> RequestBody::read(const HttpRequest& request) {

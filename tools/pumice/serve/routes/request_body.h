@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -38,6 +39,8 @@ public:
   Error error(const std::string& field, const std::string& what) const;
 
   static constexpr const char* name = "the request";
+  // A field's name in errors.
+  static std::string name_of(std::string_view field);
 
 private:
   Json object_;

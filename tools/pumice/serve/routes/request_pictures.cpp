@@ -12,10 +12,6 @@ namespace pumice::serve {
 
 namespace {
 
-std::string name_of(const std::string& field) {
-  return fmt::format("{}: field '{}'", RequestBody::name, field);
-}
-
 Result<std::string> decoded(std::string_view text, const std::string& field) {
   std::optional<std::string> bytes = text::decode_base64(text);
   if (!bytes || bytes->empty()) return bad_field(field, "expected base64 of a file's bytes");
@@ -41,8 +37,8 @@ Result<std::string> read_base64(const Json& text, const std::string& field) {
   return decoded(text.get_ref<const std::string&>(), field);
 }
 
-Result<Image> read_picture(const std::string& bytes, const std::string& field) {
-  return parse_image(std::as_bytes(std::span(bytes)), name_of(field), most_pixels);
+Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& field) {
+  return parse_image(bytes, RequestBody::name_of(field), most_pixels);
 }
 
 Json picture_part(const std::string& bytes, const std::string& field) {

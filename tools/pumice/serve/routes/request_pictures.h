@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "media/image.h"
@@ -15,7 +17,7 @@ inline constexpr uint64_t most_pixels = 32'000'000; // of a picture
 Result<std::string> read_data_url(const Json& url, const std::string& field);
 Result<std::string> read_base64(const Json& text, const std::string& field);
 // A PNG or JPEG.
-Result<Image> read_picture(const std::string& bytes, const std::string& field);
+Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& field);
 
 // The part of a message that shows a picture, until the chat takes it. Its bytes are what no JSON of a client
 // can have: {"type": "image", "bytes": BINARY, "field": FIELD}.

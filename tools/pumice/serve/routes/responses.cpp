@@ -52,7 +52,7 @@ Status read_input(const RequestBody& body, ChatWish& wish) {
   } else {
     return body.error("input", "expected a string or a list of items");
   }
-  PUMICE_TRY(wish.messages, read_messages(messages));
+  PUMICE_TRY(wish.messages, read_messages(std::move(messages)));
   return {};
 }
 

@@ -45,8 +45,8 @@ Status read_request_pictures(const RequestBody& body,
   for (size_t i = 0; i < (list ? given.size() : 1); ++i) {
     const std::string field = list ? fmt::format("image[{}]", i) : "image";
     PUMICE_TRY(const std::string bytes, read_data_url(list ? given[i] : given, field));
-    PUMICE_TRY(Image image, read_picture(bytes, field));
-    PUMICE_CHECK(take(std::move(image), fmt::format("{}: field '{}'", RequestBody::name, field)));
+    PUMICE_TRY(Image image, read_picture(std::as_bytes(std::span(bytes)), field));
+    PUMICE_CHECK(take(std::move(image), RequestBody::name_of(field)));
   }
   return {};
 }
@@ -89,7 +89,7 @@ Status translate(Service& service, Exchange& exchange) {
     PUMICE_TRY(wish.prefix, body.string_or("prefix", ""));
   }
   PUMICE_TRY(const std::string glossary, body.string_or("glossary", ""));
-  if (!glossary.empty()) wish.glossary = {glossary, fmt::format("{}: field 'glossary'", RequestBody::name)};
+  if (!glossary.empty()) wish.glossary = {glossary, RequestBody::name_of("glossary")};
   PUMICE_TRY(wish.sentences, body.boolean_or("sentences", false));
   PUMICE_TRY(const bool aligns, body.boolean_or("alignment", false));
   if (aligns) wish.alignment.emplace();
@@ -143,7 +143,7 @@ Status classify(Service& service, Exchange& exchange) {
       return body.error("image", fmt::format("'{}' reads texts: give 'input'", served->name));
     PUMICE_TRY(std::vector<std::string> texts, read_texts(body, "input"));
     for (size_t i = 0; i < texts.size(); ++i)
-      inputs.push_back({std::move(texts[i]), fmt::format("{}: field 'input[{}]'", RequestBody::name, i), {}});
+      inputs.push_back({std::move(texts[i]), RequestBody::name_of(fmt::format("input[{}]", i)), {}});
   }
   const Progress progress = [&](uint64_t, uint64_t) { return !exchange.gone(); };
   uint64_t tokens = 0;

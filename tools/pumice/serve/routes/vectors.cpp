@@ -37,7 +37,7 @@ Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, 
     return body.error("input", fmt::format("expected at most {} texts, found {}", most_inputs, texts.size()));
   const Fields fields = body.fields();
   PUMICE_TRY(const uint32_t dimensions, fields.u32_or("dimensions", 1, UINT32_MAX, 0));
-  return model.embed(texts, dimensions, fmt::format("{}: field 'input'", RequestBody::name),
+  return model.embed(texts, dimensions, RequestBody::name_of("input"),
                      [&](uint64_t, uint64_t) { return !exchange.gone(); });
 }
 
@@ -88,7 +88,7 @@ Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(const bool shows, body.boolean_or("return_documents", false));
   PUMICE_TRY(const RankModel::Scores made,
              served->ranks->score(body["query"].get<std::string>(), texts,
-                                  fmt::format("{}: field 'documents'", RequestBody::name),
+                                  RequestBody::name_of("documents"),
                                   [&](uint64_t, uint64_t) { return !exchange.gone(); }));
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
