@@ -187,6 +187,10 @@ TEST_CASE("wrong fields are named") {
   CHECK(server.refused("/v1/completions", R"({"prompt": "Hello", "echo": true})").find("'echo'") !=
         std::string::npos);
   CHECK(server.refused("/v1/completions", R"({"prompt": [999999]})").find("'prompt'") != std::string::npos);
+  CHECK(
+      server
+          .refused("/v1/completions", json({{"prompt", std::vector<std::string>(200, "a")}, {"n", 3}}).dump())
+          .find("600 texts: expected at most 512") != std::string::npos);
   json long_one = question(std::string(5000, 'a'));
   CHECK(server.refused("/v1/chat/completions", long_one.dump()).find("tokens") != std::string::npos);
 }

@@ -86,7 +86,11 @@ Result<std::shared_ptr<Texts>> Scheduler::add(std::vector<SequenceRequest> reque
     return Error{Code::not_ready, broken_ ? "the device does not compute any more: start the server again"
                                           : "the server is ending"};
   }
-  if (waiting_.size() + figures_.running > most_waiting_) {
+  if (requests.size() > most_waiting_) {
+    return Error{Code::invalid_argument, fmt::format("the request asks for {} texts: expected at most {}",
+                                                     requests.size(), most_waiting_)};
+  }
+  if (waiting_.size() + figures_.running + requests.size() > most_waiting_) {
     return Error{Code::not_ready,
                  fmt::format("{} texts are waiting already: try again later", most_waiting_)};
   }
