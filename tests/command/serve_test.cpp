@@ -526,7 +526,12 @@ TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank
   BertFolder pairs;
   pairs.labels = 1;
   REQUIRE(pairs.write(ranks));
-  const Server server({"--alias", "vectors", "--alias", "other"},
+  const TemporaryFolder above;
+  const std::filesystem::path texts = above.path() / "texts"; // its index is beside it
+  std::filesystem::create_directory(texts);
+  above.write("texts/a.txt", "w5 w6 w7\n\nw9\n");
+  above.write("texts/b.txt", "w20 w21 w22\n\nw9 w10\n");
+  const Server server({"--alias", "vectors", "--alias", "other", "--search", texts.string()},
                       {vectors.path().string(), ranks.path().string()});
   const json models = json::parse(server.get("/v1/models").body);
   CHECK(models["data"][0]["kind"] == "vectors");
@@ -550,6 +555,30 @@ TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank
         std::string::npos);
   CHECK(server.refused("/v1/chat/completions", R"({"model": "vectors", "messages": []})").find("'model'") !=
         std::string::npos);
+  // The texts of a folder, as `pumice search` finds them, and those of a request.
+  const json found = server.ask("/search", {{"query", "w9 w11"}, {"top", 3}});
+  std::istringstream lines(pumice_command({"search", vectors.path().string(), texts.string(), "w9 w11",
+                                           "--top", "3", "--json", "--no-tune"})
+                               .out);
+  REQUIRE(found["results"].size() == 3);
+  for (const json& each : found["results"]) {
+    std::string line;
+    REQUIRE(std::getline(lines, line));
+    const json other = json::parse(line);
+    for (const char* field : {"file", "line", "text"}) CHECK(each[field] == other[field]);
+    CHECK(each["score"].get<float>() == doctest::Approx(other["score"].get<float>()).epsilon(1e-4));
+  }
+  const json nearest = server.ask(
+      "/search",
+      {{"query", "w9 w11"}, {"documents", {"w20 w21 w22", "w9", {{"text", "w9 w11"}}}}, {"top", 2}});
+  REQUIRE(nearest["results"].size() == 2);
+  CHECK(nearest["results"][0]["index"] == 2);
+  CHECK(nearest["results"][0]["score"].get<float>() == doctest::Approx(1).epsilon(1e-5));
+  CHECK(nearest["results"][1]["text"] == "w9");
+  CHECK(server.refused("/search", R"({"query": 3})").find("'query'") != std::string::npos);
+  CHECK(server.refused("/search", R"({"query": "w9", "documents": []})").find("'documents'") !=
+        std::string::npos);
+
   const json ranked =
       server.ask("/v1/rerank", {{"model", "other"},
                                 {"query", "what is a fox?"},

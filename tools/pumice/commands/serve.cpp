@@ -43,6 +43,11 @@ Status run_server(const ServeOptions& given) {
   service.connections = [&server] { return server->connections(); };
   for (size_t i = 0; i < options.models.size(); ++i)
     PUMICE_CHECK(service.models.load(options.models[i], options.names[i], device, options.model));
+  const auto searches = [](const auto& each) { return each->vectors && each->vectors->searches(); };
+  if (!options.model.search.empty() && std::ranges::none_of(service.models.all(), searches)) {
+    return Error{Code::invalid_argument, "--search: none of the models makes vectors of texts: give one that "
+                                         "pumice search takes"};
+  }
   const bool loopback = options.server.host == "localhost" || options.server.host == "::1" ||
                         options.server.host.starts_with("127.") || !options.server.socket.empty();
   if (!loopback && options.access.keys.empty())
@@ -101,6 +106,12 @@ Subcommand add_serve(CLI::App& app) {
                       "The name that requests have for a model, in place of its file's. The first is the "
                       "first model's"))
       ->type_name("NAME")
+      ->group(more_of("Server"));
+  sub->add_option("--search", options->model.search,
+                  "A folder with text files, among whose passages POST /search finds the best. The first "
+                  "model for vectors reads them when the server starts, and keeps their vectors in "
+                  "FOLDER.index, as pumice search does")
+      ->type_name("FOLDER")
       ->group(more_of("Server"));
   sub->add_option("--connections", options->server.connections, "Maximum number of connections at a time")
       ->type_name("N")

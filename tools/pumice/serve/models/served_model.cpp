@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -15,6 +17,8 @@
 #include "model/vocabulary.h"
 #include "task/load_model.h"
 #include "task/model_kind.h"
+#include "terminal/counted.h"
+#include "terminal/terminal.h"
 
 namespace pumice::serve {
 
@@ -95,12 +99,67 @@ std::string TextModel::bytes(uint32_t token) {
 }
 
 Result<std::unique_ptr<VectorModel>> VectorModel::load(ModelFile file, const OpenedDevice& device,
-                                                       const LoadOptions& options) {
+                                                       const LoadOptions& options,
+                                                       const std::string& search) {
   PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_texts(file, {}));
+  PUMICE_TRY(TextIndexPlan index, TextIndexPlan::of(file, {}, plan.model.tokenizer));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              command::load_model(std::move(file), device, plan.model.load(options)));
-  PUMICE_TRY(std::unique_ptr<Embedder> embedder, Embedder::create(std::move(model), std::move(plan)));
-  return std::unique_ptr<VectorModel>(new VectorModel(std::move(embedder)));
+  PUMICE_TRY(std::unique_ptr<Embedder> embedder, Embedder::create(model, std::move(plan)));
+  std::unique_ptr<VectorModel> made(new VectorModel(std::move(embedder)));
+  made->before_query_ = index.before_query;
+  made->before_text_ = index.embedder.before;
+  if (search.empty()) return made;
+  PUMICE_TRY(made->index_, TextIndex::create(std::move(model), std::move(index), path_of(search),
+                                             path_of(search + ".index")));
+  PUMICE_CHECK(made->index_->update(false, [&](size_t passages, size_t added) {
+    command::print_note(
+        fmt::format("{}: {}, of which {} new", search, command::counted(passages, "passage"), added));
+  }));
+  return made;
+}
+
+Result<std::vector<VectorModel::Found>> VectorModel::search(const std::string& query,
+                                                            const std::vector<std::string>& texts,
+                                                            size_t most, const Progress& progress,
+                                                            uint64_t& tokens) {
+  const std::lock_guard lock(mutex_);
+  InputRunner& runner = texts.empty() ? index_->runner() : embedder_->runner();
+  std::vector<EncoderInput> inputs;
+  const auto read = [&](const std::string& text, const std::string& name) -> Status {
+    PUMICE_TRY(EncoderInput input, runner.read(text, name));
+    tokens += input.tokens.size();
+    inputs.push_back(std::move(input));
+    return {};
+  };
+  PUMICE_CHECK(read(before_query_ + query, "the request: field 'query'"));
+  for (size_t i = 0; i < texts.size(); ++i)
+    PUMICE_CHECK(read(before_text_ + texts[i], fmt::format("the request: field 'documents[{}]'", i)));
+  std::vector<std::vector<float>> rows(inputs.size());
+  const auto take = [&](size_t index, std::vector<float> row) -> Status {
+    rows[index] = std::move(row);
+    return {};
+  };
+  PUMICE_CHECK(runner.run(inputs, take, progress));
+  std::vector<Found> all;
+  if (texts.empty()) {
+    PUMICE_TRY(const std::vector<TextIndex::Found> found, index_->find(std::move(rows[0]), most));
+    for (const TextIndex::Found& each : found)
+      all.push_back({each.score, each.passage->text, *each.file, each.passage->line});
+    return all;
+  }
+  for (std::vector<float>& row : rows) {
+    row = embedder_->vector(std::move(row));
+    const double length = std::sqrt(std::inner_product(row.begin(), row.end(), row.begin(), 0.0));
+    for (float& each : row) each = static_cast<float>(length > 0 ? each / length : 0);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const double cosine = std::inner_product(rows[0].begin(), rows[0].end(), rows[i + 1].begin(), 0.0);
+    all.push_back({static_cast<float>(cosine), texts[i], "", i});
+  }
+  std::ranges::stable_sort(all, std::ranges::greater(), &Found::score);
+  all.resize(std::min(all.size(), most));
+  return all;
 }
 
 Result<VectorModel::Vectors> VectorModel::embed(const std::vector<std::string>& texts, uint32_t dimensions,
@@ -265,12 +324,15 @@ Status ServedModels::load(const std::string& path, std::string name, const Opene
   const ModelShape shape = opened.definition->shape();
   const LoadOptions& load = options.size.load;
   const bool one_label = !shape.encoder || shape.encoder->labels.size() <= 1;
+  const bool searches =
+      std::ranges::any_of(all_, [](const auto& each) { return each->vectors && each->vectors->searches(); });
   if (has("rerank") && !has("run") && one_label) {
     PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, load));
   } else if (has("classify") && !has("run") && !shape.shared_space) {
     PUMICE_TRY(served->classes, ClassModel::load(std::move(opened.file), device, load));
   } else if (has("search")) { // vectors of texts
-    PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, load));
+    PUMICE_TRY(served->vectors,
+               VectorModel::load(std::move(opened.file), device, load, searches ? "" : options.search));
   } else if (has("translate")) {
     PUMICE_TRY(served->translation, TranslationModel::load(std::move(opened), device, load));
   } else if (has("transcribe")) {

@@ -16,6 +16,7 @@
 #include "task/chat.h"
 #include "task/embedder.h"
 #include "task/reranker.h"
+#include "task/search/text_index.h"
 
 namespace pumice::serve {
 
@@ -24,6 +25,7 @@ struct ModelOptions {
   command::SamplingOptions sampling; // where requests do not say
   uint32_t sequences = 8;
   uint32_t most_waiting = 512;
+  std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };
 
 // A model that continues texts, and what its requests are read with.
@@ -76,8 +78,9 @@ private:
 // A model that turns texts into vectors.
 class VectorModel {
 public:
+  // `search`: a folder of texts, or empty.
   static Result<std::unique_ptr<VectorModel>> load(ModelFile file, const command::OpenedDevice& device,
-                                                   const LoadOptions& options);
+                                                   const LoadOptions& options, const std::string& search);
 
   struct Vectors {
     std::vector<std::vector<float>> vectors;
@@ -86,6 +89,15 @@ public:
   // One request at a time. `dimensions`: the first so many; 0: all. `input`: names the texts in errors.
   Result<Vectors> embed(const std::vector<std::string>& texts, uint32_t dimensions, const std::string& input,
                         const Progress& progress);
+  struct Found {
+    float score = 0;        // the cosine
+    std::string text, file; // the file is empty for a text of the request
+    uint64_t place = 0;     // a text's index, or a file's line
+  };
+  // The best texts for a query, of these or, if there are none, of the folder's passages.
+  Result<std::vector<Found>> search(const std::string& query, const std::vector<std::string>& texts,
+                                    size_t most, const Progress& progress, uint64_t& tokens);
+  bool searches() const { return index_ != nullptr; }
   const Tokenizer& tokenizer() const { return *embedder_->plan().model.tokenizer; }
   uint32_t columns() const { return embedder_->columns(); }
   uint32_t limit() const { return embedder_->runner().limit(); }
@@ -94,6 +106,8 @@ private:
   explicit VectorModel(std::unique_ptr<Embedder> embedder) : embedder_(std::move(embedder)) {}
 
   std::unique_ptr<Embedder> embedder_;
+  std::string before_query_, before_text_; // where texts are searched
+  std::unique_ptr<TextIndex> index_;
   std::mutex mutex_;
 };
 

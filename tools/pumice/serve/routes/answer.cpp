@@ -29,6 +29,7 @@ constexpr Route routes[] = {
     {"POST", "/v1/embeddings", embeddings},
     {"POST", "/v1/rerank", rerank}, // as Jina has it
     {"POST", "/v2/rerank", rerank}, // as Cohere has it
+    {"POST", "/search", search},
     {"POST", "/v1/messages", anthropic_messages},
     {"POST", "/v1/messages/count_tokens", anthropic_count},
     {"POST", "/v1/audio/transcriptions", audio_transcriptions},

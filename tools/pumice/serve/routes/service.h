@@ -38,6 +38,7 @@ Status list_models(Service& service, Exchange& exchange);
 Status show_model(Service& service, Exchange& exchange);
 Status embeddings(Service& service, Exchange& exchange);
 Status rerank(Service& service, Exchange& exchange);
+Status search(Service& service, Exchange& exchange);
 Status translate(Service& service, Exchange& exchange);
 Status classify(Service& service, Exchange& exchange);
 Status caption(Service& service, Exchange& exchange);

@@ -41,6 +41,20 @@ Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, 
                      [&](uint64_t, uint64_t) { return !exchange.gone(); });
 }
 
+// The field "documents": texts, or objects with one.
+Result<std::vector<std::string>> read_documents(const RequestBody& body) {
+  const Json& documents = body["documents"];
+  if (!documents.is_array() || documents.empty() || documents.size() > most_inputs)
+    return body.error("documents", fmt::format("expected a list of 1 to {} texts", most_inputs));
+  std::vector<std::string> texts;
+  for (const Json& each : documents) {
+    const Json text = each.is_object() ? each.value("text", Json()) : each;
+    if (!text.is_string()) return body.error("documents", "expected strings, or objects with a 'text'");
+    texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
 } // namespace
 
 Status embeddings(Service& service, Exchange& exchange) {
@@ -74,21 +88,12 @@ Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::ranks));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   if (!body["query"].is_string()) return body.error("query", "expected a string");
-  const Json& documents = body["documents"];
-  if (!documents.is_array() || documents.empty() || documents.size() > most_inputs)
-    return body.error("documents", fmt::format("expected a list of 1 to {} texts", most_inputs));
-  std::vector<std::string> texts;
-  for (const Json& each : documents) {
-    const Json text = each.is_object() ? each.value("text", Json()) : each;
-    if (!text.is_string()) return body.error("documents", "expected strings, or objects with a 'text'");
-    texts.push_back(text.get<std::string>());
-  }
+  PUMICE_TRY(const std::vector<std::string> texts, read_documents(body));
   const Fields fields = body.fields();
   PUMICE_TRY(const uint32_t top, fields.u32_or("top_n", 1, UINT32_MAX, UINT32_MAX));
   PUMICE_TRY(const bool shows, body.boolean_or("return_documents", false));
   PUMICE_TRY(const RankModel::Scores made,
-             served->ranks->score(body["query"].get<std::string>(), texts,
-                                  RequestBody::name_of("documents"),
+             served->ranks->score(body["query"].get<std::string>(), texts, RequestBody::name_of("documents"),
                                   [&](uint64_t, uint64_t) { return !exchange.gone(); }));
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -104,6 +109,42 @@ Status rerank(Service& service, Exchange& exchange) {
                          {"model", served->name},
                          {"results", std::move(results)},
                          {"usage", {{"total_tokens", made.tokens}}}});
+  return {};
+}
+
+// {"query": TEXT, "documents": [TEXT or {"text": TEXT}], "top": N}, the best first; without documents among
+// the passages of --search.
+Status search(Service& service, Exchange& exchange) {
+  PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
+  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  const auto slot = service.slots.open(served->name, exchange.request().path);
+  if (!body["query"].is_string()) return body.error("query", "expected a string");
+  std::vector<std::string> texts;
+  if (body.has("documents")) {
+    PUMICE_TRY(texts, read_documents(body));
+  } else if (!served->vectors->searches()) {
+    return body.error("documents",
+                      "it is missing, and this server has no folder of texts (--search): expected a "
+                      "list of texts");
+  }
+  const Fields fields = body.fields();
+  PUMICE_TRY(const uint32_t top, fields.u32_or("top", 1, most_inputs, 5));
+  uint64_t tokens = 0;
+  PUMICE_TRY(const std::vector<VectorModel::Found> found,
+             served->vectors->search(
+                 body["query"].get<std::string>(), texts, top,
+                 [&](uint64_t, uint64_t) { return !exchange.gone(); }, tokens));
+  Json results = Json::array();
+  for (const VectorModel::Found& each : found) {
+    Json entry = {{"score", each.score}};
+    if (!each.file.empty()) entry["file"] = each.file;
+    entry[each.file.empty() ? "index" : "line"] = each.place;
+    entry["text"] = each.text;
+    results.push_back(std::move(entry));
+  }
+  answer_json(exchange, {{"model", served->name},
+                         {"results", std::move(results)},
+                         {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
   return {};
 }
 
