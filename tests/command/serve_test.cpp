@@ -72,7 +72,9 @@ TEST_CASE("a server says how it is, and which paths it has") {
   CHECK(server.get("/health").status == 200);
   CHECK(json::parse(server.get("/health").body)["status"] == "ok");
   CHECK(server.get("/nowhere").status == 404);
-  CHECK(server.post("/health", "{}").status == 405);
+  const HttpAnswer other_method = server.post("/health", "{}");
+  CHECK(other_method.status == 405);
+  CHECK(other_method.head.find("Allow: GET, HEAD, OPTIONS") != std::string::npos);
   CHECK(server.say(http_request("HEAD", "/health", "")).body.empty());
   CHECK(server.get("/metrics").body.find("pumice_tokens_total{model=\"chat-2m\"} ") != std::string::npos);
   const json models = json::parse(server.get("/v1/models").body);

@@ -90,14 +90,12 @@ void answer(Service& service, Exchange& exchange) {
   CountedExchange counted(exchange);
   const HttpRequest& request = exchange.request();
   const Route* found = nullptr;
-  bool other_method = false;
+  std::string allowed; // methods of the path
   for (const Route& each : routes) {
     if (!has_path(each, request.path)) continue;
     const bool head = request.method == "HEAD" && each.method == std::string_view("GET");
-    if (request.method == each.method || head)
-      found = &each;
-    else
-      other_method = true;
+    if (request.method == each.method || head) found = &each;
+    allowed = each.method == std::string_view("GET") ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
   }
   if (request.method == "OPTIONS") {
     counted.answer(200, "", "",
@@ -106,10 +104,14 @@ void answer(Service& service, Exchange& exchange) {
                      "authorization, content-type, x-api-key, anthropic-version, anthropic-beta"},
                     {"Access-Control-Max-Age", "600"}});
   } else if (!found) {
-    const int status = other_method ? 405 : 404;
+    const bool there = !allowed.empty();
+    const int status = there ? 405 : 404;
+    HttpHeaders headers;
+    if (there) headers.emplace_back("Allow", allowed);
     counted.answer(status, "application/json",
-                   error_body(status, other_method ? "the path is there with another method"
-                                                   : "there is no such path on this server"));
+                   error_body(status, there ? "the path is there with another method"
+                                            : "there is no such path on this server"),
+                   headers);
   } else {
     const Status status = guarded([&] { return found->function(service, counted); });
     if (!status.ok() && !counted.begun()) answer_error_as_asked(counted, status.error());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -147,8 +148,12 @@ Status read_stops(const RequestBody& body, const char* field, std::vector<std::s
 Status read_seed(const RequestBody& body, SamplingParams& sampling) {
   const Json& seed = body["seed"];
   if (seed.is_null() || seed == -1) return {}; // a random one
-  if (!seed.is_number_unsigned()) return bad_field("seed", "expected a whole number from 0, or -1");
-  sampling.seed = seed.get<uint64_t>();
+  constexpr double whole = 1ull << 53;         // numbers from there on are not told apart
+  const double value = seed.is_number_float() ? seed.get<double>() : -1;
+  const bool is_whole = value >= 0 && value < whole && value == std::floor(value); // 7.0
+  if (!seed.is_number_unsigned() && !is_whole)
+    return bad_field("seed", "expected a whole number from 0, or -1");
+  sampling.seed = is_whole ? static_cast<uint64_t>(value) : seed.get<uint64_t>();
   return {};
 }
 
