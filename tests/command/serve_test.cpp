@@ -365,9 +365,10 @@ TEST_CASE("pages of other sites and clients without a key are kept out") {
   CHECK(with(server, "/v1/models", {"Host: localhost", "Origin: null"}) == 403);
 
   const TemporaryFolder folder;
-  folder.write("keys", std::string_view("first-key\n\n second-key \n"));
-  const Server guarded({"--api-key-file", (folder.path() / "keys").string(), "--allow-host", "box.local",
-                        "--allow-origin", "https://friend.example"});
+  folder.write("keys",
+               std::string_view("first-key\n\n second-key requests=2\nthird-key tokens=20 requests=9\n"));
+  Server guarded({"--api-key-file", (folder.path() / "keys").string(), "--allow-host", "box.local",
+                  "--allow-origin", "https://friend.example"});
   const std::string host = "Host: localhost";
   CHECK(with(guarded, "/health", {host}) == 200);
   CHECK(with(guarded, "/v1/models", {host}) == 401);
@@ -377,6 +378,36 @@ TEST_CASE("pages of other sites and clients without a key are kept out") {
   CHECK(with(guarded, "/v1/models", {host, "Authorization: Bearer first-key"}) == 200);
   CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 200);
   CHECK(with(guarded, "/metrics", {host}) == 401);
+  // Limits of a key, and keys that are read again.
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 200);
+  const HttpAnswer limited =
+      guarded.say(http_request("GET", "/v1/models", "", {host, "x-api-key: second-key"}));
+  CHECK(limited.status == 429);
+  CHECK(limited.head.find("Retry-After: ") != std::string::npos);
+  CHECK(json::parse(limited.body)["error"]["type"] == "rate_limit_error");
+  const auto write = [&] {
+    return guarded
+        .say(http_request("POST", "/v1/completions", R"({"prompt": "Once upon", "max_tokens": 20})",
+                          {host, "x-api-key: third-key"}))
+        .status;
+  };
+  CHECK(write() == 200);
+  CHECK(write() == 429);
+  const auto written_again = [&](std::string_view text) {
+    const size_t before = guarded.errors().size();
+    folder.write("keys", text);
+    guarded.process().interrupt(SIGHUP);
+    for (int i = 0; i < 500 && guarded.errors().size() == before; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  };
+  written_again("first-key requests\n");
+  CHECK(guarded.errors().find("line 1: expected a key") != std::string::npos);
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 429);
+  written_again("second-key requests=3\nthird-key tokens=20\n");
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 200);
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 429);
+  CHECK(with(guarded, "/v1/models", {host, "x-api-key: first-key"}) == 401);
+  CHECK(write() == 429); // what was used stays used
   CHECK(with(guarded, "/health", {"Host: BOX.local:80"}) == 200);
   const HttpAnswer shown =
       guarded.say(http_request("GET", "/health", "", {host, "Origin: https://friend.example"}));

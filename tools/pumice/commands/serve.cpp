@@ -33,7 +33,7 @@ Status run_server(const ServeOptions& given) {
   }
   options.names.resize(options.models.size());
   if (!options.keys.empty()) {
-    PUMICE_TRY(options.access.keys, serve::Access::read_keys(options.keys));
+    PUMICE_CHECK(options.access.read_keys(options.keys));
   }
   options.server.body_bytes = uint64_t{options.body_mebibytes} << 20;
   // First, so that it is known before the models are loaded whether the port is free.
@@ -54,10 +54,14 @@ Status run_server(const ServeOptions& given) {
     print_note("others can reach this server, and it asks for no key: --api-key-file names a file of keys");
   print_result(fmt::format("listening on {}\n", server->address()));
   serve::ServerFunctions functions;
-  functions.admit = [&](const serve::HttpRequest& request) { return options.access.check(request); };
+  functions.admit = [&](serve::HttpRequest& request) { return options.access.check(request); };
   functions.handle = [&](serve::Exchange& exchange) { serve::answer(service, exchange); };
   functions.error_body = serve::error_body;
   functions.headers = [&](const serve::HttpRequest& request) { return options.access.headers(request); };
+  functions.reload = [&] {
+    const Status status = options.keys.empty() ? Status() : options.access.read_keys(options.keys);
+    print_note(status.ok() ? "SIGHUP: the keys were read again" : "SIGHUP: " + status.error().text());
+  };
   functions.draining = [&] {
     service.draining = true;
     print_note("ending, once the answers under way are complete; a second signal ends them");

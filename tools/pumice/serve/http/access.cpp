@@ -1,6 +1,9 @@
 #include "serve/http/access.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -47,19 +50,55 @@ bool equal_in_constant_time(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-Result<std::vector<std::string>> Access::read_keys(const std::string& path) {
+namespace {
+
+// KEY requests=60 tokens=10000
+Result<Access::Key> read_key(std::string_view line, const std::string& place) {
+  std::istringstream stream{std::string(line)};
+  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  KeyLimits limits;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    const std::string name = words[i].substr(0, equals);
+    uint64_t* const limit = name == "requests" ? &limits.requests
+                            : name == "tokens" ? &limits.tokens
+                                               : nullptr;
+    const char *const end = words[i].data() + words[i].size(), *from = end;
+    if (equals != std::string::npos) from = words[i].data() + equals + 1;
+    if (!limit || std::from_chars(from, end, *limit).ptr != end || *limit == 0) {
+      return Error{
+          Code::invalid_argument,
+          fmt::format("{}: expected a key, and behind it limits such as requests=60 tokens=10000", place)};
+    }
+  }
+  return Access::Key{words[0], std::make_shared<KeyUse>(limits)};
+}
+
+} // namespace
+
+Status Access::read_keys(const std::string& path) {
   PUMICE_TRY(const MappedFile file, MappedFile::open(path_of(path)));
   std::string_view text = as_text(file.bytes());
-  std::vector<std::string> keys;
-  while (!text.empty()) {
+  std::vector<Key> read;
+  for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
-    if (const std::string_view key = text::trimmed(text.substr(0, end)); !key.empty()) keys.emplace_back(key);
+    if (const std::string_view line = text::trimmed(text.substr(0, end)); !line.empty()) {
+      PUMICE_TRY(Key key, read_key(line, fmt::format("{}, line {}", path, number)));
+      read.push_back(std::move(key));
+    }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (keys.empty()) {
+  if (read.empty()) {
     return Error{Code::invalid_argument, fmt::format("{}: expected a key on each line, found none", path)};
   }
-  return keys;
+  for (Key& each : read) {
+    const auto known = std::ranges::find(keys, each.secret, &Key::secret);
+    if (known == keys.end()) continue;
+    known->use->set_limits(each.use->limits());
+    each.use = known->use;
+  }
+  keys = std::move(read);
+  return {};
 }
 
 bool Access::allows_host(std::string_view host) const {
@@ -80,18 +119,20 @@ bool Access::allows_origin(const HttpRequest& request, std::string_view origin) 
       origins, [&](const std::string& each) { return each == "*" || equal_names(origin, each); });
 }
 
-bool Access::has_key(const HttpRequest& request) const {
+std::shared_ptr<KeyUse> Access::key_of(const HttpRequest& request) const {
   std::string_view given = request.header("x-api-key");
   const std::string_view authorization = request.header("authorization");
   constexpr std::string_view scheme = "Bearer ";
   if (authorization.size() > scheme.size() && equal_names(authorization.substr(0, scheme.size()), scheme))
     given = text::trimmed(authorization.substr(scheme.size()));
-  bool found = false;
-  for (const std::string& each : keys) found |= equal_in_constant_time(given, each); // all of them
+  std::shared_ptr<KeyUse> found;
+  for (const Key& each : keys) { // all of them
+    if (equal_in_constant_time(given, each.secret)) found = each.use;
+  }
   return found;
 }
 
-std::optional<Refusal> Access::check(const HttpRequest& request) const {
+std::optional<Refusal> Access::check(HttpRequest& request) const {
   const std::string_view host = request.header("host"), origin = request.header("origin");
   if (!host.empty() && !allows_host(host)) {
     return refusal(403, "the header 'Host' names a machine that this server does not know: expected "
@@ -102,7 +143,18 @@ std::optional<Refusal> Access::check(const HttpRequest& request) const {
                         "server's own, or one of --allow-origin");
   }
   const bool open = request.path == "/" || request.path == "/health" || request.method == "OPTIONS";
-  if (open || keys.empty() || has_key(request)) return {};
+  if (open || keys.empty()) return {};
+  request.key = key_of(request);
+  if (request.key) {
+    const int seconds = request.key->begin();
+    if (seconds == 0) return {};
+    Refusal later =
+        refusal(429, fmt::format("this key's requests or tokens of a minute are used up: try again in {} "
+                                 "seconds",
+                                 seconds));
+    later.headers = {{"Retry-After", std::to_string(seconds)}};
+    return later;
+  }
   Refusal refused = refusal(401, "expected one of this server's keys in the header 'Authorization' (Bearer "
                                  "KEY) or 'x-api-key'");
   refused.headers = {{"WWW-Authenticate", "Bearer"}};

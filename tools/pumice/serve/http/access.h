@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,20 +17,25 @@ class Access {
 public:
   std::vector<std::string> hosts;   // names beside these
   std::vector<std::string> origins; // of pages that may ask; "*": all
-  std::vector<std::string> keys;    // one of which a request must have; empty: none
+  struct Key {
+    std::string secret;
+    std::shared_ptr<KeyUse> use;
+  };
+  std::vector<Key> keys; // one of which a request must have; empty: none are asked for
 
-  // The keys of a file: one on each line.
-  static Result<std::vector<std::string>> read_keys(const std::string& path);
+  // Takes the keys of a file, one on each line, perhaps with limits: KEY requests=60 tokens=10000. What was
+  // used of those that were there before stays counted. An error changes nothing.
+  Status read_keys(const std::string& path);
 
-  // Nothing: the request is welcome.
-  std::optional<Refusal> check(const HttpRequest& request) const;
+  // Nothing: the request is welcome, and has its key.
+  std::optional<Refusal> check(HttpRequest& request) const;
   // What a browser wants to see before it shows an answer to a page of another origin.
   HttpHeaders headers(const HttpRequest& request) const;
 
 private:
   bool allows_host(std::string_view host) const;
   bool allows_origin(const HttpRequest& request, std::string_view origin) const;
-  bool has_key(const HttpRequest& request) const;
+  std::shared_ptr<KeyUse> key_of(const HttpRequest& request) const; // null: it has none
 };
 
 // In a time that depends on the length of what was given alone.

@@ -19,6 +19,8 @@ const char* kind_of(int status) {
     return "not_found_error";
   case 413:
     return "request_too_large";
+  case 429:
+    return "rate_limit_error";
   case 503:
     return "overloaded_error";
   default:

@@ -2,10 +2,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "serve/http/key_use.h"
 
 namespace pumice::serve {
 
@@ -14,6 +17,7 @@ struct HttpRequest {
   std::string path; // as it was sent, without what follows a question mark
   std::map<std::string, std::string, std::less<>> headers; // their names in lower case
   std::string body;
+  std::shared_ptr<KeyUse> key; // that it was sent with; null: none was asked for
 
   // The value of a header; empty if there is none.
   std::string_view header(std::string_view name) const {

@@ -428,7 +428,8 @@ private:
 
 class AsioServer : public Server {
 public:
-  explicit AsioServer(const ServerOptions& options) : signals_(shared_.io), drain_end_(shared_.io) {
+  explicit AsioServer(const ServerOptions& options)
+      : signals_(shared_.io), reload_(shared_.io), drain_end_(shared_.io) {
     shared_.options = options;
   }
   ~AsioServer() override {
@@ -489,6 +490,8 @@ public:
     signals_.add(SIGINT);
     signals_.add(SIGTERM);
     wait_for_signal();
+    reload_.add(SIGHUP);
+    wait_for_reload();
     if (tcp_) accept(*tcp_);
     if (local_) accept(*local_);
     const Status status = guarded([&] { shared_.io.run(); });
@@ -504,6 +507,14 @@ private:
       if (shared_.draining) return shared_.io.stop();
       drain();
       wait_for_signal();
+    });
+  }
+
+  void wait_for_reload() {
+    reload_.async_wait([this](const error_code& error, int) {
+      if (error) return;
+      if (shared_.functions.reload) shared_.functions.reload();
+      wait_for_reload();
     });
   }
 
@@ -544,7 +555,7 @@ private:
   std::optional<tcp::acceptor> tcp_;
   std::optional<Local::acceptor> local_;
   std::optional<asio::steady_timer> retry_;
-  asio::signal_set signals_;
+  asio::signal_set signals_, reload_;
   asio::steady_timer drain_end_;
   std::string address_;
 };

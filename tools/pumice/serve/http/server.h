@@ -29,13 +29,15 @@ struct Refusal {
 
 struct ServerFunctions {
   // Of a request without its body; nothing: it is welcome. On the thread that all connections share.
-  std::function<std::optional<Refusal>(const HttpRequest&)> admit;
+  std::function<std::optional<Refusal>(HttpRequest&)> admit;
   // Answers a request, on a thread of its own.
   std::function<void(Exchange&)> handle;
   // What is wrong with a request that is no HTTP, or too large, or late.
   std::function<std::string(int status, const std::string& sentence)> error_body;
   // Headers that all answers to a request have.
   std::function<HttpHeaders(const HttpRequest&)> headers;
+  // SIGHUP: what files say is to be read again. On the same thread.
+  std::function<void()> reload;
   // The server is to end: no new requests are taken.
   std::function<void()> draining;
 };

@@ -122,6 +122,10 @@ void answer(Service& service, Exchange& exchange) {
                                     exchange.gone() ? ", the client was gone" : ""));
 }
 
+void count_tokens(const Exchange& exchange, uint64_t tokens) {
+  if (exchange.request().key) exchange.request().key->add_tokens(tokens);
+}
+
 std::string text_of(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -269,6 +269,7 @@ void Generation::take(Text& text, size_t index, const BatchToken& token, TextTak
   if (text.ended) return;
   ++text.tokens;
   slot_->tokens = ++tokens_;
+  if (key_) key_->add_tokens(1);
   if (text.tokens == 1) reused_tokens_ += token.reused;
   bool stopped = false;
   if (token.finish_reason != FinishReason::stop) {
@@ -317,6 +318,8 @@ Status Generation::start(Slots& slots, const std::string& model, const Exchange&
   }
   PUMICE_TRY(running_, model_.scheduler().add(std::move(requests)));
   slot_ = slots.open(model, exchange.request().path, running_, prompt_tokens_);
+  key_ = exchange.request().key;
+  if (key_) key_->add_tokens(prompt_tokens_);
   return {};
 }
 

@@ -86,6 +86,7 @@ private:
   size_t ended_ = 0; // of them
   std::shared_ptr<Texts> running_;
   std::shared_ptr<Slot> slot_;
+  std::shared_ptr<KeyUse> key_;                                 // null: none
   std::optional<std::pair<ModelChat, ModelChat::Prompt>> seen_; // a prompt with pictures
   uint64_t prompt_tokens_ = 0, reused_tokens_ = 0, tokens_ = 0;
 };

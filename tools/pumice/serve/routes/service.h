@@ -63,6 +63,8 @@ Status ollama_version(Service& service, Exchange& exchange);
 // Answers a request by its route.
 void answer(Service& service, Exchange& exchange);
 
+// Counts the tokens of a request for its key.
+void count_tokens(const Exchange& exchange, uint64_t tokens);
 // The JSON of an answer. What is no UTF-8 is replaced.
 std::string text_of(const Json& value);
 void answer_json(Exchange& exchange, const Json& value);

@@ -115,6 +115,7 @@ Status translate(Service& service, Exchange& exchange) {
   };
   const Status status = served->translation->translate(texts, wish, options.dump(), exchange, take);
   if (!status.ok()) return of_request(status.error());
+  count_tokens(exchange, read + written);
   answer_json(exchange, {{"model", served->name},
                          {"translations", std::move(translations)},
                          {"usage", usage_of(read, written)}});
@@ -175,6 +176,7 @@ Status classify(Service& service, Exchange& exchange) {
         list.push_back({{"label", model.labels()[label]}, {value, all[i][label]}});
     }
   }
+  count_tokens(exchange, tokens);
   answer_json(exchange,
               {{"model", served->name}, {"results", std::move(results)}, {"usage", usage_of(tokens, 0)}});
   return {};
@@ -208,6 +210,7 @@ Status caption(Service& service, Exchange& exchange) {
   };
   const Status status = served->captions->describe(pictures, wish, options.dump(), exchange, take);
   if (!status.ok()) return of_request(status.error());
+  count_tokens(exchange, written);
   answer_json(exchange,
               {{"model", served->name}, {"captions", std::move(captions)}, {"usage", usage_of(0, written)}});
   return {};

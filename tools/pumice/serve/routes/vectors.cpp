@@ -37,8 +37,10 @@ Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, 
     return body.error("input", fmt::format("expected at most {} texts, found {}", most_inputs, texts.size()));
   const Fields fields = body.fields();
   PUMICE_TRY(const uint32_t dimensions, fields.u32_or("dimensions", 1, UINT32_MAX, 0));
-  return model.embed(texts, dimensions, RequestBody::name_of("input"),
-                     [&](uint64_t, uint64_t) { return !exchange.gone(); });
+  Result<VectorModel::Vectors> made = model.embed(texts, dimensions, RequestBody::name_of("input"),
+                                                  [&](uint64_t, uint64_t) { return !exchange.gone(); });
+  if (made.ok()) count_tokens(exchange, made->tokens);
+  return made;
 }
 
 // The field "documents": texts, or objects with one.
@@ -95,6 +97,7 @@ Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RankModel::Scores made,
              served->ranks->score(body["query"].get<std::string>(), texts, RequestBody::name_of("documents"),
                                   [&](uint64_t, uint64_t) { return !exchange.gone(); }));
+  count_tokens(exchange, made.tokens);
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return made.scores[a] > made.scores[b]; });
@@ -134,6 +137,7 @@ Status search(Service& service, Exchange& exchange) {
              served->vectors->search(
                  body["query"].get<std::string>(), texts, top,
                  [&](uint64_t, uint64_t) { return !exchange.gone(); }, tokens));
+  count_tokens(exchange, tokens);
   Json results = Json::array();
   for (const VectorModel::Found& each : found) {
     Json entry = {{"score", each.score}};
