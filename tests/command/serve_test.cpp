@@ -491,6 +491,10 @@ TEST_CASE("other programs' interfaces give the same answer") {
   CHECK(generated["response"].get<std::string>() == text);
   CHECK(json::parse(server.get("/api/tags").body)["models"][0]["name"] == "chat-2m");
   CHECK(server.ask("/api/show", {{"model", "chat-2m"}})["capabilities"][0] == "completion");
+  CHECK(server.refused("/api/generate", R"({"prompt": "a", "options": [1]})").find("'options'") !=
+        std::string::npos);
+  CHECK(server.refused("/v1/responses", R"({"input": "a", "reasoning": [1]})").find("'reasoning'") !=
+        std::string::npos);
   CHECK(server.refused("/api/chat", R"({"model": "nothing"})", 404).find("'nothing'") != std::string::npos);
 
   CHECK(server.refused("/v1/embeddings", R"({"input": "Hello", "model": "chat-2m"})").find("'model'") !=
@@ -585,6 +589,8 @@ TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank
   CHECK(coded["data"][0]["embedding"].get<std::string>().size() == (own.size() * 4 + 2) / 3 * 4);
   CHECK(server.ask("/api/embed", {{"model", "vectors"}, {"input", "w9"}})["embeddings"].size() == 1);
   CHECK(server.refused("/v1/embeddings", R"({"model": "vectors", "input": 3})").find("'input'") !=
+        std::string::npos);
+  CHECK(server.refused("/v1/embeddings", R"({"model": "vectors", "input": ["w9", ""]})").find("'input[1]'") !=
         std::string::npos);
   CHECK(server.refused("/v1/chat/completions", R"({"model": "vectors", "messages": []})").find("'model'") !=
         std::string::npos);

@@ -173,7 +173,8 @@ Result<VectorModel::Vectors> VectorModel::embed(const std::vector<std::string>& 
   const std::lock_guard lock(mutex_);
   std::vector<EncoderInput> inputs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    PUMICE_TRY(EncoderInput read, embedder_->read(texts[i], fmt::format("{}[{}]", input, i)));
+    PUMICE_TRY(EncoderInput read,
+               embedder_->read(texts[i], fmt::format("the request: field '{}[{}]'", input, i)));
     result.tokens += read.tokens.size();
     inputs.push_back(std::move(read));
   }
@@ -209,7 +210,8 @@ Result<RankModel::Scores> RankModel::score(const std::string& query, const std::
   const std::lock_guard lock(mutex_);
   std::vector<EncoderInput> inputs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    PUMICE_TRY(EncoderInput read, reranker_->read(query, texts[i], fmt::format("{}[{}]", input, i)));
+    PUMICE_TRY(EncoderInput read,
+               reranker_->read(query, texts[i], fmt::format("the request: field '{}[{}]'", input, i)));
     result.tokens += read.tokens.size();
     inputs.push_back(std::move(read));
   }

@@ -86,7 +86,7 @@ public:
     std::vector<std::vector<float>> vectors;
     uint64_t tokens = 0;
   };
-  // One request at a time. `dimensions`: the first so many; 0: all. `input`: names the texts in errors.
+  // One request at a time. `dimensions`: the first so many; 0: all. `input`: the field that has the texts.
   Result<Vectors> embed(const std::vector<std::string>& texts, uint32_t dimensions, const std::string& input,
                         const Progress& progress);
   struct Found {

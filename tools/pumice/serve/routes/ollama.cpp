@@ -19,10 +19,13 @@ std::string time_text(std::time_t time) {
 }
 
 // Its names of sampling, in "options", as the library has them.
-RequestBody with_options(const RequestBody& body) {
+Result<RequestBody> with_options(const RequestBody& body) {
+  const Json& options = body["options"];
+  if (options.is_null()) return body;
+  constexpr size_t most = 64; // each is looked for among the others
+  if (!options.is_object() || options.size() > most)
+    return body.error("options", fmt::format("expected an object of at most {} options", most));
   Json object = body.object();
-  const Json options = body["options"];
-  if (!options.is_object()) return body;
   for (const auto& [name, value] : options.items()) {
     const std::string own = name == "num_predict"     ? "max_tokens"
                             : name == "repeat_last_n" ? "repeat_window"
@@ -189,7 +192,7 @@ private:
 Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::chat));
-  const RequestBody body = with_options(given);
+  PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   ChatWish wish;
   PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
@@ -209,7 +212,7 @@ Status ollama_chat(Service& service, Exchange& exchange) {
 Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
   PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::text));
-  const RequestBody body = with_options(given);
+  PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   for (const char* field : {"suffix", "template", "context"}) {
     const Json& value = body[field];

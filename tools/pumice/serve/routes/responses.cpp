@@ -250,7 +250,9 @@ Status responses(Service& service, Exchange& exchange) {
   wish.text.count = 1;
   PUMICE_CHECK(read_input(body, wish));
   PUMICE_CHECK(read_tools(body, wish));
-  if (const Json& reasoning = body["reasoning"]; reasoning.is_object() && reasoning.contains("effort")) {
+  const Json& reasoning = body["reasoning"];
+  if (!reasoning.is_null() && !reasoning.is_object()) return body.error("reasoning", "expected an object");
+  if (reasoning.contains("effort")) {
     if (reasoning["effort"] == "none")
       wish.thinking = false;
     else if (reasoning["effort"].is_string())

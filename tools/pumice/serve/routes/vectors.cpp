@@ -37,8 +37,8 @@ Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, 
     return body.error("input", fmt::format("expected at most {} texts, found {}", most_inputs, texts.size()));
   const Fields fields = body.fields();
   PUMICE_TRY(const uint32_t dimensions, fields.u32_or("dimensions", 1, UINT32_MAX, 0));
-  Result<VectorModel::Vectors> made = model.embed(texts, dimensions, RequestBody::name_of("input"),
-                                                  [&](uint64_t, uint64_t) { return !exchange.gone(); });
+  Result<VectorModel::Vectors> made =
+      model.embed(texts, dimensions, "input", [&](uint64_t, uint64_t) { return !exchange.gone(); });
   if (made.ok()) count_tokens(exchange, made->tokens);
   return made;
 }
@@ -95,7 +95,7 @@ Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(const uint32_t top, fields.u32_or("top_n", 1, UINT32_MAX, UINT32_MAX));
   PUMICE_TRY(const bool shows, body.boolean_or("return_documents", false));
   PUMICE_TRY(const RankModel::Scores made,
-             served->ranks->score(body["query"].get<std::string>(), texts, RequestBody::name_of("documents"),
+             served->ranks->score(body["query"].get<std::string>(), texts, "documents",
                                   [&](uint64_t, uint64_t) { return !exchange.gone(); }));
   count_tokens(exchange, made.tokens);
   std::vector<size_t> order(texts.size());
