@@ -37,7 +37,8 @@
  * a transcriber is used by one thread at a time, with its work; different ones by different threads at the
  * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
  * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
- * pumice_session_creation_start, pumice_tune_start, and `threads` and `stages` in options.
+ * pumice_session_creation_start, pumice_batch_creation_start, pumice_creation_start, pumice_tune_start, and
+ * `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -786,9 +787,9 @@ PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text,
 /* ---- work: what runs in slices ---- */
 
 /* All that computes on the device can do so a slice at a time, in the time that a frame has left: sessions,
- * batches, encoders, translators, transcribers and measurements. Each hands out its work, which is valid as
- * long as the object and needs no destroying. Whatever the budgets, the results are the same as those of the
- * functions that run to the end, bit for bit. */
+ * batches, encoders, embedders of texts, translators, captioners, transcribers and measurements. Each hands
+ * out its work, which is valid as long as the object and needs no destroying. Whatever the budgets, the
+ * results are the same as those of the functions that run to the end, bit for bit. */
 typedef struct pumice_work pumice_work;
 
 /* A slice, and what is known of earlier ones. Times are measured on the device. */
@@ -1318,7 +1319,16 @@ PUMICE_API pumice_status pumice_embedder_embed(pumice_embedder* embedder, const 
 PUMICE_API pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder,
                                                         const pumice_picture* pictures, size_t count,
                                                         float* values, pumice_error* error);
-/* From any thread: a function that runs returns PUMICE_CANCELLED after at most one more step. */
+/* Texts a slice at a time: pumice_embedder_begin, then slices of pumice_embedder_work until slice.active is
+ * false, then pumice_embedder_read, which writes at most `capacity` floats of f32[count, columns], and how
+ * many there are to `count`. After a discard, the step under way starts again. */
+PUMICE_API pumice_status pumice_embedder_begin(pumice_embedder* embedder, const char* const* texts,
+                                               size_t count, size_t* cut, pumice_error* error);
+PUMICE_API pumice_work* pumice_embedder_work(pumice_embedder* embedder);
+PUMICE_API pumice_status pumice_embedder_read(pumice_embedder* embedder, float* values, size_t capacity,
+                                              size_t* count, pumice_error* error);
+/* From any thread: a function that runs returns PUMICE_CANCELLED after at most one more step; of slices, the
+ * next one. */
 PUMICE_API void pumice_embedder_cancel(pumice_embedder* embedder);
 
 typedef struct pumice_reranker pumice_reranker;
@@ -1725,6 +1735,63 @@ PUMICE_API pumice_status pumice_transcriber_begin(pumice_transcriber* transcribe
                                                   pumice_segment_function on_segment, void* user,
                                                   pumice_error* error);
 PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber);
+
+/* ---- in the background: all that sees, hears, translates and finds ---- */
+
+/* What to create on a thread of its own: the options of one kind of object, those of the others NULL. They
+ * mean what they mean to the create function of that kind, are checked, and are copied with all that they
+ * point to. All kernels are compiled then, so that what is used first takes no longer than what comes later;
+ * of a decoder that reads pictures in its prompt, those of its encoder of pictures. */
+typedef struct pumice_creation_options {
+  size_t struct_size;
+  const pumice_encoder_options* encoder;
+  const pumice_embedder_options* embedder;
+  const pumice_reranker_options* reranker;
+  const pumice_classifier_options* classifier;
+  const pumice_tagger_options* tagger;
+  const pumice_answerer_options* answerer;
+  const pumice_filler_options* filler;
+  const pumice_index_options* index;
+  const pumice_translator_options* translator;
+  const pumice_captioner_options* captioner;
+  const pumice_transcriber_options* transcriber;
+  /* Called from the new thread with how far it is; if it returns false, the creation ends with
+   * PUMICE_CANCELLED. NULL: not called. */
+  bool (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
+  uint32_t threads;  /* threads that compile kernels, including the new one; 0: 1 */
+  uint32_t reserved; /* 0 */
+} pumice_creation_options;
+
+/* What was created: one of them, the caller's from then on. */
+typedef struct pumice_created {
+  size_t struct_size;
+  pumice_encoder* encoder;
+  pumice_embedder* embedder;
+  pumice_reranker* reranker;
+  pumice_classifier* classifier;
+  pumice_tagger* tagger;
+  pumice_answerer* answerer;
+  pumice_filler* filler;
+  pumice_index* index;
+  pumice_translator* translator;
+  pumice_captioner* captioner;
+  pumice_transcriber* transcriber;
+} pumice_created;
+
+typedef struct pumice_creation pumice_creation;
+PUMICE_API pumice_status pumice_creation_start(pumice_model* model, const pumice_creation_options* options,
+                                               pumice_creation** creation, pumice_error* error);
+/* Whether it has ended, successfully or not, and its progress, whose total may grow; `done` and `total` may
+ * be NULL. Never waits. */
+PUMICE_API bool pumice_creation_poll(pumice_creation* creation, uint64_t* done, uint64_t* total);
+/* Asks it to stop, from any thread; pumice_creation_finish then returns PUMICE_CANCELLED. */
+PUMICE_API void pumice_creation_cancel(pumice_creation* creation);
+/* Waits for the end and returns the object. A second call returns PUMICE_INVALID_ARGUMENT. */
+PUMICE_API pumice_status pumice_creation_finish(pumice_creation* creation, pumice_created* created,
+                                                pumice_error* error);
+/* Cancels it if it has not ended, and waits for it. */
+PUMICE_API void pumice_creation_destroy(pumice_creation* creation);
 
 /* ---- tuning: measuring which kernels are the fastest ---- */
 

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,6 +67,7 @@ using WritingOptions = pumice_writing_options;
 using TranslatorOptions = pumice_translator_options;
 using CaptionerOptions = pumice_captioner_options;
 using TranscriberOptions = pumice_transcriber_options;
+using CreationOptions = pumice_creation_options;
 using Segment = pumice_segment;
 using TuneOptions = pumice_tune_options;
 using TuneReport = pumice_tune_report;
@@ -864,6 +866,18 @@ public:
     return detail::rows(columns(), pumice_embedder_embed_pictures, get(), detail::all_sized(pictures));
   }
 
+  // A slice at a time: begin, then slices of work() until slice.active is false, then read, which gives the
+  // vectors one after the other.
+  Status begin(const std::vector<std::string>& texts) {
+    const std::vector<const char*> pointers = detail::pointers_to(texts);
+    return detail::call(pumice_embedder_begin, get(), pointers.data(), pointers.size(),
+                        static_cast<size_t*>(nullptr));
+  }
+  Work work() const { return Work(pumice_embedder_work(get())); }
+  Result<std::vector<float>> read() {
+    return detail::listed<std::vector<float>>(0, 0, pumice_embedder_read, get());
+  }
+
   // From any thread.
   void cancel() const { pumice_embedder_cancel(get()); }
 };
@@ -1107,22 +1121,34 @@ inline std::vector<Written> copied(const pumice_written* texts, size_t count) {
   return all;
 }
 
-// Options of a translator or a captioner and the structures that they point to, with their sizes.
+// Options and the structures that they point to, with their sizes.
 template <class Options>
-struct SizedWriting {
-  explicit SizedWriting(const Options& from) : options(sized(from)) {
-    if (!from.writing) return;
-    writing = sized(*from.writing);
+struct SizedOptions {
+  explicit SizedOptions(const Options& from) : options(sized(from)) {
+    constexpr bool captions = std::is_same_v<Options, CaptionerOptions>;
+    if constexpr (captions || std::is_same_v<Options, TranslatorOptions>) size_writing();
+    if constexpr (captions || std::is_same_v<Options, TranscriberOptions>) {
+      if (!from.form) return;
+      form = sized(*from.form);
+      options.form = &form;
+    }
+  }
+  SizedOptions(const SizedOptions&) = delete;
+
+  Options options;
+  WritingOptions writing{};
+  Sampling sampling{};
+  Form form{};
+
+private:
+  void size_writing() {
+    if (!options.writing) return;
+    writing = sized(*options.writing);
     options.writing = &writing;
     if (!writing.sampling) return;
     sampling = sized(*writing.sampling);
     writing.sampling = &sampling;
   }
-  SizedWriting(const SizedWriting&) = delete;
-
-  Options options;
-  WritingOptions writing{};
-  Sampling sampling{};
 };
 
 } // namespace detail
@@ -1133,7 +1159,7 @@ public:
   using Owner::Owner;
 
   static Result<Translator> create(const Model& model, const TranslatorOptions& options = {}) {
-    const detail::SizedWriting<TranslatorOptions> sized(options);
+    const detail::SizedOptions<TranslatorOptions> sized(options);
     return detail::owned<Translator, pumice_translator>(pumice_translator_create, model.get(),
                                                         &sized.options);
   }
@@ -1196,12 +1222,7 @@ public:
   using Owner::Owner;
 
   static Result<Captioner> create(const Model& model, const CaptionerOptions& options = {}) {
-    detail::SizedWriting<CaptionerOptions> sized(options);
-    Form form{};
-    if (options.form) {
-      form = detail::sized(*options.form);
-      sized.options.form = &form;
-    }
+    const detail::SizedOptions<CaptionerOptions> sized(options);
     return detail::owned<Captioner, pumice_captioner>(pumice_captioner_create, model.get(), &sized.options);
   }
 
@@ -1235,20 +1256,13 @@ public:
 class Transcriber {
 public:
   static Result<Transcriber> create(const Model& model, const TranscriberOptions& options = {}) {
-    TranscriberOptions sized = detail::sized(options);
-    Form form{};
-    if (options.form) {
-      form = detail::sized(*options.form);
-      sized.form = &form;
-    }
-    auto handle = detail::owned<Handle, pumice_transcriber>(pumice_transcriber_create, model.get(), &sized);
-    if (!handle.ok()) return handle.error();
-    Transcriber transcriber;
-    transcriber.handle_ = std::move(handle).value();
-    return Result<Transcriber>(std::move(transcriber));
+    const detail::SizedOptions<TranscriberOptions> sized(options);
+    return detail::owned<Transcriber, pumice_transcriber>(pumice_transcriber_create, model.get(),
+                                                          &sized.options);
   }
 
   Transcriber() = default;
+  explicit Transcriber(pumice_transcriber* handle) : handle_(handle) {}
   Transcriber(Transcriber&&) = default;
   Transcriber& operator=(Transcriber&& from) {
     handle_ = std::move(from.handle_); // before the function that it calls
@@ -1295,6 +1309,68 @@ private:
 
   std::unique_ptr<SegmentFunction> on_segment_; // of the sound that begin() was called with
   Handle handle_;
+};
+
+// What was created in the background: one of these.
+struct Created {
+  Encoder encoder;
+  Embedder embedder;
+  Reranker reranker;
+  Classifier classifier;
+  Tagger tagger;
+  Answerer answerer;
+  Filler filler;
+  Index index;
+  Translator translator;
+  Captioner captioner;
+  Transcriber transcriber;
+};
+
+// Something that is created on a thread of its own, with all its kernels.
+class Creation : public detail::Owner<pumice_creation, pumice_creation_destroy> {
+public:
+  using Owner::Owner;
+
+  // `options`: those of an Encoder, an Embedder, ... `how`: threads and progress.
+  template <class Options>
+  static Result<Creation> start(const Model& model, const Options& options, const CreationOptions& how = {}) {
+    const detail::SizedOptions<Options> of_kind(options);
+    CreationOptions sized = detail::sized(how);
+    set(sized, &of_kind.options);
+    return detail::owned<Creation, pumice_creation>(pumice_creation_start, model.get(), &sized);
+  }
+
+  // Whether it has ended, successfully or not, and its progress. The pointers may be null.
+  bool poll(uint64_t* done = nullptr, uint64_t* total = nullptr) const {
+    return pumice_creation_poll(get(), done, total);
+  }
+  void cancel() const { pumice_creation_cancel(get()); }
+
+  // Waits for the end and returns the object. Call it once.
+  Result<Created> finish() {
+    auto made = detail::made(detail::sized(pumice_created{}), pumice_creation_finish, get());
+    if (!made.ok()) return made.error();
+    const pumice_created& all = made.value();
+    return Created{Encoder(all.encoder),        Embedder(all.embedder),
+                   Reranker(all.reranker),      Classifier(all.classifier),
+                   Tagger(all.tagger),          Answerer(all.answerer),
+                   Filler(all.filler),          Index(all.index),
+                   Translator(all.translator),  Captioner(all.captioner),
+                   Transcriber(all.transcriber)};
+  }
+
+private:
+  static void set(CreationOptions& all, const EncoderOptions* one) { all.encoder = one; }
+  static void set(CreationOptions& all, const EmbedderOptions* one) { all.embedder = one; }
+  static void set(CreationOptions& all, const RerankerOptions* one) { all.reranker = one; }
+  static void set(CreationOptions& all, const ClassifierOptions* one) { all.classifier = one; }
+  static void set(CreationOptions& all, const TaggerOptions* one) { all.tagger = one; }
+  static void set(CreationOptions& all, const AnswererOptions* one) { all.answerer = one; }
+  static void set(CreationOptions& all, const FillerOptions* one) { all.filler = one; }
+  static void set(CreationOptions& all, const IndexOptions* one) { all.index = one; }
+  static void set(CreationOptions& all, const TranslatorOptions* one) { all.translator = one; }
+  static void set(CreationOptions& all, const CaptionerOptions* one) { all.captioner = one; }
+  static void set(CreationOptions& all, const TranscriberOptions* one) { all.transcriber = one; }
 };
 
 // Measures which kernels are the fastest for a model, on a thread of its own.

@@ -151,10 +151,10 @@ Status EncoderDecoder::make_runner(const GenerationOptions& options) {
   return {};
 }
 
-Status EncoderDecoder::prepare(const GenerationOptions& options) {
+Status EncoderDecoder::prepare(const GenerationOptions& options, const Compiling& compiling) {
   PUMICE_CHECK(make_runner(options));
-  PUMICE_CHECK(encoder_->runner().prepare_all());
-  return runner_of(options).prepare_all();
+  PUMICE_CHECK(encoder_->runner().prepare_all(compiling.threads, compiling.progress));
+  return runner_of(options).prepare_all(compiling.threads, compiling.progress);
 }
 
 Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<const EncoderInput> inputs,

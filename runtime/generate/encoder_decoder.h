@@ -2,6 +2,7 @@
 
 #include "generate/decoding.h"
 #include "step/encoder.h"
+#include "step/work/compiling.h"
 
 namespace pumice {
 
@@ -55,7 +56,7 @@ public:
   double largest_dispatch(const Slicer& slicer) const;
 
   // Compiles the kernels of all steps of calls with such options.
-  Status prepare(const GenerationOptions& options);
+  Status prepare(const GenerationOptions& options, const Compiling& compiling = {});
 
   const Model& model() const { return decoder_->model(); }
   Encoder& encoder() { return *encoder_; }

@@ -4,18 +4,20 @@ namespace pumice {
 
 Result<std::unique_ptr<ResumableGeneration>> ResumableGeneration::create(std::shared_ptr<const Model> model,
                                                                          EncoderDecoderOptions options,
-                                                                         const GenerationOptions* prepared) {
+                                                                         const GenerationOptions* prepared,
+                                                                         const Compiling& compiling) {
   std::unique_ptr<ResumableGeneration> generation(new ResumableGeneration(std::move(model), options));
   generation->prepared_ = prepared != nullptr;
   if (prepared) generation->options_ = *prepared;
-  PUMICE_CHECK(generation->make());
+  generation->compiling_threads_ = compiling.threads;
+  PUMICE_CHECK(generation->make(compiling.progress));
   return generation;
 }
 
 // Inputs that were under way before an error are run again.
-Status ResumableGeneration::make_object(const Progress&) {
+Status ResumableGeneration::make_object(const Progress& progress) {
   PUMICE_TRY(object_, EncoderDecoder::create(model_, session_options_));
-  if (prepared_) PUMICE_CHECK(session().prepare(options_));
+  if (prepared_) PUMICE_CHECK(session().prepare(options_, {compiling_threads_, progress}));
   return active() ? failed(session().begin(inputs_, options_)) : Status();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "generate/encoder_decoder.h"
+#include "step/work/compiling.h"
 #include "step/work/resumable_work.h"
 
 namespace pumice {
@@ -12,7 +13,8 @@ public:
   // With `prepared`, the kernels of calls with such options are compiled now, and not when they first run.
   static Result<std::unique_ptr<ResumableGeneration>> create(std::shared_ptr<const Model> model,
                                                              EncoderDecoderOptions options,
-                                                             const GenerationOptions* prepared = nullptr);
+                                                             const GenerationOptions* prepared = nullptr,
+                                                             const Compiling& compiling = {});
 
   // Ends what is under way, and forgets a cancel() before this. Waits for the slices in flight.
   Status stop();
@@ -53,6 +55,7 @@ private:
 
   EncoderDecoderOptions session_options_;
   bool prepared_ = false; // kernels are compiled before they run
+  size_t compiling_threads_ = 0;
   State state_ = State::none;
   // Of the current or last inputs.
   std::vector<EncoderInput> inputs_;

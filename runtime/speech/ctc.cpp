@@ -219,8 +219,9 @@ Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<c
   EncoderOptions encoder_options;
   encoder_options.readable = {transducer ? Transducer::frames : "logits"};
   const EncoderShape shape = *model->shape().encoder;
-  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding,
-             ResumableEncoder::create(std::move(model), encoder_options, options.prepared));
+  PUMICE_TRY(
+      std::unique_ptr<ResumableEncoder> encoding,
+      ResumableEncoder::create(std::move(model), encoder_options, options.prepared, options.compiling));
   return std::unique_ptr<CtcTranscriber>(
       new CtcTranscriber(std::move(encoding), shape, std::move(vocabulary), std::move(transducer), options));
 }

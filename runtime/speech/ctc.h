@@ -60,6 +60,7 @@ private:
 struct CtcOptions {
   uint32_t beams = 1;    // 1: the likeliest path
   bool prepared = false; // all kernels are compiled when the transcriber is created
+  Compiling compiling = {};
 };
 
 // Transcribes speech of any length by a model of samples with a head for letters, or with a transducer, in

@@ -42,8 +42,9 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   session.beams = config.beams;
   session.inputs = own.windows;
   session.input_tokens = own.windows * model->shape().encoder->context;
-  PUMICE_TRY(result->generation_, ResumableGeneration::create(
-                                      model, session, own.prepared ? &result->generation_options_ : nullptr));
+  PUMICE_TRY(result->generation_,
+             ResumableGeneration::create(
+                 model, session, own.prepared ? &result->generation_options_ : nullptr, own.compiling));
   if (own.words) {
     PUMICE_TRY(std::vector<AlignmentHead> heads, read_alignment_heads(model->file()));
     PUMICE_TRY(result->words_, WordTimer::create(std::move(model), result->tokenizer_, std::move(heads)));

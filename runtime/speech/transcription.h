@@ -43,6 +43,7 @@ struct TranscriptionOptions {
   // Checked between submissions: once it is set, transcribe() returns `cancelled`. Null: cancel() sets one.
   const std::atomic<bool>* interrupt = nullptr;
   bool prepared = false; // all kernels are compiled when the transcriber is created
+  Compiling compiling = {};
 };
 
 struct TranscriptSegment {

@@ -54,7 +54,8 @@ public:
   static Result<std::unique_ptr<Captioner>> create(std::shared_ptr<const Model> model,
                                                    std::shared_ptr<const Model> tower,
                                                    std::shared_ptr<const Tokenizer> tokenizer,
-                                                   CaptionerSettings settings, bool prepared);
+                                                   CaptionerSettings settings, bool prepared,
+                                                   const Compiling& compiling = {});
 
   const CaptionerSettings& settings() const { return settings_; }
   // Pictures that run at a time.
@@ -81,6 +82,7 @@ protected:
 Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
                                                              std::shared_ptr<const Model> tower,
                                                              std::shared_ptr<const Tokenizer> tokenizer,
-                                                             CaptionerSettings settings, bool prepared);
+                                                             CaptionerSettings settings, bool prepared,
+                                                             const Compiling& compiling);
 
 } // namespace pumice

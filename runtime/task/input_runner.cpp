@@ -52,7 +52,8 @@ Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const M
     if (logits && shape.labels.empty())
       encoder.inputs = std::min(most_rows, encoder.inputs); // a vocabulary's
   }
-  PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), false));
+  PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), options.prepared,
+                                                         options.compiling));
   result->most_inputs_ = result->encoding_->encoder().runner().size().sequences;
   return result;
 }
@@ -105,14 +106,16 @@ Result<EncoderInput> InputRunner::read(const Image& picture, const std::string& 
   return input;
 }
 
-Result<InputRunner::Step> InputRunner::begin(std::span<const EncoderInput> inputs, size_t first) {
+Result<InputRunner::Step> InputRunner::begin_step(std::span<const EncoderInput> inputs, size_t first,
+                                                  bool in_slices) {
   if (first == inputs.size()) return Step();
   if (cancelled_) return was_cancelled();
   Step step{first, 0, Clock::now()};
   PUMICE_CHECK(encoding_->ready());
   const std::span<const EncoderInput> rest = inputs.subspan(first);
   step.count = std::max<size_t>(encoding_->encoder().fitting(rest), 1);
-  PUMICE_CHECK(encoding_->run({rest.begin(), rest.begin() + static_cast<ptrdiff_t>(step.count)}));
+  std::vector<EncoderInput> fitting(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(step.count));
+  PUMICE_CHECK(in_slices ? encoding_->begin(std::move(fitting)) : encoding_->run(std::move(fitting)));
   return step;
 }
 
@@ -129,8 +132,9 @@ Status InputRunner::hand_out(std::span<const EncoderInput> inputs, const Step& s
 }
 
 Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, const Progress& progress) {
-  cancelled_ = false;
-  Result<Step> next = begin(inputs, 0);
+  cancelled_ = done_ = false;
+  step_ = {};
+  Result<Step> next = begin_step(inputs, 0);
   while (next.ok() && next->count > 0) {
     const Step step = *next;
     if (progress && !progress(step.first, inputs.size())) return was_cancelled();
@@ -138,10 +142,33 @@ Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, 
     figures_.seconds += std::chrono::duration<double>(Clock::now() - step.begin).count();
     figures_.inputs += step.count;
     ++figures_.steps;
-    next = begin(inputs, step.first + step.count); // the device does not wait for who takes the rows
+    next = begin_step(inputs, step.first + step.count); // the device does not wait for who takes the rows
     PUMICE_CHECK(hand_out(inputs, step, rows, take));
   }
   return next.ok() ? Status() : Status(next.error());
+}
+
+Status InputRunner::begin(std::vector<EncoderInput> inputs, Take take) {
+  cancelled_ = done_ = false;
+  step_ = {};
+  PUMICE_CHECK(encoding_->stop());
+  inputs_ = std::move(inputs);
+  take_ = std::move(take);
+  PUMICE_TRY(step_, begin_step(inputs_, 0, true));
+  done_ = step_.count == 0;
+  return {};
+}
+
+Result<SliceResult> InputRunner::slice(const SliceRequest& request) {
+  Result<SliceResult> result = encoding_->slice(request);
+  if (!result.ok() && result.error().code == Code::cancelled) step_ = {};
+  if (!result.ok() || result->active || step_.count == 0) return result;
+  PUMICE_TRY(const std::vector<float> rows, encoding_->read());
+  PUMICE_CHECK(hand_out(inputs_, step_, rows, take_));
+  PUMICE_TRY(step_, begin_step(inputs_, step_.first + step_.count, true));
+  done_ = step_.count == 0;
+  result->active = !done_;
+  return result;
 }
 
 Status InputRunner::run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,

@@ -19,6 +19,8 @@ struct RunOptions {
   uint32_t batch_tokens = 0; // most tokens of a step; 0: 2,048
   uint32_t inputs = 0;       // most of a step, if fewer than fit; 0: as many as fit
   bool ids = false;          // inputs are token ids: no tokenizer is needed
+  bool prepared = false;     // all kernels are compiled now, and not when they first run
+  Compiling compiling = {};
 };
 
 // Runs an encoder on any number of texts or pictures, as many in a step as fit, and reads a row for each.
@@ -53,7 +55,13 @@ public:
   // Of texts that are several inputs each, or none: receives a text's index and the rows of all its inputs.
   Status run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,
                    const Progress& progress = {});
-  // From any thread: run() ends with `cancelled`, after at most one more step.
+  // The same in slices: begin(), then slice() until it is no longer active. Its calls give `take` what is
+  // done. Ends what was begun before, as run() does. After discard(), the step under way starts again.
+  Status begin(std::vector<EncoderInput> inputs, Take take);
+  Result<SliceResult> slice(const SliceRequest& request);
+  Status discard() { return encoding_->discard(); }
+  bool done() const { return done_; } // all that was begun, and nothing else since then
+  // From any thread: run() or slice() ends with `cancelled`, after at most one more step.
   void cancel();
 
   const TaskModel& source() const { return source_; }
@@ -79,8 +87,8 @@ private:
     size_t first = 0, count = 0; // of its inputs; none: all were in steps before
     Clock::time_point begin = {};
   };
-  // Submits the inputs from one on, as many as fit.
-  Result<Step> begin(std::span<const EncoderInput> inputs, size_t first);
+  // Runs the inputs from one on, as many as fit, or opens them for slices.
+  Result<Step> begin_step(std::span<const EncoderInput> inputs, size_t first, bool in_slices = false);
   Status hand_out(std::span<const EncoderInput> inputs, const Step& step, const std::vector<float>& rows,
                   const Take& take) const;
   bool mostly_unknown(std::span<const uint32_t> ids) const;
@@ -91,6 +99,11 @@ private:
   std::unique_ptr<ResumableEncoder> encoding_;
   uint32_t limit_ = 0, most_inputs_ = 0;
   Figures figures_;
+  // In slices:
+  std::vector<EncoderInput> inputs_;
+  Take take_;
+  Step step_; // under way
+  bool done_ = false;
   std::atomic<bool> cancelled_ = false;
 };
 

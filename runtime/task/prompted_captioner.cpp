@@ -19,7 +19,9 @@ public:
       : Captioner(std::move(tokenizer), std::move(settings)), model_(std::move(model)),
         tower_(std::move(tower)), shape_(*model_->shape().pictures), prepared_(prepared) {}
 
-  Status make() { return shape_.of_any_size() ? Status() : make_encoder(0); }
+  Status make(const Compiling& compiling) {
+    return shape_.of_any_size() ? Status() : make_encoder(0, compiling);
+  }
 
   size_t at_a_time() const override { return 1; }
   Status begin(std::vector<PreparedPicture> pictures) override;
@@ -38,7 +40,7 @@ private:
   };
 
   Result<std::vector<uint32_t>> words_around(const PictureGrid& grid) const;
-  Status make_encoder(uint32_t positions);
+  Status make_encoder(uint32_t positions, const Compiling& compiling = {});
   Status make_session();
   Status next();
   Shown& current() { return shown_[written_.size()]; }
@@ -81,13 +83,13 @@ Result<std::vector<uint32_t>> PromptedCaptioner::words_around(const PictureGrid&
 }
 
 // For pictures of any size: an encoder for one of so many patches.
-Status PromptedCaptioner::make_encoder(uint32_t positions) {
+Status PromptedCaptioner::make_encoder(uint32_t positions, const Compiling& compiling) {
   if (encoder_ && positions <= encoder_->encoder().longest()) return {};
   EncoderOptions options;
   options.readable = {PictureTokens::features};
   options.tokens = std::min(positions, tower_->shape().encoder->context);
   encoder_.reset(); // its memory is free for the next one
-  PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), prepared_));
+  PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), prepared_, compiling));
   return {};
 }
 
@@ -227,10 +229,11 @@ Result<std::span<const std::vector<Hypothesis>>> PromptedCaptioner::written() {
 Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
                                                              std::shared_ptr<const Model> tower,
                                                              std::shared_ptr<const Tokenizer> tokenizer,
-                                                             CaptionerSettings settings, bool prepared) {
+                                                             CaptionerSettings settings, bool prepared,
+                                                             const Compiling& compiling) {
   auto captioner = std::make_unique<PromptedCaptioner>(std::move(model), std::move(tower),
                                                        std::move(tokenizer), std::move(settings), prepared);
-  PUMICE_CHECK(captioner->make());
+  PUMICE_CHECK(captioner->make(compiling));
   return std::unique_ptr<Captioner>(std::move(captioner));
 }
 

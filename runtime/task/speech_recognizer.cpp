@@ -70,7 +70,7 @@ Result<std::unique_ptr<SpeechRecognizer>> SpeechRecognizer::create(std::shared_p
   result->path_ = model->file().path();
   if (kept_settings.letters) {
     const CtcOptions options = {std::max(kept_settings.transcription.beams, 1u),
-                                kept_settings.transcription.prepared};
+                                kept_settings.transcription.prepared, kept_settings.transcription.compiling};
     PUMICE_TRY(result->ctc_, CtcTranscriber::create(std::move(model), *kept_settings.letters, options));
   } else {
     PUMICE_TRY(result->transcriber_,

@@ -9,6 +9,7 @@
 #include "support/embedding.h"
 #include "support/files/bert_folder.h"
 #include "support/files/temporary_folder.h"
+#include "support/translators.h"
 
 namespace {
 
@@ -292,6 +293,172 @@ TEST_CASE("dates are translated") {
   CHECK(text(0) == "2021-03-03");
   CHECK(translation->text_count == 1);
   CHECK(pumice_translator_result(made, 3, &translation, &error) == PUMICE_INVALID_ARGUMENT);
+}
+
+TEST_CASE("an embedder's texts are read in slices, in as many steps as they need") {
+  const DeviceHandle device = make_device();
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  const ModelHandle model = load(device.get(), folder.path().string());
+  pumice_embedder_options options = {sizeof options};
+  options.max_tokens = options.batch_tokens = 8;
+  pumice_embedder* made = nullptr;
+  pumice_error error;
+  require_ok(pumice_embedder_create(model.get(), &options, &made, &error), error);
+  const EmbedderHandle owner(made);
+  const char* const texts[] = {"hello world", "the quick brown fox", "hello", "", "the fox"};
+  constexpr size_t count = std::size(texts);
+  std::vector<float> whole(count * pumice_embedder_columns(made)), sliced(whole.size());
+  size_t read = 0, cut = 0, cut_at_once = 0;
+  require_ok(pumice_embedder_embed(made, texts, count, whole.data(), &cut_at_once, &error), error);
+  pumice_work* const work = pumice_embedder_work(made);
+  for (const float budget : {1.0f, 50.0f, 1e6f}) {
+    require_ok(pumice_embedder_begin(made, texts, count, &cut, &error), error);
+    CHECK(cut == cut_at_once);
+    CHECK(pumice_embedder_read(made, sliced.data(), sliced.size(), &read, &error) == PUMICE_NOT_READY);
+    const uint32_t slices = run_slices([&](pumice_slice* slice, pumice_error* failure) {
+      return pumice_work_advance(work, budget, nullptr, slice, failure);
+    });
+    CHECK(slices > 1); // at least one for each step
+    require_ok(pumice_embedder_read(made, sliced.data(), sliced.size(), &read, &error), error);
+    CHECK(read == whole.size());
+    CHECK(sliced == whole);
+  }
+  // A recorded slice that is discarded, a cancel, and what ends what was begun.
+  require_ok(pumice_embedder_begin(made, texts, count, nullptr, &error), error);
+  pumice_slice slice = {sizeof slice};
+  require_ok(pumice_work_advance(work, 1, nullptr, &slice, &error), error);
+  require_ok(pumice_work_discard(work, &error), error);
+  run_slices([&](pumice_slice* next, pumice_error* failure) {
+    return pumice_work_advance(work, 1e6f, nullptr, next, failure);
+  });
+  require_ok(pumice_embedder_read(made, sliced.data(), sliced.size(), &read, &error), error);
+  CHECK(sliced == whole);
+  require_ok(pumice_embedder_begin(made, texts, count, nullptr, &error), error);
+  pumice_embedder_cancel(made);
+  CHECK(pumice_work_advance(work, 50, nullptr, &slice, &error) == PUMICE_CANCELLED);
+  require_ok(pumice_work_advance(work, 50, nullptr, &slice, &error), error);
+  CHECK_FALSE(slice.active);
+  CHECK(pumice_embedder_read(made, sliced.data(), sliced.size(), &read, &error) == PUMICE_NOT_READY);
+  require_ok(pumice_embedder_begin(made, texts, count, nullptr, &error), error);
+  require_ok(pumice_embedder_embed(made, texts, count, sliced.data(), nullptr, &error), error);
+  CHECK(sliced == whole);
+  require_ok(pumice_work_advance(work, 50, nullptr, &slice, &error), error);
+  CHECK_FALSE(slice.active);
+}
+
+TEST_CASE("what is neither a model nor a session is made in the background, too") {
+  const DeviceHandle device = make_device(); // whose kernels are still to be compiled
+  const ModelHandle model = load(device.get(), dates);
+  pumice_writing_options writing = {sizeof writing};
+  writing.beams = 3;
+  std::string prefix = "le ";
+  pumice_translator_options translation = {sizeof translation};
+  translation.prefix = prefix.c_str();
+  translation.writing = &writing;
+  pumice_creation_options options = {sizeof options};
+  options.translator = &translation;
+  options.threads = 2;
+  pumice_creation* started = nullptr;
+  pumice_error error;
+  const uint64_t before = allocated(device.get());
+  require_ok(pumice_creation_start(model.get(), &options, &started, &error), error);
+  CreationHandle creation(started);
+  prefix = "May"; // has been copied, and so have the options
+  writing.beams = 100;
+  uint64_t done = 0, total = 0;
+  while (!pumice_creation_poll(started, &done, &total)) std::this_thread::yield();
+  pumice_creation_poll(started, &done, &total);
+  CHECK(done == total);
+  CHECK(total > 20); // steps of the encoder and of the decoder
+  pumice_created created = {sizeof created};
+  require_ok(pumice_creation_finish(started, &created, &error), error);
+  const TranslatorHandle translator(created.translator);
+  CHECK(write(created.translator, "3 mars 2021") == "2021-03-03");
+  CHECK(created.encoder == nullptr);
+  CHECK(pumice_creation_finish(started, &created, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(created.translator == nullptr);
+
+  // Not wanted any more, or not taken: nothing stays.
+  writing.beams = 2;
+  const uint64_t with_one = allocated(device.get());
+  CHECK(with_one > before);
+  options.progress = [](void*, uint64_t, uint64_t) { return false; };
+  require_ok(pumice_creation_start(model.get(), &options, &started, &error), error);
+  creation.reset(started);
+  CHECK(pumice_creation_finish(started, &created, &error) == PUMICE_CANCELLED);
+  options.progress = nullptr;
+  require_ok(pumice_creation_start(model.get(), &options, &started, &error), error);
+  pumice_creation_cancel(started);
+  creation.reset(started); // is destroyed while it runs
+  require_ok(pumice_creation_start(model.get(), &options, &started, &error), error);
+  creation.reset(started);
+  while (!pumice_creation_poll(started, nullptr, nullptr)) std::this_thread::yield();
+  creation.reset();
+  CHECK(allocated(device.get()) == with_one);
+
+  // Errors of the options come at once.
+  const pumice_encoder_options encoding = {sizeof encoding};
+  options.encoder = &encoding;
+  CHECK(pumice_creation_start(model.get(), &options, &started, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("options of 2 kinds") != std::string::npos);
+  options.translator = nullptr;
+  CHECK(pumice_creation_start(model.get(), &options, &started, &error) == PUMICE_UNSUPPORTED);
+  CHECK(pumice_creation_start(model.get(), nullptr, &started, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(started == nullptr);
+}
+
+TEST_CASE("each kind of object is made in the background as it is at once") {
+  const DeviceHandle device = make_device();
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  const ModelHandle model = load(device.get(), folder.path().string());
+  const auto start = [&](auto pumice_creation_options::*place, const auto& asked) {
+    pumice_creation_options options = {sizeof options};
+    options.*place = &asked;
+    pumice_creation* started = nullptr;
+    pumice_error error;
+    pumice_created created = {sizeof created};
+    const pumice_status status = pumice_creation_start(model.get(), &options, &started, &error);
+    const CreationHandle owner(started);
+    if (status == PUMICE_OK) pumice_creation_finish(started, &created, &error);
+    return std::pair(created, error);
+  };
+  const auto fails_alike = [&]<class Options, class Handle>(const Options* pumice_creation_options::*place,
+                                                            pumice_status (*create)(pumice_model*,
+                                                                                    const Options*, Handle**,
+                                                                                    pumice_error*)) {
+    const Options options = {sizeof options};
+    const pumice_error error = start(place, options).second;
+    pumice_error at_once;
+    Handle* made = nullptr;
+    CHECK(create(model.get(), &options, &made, &at_once) == error.status);
+    CHECK(std::string(error.message) == at_once.message);
+    CHECK(error.status != PUMICE_OK);
+  };
+  fails_alike(&pumice_creation_options::reranker, pumice_reranker_create);
+  fails_alike(&pumice_creation_options::classifier, pumice_classifier_create);
+  fails_alike(&pumice_creation_options::tagger, pumice_tagger_create);
+  fails_alike(&pumice_creation_options::answerer, pumice_answerer_create);
+  fails_alike(&pumice_creation_options::filler, pumice_filler_create);
+  fails_alike(&pumice_creation_options::index, pumice_index_create);
+  fails_alike(&pumice_creation_options::captioner, pumice_captioner_create);
+  fails_alike(&pumice_creation_options::transcriber, pumice_transcriber_create);
+
+  const pumice_embedder_options embedding = {sizeof embedding};
+  const EmbedderHandle embedder(start(&pumice_creation_options::embedder, embedding).first.embedder);
+  const pumice_encoder_options encoding = {sizeof encoding};
+  const EncoderHandle encoder(start(&pumice_creation_options::encoder, encoding).first.encoder);
+  const uint32_t columns = pumice_encoder_columns(encoder.get());
+  REQUIRE(columns > 0);
+  REQUIRE(pumice_embedder_columns(embedder.get()) == columns);
+  std::vector<float> vector(columns), row(columns);
+  const char* const text = "hello world";
+  const pumice_input input = {sizeof input, text, nullptr, 0, nullptr};
+  pumice_error error;
+  require_ok(pumice_embedder_embed(embedder.get(), &text, 1, vector.data(), nullptr, &error), error);
+  require_ok(pumice_encoder_encode(encoder.get(), &input, 1, row.data(), row.size(), nullptr, &error), error);
+  for (uint32_t i = 0; i < columns; ++i) CHECK(vector[i] == doctest::Approx(row[i]).epsilon(1e-3));
 }
 
 TEST_CASE("text becomes tokens and tokens text") {

@@ -49,6 +49,8 @@ ENDS_WITH(pumice_tagger_options, batch_tokens);
 ENDS_WITH(pumice_answerer_options, batch_tokens);
 ENDS_WITH(pumice_filler_options, reserved);
 ENDS_WITH(pumice_index_options, reserved);
+ENDS_WITH(pumice_creation_options, reserved);
+ENDS_WITH(pumice_created, transcriber);
 ENDS_WITH(pumice_tune_options, reserved);
 static_assert(sizeof(pumice_error) == 1024);
 
@@ -501,6 +503,8 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_embedder_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_embedder_embed(nullptr, nullptr, 0, nullptr, nullptr, &error));
   invalid(pumice_embedder_embed_pictures(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_embedder_begin(nullptr, nullptr, 0, nullptr, &error));
+  invalid(pumice_embedder_read(nullptr, nullptr, 0, nullptr, &error));
   invalid(pumice_reranker_create(nullptr, nullptr, nullptr, &error));
   invalid(pumice_reranker_score(nullptr, nullptr, nullptr, 0, nullptr, nullptr, &error));
   invalid(pumice_classifier_create(nullptr, nullptr, nullptr, &error));
@@ -527,6 +531,8 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_transcriber_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
   invalid(pumice_transcriber_detect(nullptr, nullptr, 0, 0, &error));
   invalid(pumice_transcriber_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_creation_start(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_creation_finish(nullptr, nullptr, &error));
   invalid(pumice_work_advance(nullptr, 1, nullptr, nullptr, &error));
   invalid(pumice_work_record(nullptr, nullptr, 1, nullptr, &error));
   invalid(pumice_work_discard(nullptr, &error));
@@ -534,6 +540,7 @@ TEST_CASE("every function takes nulls") {
   CHECK(pumice_session_work(nullptr) == nullptr);
   CHECK(pumice_batch_work(nullptr) == nullptr);
   CHECK(pumice_encoder_work(nullptr) == nullptr);
+  CHECK(pumice_embedder_work(nullptr) == nullptr);
   CHECK(pumice_translator_work(nullptr) == nullptr);
   CHECK(pumice_transcriber_work(nullptr) == nullptr);
   CHECK(pumice_tune_work(nullptr) == nullptr);
@@ -546,9 +553,11 @@ TEST_CASE("every function takes nulls") {
   CHECK(pumice_load_poll(nullptr, nullptr, nullptr));
   CHECK(pumice_session_creation_poll(nullptr, nullptr, nullptr));
   CHECK(pumice_batch_creation_poll(nullptr, nullptr, nullptr));
+  CHECK(pumice_creation_poll(nullptr, nullptr, nullptr));
   pumice_load_cancel(nullptr);
   pumice_session_creation_cancel(nullptr);
   pumice_batch_creation_cancel(nullptr);
+  pumice_creation_cancel(nullptr);
   pumice_work_cancel(nullptr);
   pumice_features_destroy(nullptr);
   pumice_device_destroy(nullptr);
@@ -558,6 +567,7 @@ TEST_CASE("every function takes nulls") {
   pumice_session_creation_destroy(nullptr);
   pumice_batch_destroy(nullptr);
   pumice_batch_creation_destroy(nullptr);
+  pumice_creation_destroy(nullptr);
   pumice_encoder_destroy(nullptr);
   pumice_translator_destroy(nullptr);
   pumice_captioner_destroy(nullptr);

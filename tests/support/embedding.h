@@ -29,6 +29,7 @@ using LoadHandle = std::unique_ptr<pumice_load, Destroy<pumice_load_destroy>>;
 using SessionHandle = std::unique_ptr<pumice_session, Destroy<pumice_session_destroy>>;
 using StartHandle = std::unique_ptr<pumice_session_creation, Destroy<pumice_session_creation_destroy>>;
 using BatchStartHandle = std::unique_ptr<pumice_batch_creation, Destroy<pumice_batch_creation_destroy>>;
+using CreationHandle = std::unique_ptr<pumice_creation, Destroy<pumice_creation_destroy>>;
 using BatchHandle = std::unique_ptr<pumice_batch, Destroy<pumice_batch_destroy>>;
 using EncoderHandle = std::unique_ptr<pumice_encoder, Destroy<pumice_encoder_destroy>>;
 using EmbedderHandle = std::unique_ptr<pumice_embedder, Destroy<pumice_embedder_destroy>>;

@@ -1,5 +1,6 @@
 #include "task/spans/answerer.h"
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/spans.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
@@ -25,22 +26,24 @@ AnswererOptions answerer_options(const pumice_answerer_options& asked) {
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_answerer_create(pumice_model* model, const pumice_answerer_options* caller_options,
-                                     pumice_answerer** answerer, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(answerer);
-    *answerer = nullptr;
-    PUMICE_TRY(const pumice_answerer_options options, read(caller_options, "options"));
-    PUMICE_TRY(AnswererPlan plan,
-               AnswererPlan::of(model->model->file(), answerer_options(options), model->tokenizer));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_answerer_options* asked) {
+  PUMICE_TRY(const pumice_answerer_options options, read(asked, "options"));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    AnswererOptions with_kernels = answerer_options(options);
+    with_kernels.run = prepared(with_kernels.run, compiling);
+    PUMICE_TRY(AnswererPlan plan, AnswererPlan::of(model.model->file(), with_kernels, model.tokenizer));
     auto handle = std::make_unique<pumice_answerer>();
-    PUMICE_TRY(handle->answerer, Answerer::create(current_model(*model), std::move(plan)));
-    *answerer = handle.release();
+    PUMICE_TRY(handle->answerer, Answerer::create(current_model(model), std::move(plan)));
+    created.answerer = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_answerer_create(pumice_model* model, const pumice_answerer_options* options,
+                                     pumice_answerer** answerer, pumice_error* error) {
+  return create(model, options, answerer, "answerer", &pumice_created::answerer, error);
 }
 
 void pumice_answerer_destroy(pumice_answerer* answerer) {

@@ -4,6 +4,7 @@
 #include "api/handles.h"
 #include "api/input.h"
 #include "api/request.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/writing.h"
 #include "api/tune.h"
 #include "api/work.h"
@@ -98,30 +99,31 @@ Result<CaptionerOptions> read_options(const pumice_captioner_options& options, c
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* caller_options,
-                                      pumice_captioner** captioner, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(captioner);
-    *captioner = nullptr;
-    PUMICE_TRY(const pumice_captioner_options options, read(caller_options, "options"));
-    PUMICE_CHECK(check_captions(*model));
-    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
-    const ModelShape& shape = model->model->shape();
-    PUMICE_TRY(const CaptionerOptions captioner_options, read_options(options, shape));
-    PUMICE_TRY(CaptionerSettings settings,
-               read_captioner_settings(model->model->file(), shape, model->tokenizer, captioner_options));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_captioner_options* asked) {
+  PUMICE_TRY(const pumice_captioner_options options, read(asked, "options"));
+  PUMICE_CHECK(check_captions(model));
+  PUMICE_CHECK(require_tokenizer(model.tokenizer.get(), *model.model));
+  const ModelShape& shape = model.model->shape();
+  PUMICE_TRY(const CaptionerOptions captioner_options, read_options(options, shape));
+  PUMICE_TRY(const CaptionerSettings settings,
+             read_captioner_settings(model.model->file(), shape, model.tokenizer, captioner_options));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    const bool prompted = model.model->shape().pictures.has_value();
     auto handle = std::make_unique<pumice_captioner>();
-    if (!shape.pictures) handle->values = shape.encoder->input_values();
-    std::shared_ptr<const Model> tower;
-    if (shape.pictures) tower = current_model(model->tower);
-    PUMICE_TRY(handle->captioner, Captioner::create(current_model(*model), std::move(tower), model->tokenizer,
-                                                    std::move(settings), true));
-    *captioner = handle.release();
+    if (!prompted) handle->values = model.model->shape().encoder->input_values();
+    PUMICE_TRY(handle->captioner,
+               Captioner::create(current_model(model), prompted ? current_model(model.tower) : nullptr,
+                                 model.tokenizer, settings, true, compiling ? *compiling : Compiling()));
+    created.captioner = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_captioner_create(pumice_model* model, const pumice_captioner_options* options,
+                                      pumice_captioner** captioner, pumice_error* error) {
+  return create(model, options, captioner, "captioner", &pumice_created::captioner, error);
 }
 
 void pumice_captioner_destroy(pumice_captioner* captioner) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
 #include "task/classifier.h"
@@ -49,21 +50,24 @@ InputRunner::Take write_scores(const Classifier& classifier, float* to) {
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* caller_options,
-                                       pumice_classifier** classifier, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(classifier);
-    *classifier = nullptr;
-    PUMICE_TRY(const pumice_classifier_options options, read(caller_options, "options"));
-    PUMICE_TRY(const ClassifierOptions classifier_options, classifier_options(options));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_classifier_options* asked) {
+  PUMICE_TRY(const pumice_classifier_options options, read(asked, "options"));
+  PUMICE_TRY(const ClassifierOptions classifier_options, classifier_options(options));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    ClassifierOptions with_kernels = classifier_options;
+    with_kernels.run = prepared(with_kernels.run, compiling);
     auto handle = std::make_unique<pumice_classifier>();
-    PUMICE_TRY(handle->classifier, make_classifier(*model, classifier_options));
-    *classifier = handle.release();
+    PUMICE_TRY(handle->classifier, make_classifier(model, with_kernels));
+    created.classifier = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_classifier_create(pumice_model* model, const pumice_classifier_options* options,
+                                       pumice_classifier** classifier, pumice_error* error) {
+  return create(model, options, classifier, "classifier", &pumice_created::classifier, error);
 }
 
 void pumice_classifier_destroy(pumice_classifier* classifier) {

@@ -1,18 +1,30 @@
 #include <fmt/format.h>
 
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
+#include "api/work.h"
 #include "task/embedder.h"
 
 using namespace pumice;
 using namespace pumice::api;
 
 // Of texts, of pictures, or of both in one space.
-struct pumice_embedder : Live<pumice_embedder> {
-  std::unique_ptr<Embedder> texts, pictures;
+struct pumice_embedder : pumice_work, Live<pumice_embedder> {
+  pumice_embedder() : pumice_work("embedder") {}
 
-  const Embedder& one() const { return texts ? *texts : *pictures; }
+  Result<SliceResult> slice(const SliceRequest& request) override { return one().runner().slice(request); }
+  Status discard() override { return one().runner().discard(); }
+  void cancel() override {
+    if (texts) texts->runner().cancel();
+    if (pictures) pictures->runner().cancel();
+  }
+
+  std::unique_ptr<Embedder> texts, pictures;
+  std::vector<float> vectors; // of texts that are read in slices
+
+  Embedder& one() const { return texts ? *texts : *pictures; }
 };
 
 namespace {
@@ -65,23 +77,30 @@ Error reads_only(const char* what) {
   return {Code::unsupported, std::string("the embedder reads ") + what};
 }
 
+Error reads_only_pictures() {
+  return reads_only("pictures: call pumice_embedder_embed_pictures");
+}
+
 } // namespace
+
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_embedder_options* asked) {
+  PUMICE_TRY(const pumice_embedder_options options, read(asked, "options"));
+  PUMICE_TRY(const EmbedderOptions embedder_options, embedder_options(options));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    EmbedderOptions with_kernels = embedder_options;
+    with_kernels.run = prepared(with_kernels.run, compiling);
+    auto handle = std::make_unique<pumice_embedder>();
+    PUMICE_CHECK(make_embedders(model, with_kernels, *handle));
+    created.embedder = handle.release();
+    return {};
+  });
+}
 
 extern "C" {
 
-pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* caller_options,
+pumice_status pumice_embedder_create(pumice_model* model, const pumice_embedder_options* options,
                                      pumice_embedder** embedder, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(embedder);
-    *embedder = nullptr;
-    PUMICE_TRY(const pumice_embedder_options options, read(caller_options, "options"));
-    PUMICE_TRY(const EmbedderOptions embedder_options, embedder_options(options));
-    auto handle = std::make_unique<pumice_embedder>();
-    PUMICE_CHECK(make_embedders(*model, embedder_options, *handle));
-    *embedder = handle.release();
-    return {};
-  });
+  return create(model, options, embedder, "embedder", &pumice_created::embedder, error);
 }
 
 void pumice_embedder_destroy(pumice_embedder* embedder) {
@@ -97,7 +116,7 @@ pumice_status pumice_embedder_embed(pumice_embedder* embedder, const char* const
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE_LIVE(embedder);
     PUMICE_CHECK(check_array(values, count, sizeof *values, "values"));
-    if (!embedder->texts) return reads_only("pictures: call pumice_embedder_embed_pictures");
+    if (!embedder->texts) return reads_only_pictures();
     Embedder& of_texts = *embedder->texts;
     const auto read_text = [&](const std::string& text, const std::string& name) {
       return of_texts.read(text, name);
@@ -124,10 +143,42 @@ pumice_status pumice_embedder_embed_pictures(pumice_embedder* embedder, const pu
   });
 }
 
+pumice_status pumice_embedder_begin(pumice_embedder* embedder, const char* const* texts, size_t count,
+                                    size_t* cut, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE_LIVE(embedder);
+    if (!embedder->texts) return reads_only_pictures();
+    Embedder& of_texts = *embedder->texts;
+    const auto read_text = [&](const std::string& text, const std::string& name) {
+      return of_texts.read(text, name);
+    };
+    PUMICE_TRY(std::vector<EncoderInput> inputs, read_texts(of_texts.runner(), texts, count, cut, read_text));
+    embedder->vectors.resize(count * of_texts.columns());
+    const auto take = write_rows(embedder->vectors.data(), [&of_texts](std::vector<float> row) {
+      return of_texts.vector(std::move(row));
+    });
+    return of_texts.runner().begin(std::move(inputs), take);
+  });
+}
+
+pumice_work* pumice_embedder_work(pumice_embedder* embedder) {
+  return is_live(embedder) ? embedder : nullptr;
+}
+
+pumice_status pumice_embedder_read(pumice_embedder* embedder, float* values, size_t capacity, size_t* count,
+                                   pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE_LIVE(embedder);
+    PUMICE_CHECK(check_array(values, capacity, sizeof *values, "values"));
+    if (!embedder->one().runner().done())
+      return Error{Code::not_ready, "there is nothing to read yet: run the texts to their end first"};
+    hand_out(embedder->vectors.data(), embedder->vectors.size(), values, capacity, count);
+    return {};
+  });
+}
+
 void pumice_embedder_cancel(pumice_embedder* embedder) {
-  if (!is_live(embedder)) return;
-  if (embedder->texts) embedder->texts->runner().cancel();
-  if (embedder->pictures) embedder->pictures->runner().cancel();
+  if (is_live(embedder)) embedder->cancel();
 }
 
 } // extern "C"

@@ -5,6 +5,7 @@
 #include "api/buffer.h"
 #include "api/handles.h"
 #include "api/input.h"
+#include "api/tasks/creation.h"
 #include "api/tune.h"
 #include "api/work.h"
 #include "step/work/resumable_encoder.h"
@@ -81,31 +82,33 @@ Result<EncoderOptions> encoder_options(const pumice_encoder_options& options, co
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* caller_options,
-                                    pumice_encoder** encoder, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(encoder);
-    *encoder = nullptr;
-    const ModelShape& shape = model->model->shape();
-    if (!shape.encoder || shape.has_decoder()) {
-      return Error{Code::unsupported,
-                   fmt::format("{}: a model of the architecture '{}' has {}: expected an encoder alone",
-                               model->model->file().path(), model->architecture,
-                               shape.encoder ? "a decoder beside its encoder" : "no encoder")};
-    }
-    PUMICE_TRY(const pumice_encoder_options options, read(caller_options, "options"));
-    PUMICE_TRY(const EncoderOptions encoder_options, encoder_options(options, *shape.encoder));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_encoder_options* asked) {
+  const ModelShape& shape = model.model->shape();
+  if (!shape.encoder || shape.has_decoder()) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: a model of the architecture '{}' has {}: expected an encoder alone",
+                             model.model->file().path(), model.architecture,
+                             shape.encoder ? "a decoder beside its encoder" : "no encoder")};
+  }
+  PUMICE_TRY(const pumice_encoder_options options, read(asked, "options"));
+  PUMICE_TRY(const EncoderOptions encoder_options, encoder_options(options, *shape.encoder));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_encoder>();
-    handle->model = current_model(*model);
-    handle->tokenizer = model->tokenizer;
+    handle->model = current_model(model);
+    handle->tokenizer = model.tokenizer;
     handle->given_values = encoder_options.input.buffer != VK_NULL_HANDLE;
-    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, encoder_options));
-    *encoder = handle.release();
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, encoder_options, true,
+                                                          compiling ? *compiling : Compiling()));
+    created.encoder = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_encoder_create(pumice_model* model, const pumice_encoder_options* options,
+                                    pumice_encoder** encoder, pumice_error* error) {
+  return create(model, options, encoder, "encoder", &pumice_created::encoder, error);
 }
 
 void pumice_encoder_destroy(pumice_encoder* encoder) {

@@ -1,5 +1,6 @@
 #include "task/filler.h"
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
 
@@ -14,11 +15,13 @@ struct pumice_filler : Live<pumice_filler> {
 
 namespace {
 
-Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const pumice_filler_options& asked) {
+Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const pumice_filler_options& asked,
+                                            const Compiling* compiling) {
   FillerOptions options;
   if (asked.top) options.top = asked.top;
   options.run.max_tokens = asked.max_tokens;
   options.run.batch_tokens = asked.batch_tokens;
+  options.run = prepared(options.run, compiling);
   PUMICE_TRY(FillerPlan plan, FillerPlan::of(model.model->file(), options, model.tokenizer));
   PUMICE_CHECK(check_head(model));
   return Filler::create(current_model(model), std::move(plan));
@@ -26,20 +29,21 @@ Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const pum
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_filler_create(pumice_model* model, const pumice_filler_options* caller_options,
-                                   pumice_filler** filler, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(filler);
-    *filler = nullptr;
-    PUMICE_TRY(const pumice_filler_options options, read(caller_options, "options"));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_filler_options* asked) {
+  PUMICE_TRY(const pumice_filler_options options, read(asked, "options"));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_filler>();
-    PUMICE_TRY(handle->filler, make_filler(*model, options));
-    *filler = handle.release();
+    PUMICE_TRY(handle->filler, make_filler(model, options, compiling));
+    created.filler = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_filler_create(pumice_model* model, const pumice_filler_options* options,
+                                   pumice_filler** filler, pumice_error* error) {
+  return create(model, options, filler, "filler", &pumice_created::filler, error);
 }
 
 void pumice_filler_destroy(pumice_filler* filler) {

@@ -2,6 +2,7 @@
 
 #include "api/background.h"
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
 #include "base/path.h"
@@ -16,37 +17,41 @@ struct pumice_index : Live<pumice_index> {
   std::vector<pumice_passage> found; // of the last search
 };
 
-extern "C" {
-
-pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* caller_options,
-                                  pumice_index** index, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(index);
-    *index = nullptr;
-    PUMICE_TRY(const pumice_index_options options, read(caller_options, "options"));
-    if (!options.folder) return null_argument("options.folder");
-    PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_VECTORS));
-    TextIndexOptions index_options;
-    PUMICE_TRY(index_options.pooling, read_pooling(options.pooling));
-    index_options.dimensions = options.dimensions;
-    index_options.query_prefix = text_or_empty(options.query_prefix);
-    index_options.text_prefix = text_or_empty(options.text_prefix);
-    index_options.run = {options.max_tokens, options.batch_tokens};
-    if (options.sparse > 1)
-      return Error{Code::invalid_argument,
-                   fmt::format("options.sparse is {}: expected 0 or 1", options.sparse)};
-    index_options.sparse = options.sparse;
-    if (index_options.sparse) PUMICE_CHECK(check_head(*model));
-    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model->model->file(), index_options, model->tokenizer));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_index_options* asked) {
+  PUMICE_TRY(const pumice_index_options options, read(asked, "options"));
+  if (!options.folder) return null_argument("options.folder");
+  PUMICE_CHECK(check_purpose(model, PUMICE_FOR_VECTORS));
+  TextIndexOptions index_options;
+  PUMICE_TRY(index_options.pooling, read_pooling(options.pooling));
+  index_options.dimensions = options.dimensions;
+  index_options.query_prefix = text_or_empty(options.query_prefix);
+  index_options.text_prefix = text_or_empty(options.text_prefix);
+  index_options.run = {options.max_tokens, options.batch_tokens};
+  if (options.sparse > 1)
+    return Error{Code::invalid_argument,
+                 fmt::format("options.sparse is {}: expected 0 or 1", options.sparse)};
+  index_options.sparse = options.sparse;
+  if (index_options.sparse) PUMICE_CHECK(check_head(model));
+  const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
+  const bool rebuild = options.rebuild;
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    TextIndexOptions with_kernels = index_options;
+    with_kernels.run = prepared(with_kernels.run, compiling);
+    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model.model->file(), with_kernels, model.tokenizer));
     auto handle = std::make_unique<pumice_index>();
-    handle->rebuild = options.rebuild;
-    const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
+    handle->rebuild = rebuild;
     PUMICE_TRY(handle->index,
-               TextIndex::create(current_model(*model), std::move(plan), path_of(folder), path_of(kept)));
-    *index = handle.release();
+               TextIndex::create(current_model(model), std::move(plan), path_of(folder), path_of(kept)));
+    created.index = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_index_create(pumice_model* model, const pumice_index_options* options,
+                                  pumice_index** index, pumice_error* error) {
+  return create(model, options, index, "index", &pumice_created::index, error);
 }
 
 void pumice_index_destroy(pumice_index* index) {

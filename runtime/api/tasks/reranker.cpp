@@ -1,5 +1,6 @@
 #include "task/reranker.h"
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
 
@@ -10,26 +11,29 @@ struct pumice_reranker : Live<pumice_reranker> {
   std::unique_ptr<Reranker> reranker;
 };
 
-extern "C" {
-
-pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* caller_options,
-                                     pumice_reranker** reranker, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(reranker);
-    *reranker = nullptr;
-    PUMICE_TRY(const pumice_reranker_options options, read(caller_options, "options"));
-    PUMICE_CHECK(check_purpose(*model, PUMICE_FOR_SCORES));
-    RerankerOptions reranker_options;
-    reranker_options.instruction = text_or_empty(options.instruction);
-    reranker_options.raw = options.raw;
-    reranker_options.run = {options.max_tokens, options.batch_tokens};
-    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model->model->file(), reranker_options, model->tokenizer));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_reranker_options* asked) {
+  PUMICE_TRY(const pumice_reranker_options options, read(asked, "options"));
+  PUMICE_CHECK(check_purpose(model, PUMICE_FOR_SCORES));
+  RerankerOptions reranker_options;
+  reranker_options.instruction = text_or_empty(options.instruction);
+  reranker_options.raw = options.raw;
+  reranker_options.run = {options.max_tokens, options.batch_tokens};
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    RerankerOptions with_kernels = reranker_options;
+    with_kernels.run = prepared(with_kernels.run, compiling);
+    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model.model->file(), with_kernels, model.tokenizer));
     auto handle = std::make_unique<pumice_reranker>();
-    PUMICE_TRY(handle->reranker, Reranker::create(current_model(*model), std::move(plan)));
-    *reranker = handle.release();
+    PUMICE_TRY(handle->reranker, Reranker::create(current_model(model), std::move(plan)));
+    created.reranker = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_reranker_create(pumice_model* model, const pumice_reranker_options* options,
+                                     pumice_reranker** reranker, pumice_error* error) {
+  return create(model, options, reranker, "reranker", &pumice_created::reranker, error);
 }
 
 void pumice_reranker_destroy(pumice_reranker* reranker) {

@@ -1,5 +1,6 @@
 #include "task/spans/tagger.h"
 #include "api/call.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/spans.h"
 #include "api/tasks/task.h"
 #include "api/tune.h"
@@ -12,24 +13,26 @@ struct pumice_tagger : Live<pumice_tagger> {
   KeptSpans spans;
 };
 
-extern "C" {
-
-pumice_status pumice_tagger_create(pumice_model* model, const pumice_tagger_options* caller_options,
-                                   pumice_tagger** tagger, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(tagger);
-    *tagger = nullptr;
-    PUMICE_TRY(const pumice_tagger_options options, read(caller_options, "options"));
-    RunOptions run;
-    run.max_tokens = options.max_tokens;
-    run.batch_tokens = options.batch_tokens;
-    PUMICE_TRY(TaggerPlan plan, TaggerPlan::of(model->model->file(), run, model->tokenizer));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tagger_options* asked) {
+  PUMICE_TRY(const pumice_tagger_options options, read(asked, "options"));
+  RunOptions run;
+  run.max_tokens = options.max_tokens;
+  run.batch_tokens = options.batch_tokens;
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    PUMICE_TRY(TaggerPlan plan,
+               TaggerPlan::of(model.model->file(), prepared(run, compiling), model.tokenizer));
     auto handle = std::make_unique<pumice_tagger>();
-    PUMICE_TRY(handle->tagger, Tagger::create(current_model(*model), std::move(plan)));
-    *tagger = handle.release();
+    PUMICE_TRY(handle->tagger, Tagger::create(current_model(model), std::move(plan)));
+    created.tagger = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_tagger_create(pumice_model* model, const pumice_tagger_options* options,
+                                   pumice_tagger** tagger, pumice_error* error) {
+  return create(model, options, tagger, "tagger", &pumice_created::tagger, error);
 }
 
 void pumice_tagger_destroy(pumice_tagger* tagger) {

@@ -35,8 +35,8 @@ Status check_head(const pumice_model& model) {
                            model.model->file().path())};
 }
 
-Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
-                 const ReadText& read, const InputRunner::Take& take) {
+Result<std::vector<EncoderInput>> read_texts(const InputRunner& runner, const char* const* texts,
+                                             size_t count, size_t* cut, const ReadText& read) {
   PUMICE_CHECK(check_array(texts, count, sizeof *texts, "texts"));
   const uint64_t before = runner.figures().cut;
   std::vector<EncoderInput> inputs;
@@ -47,6 +47,12 @@ Status run_texts(InputRunner& runner, const char* const* texts, size_t count, si
     inputs.push_back(std::move(input));
   }
   if (cut) *cut = static_cast<size_t>(runner.figures().cut - before);
+  return inputs;
+}
+
+Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
+                 const ReadText& read, const InputRunner::Take& take) {
+  PUMICE_TRY(const std::vector<EncoderInput> inputs, read_texts(runner, texts, count, cut, read));
   return runner.run(inputs, take);
 }
 

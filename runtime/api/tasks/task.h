@@ -23,7 +23,10 @@ Status check_purpose(const pumice_model& model, pumice_purpose purpose);
 Status check_head(const pumice_model& model);
 
 using ReadText = std::function<Result<EncoderInput>(const std::string& text, const std::string& name)>;
-// Runs the application's texts. `cut`, which may be null: how many of them were too long.
+// The application's texts as inputs. `cut`, which may be null: how many of them were too long.
+Result<std::vector<EncoderInput>> read_texts(const InputRunner& runner, const char* const* texts,
+                                             size_t count, size_t* cut, const ReadText& read);
+// And runs them.
 Status run_texts(InputRunner& runner, const char* const* texts, size_t count, size_t* cut,
                  const ReadText& read, const InputRunner::Take& take);
 // The same of texts that are several inputs each.

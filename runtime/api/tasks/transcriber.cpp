@@ -4,6 +4,7 @@
 
 #include "api/handles.h"
 #include "api/request.h"
+#include "api/tasks/creation.h"
 #include "api/tune.h"
 #include "api/work.h"
 #include "media/resample.h"
@@ -102,42 +103,44 @@ Status begin_sound(pumice_transcriber& transcriber, const GivenSound& sound) {
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transcriber_options* caller_options,
-                                        pumice_transcriber** transcriber, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(transcriber);
-    *transcriber = nullptr;
-    PUMICE_TRY(const pumice_transcriber_options options, read(caller_options, "options"));
-    PUMICE_CHECK(check_beams(options.beams));
-    TranscriptionOptions transcription;
-    if (options.language) transcription.language = options.language;
-    transcription.translate = options.translate;
-    transcription.timestamps = options.timestamps;
-    transcription.beams = options.beams;
-    transcription.max_tokens = options.max_tokens;
-    if (options.prompt) transcription.prompt = options.prompt;
-    if (options.windows > most_windows) {
-      return Error{Code::invalid_argument,
-                   fmt::format("options.windows is {}: expected at most {}", options.windows, most_windows)};
-    }
-    transcription.windows = std::max(options.windows, 1u);
-    transcription.words = options.words;
-    transcription.previous_text = !options.no_previous_text;
-    if (options.no_fallback) transcription.temperatures = {0};
-    transcription.voice_activity = !options.keep_silence;
-    transcription.prepared = true;
-    PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_transcriber_options* asked) {
+  PUMICE_TRY(const pumice_transcriber_options options, read(asked, "options"));
+  PUMICE_CHECK(check_beams(options.beams));
+  TranscriptionOptions transcription;
+  if (options.language) transcription.language = options.language;
+  transcription.translate = options.translate;
+  transcription.timestamps = options.timestamps;
+  transcription.beams = options.beams;
+  transcription.max_tokens = options.max_tokens;
+  if (options.prompt) transcription.prompt = options.prompt;
+  if (options.windows > most_windows) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.windows is {}: expected at most {}", options.windows, most_windows)};
+  }
+  transcription.windows = std::max(options.windows, 1u);
+  transcription.words = options.words;
+  transcription.previous_text = !options.no_previous_text;
+  if (options.no_fallback) transcription.temperatures = {0};
+  transcription.voice_activity = !options.keep_silence;
+  transcription.prepared = true;
+  PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
+  PUMICE_TRY(const SpeechSettings settings,
+             read_speech_settings(model.model->file(), model.model->definition(), transcription));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+    SpeechSettings with_kernels = settings;
+    if (compiling) with_kernels.transcription.compiling = *compiling;
     auto handle = std::make_unique<pumice_transcriber>();
-    const Model& loaded = *model->model;
-    PUMICE_TRY(SpeechSettings settings,
-               read_speech_settings(loaded.file(), loaded.definition(), transcription));
-    PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(*model), std::move(settings)));
-    *transcriber = handle.release();
+    PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(model), std::move(with_kernels)));
+    created.transcriber = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_transcriber_create(pumice_model* model, const pumice_transcriber_options* options,
+                                        pumice_transcriber** transcriber, pumice_error* error) {
+  return create(model, options, transcriber, "transcriber", &pumice_created::transcriber, error);
 }
 
 void pumice_transcriber_destroy(pumice_transcriber* transcriber) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/tasks/creation.h"
 #include "api/tasks/writing.h"
 #include "api/tune.h"
 #include "api/work.h"
@@ -90,27 +91,28 @@ Status check_translates(const pumice_model& model) {
 
 } // namespace
 
-extern "C" {
-
-pumice_status pumice_translator_create(pumice_model* model, const pumice_translator_options* caller_options,
-                                       pumice_translator** translator, pumice_error* error) {
-  return call(error, [&]() -> Status {
-    PUMICE_REQUIRE_LIVE(model);
-    PUMICE_REQUIRE(translator);
-    *translator = nullptr;
-    PUMICE_TRY(const pumice_translator_options options, read(caller_options, "options"));
-    PUMICE_CHECK(check_translates(*model));
-    PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
-    const ModelShape& shape = model->model->shape();
-    PUMICE_TRY(const TranslatorOptions translator_options, read_options(options, shape));
-    PUMICE_TRY(TranslatorSettings settings,
-               read_translator_settings(model->model->file(), shape, *model->tokenizer, translator_options));
+Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_translator_options* asked) {
+  PUMICE_TRY(const pumice_translator_options options, read(asked, "options"));
+  PUMICE_CHECK(check_translates(model));
+  PUMICE_CHECK(require_tokenizer(model.tokenizer.get(), *model.model));
+  const ModelShape& shape = model.model->shape();
+  PUMICE_TRY(const TranslatorOptions translator_options, read_options(options, shape));
+  PUMICE_TRY(const TranslatorSettings settings,
+             read_translator_settings(model.model->file(), shape, *model.tokenizer, translator_options));
+  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_translator>();
-    PUMICE_TRY(handle->translator,
-               Translator::create(current_model(*model), model->tokenizer, std::move(settings), true));
-    *translator = handle.release();
+    PUMICE_TRY(handle->translator, Translator::create(current_model(model), model.tokenizer, settings, true,
+                                                      compiling ? *compiling : Compiling()));
+    created.translator = handle.release();
     return {};
   });
+}
+
+extern "C" {
+
+pumice_status pumice_translator_create(pumice_model* model, const pumice_translator_options* options,
+                                       pumice_translator** translator, pumice_error* error) {
+  return create(model, options, translator, "translator", &pumice_created::translator, error);
 }
 
 void pumice_translator_destroy(pumice_translator* translator) {

@@ -3,16 +3,17 @@
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
-                                                                   EncoderOptions options, bool prepared) {
+                                                                   EncoderOptions options, bool prepared,
+                                                                   const Compiling& compiling) {
   std::unique_ptr<ResumableEncoder> encoding(
-      new ResumableEncoder(std::move(model), std::move(options), prepared));
-  PUMICE_CHECK(encoding->make());
+      new ResumableEncoder(std::move(model), std::move(options), prepared, compiling.threads));
+  PUMICE_CHECK(encoding->make(compiling.progress));
   return encoding;
 }
 
-Status ResumableEncoder::make_object(const Progress&) {
+Status ResumableEncoder::make_object(const Progress& progress) {
   PUMICE_TRY(object_, Encoder::create(model_, options_));
-  if (prepared_) PUMICE_CHECK(encoder().runner().prepare_all());
+  if (prepared_) PUMICE_CHECK(encoder().runner().prepare_all(compiling_threads_, progress));
   encoder().runner().set_interrupt(interrupt());
   columns_ = encoder().columns(output());
   return state_ == State::none ? Status() : failed(encode_again());

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "step/encoder.h"
+#include "step/work/compiling.h"
 #include "step/work/resumable_work.h"
 
 namespace pumice {
@@ -13,7 +14,8 @@ class ResumableEncoder : public ResumableWork<Encoder> {
 public:
   // `prepared`: all kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
-                                                          EncoderOptions options, bool prepared = true);
+                                                          EncoderOptions options, bool prepared = true,
+                                                          const Compiling& compiling = {});
 
   // Runs inputs in one step, for which read() waits.
   Status run(std::vector<EncoderInput> inputs);
@@ -31,8 +33,9 @@ public:
   uint32_t columns() const { return columns_; }
 
 private:
-  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options, bool prepared)
-      : ResumableWork(std::move(model), "encoding"), options_(std::move(options)), prepared_(prepared) {}
+  ResumableEncoder(std::shared_ptr<const Model> model, EncoderOptions options, bool prepared, size_t threads)
+      : ResumableWork(std::move(model), "encoding"), options_(std::move(options)), prepared_(prepared),
+        compiling_threads_(threads) {}
   Status make_object(const Progress& progress) override;
   Status collect() override;
   bool active() const override { return state_ == State::open || state_ == State::submitted; }
@@ -49,6 +52,7 @@ private:
 
   EncoderOptions options_;
   const bool prepared_;
+  const size_t compiling_threads_;
   uint32_t columns_ = 0;
   State state_ = State::none;
   std::vector<EncoderInput> inputs_; // the inputs of the current or last run

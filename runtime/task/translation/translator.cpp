@@ -90,7 +90,8 @@ Result<TranslatorSettings> read_translator_settings(const ModelFile& file, const
 
 Result<std::unique_ptr<Translator>> Translator::create(std::shared_ptr<const Model> model,
                                                        std::shared_ptr<const Tokenizer> tokenizer,
-                                                       TranslatorSettings settings, bool prepared) {
+                                                       TranslatorSettings settings, bool prepared,
+                                                       const Compiling& compiling) {
   std::unique_ptr<Translator> translator(new Translator(std::move(tokenizer), std::move(settings)));
   const TranslatorSettings& kept_settings = translator->settings_;
   if (kept_settings.alignment) {
@@ -101,7 +102,7 @@ Result<std::unique_ptr<Translator>> Translator::create(std::shared_ptr<const Mod
   GenerationOptions usual = kept_settings.generation;
   if (kept_settings.glossary) usual.terms.emplace_back();
   PUMICE_TRY(translator->generation_, ResumableGeneration::create(std::move(model), kept_settings.session,
-                                                                  prepared ? &usual : nullptr));
+                                                                  prepared ? &usual : nullptr, compiling));
   return translator;
 }
 

@@ -73,7 +73,8 @@ public:
   // `prepared`: kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<Translator>> create(std::shared_ptr<const Model> model,
                                                     std::shared_ptr<const Tokenizer> tokenizer,
-                                                    TranslatorSettings settings, bool prepared);
+                                                    TranslatorSettings settings, bool prepared,
+                                                    const Compiling& compiling = {});
 
   const TranslatorSettings& settings() const { return settings_; }
 

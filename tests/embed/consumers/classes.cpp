@@ -182,6 +182,13 @@ int main(int count, char** arguments) {
   while (need(translator.work().advance(1000), "Work::advance").active) {
   }
   expect(need(translator.result(), "Translator::result").text() == "2021-03-03", "a date in slices");
+  Creation made = need(Creation::start(dates, TranslatorOptions{}), "Creation::start");
+  while (!made.poll()) {
+  }
+  Translator in_background = need(made.finish(), "Creation::finish").translator;
+  expect(need(in_background.translate("le 3 mars 2021"), "Translator::translate") == "2021-03-03",
+         "a translator of another thread");
+  expect(!Creation::start(model, TranscriberOptions{}).ok(), "a decoder is no transcriber in the background");
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");
@@ -191,6 +198,10 @@ int main(int count, char** arguments) {
   Embedder embedder = need(Embedder::create(reader), "Embedder::create");
   const std::vector<float> vectors = need(embedder.embed({"Once", "upon a time"}), "Embedder::embed");
   expect(vectors.size() == 2 * size_t{embedder.columns()}, "a vector for each text");
+  need(embedder.begin({"Once", "upon a time"}), "Embedder::begin");
+  while (need(embedder.work().advance(1000), "Work::advance").active) {
+  }
+  expect(need(embedder.read(), "Embedder::read") == vectors, "the same vectors in slices");
   expect(!embedder.embed_pictures({}).ok(), "a decoder embeds no pictures");
   expect(!Embedder::create(model).ok(), "a decoder that goes on with texts is no embedder");
   expect(!Reranker::create(model).ok() && !Classifier::create(model).ok(), "nor has it scores or labels");

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+
+#include "api/handles.h"
+#include "step/work/compiling.h"
+#include "task/input_runner.h"
+
+// Making what is neither a model nor generates texts of a decoder: at once, or in the background.
+namespace pumice::api {
+
+// Makes something of one kind and sets its handle. `compiling`: how all its kernels are compiled at once;
+// null: as the kind's own create function does. Refers to nothing of the application's.
+using Maker = std::function<Status(const Compiling* compiling, pumice_created& created)>;
+
+// Options are checked, and what they point to is copied.
+Result<Maker> maker_of(const pumice_model& model, const pumice_encoder_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_embedder_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_reranker_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_classifier_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_tagger_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_answerer_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_filler_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_index_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_translator_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_captioner_options* options);
+Result<Maker> maker_of(const pumice_model& model, const pumice_transcriber_options* options);
+
+// The create function of a kind, whose `name` is for messages.
+template <class Options, class Handle>
+pumice_status create(pumice_model* model, const Options* options, Handle** made, const char* name,
+                     Handle* pumice_created::*place, pumice_error* error) noexcept {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE_LIVE(model);
+    if (!made) return null_argument(name);
+    *made = nullptr;
+    PUMICE_TRY(const Maker make, maker_of(*model, options));
+    pumice_created created = {sizeof created};
+    PUMICE_CHECK(make(nullptr, created));
+    *made = created.*place;
+    return {};
+  });
+}
+
+// For kinds that otherwise compile each kernel when it first runs.
+inline RunOptions prepared(RunOptions run, const Compiling* compiling) {
+  run.prepared = compiling != nullptr;
+  if (compiling) run.compiling = *compiling;
+  return run;
+}
+
+} // namespace pumice::api
