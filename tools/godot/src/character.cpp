@@ -35,6 +35,7 @@ Character::Memory Character::memory() const {
   memory.count = static_cast<size_t>(std::max<int64_t>(0, value("recall_count").integer()));
   if (!memory.texts.empty() && value("memory_model").object())
     memory.model = Model::load(value("memory_model"));
+  memory.budget_us = frame_budget(static_cast<float>(value("frame_budget_us").number()));
   return memory;
 }
 
@@ -70,7 +71,8 @@ std::vector<std::string> Character::best(const Memory& memory, const std::string
       if (!vectors_.count(text)) wanted.push_back(text);
     std::vector<std::vector<float>> vectors;
     std::string failure = wait_for(memory.model, leaving_, loaded);
-    if (failure.empty()) failure = embedding_.embed(loaded.model.get(), "", wanted, vectors);
+    const Embedding::Frames frames = {slices_, memory.budget_us, leaving_};
+    if (failure.empty()) failure = embedding_.embed(loaded.model.get(), "", wanted, frames, vectors);
     if (!failure.empty()) {
       worker_.deliver([this, failure] { emit("failed", failure); });
     } else {

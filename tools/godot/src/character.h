@@ -30,6 +30,7 @@ private:
     Loading model; // of vectors; may be not valid
     std::string heading;
     size_t count = 0;
+    float budget_us = 0; // for vectors
   };
   Memory memory() const;
   void recall(const std::string& question, size_t count);

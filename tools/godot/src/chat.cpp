@@ -11,17 +11,10 @@ namespace {
 
 constexpr uint32_t hint_range = 1, hint_enum = 2, hint_resource = 17, hint_multiline = 18; // of PropertyHint
 
-// Answers that are computed in slices at the moment: they share the time of a frame.
-std::atomic<int> slicing_chats = 0;
-
 std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   std::vector<const char*> all;
   for (const std::string& text : texts) all.push_back(text.c_str());
   return all;
-}
-
-bool has_display() {
-  return Variant::singleton("DisplayServer").call("get_name").text() != "headless";
 }
 
 } // namespace
@@ -43,8 +36,7 @@ Chat::Settings Chat::settings() {
   settings.thinking = static_cast<pumice_thinking>(value("thinking").integer());
   settings.context = count("context");
   settings.max_tokens = count("max_tokens");
-  // Without a display there are no frames to keep.
-  settings.budget_us = has_display() ? number("frame_budget_us") : 0;
+  settings.budget_us = frame_budget(number("frame_budget_us"));
   pumice_sampling& sampling = settings.sampling;
   sampling.struct_size = sizeof sampling;
   sampling.temperature = number("temperature");
@@ -74,18 +66,14 @@ void Chat::notified(int32_t what) {
     if (value("load_when_ready").flag() && !in_editor())
       worker_.post([this, now = settings()] { report(prepare(now)); });
   } else if (what == notification_internal_process) {
-    advance();
+    slices_.advance();
     worker_.take();
   }
 }
 
 void Chat::leave() {
   leaving_ = true;
-  cancel();
-  {
-    const std::lock_guard lock(mutex_);
-    sliced_.notify_all();
-  }
+  slices_.leave();
   worker_.stop();
 }
 
@@ -93,11 +81,6 @@ void Chat::release() {
   leave();
   chat_.reset();
   session_.reset();
-}
-
-void Chat::cancel() {
-  const std::lock_guard lock(mutex_); // so that the session stays while it is told
-  if (pumice_work* work = work_) pumice_work_cancel(work);
 }
 
 // ---- What scripts ask for, on the main thread ----
@@ -150,21 +133,6 @@ void Chat::clear() {
     first_message_.clear();
     take_snapshot();
   });
-}
-
-void Chat::advance() {
-  const std::lock_guard lock(mutex_);
-  if (!slicing_) return;
-  pumice_slice slice{};
-  slice.struct_size = sizeof slice;
-  pumice_error error;
-  const float budget = budget_us_ / static_cast<float>(std::max(1, slicing_chats.load()));
-  const pumice_status status =
-      pumice_work_advance(pumice_session_work(session_.get()), budget, nullptr, &slice, &error);
-  if (status == PUMICE_OK && slice.active) return;
-  if (status != PUMICE_OK && status != PUMICE_CANCELLED) slice_failure_ = error.message;
-  slicing_ = false;
-  sliced_.notify_all();
 }
 
 // ---- On the worker ----
@@ -273,32 +241,12 @@ std::string Chat::generate(const Settings& settings) {
   if (form.choices || form.regex || form.json_schema || form.grammar) request.form = &form;
   pumice_error error;
   if (pumice_session_generate(session_.get(), &request, &error) != PUMICE_OK) return error.message;
-  work_ = pumice_session_work(session_.get());
-  const std::string failure = leaving_ ? "the node was freed" : run(settings);
-  {
-    const std::lock_guard lock(mutex_);
-    work_ = nullptr;
-  }
+  const Slices::End end =
+      slices_.run(pumice_session_work(session_.get()), settings.budget_us, [&](pumice_error* failure) {
+        return settings.budget_us > 0 ? PUMICE_OK : pumice_session_run(session_.get(), failure);
+      });
   take_snapshot();
-  return failure;
-}
-
-// To the end of the answer: here, or in slices by the main thread.
-std::string Chat::run(const Settings& settings) {
-  if (settings.budget_us <= 0) {
-    pumice_error error;
-    const pumice_status status = pumice_session_run(session_.get(), &error);
-    return status == PUMICE_OK || status == PUMICE_CANCELLED ? "" : error.message;
-  }
-  std::unique_lock lock(mutex_);
-  ++slicing_chats;
-  budget_us_ = settings.budget_us;
-  slice_failure_.clear();
-  slicing_ = true;
-  sliced_.wait(lock, [this] { return !slicing_ || leaving_; });
-  slicing_ = false;
-  --slicing_chats;
-  return slice_failure_;
+  return end.failed() && end.status != PUMICE_CANCELLED ? end.message : "";
 }
 
 // By the thread that computes.
@@ -403,7 +351,10 @@ std::unique_ptr<Class> Chat::make_class() {
        {},
        none,
        [=](Instance& self, const Arguments&) { return chat(self).answer({}), Variant(); }},
-      {"cancel", {}, none, [=](Instance& self, const Arguments&) { return chat(self).cancel(), Variant(); }},
+      {"cancel",
+       {},
+       none,
+       [=](Instance& self, const Arguments&) { return chat(self).slices_.cancel(), Variant(); }},
       {"clear", {}, none, [=](Instance& self, const Arguments&) { return chat(self).clear(), Variant(); }},
       {"is_answering",
        {},

@@ -4,14 +4,13 @@
 #include <pumice/pumice.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "class.h"
 #include "model.h"
+#include "slices.h"
 #include "worker.h"
 
 namespace godot {
@@ -45,6 +44,7 @@ protected:
   void leave();
 
   Worker worker_;
+  Slices slices_;
   std::atomic<bool> leaving_ = false;
 
 private:
@@ -63,35 +63,24 @@ private:
   void answer(const std::vector<Message>& message, const std::vector<std::string>& choices = {});
   void set_messages(const Variant& messages);
   void clear();
-  void cancel();
   bool is_answering() const { return answers_ > 0; }
-  // A frame's slice of the answer.
-  void advance();
 
   // On the worker. What can fail returns a sentence, which is empty where it has not.
   std::string prepare(const Settings& settings);
   std::string append(const Message& message);
   std::string generate(const Settings& settings);
-  std::string run(const Settings& settings);
   std::string say_first(const Settings& settings);
   void report(const std::string& failure);
   void take_snapshot();
   std::string messages() const;
   void on_event(const pumice_event& event);
 
-  // Used by the worker; while `slicing_`, by the main thread.
+  // Used by the worker; in slices, by the main thread.
   std::unique_ptr<pumice_session, Session> session_;
   std::unique_ptr<pumice_chat, Conversation> chat_;
   uint64_t made_for_ = 0;
   std::string made_tools_;
   std::string first_message_, question_, answer_;
-
-  std::atomic<pumice_work*> work_ = nullptr; // of an answer under way
-  std::mutex mutex_;
-  std::condition_variable sliced_;
-  bool slicing_ = false; // with mutex_
-  float budget_us_ = 0;
-  std::string slice_failure_;
 
   int answers_ = 0;      // asked for and not there yet
   std::string snapshot_; // the messages as JSON, for the main thread

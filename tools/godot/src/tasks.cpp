@@ -19,27 +19,23 @@ const char* optional(const std::string& text) {
 
 void TaskNode::notified(int32_t what) {
   if (what == notification_enter_tree) self().call("set_process_internal", true);
-  if (what == notification_internal_process) worker_.take();
+  if (what != notification_internal_process) return;
+  slices_.advance();
+  worker_.take();
 }
 
-void TaskNode::changed(const std::string&) {
-  stale_ = true;
+void TaskNode::changed(const std::string& property) {
+  if (property != "frame_budget_us") stale_ = true;
 }
 
 void TaskNode::forget_if_stale() {
-  const std::lock_guard lock(mutex_);
   if (stale_.exchange(false)) forget();
 }
 
 void TaskNode::leave() {
   leaving_ = true;
-  cancel();
+  slices_.leave();
   worker_.stop();
-}
-
-void TaskNode::cancel() {
-  const std::lock_guard lock(mutex_);
-  if (pumice_work* under_way = work()) pumice_work_cancel(under_way);
 }
 
 void TaskNode::fail(const std::string& message) {
@@ -50,14 +46,15 @@ Class TaskNode::class_of(const char* name) {
   Class made;
   made.name = name;
   made.parent = made.engine_parent = "Node";
-  made.properties = {{"model", GDEXTENSION_VARIANT_TYPE_OBJECT, Variant(), 17, "PumiceModel"}};
+  made.properties = {{"model", GDEXTENSION_VARIANT_TYPE_OBJECT, Variant(), 17, "PumiceModel"},
+                     {"frame_budget_us", real, 2000.0, 1, "0,16000,100,or_greater"}};
   made.signals = {{"failed", {{"message", string}}}};
   return made;
 }
 
 Method TaskNode::cancel_method() {
   return {"cancel", {}, none, [](Instance& self, const Arguments&) {
-            return static_cast<TaskNode&>(self).cancel(), Variant();
+            return static_cast<TaskNode&>(self).slices_.cancel(), Variant();
           }};
 }
 
@@ -66,11 +63,10 @@ Method TaskNode::cancel_method() {
 void Translator::translate(const std::string& text) {
   worker_.post([this, text, loading = Model::load(value("model")), source = value("source_language").text(),
                 target = value("target_language").text(), glossary = value("glossary").text(),
-                beams = value("beams").integer()] {
+                beams = value("beams").integer(), frame = budget()] {
     Loaded loaded;
     if (const std::string failure = wait_for(loading, leaving_, loaded); !failure.empty())
       return fail(failure);
-    pumice_error error;
     forget_if_stale();
     if (!translator_) {
       pumice_writing_options writing{};
@@ -82,16 +78,23 @@ void Translator::translate(const std::string& text) {
       options.target_language = optional(target);
       options.glossary = optional(glossary);
       options.writing = &writing;
-      pumice_translator* translator = nullptr;
-      if (pumice_translator_create(loaded.model.get(), &options, &translator, &error) != PUMICE_OK)
-        return fail(error.message);
-      const std::lock_guard lock(mutex_);
-      translator_.reset(translator);
+      pumice_creation_options creation{};
+      creation.translator = &options;
+      pumice_created created;
+      if (const std::string failure = create(loaded.model.get(), creation, leaving_, created);
+          !failure.empty())
+        return fail(failure);
+      translator_.reset(created.translator);
     }
     const char* const texts[] = {text.c_str()};
+    const auto start = frame > 0 ? pumice_translator_begin : pumice_translator_translate;
+    const Slices::End end =
+        slices_.run(pumice_translator_work(translator_.get()), frame,
+                    [&](pumice_error* failure) { return start(translator_.get(), texts, 1, failure); });
+    if (end.failed()) return fail(end.message);
+    pumice_error error;
     const pumice_translation* translation = nullptr;
-    if (pumice_translator_translate(translator_.get(), texts, 1, &error) != PUMICE_OK ||
-        pumice_translator_result(translator_.get(), 0, &translation, &error) != PUMICE_OK)
+    if (pumice_translator_result(translator_.get(), 0, &translation, &error) != PUMICE_OK)
       return fail(error.message);
     worker_.deliver(
         [this, written = std::string(translation->texts[0].text)] { emit("translated", written); });
@@ -123,11 +126,10 @@ std::unique_ptr<Class> Translator::make_class() {
 void Transcriber::transcribe(std::vector<float> samples, uint32_t rate) {
   worker_.post([this, rate, samples = std::move(samples), loading = Model::load(value("model")),
                 language = value("language").text(), prompt = value("prompt").text(),
-                translate = value("translate").flag()] {
+                translate = value("translate").flag(), frame = budget()] {
     Loaded loaded;
     if (const std::string failure = wait_for(loading, leaving_, loaded); !failure.empty())
       return fail(failure);
-    pumice_error error;
     forget_if_stale();
     if (!transcriber_) {
       pumice_transcriber_options options{};
@@ -135,11 +137,13 @@ void Transcriber::transcribe(std::vector<float> samples, uint32_t rate) {
       options.language = optional(language);
       options.prompt = optional(prompt);
       options.translate = translate;
-      pumice_transcriber* transcriber = nullptr;
-      if (pumice_transcriber_create(loaded.model.get(), &options, &transcriber, &error) != PUMICE_OK)
-        return fail(error.message);
-      const std::lock_guard lock(mutex_);
-      transcriber_.reset(transcriber);
+      pumice_creation_options creation{};
+      creation.transcriber = &options;
+      pumice_created created;
+      if (const std::string failure = create(loaded.model.get(), creation, leaving_, created);
+          !failure.empty())
+        return fail(failure);
+      transcriber_.reset(created.transcriber);
     }
     text_.clear();
     const auto on_segment = [](void* user, const pumice_segment* segment) {
@@ -148,9 +152,12 @@ void Transcriber::transcribe(std::vector<float> samples, uint32_t rate) {
       self.worker_.deliver([&self, text = std::string(segment->text), start = segment->start_us / 1e6,
                             end = segment->end_us / 1e6] { self.emit("segment", text, start, end); });
     };
-    if (pumice_transcriber_transcribe(transcriber_.get(), samples.data(), samples.size(), rate, on_segment,
-                                      this, &error) != PUMICE_OK)
-      return fail(error.message);
+    const auto start = frame > 0 ? pumice_transcriber_begin : pumice_transcriber_transcribe;
+    const Slices::End end =
+        slices_.run(pumice_transcriber_work(transcriber_.get()), frame, [&](pumice_error* failure) {
+          return start(transcriber_.get(), samples.data(), samples.size(), rate, on_segment, this, failure);
+        });
+    if (end.failed()) return fail(end.message);
     worker_.deliver([this, text = text_] { emit("transcribed", text); });
   });
 }

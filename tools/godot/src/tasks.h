@@ -1,19 +1,19 @@
-// PumiceTranslator and PumiceTranscriber: texts to texts, and speech to texts. Each computes on a thread.
+// PumiceTranslator and PumiceTranscriber: texts to texts, and speech to texts.
 #pragma once
 
 #include <pumice/pumice.h>
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "class.h"
 #include "model.h"
+#include "slices.h"
 #include "worker.h"
 
 namespace godot {
 
-// What both have: a model, a thread, and a way to end.
+// What both and an embedder have: a model, a thread, a part of each frame, and a way to end.
 class TaskNode : public Instance {
 public:
   TaskNode(const Class& of_class, GDExtensionObjectPtr object) : Instance(of_class, object) {}
@@ -28,15 +28,15 @@ protected:
   virtual void forget() = 0;
   // On the worker: forgets what was made for other settings.
   void forget_if_stale();
-  virtual pumice_work* work() = 0;
   void leave();
-  void cancel();
+  // Of a frame, now.
+  float budget() const { return frame_budget(static_cast<float>(value("frame_budget_us").number())); }
   void fail(const std::string& message);
   static Class class_of(const char* name);
   static Method cancel_method();
 
   std::atomic<bool> leaving_ = false, stale_ = false;
-  std::mutex mutex_; // of what is made and destroyed by the worker, and cancelled by others
+  Slices slices_;
   Worker worker_;
 };
 
@@ -49,7 +49,6 @@ public:
 private:
   void translate(const std::string& text);
   void forget() override { translator_.reset(); }
-  pumice_work* work() override { return translator_ ? pumice_translator_work(translator_.get()) : nullptr; }
 
   struct Destroy {
     void operator()(pumice_translator* translator) const { pumice_translator_destroy(translator); }
@@ -66,9 +65,6 @@ public:
 private:
   void transcribe(std::vector<float> samples, uint32_t rate);
   void forget() override { transcriber_.reset(); }
-  pumice_work* work() override {
-    return transcriber_ ? pumice_transcriber_work(transcriber_.get()) : nullptr;
-  }
 
   struct Destroy {
     void operator()(pumice_transcriber* transcriber) const { pumice_transcriber_destroy(transcriber); }

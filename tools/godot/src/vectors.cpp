@@ -7,24 +7,36 @@
 namespace godot {
 
 std::string Embedding::embed(pumice_model* model, const std::string& pooling,
-                             const std::vector<std::string>& texts,
+                             const std::vector<std::string>& texts, const Frames& frames,
                              std::vector<std::vector<float>>& vectors) {
-  pumice_error error;
   if (!embedder_) {
     pumice_embedder_options options{};
     options.struct_size = sizeof options;
     options.pooling = pooling.empty() ? nullptr : pooling.c_str();
     options.normalize = 1;
-    pumice_embedder* embedder = nullptr;
-    if (pumice_embedder_create(model, &options, &embedder, &error) != PUMICE_OK) return error.message;
-    embedder_.reset(embedder);
+    pumice_creation_options creation{};
+    creation.embedder = &options;
+    pumice_created created;
+    if (const std::string failure = create(model, creation, frames.leaving, created); !failure.empty())
+      return failure;
+    embedder_.reset(created.embedder);
   }
+  pumice_embedder* const embedder = embedder_.get();
   std::vector<const char*> pointers;
   for (const std::string& text : texts) pointers.push_back(text.c_str());
-  const size_t columns = pumice_embedder_columns(embedder_.get());
+  const size_t columns = pumice_embedder_columns(embedder);
   std::vector<float> values(texts.size() * columns);
-  if (pumice_embedder_embed(embedder_.get(), pointers.data(), pointers.size(), values.data(), nullptr,
-                            &error) != PUMICE_OK)
+  const bool sliced = frames.budget_us > 0;
+  const Slices::End end =
+      frames.slices.run(pumice_embedder_work(embedder), frames.budget_us, [&](pumice_error* failure) {
+        if (sliced)
+          return pumice_embedder_begin(embedder, pointers.data(), pointers.size(), nullptr, failure);
+        return pumice_embedder_embed(embedder, pointers.data(), pointers.size(), values.data(), nullptr,
+                                     failure);
+      });
+  if (end.failed()) return end.message;
+  pumice_error error;
+  if (sliced && pumice_embedder_read(embedder, values.data(), values.size(), nullptr, &error) != PUMICE_OK)
     return error.message;
   vectors.clear();
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -45,26 +57,16 @@ double cosine(const std::vector<float>& left, const std::vector<float>& right) {
   return of_left > 0 && of_right > 0 ? product / std::sqrt(of_left * of_right) : 0;
 }
 
-void Embedder::changed(const std::string&) {
-  stale_ = true;
-}
-
-void Embedder::notified(int32_t what) {
-  if (what == notification_enter_tree) self().call("set_process_internal", true);
-  if (what == notification_internal_process) worker_.take();
-}
-
 void Embedder::embed(const std::vector<std::string>& texts) {
-  const auto fail = [this](const std::string& message) {
-    worker_.deliver([this, message] { emit("failed", message); });
-  };
-  worker_.post([this, fail, texts, loading = Model::load(value("model")), pooling = value("pooling").text()] {
+  worker_.post([this, texts, loading = Model::load(value("model")), pooling = value("pooling").text(),
+                frame = budget()] {
     Loaded loaded;
     if (const std::string failure = wait_for(loading, leaving_, loaded); !failure.empty())
       return fail(failure);
-    if (stale_.exchange(false)) embedding_.forget();
+    forget_if_stale();
     std::vector<std::vector<float>> vectors;
-    if (const std::string failure = embedding_.embed(loaded.model.get(), pooling, texts, vectors);
+    if (const std::string failure =
+            embedding_.embed(loaded.model.get(), pooling, texts, {slices_, frame, leaving_}, vectors);
         !failure.empty())
       return fail(failure);
     worker_.deliver([this, vectors] {
@@ -78,14 +80,11 @@ void Embedder::embed(const std::vector<std::string>& texts) {
 std::unique_ptr<Class> Embedder::make_class() {
   using Arguments = std::vector<Variant>;
   constexpr auto floats = GDEXTENSION_VARIANT_TYPE_PACKED_FLOAT32_ARRAY;
-  auto made = std::make_unique<Class>();
-  made->name = "PumiceEmbedder";
-  made->parent = made->engine_parent = "Node";
+  auto made = std::make_unique<Class>(class_of("PumiceEmbedder"));
   made->make = [](const Class& of_class, GDExtensionObjectPtr object) {
     return std::make_unique<Embedder>(of_class, object);
   };
-  made->properties = {{"model", GDEXTENSION_VARIANT_TYPE_OBJECT, Variant(), 17, "PumiceModel"},
-                      {"pooling", GDEXTENSION_VARIANT_TYPE_STRING, ""}};
+  made->properties.push_back({"pooling", GDEXTENSION_VARIANT_TYPE_STRING, ""});
   made->methods = {{"embed",
                     {{"texts", GDEXTENSION_VARIANT_TYPE_PACKED_STRING_ARRAY}},
                     GDEXTENSION_VARIANT_TYPE_NIL,
@@ -99,9 +98,9 @@ std::unique_ptr<Class> Embedder::make_class() {
                       return Variant(cosine(given[0].floats(), given[1].floats()));
                     },
                     {},
-                    true}};
-  made->signals = {{"embedded", {{"vectors", GDEXTENSION_VARIANT_TYPE_ARRAY}}},
-                   {"failed", {{"message", GDEXTENSION_VARIANT_TYPE_STRING}}}};
+                    true},
+                   cancel_method()};
+  made->signals.push_back({"embedded", {{"vectors", GDEXTENSION_VARIANT_TYPE_ARRAY}}});
   return made;
 }
 

@@ -3,23 +3,26 @@
 
 #include <pumice/pumice.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "class.h"
-#include "model.h"
-#include "worker.h"
+#include "tasks.h"
 
 namespace godot {
 
 // Of one model, used by one thread at a time.
 class Embedding {
 public:
+  // Where and for how long it computes.
+  struct Frames {
+    Slices& slices;
+    float budget_us;
+    const std::atomic<bool>& leaving;
+  };
   // Makes the embedder with the first call. Vectors have the length 1. Returns a sentence where it fails.
   std::string embed(pumice_model* model, const std::string& pooling, const std::vector<std::string>& texts,
-                    std::vector<std::vector<float>>& vectors);
+                    const Frames& frames, std::vector<std::vector<float>>& vectors);
   void forget() { embedder_.reset(); }
 
 private:
@@ -32,28 +35,17 @@ private:
 // The cosine of the angle between two vectors; 0 where one is empty.
 double cosine(const std::vector<float>& left, const std::vector<float>& right);
 
-class Embedder : public Instance {
+class Embedder : public TaskNode {
 public:
-  Embedder(const Class& of_class, GDExtensionObjectPtr object) : Instance(of_class, object) {}
-  ~Embedder() override {
-    leaving_ = true;
-    worker_.stop();
-  }
+  using TaskNode::TaskNode;
+  ~Embedder() override { leave(); }
   static std::unique_ptr<Class> make_class();
-  void notified(int32_t what) override;
-  void changed(const std::string& property) override;
-  void release() override {
-    leaving_ = true;
-    worker_.stop();
-    embedding_.forget();
-  }
 
 private:
   void embed(const std::vector<std::string>& texts);
+  void forget() override { embedding_.forget(); }
 
-  std::atomic<bool> leaving_ = false, stale_ = false;
   Embedding embedding_;
-  Worker worker_;
 };
 
 } // namespace godot

@@ -1,6 +1,6 @@
 # Three villagers, a visitor, and what each frame took. After "--", on the command line: --seconds=N ends it, --silent asks
 # nothing, --rounds=N ends it after so many rounds of talk, --budget=MICROSECONDS and --device=own change how answers are computed,
-# --screenshot=FILE and --report=FILE write a picture and the figures.
+# --screenshot=FILE writes a picture once all have answered, and ends it; --report=FILE writes the figures.
 extends Node2D
 
 const WARM_UP_FRAMES := 30
@@ -67,6 +67,9 @@ func _talk() -> void:
 			villager.act(await villager.character.answered)
 			villager.character.temperature = 0.0
 			villager.say(said)
+		if options.has("screenshot"):
+			_finish()
+			return
 		await get_tree().create_timer(3.0).timeout
 		for villager: Villager in [mira, tom, ben]:
 			villager.say("")

@@ -42,7 +42,7 @@ func hear(question: String) -> void:
 
 
 func say(text: String) -> void:
-	words.text = text.substr(maxi(0, text.length() - 260))
+	words.text = text.substr(maxi(0, text.length() - 225))
 	bubble.visible = text.strip_edges() != ""
 	bubble.reset_size()
 
