@@ -5,6 +5,7 @@
 #include "gpu/kernel_table.h"
 #include "io/tensor_type.h"
 #include "kernel/attention/attention_case.h"
+#include "support/in_turn.h"
 #include "support/skip.h"
 
 using namespace attention_case;
@@ -69,13 +70,14 @@ std::vector<float> expected(const Case& c, const Cache& cache, const std::vector
 }
 
 // The profile in which the device multiplies matrices of each size: of its own sizes, and where it lets us
-// choose, of those that other devices have.
+// choose, of those that other devices have, which take turns.
 std::vector<DeviceProfile> profiles() {
   const DeviceProfile& chosen = TestGpu::get().profile;
   std::vector<MatrixShape> shapes = chosen.matrix_shapes;
   if (chosen.cm2) {
-    for (const MatrixShape& shape : {MatrixShape{16, 16, 16}, {16, 8, 16}, {32, 8, 16}})
-      shapes.push_back(shape);
+    static size_t turn = 0;
+    const std::array others = {MatrixShape{16, 16, 16}, MatrixShape{16, 8, 16}, MatrixShape{32, 8, 16}};
+    for (const MatrixShape& shape : turn_of(others, turn++)) shapes.push_back(shape);
   }
   std::vector<DeviceProfile> found;
   for (const MatrixShape& shape : shapes) {
