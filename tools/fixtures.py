@@ -96,8 +96,14 @@ def distribution(name, shape, config):
         return 1, 0.25
     if name.endswith("running_mean"):
         return 0, 0.25
-    if name.endswith(("layer_scalar", "router.scale", "per_expert_scale")):
+    if name.endswith(("layer_scalar", "router.scale", "per_expert_scale", "std_scale")):
         return 1, 0.25
+    if name.endswith(("put_min", "put_max")):  # limits that some numbers are beyond
+        return (1.5 if name.endswith("max") else -1.25), 0.25
+    if name.endswith("std_bias"):
+        return 0, 0.5
+    if name.endswith("position_embedding_table"):
+        return 0, 0.25
     if name.endswith("final_logits_bias"):
         return 0, 0.5
     if "relative_attention_bias" in name or "relative_position_bias" in name:
@@ -475,7 +481,7 @@ def prepared(folder, kind, image, **extra):
     by_pil = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
     by_torch = getattr(transformers, f"{kind}ImageProcessor")(**settings)
     from PIL import Image
-    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "image_sizes", "rows", "cols", "num_crops")
+    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "image_sizes", "rows", "cols", "num_crops", "image_position_ids")
     made = by_pil(given, return_tensors="pt", **extra)
     other = by_torch(given, return_tensors="pt", **extra)
     print(f"{kind}: PIL and torchvision differ by", float((made["pixel_values"] - other["pixel_values"]).abs().max()))
@@ -526,6 +532,37 @@ def whole_picture_answers(model, config, seed):
             return model(input_ids=input_ids, token_type_ids=(input_ids == token).long(), **given)
     given = {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}
     return continued_picture_prompt(Typed(), given, token)
+
+
+def filled_picture_answers(model, config, seed, folder):
+    """Of a text with two pictures of different sizes, between tokens 310 and 311, whose patches are squares row by row."""
+    import torch
+    from transformers.models.gemma4 import image_processing_gemma4, image_processing_pil_gemma4
+    token, vision = config["image_token_id"], config["vision_config"]
+    merge, patch = vision["pooling_kernel_size"], vision["patch_size"]
+    for module in (image_processing_gemma4, image_processing_pil_gemma4):  # which knows five numbers of rows, all of them large
+        module._SUPPORTED_SOFT_TOKENS = (json.loads((folder / "preprocessor_config.json").read_text())["max_soft_tokens"],)
+    made = [prepared(folder, "Gemma4", picture(*size)) for size in ((29, 61), (33, 17))]
+    places = [each["image_position_ids"][0] for each in made]
+    own = [each["pixel_values"][0][place[:, 0] >= 0] for each, place in zip(made, places)]
+    grids = [(place.amax(0) + 1).flip(0) for place in places]
+    rows, shown = [], []
+    for values, (lines, line) in zip(own, [(grid // merge).tolist() for grid in grids]):
+        squares = values.reshape(lines, merge, line, merge, patch * patch, 3).permute(0, 2, 1, 3, 5, 4)
+        rows.append(2 * squares.reshape(-1, 3 * patch * patch) - 1)
+        shown.append([310] + [token] * (lines * line) + [311])
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+    reference = {"pixel_values": torch.cat([each["pixel_values"] for each in made]).double(), "image_position_ids": torch.stack(places)}
+
+    class Typed:  # reads pictures as the processor gives them, and tells which tokens they are
+        def __call__(self, input_ids, pixel_values, image_grid_thw, **given):
+            return model(input_ids=input_ids, mm_token_type_ids=(input_ids == token).int(), **reference, **given)
+    sizes = torch.cat([torch.ones(2, 1, dtype=torch.long), torch.stack(grids)], 1)
+    given = {"input_ids": ids, "pixel_values": torch.cat(rows).double(), "image_grid_thw": sizes}
+    answers, lead = continued_picture_prompt(Typed(), given, token)
+    features = model.model.get_image_features(**reference).pooler_output
+    return answers | {"image_features": features}, lead
 
 
 def patched_picture_answers(model, config, seed):
@@ -807,6 +844,8 @@ def answers_of(folder, config, seed, weights):
               **dict.fromkeys(PATCHED, patched_picture_answers)}
     if config.get("vision_config", {}).get("model_type") == "pixtral":
         return lined_picture_answers(model, config, seed, folder)
+    if kind == "gemma4":
+        return filled_picture_answers(model, config, seed, folder)
     if kind == "internvl":
         return proportional_picture_answers(model, config, seed, folder)
     if kind in others:

@@ -293,14 +293,17 @@ void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView
 void DecoderBuilder::decode(const Block& block, const DecoderNames& names) {
   const float folded = config_.gguf_folds_factors ? config_.embedding_scale : 1;
   TensorId x = embed(names.embedding, config_.embedding_scale, folded);
-  if (config_.pictures && !reads_) {
-    const uint32_t columns = config_.hidden * (1 + config_.pictures->deep_layers);
-    given_ = graph().input(PictureTokens::features, RowKind::tokens, columns);
-    x = prompt_rows(graph(), "with_pictures", x, *given_);
-  }
+  x = with_pictures(x);
   if (!names.positions.hugging_face.empty()) x = learned_positions(x, names.positions, names.first_position);
   x = norm_if_named(x, names.embedding_norm);
   decode_embedded(x, block, names);
+}
+
+TensorId DecoderBuilder::with_pictures(TensorId x) {
+  if (!config_.pictures || reads_) return x;
+  const uint32_t columns = config_.hidden * (1 + config_.pictures->deep_layers);
+  given_ = graph().input(PictureTokens::features, RowKind::tokens, columns);
+  return prompt_rows(graph(), "with_pictures", x, *given_);
 }
 
 void DecoderBuilder::decode_embedded(TensorId x, const Block& block, const DecoderNames& names) {

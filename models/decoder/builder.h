@@ -103,6 +103,8 @@ public:
   void decode(const Block& block, const DecoderNames& names = {});
   // The same from the embeddings on.
   void decode_embedded(TensorId x, const Block& block, const DecoderNames& names);
+  // Embeddings, with the rows of pictures in their places if the model sees.
+  TensorId with_pictures(TensorId x);
 
   // The number of a recurrent operation's state. They are counted as they are described.
   uint32_t next_state() { return states_++; }

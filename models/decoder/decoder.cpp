@@ -113,7 +113,7 @@ TensorId Decoder::attend(DecoderBuilder& builder, uint32_t layer, TensorId x,
     for (const auto& [name, id] : {std::pair("clamped_query", &inputs.query),
                                    {"clamped_key", &inputs.key},
                                    {"clamped_value", &inputs.value}})
-      *id = clamp(builder.graph(), builder.prefix() + name, *id, most_input);
+      *id = clamp(builder.graph(), builder.prefix() + name, *id, -most_input, most_input);
   }
   if (attention_gate.hugging_face.empty() && inner_norm.hugging_face.empty())
     return builder.attend_and_project(layer, inputs, own);

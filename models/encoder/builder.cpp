@@ -36,8 +36,14 @@ TensorId EncoderBuilder::rotate_and_store(const AttentionInputs& inputs, const A
     cache_store(graph(), prefix() + "stored", inputs.key, inputs.value, store.layer);
     return inputs.query;
   }
+  std::vector<WeightId> norms;
+  if (style.head_norms)
+    norms = {norm_weight(style.query_norm, config_.head_dim), norm_weight(style.key_norm, config_.head_dim)};
+  store.norm_eps = config_.norm_eps;
+  store.value_norm = style.value_norm;
+  store.query_norm = store.key_norm = style.head_norms;
   return rotary_store(graph(), prefix() + "rotated_query", inputs.query, inputs.key, inputs.value,
-                      std::move(store));
+                      std::move(store), std::move(norms));
 }
 
 TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs) {

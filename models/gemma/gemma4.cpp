@@ -90,7 +90,7 @@ TensorId scale_layer(DecoderBuilder& builder, TensorId x) {
 // The decoder whose layers begin as others do: each token has a further embedding for each layer, of
 // `columns` columns, unless these are 0, and a layer's result may have a factor.
 void build_gemma4(const Decoder& d, DecoderBuilder& builder, uint32_t columns, bool scaled_layers) {
-  const TensorId embedded = builder.embed(d.names.embedding, d.config.embedding_scale);
+  const TensorId embedded = builder.with_pictures(builder.embed(d.names.embedding, d.config.embedding_scale));
   TensorId layer_inputs = 0;
   if (columns) layer_inputs = per_layer_inputs(builder, embedded, columns);
   const auto block = [&](uint32_t layer, TensorId x) {
@@ -233,6 +233,7 @@ Status describe_gemma4(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(d.read_bias(settings, "attention_bias"));
   d.style.score_scale = 1;
   d.style.head_norms = d.style.value_norm = true;
+  d.style.whole_pictures = config.pictures && config.pictures->bidirectional;
   const SettingName per_layer = {"hidden_size_per_layer_input", "embedding_length_per_layer_input"};
   PUMICE_TRY(const uint32_t columns, settings.u32_or(per_layer, 0, limits::columns, 0));
   if (columns % 4) {
@@ -270,7 +271,7 @@ Status describe_gemma4(const Settings& settings, Decoder& d) {
 } // namespace
 
 Architectures gemma4_models() {
-  return {decoder("gemma4", {"gemma4_text", "gemma4"}, {"gemma4"},
+  return {decoder("gemma4", {"gemma4_text"}, {"gemma4"},
                   {.kv_heads = {}, // each layer has its own
                    .head_dim = {"global_head_dim", "attention.key_length"},
                    .feed_forward = {},

@@ -24,6 +24,7 @@ struct PatchCutting {
   uint64_t min_pixels = 0; // of the resized picture
   uint64_t max_pixels = 0;
   bool grows_edges = false; // a picture is first made larger until both edges are a square's
+  bool fills = false;       // a picture is made as large as may be, in about its proportions (Gemma 4)
   // Not 0: a picture is only made smaller, until no edge is longer, and then its edges are made whole
   // squares.
   uint32_t longest_edge = 0;

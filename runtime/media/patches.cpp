@@ -32,12 +32,31 @@ PatchGrid squares_of_edge(uint32_t height, uint32_t width, const PatchCutting& c
   }
 }
 
+// The squares of a picture that is made as large as may be, as Gemma 4's processor has it: a thin one has a
+// line of whole squares.
+PatchGrid squares_that_fill(uint32_t height, uint32_t width, const PatchCutting& cutting) {
+  const double square = cutting.square(), pixels = static_cast<double>(height) * width;
+  const double factor = std::sqrt(static_cast<double>(cutting.max_pixels) / pixels);
+  const auto squares = [&](uint32_t edge) {
+    return static_cast<uint32_t>(std::floor(factor * edge / square));
+  };
+  const auto most = static_cast<uint32_t>(cutting.max_pixels / cutting.square() / cutting.square());
+  const uint32_t down = squares(height), across = squares(width);
+  if (down == 0) return {1, std::clamp(width / height, 1u, most)};
+  if (across == 0) return {std::clamp(height / width, 1u, most), 1};
+  return {down, across};
+}
+
 } // namespace
 
 Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutting& cutting,
                                 const std::string& name) {
   if (cutting.longest_edge > 0) {
     const PatchGrid squares = squares_of_edge(height, width, cutting);
+    return PatchGrid{squares.height * cutting.merge, squares.width * cutting.merge};
+  }
+  if (cutting.fills) {
+    const PatchGrid squares = squares_that_fill(height, width, cutting);
     return PatchGrid{squares.height * cutting.merge, squares.width * cutting.merge};
   }
   if (std::max(height, width) > uint64_t{most_proportion} * std::min(height, width)) {

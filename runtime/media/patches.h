@@ -14,7 +14,7 @@ struct PatchedPicture {
 
 // The edges of a picture that is resized to whole squares: about its own size and proportions, and within the
 // numbers of pixels, or the longest edge. An error if one edge is more than 200 times the other, unless there
-// is a longest edge.
+// is a longest edge, or a picture is made as large as may be.
 Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutting& cutting,
                                 const std::string& name);
 

@@ -26,10 +26,12 @@ struct Family {
   bool square; // a size of one number means both edges, not the shortest
   std::array<float, 3> mean, deviation;
   enum class Tiles { none, within_edge, in_proportion } tiles = Tiles::none; // what pictures are cut into
-  bool frames = false; // pixels are counted in all copies of a picture, see PatchCutting
+  bool frames = false;    // pixels are counted in all copies of a picture, see PatchCutting
+  bool normalises = true; // unless the file says otherwise
 };
 
 constexpr std::array<float, 3> half = {0.5F, 0.5F, 0.5F};
+constexpr std::array<float, 3> zeros = {0, 0, 0}, ones = {1, 1, 1};
 constexpr std::array<float, 3> clip_mean = {0.48145466F, 0.4578275F, 0.40821073F};
 constexpr std::array<float, 3> clip_deviation = {0.26862954F, 0.26130258F, 0.27577711F};
 
@@ -47,6 +49,7 @@ constexpr Family families[] = {
     {"Glm4v", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
     {"Glm46V", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
     {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
+    {"Gemma4", Resampling::bicubic, false, true, zeros, ones, Family::Tiles::none, false, false},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -119,7 +122,7 @@ Status read_numbers(const Fields& fields, const Family& family, ImagePreparation
   PUMICE_TRY(const bool rescales, fields.boolean_or("do_rescale", true));
   PUMICE_TRY(const float factor, fields.f32_or("rescale_factor", 1.0F / 255));
   result.scale = rescales ? factor : 1;
-  PUMICE_TRY(const bool normalises, fields.boolean_or("do_normalize", true));
+  PUMICE_TRY(const bool normalises, fields.boolean_or("do_normalize", family.normalises));
   result.mean = {0, 0, 0};
   result.deviation = {1, 1, 1};
   if (!normalises) return {};
@@ -238,6 +241,16 @@ Status read_pixels(const Fields& fields, const Family& family, PatchCutting& cut
   return {};
 }
 
+// The most pixels of a picture that is made as large as may be (Gemma 4), which the file has as squares.
+Status read_squares(const Fields& fields, PatchCutting& cutting) {
+  PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
+  PUMICE_CHECK(check_edge(fields, "pooling_kernel_size", cutting.merge));
+  PUMICE_TRY(const uint32_t most, fields.u32_or("max_soft_tokens", 1, max_image_size, 280));
+  const uint64_t pixels = uint64_t{most} * cutting.square() * cutting.square();
+  cutting.max_pixels = cutting.max_pixels ? std::min(cutting.max_pixels, pixels) : pixels;
+  return {};
+}
+
 // The longest edge of a picture, at most the model's (Pixtral).
 Status read_longest_edge(const Fields& fields, PatchCutting& cutting) {
   const nlohmann::json* patch = fields.find("patch_size");
@@ -262,8 +275,9 @@ Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting
   PUMICE_TRY(const Family family, family_of(fields));
   ImagePreparation result;
   PUMICE_TRY(result.resizes, fields.boolean_or("do_resize", true));
-  PUMICE_CHECK(cutting.longest_edge > 0 ? read_longest_edge(fields, cutting)
-                                        : read_pixels(fields, family, cutting));
+  PUMICE_CHECK(cutting.fills              ? read_squares(fields, cutting)
+               : cutting.longest_edge > 0 ? read_longest_edge(fields, cutting)
+                                          : read_pixels(fields, family, cutting));
   PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
   result.resampling = static_cast<Resampling>(code);
   PUMICE_CHECK(read_numbers(fields, family, result));

@@ -131,7 +131,7 @@ struct PictureTokens {
   static constexpr const char* features = "image_features"; // of the tower's graph
 
   uint32_t token = 0; // stands for a row in a text
-  uint32_t rows = 0;  // of a picture; of one of any size see rows_of()
+  uint32_t rows = 0;  // of a picture; of one of any size at most, where they are bidirectional, see rows_of()
   // Not 0: pictures have any size, and a row for each square of so many patches on each side.
   uint32_t merge = 0;
   // Of those: a row's place in the picture is a part of its rotary position, see RotaryPlaces. Otherwise it

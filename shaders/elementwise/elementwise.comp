@@ -30,7 +30,7 @@ vec4 combine(uint a_at, uint b_at, uint b_row) {
   if (KIND == ELEMENTWISE_GATE_SIGMOID) return v / (1.0 + exp(-clamp(b[b_at], -80.0, 80.0)));
   if (KIND == ELEMENTWISE_ADD) return v + b[b_at];
   if (KIND == ELEMENTWISE_SCALE) return v * p.amount;
-  if (KIND == ELEMENTWISE_CLAMP) return clamp(v, -p.amount, p.amount);
+  if (KIND == ELEMENTWISE_CLAMP) return clamp(v, p.least, p.amount);
   if (KIND == ELEMENTWISE_XIELU) {
     for (uint j = 0; j < 4u; ++j) v[j] = xielu(v[j]);
     return v;

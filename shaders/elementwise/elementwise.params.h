@@ -1,5 +1,5 @@
 // result = a + b, activation(a) * b, activation(a), amount * a, amount * tanh(a / amount), a * sigmoid(b),
-// where b has one column, a within amount, or xIELU (Huang and Schlag, 2024), for where a product's epilogue
+// where b has one column, a from least to amount, or xIELU (Huang and Schlag, 2024), for where a product's epilogue
 // cannot do it.
 #ifndef PUMICE_ELEMENTWISE_PARAMS_H
 #define PUMICE_ELEMENTWISE_PARAMS_H
@@ -36,6 +36,7 @@ struct ElementwiseParams {
   UINT out_stride;
   UINT rows_kind; // ROWS_*
   float amount;   // of SCALE, SOFT_CAP and CLAMP
+  float least;    // of CLAMP
   // Of XIELU: slope a + rise a^2 where a is positive, otherwise slope a + fall (exp(min(a, end)) - 1 - a).
   float rise;
   float fall;
@@ -46,6 +47,6 @@ struct ElementwiseParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ElementwiseParams) == 48);
+static_assert(sizeof(pumice::ElementwiseParams) == 52);
 #endif
 #endif

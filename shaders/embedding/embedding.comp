@@ -5,6 +5,7 @@
 #include "common/types.glsl"
 #include "common/weight.glsl"
 #include "embedding/embedding.params.h"
+#include "embedding/prompt_rows.params.h"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = EMBEDDING_LANE_BYTES_ID) const uint LANE_BYTES = 16;
@@ -38,7 +39,7 @@ vec4 decode_quad(uint block, uint lane, uint j) {
 // The table's row for a row of the step, clamped to the table.
 uint find_entry(uint row) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  uint entry = token.x;
+  uint entry = (token.x & PROMPT_ROW) != 0u ? 0u : token.x;
   if (INDEX == EMBEDDING_BY_POSITION) entry = token.y - min(token.w, token.y);
   if (INDEX == EMBEDDING_BY_TYPE) entry = step_block[p.details + row].z;
   const uint last = p.all_tiles * 8u - 1u;

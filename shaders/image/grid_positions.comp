@@ -47,6 +47,7 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
   const uint grid = step_block[STEP_HEADER_QUADS + row].x, place = step_block[p.details + row].z;
+  const uint last = p.side - 1u;
   const Lines down = lines_of(place >> 16, grid >> 16), across = lines_of(place & 0xffffu, grid & 0xffffu);
   const uint to = row * (p.out_stride >> 2), padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
@@ -55,6 +56,11 @@ void main() {
     for (uint j = 0; j < 4u; ++j) {
       const uint column = 4u * i + j;
       if (column >= p.columns) break;
+      if (RULE == GRID_POSITIONS_APART) {
+        const uint first = min(place & 0xffffu, last), second = p.side + min(place >> 16, last);
+        v[j] += table[first * p.columns + column] + table[second * p.columns + column];
+        continue;
+      }
       float value = 0.0;
       for (uint line = 0; line < TAPS; ++line) {
         for (uint tap = 0; tap < TAPS; ++tap) {

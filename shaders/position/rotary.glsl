@@ -27,6 +27,7 @@ ROW_BUFFER(float, v_floats, SLOT_V);
 READ_BUFFER(uint, table, SLOT_TABLE);
 
 const uint HALF = ROTARY_DIM / 2;
+const uint APART = PAIRS == ROTARY_PAIRS_QUARTERS ? ROTARY_DIM / 4 : HALF; // the two dimensions of a pair
 const uint HEAD_QUADS = (HEAD_DIM + 3) / 4;
 const bool BY_FOURS = HEAD_DIM % 4 == 0;
 const uint NORMED = uint(NORMS != 0);
@@ -95,15 +96,25 @@ vec4 rotated_quad(Head h, uint quad) {
   return h.normed && !NORM_AFTER ? norm_quad(h, quad, a) : a;
 }
 
+bool is_first(uint dimension) {
+  return PAIRS == ROTARY_PAIRS_QUARTERS ? dimension % HALF < APART : dimension < HALF;
+}
+
+uint pair_of(uint dimension) {
+  if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return dimension / 2u;
+  if (PAIRS == ROTARY_PAIRS_QUARTERS) return (dimension < HALF ? APART : 0u) + dimension % APART;
+  return dimension % HALF;
+}
+
 // The partners of the four dimensions of quad `quad` in the rotation.
 vec4 partners(Head h, uint quad, vec4 own) {
   if (PAIRS == ROTARY_PAIRS_NEIGHBOURING) return own.yxwz;
-  if (HALF % 4u == 0u) return rotated_quad(h, quad < HALF / 4u ? quad + HALF / 4u : quad - HALF / 4u);
+  if (APART % 4u == 0u) return rotated_quad(h, is_first(quad * 4u) ? quad + APART / 4u : quad - APART / 4u);
   vec4 other = vec4(0.0);
   for (uint j = 0; j < 4u; ++j) {
     const uint dimension = quad * 4u + j;
     if (dimension >= ROTARY_DIM) break;
-    const uint partner = dimension < HALF ? dimension + HALF : dimension - HALF;
+    const uint partner = is_first(dimension) ? dimension + APART : dimension - APART;
     other[j] = load(h, partner) * (h.normed && !NORM_AFTER ? norm_factor(h, partner) : 1.0);
   }
   return other;
@@ -114,10 +125,9 @@ vec4 rotate(vec4 own, vec4 other, uint quad) {
   for (uint j = 0; j < 4u; ++j) {
     const uint dimension = quad * 4u + j;
     if (dimension >= ROTARY_DIM) break;
-    const bool split = PAIRS == ROTARY_PAIRS_HALF_SPLIT;
-    const vec2 r = rotation[split ? dimension % HALF : dimension / 2u];
+    const vec2 r = rotation[pair_of(dimension)];
     c[j] = r.x;
-    s[j] = (split ? dimension < HALF : dimension % 2u == 0u) ? -r.y : r.y;
+    s[j] = (PAIRS == ROTARY_PAIRS_NEIGHBOURING ? dimension % 2u == 0u : is_first(dimension)) ? -r.y : r.y;
   }
   return own * c + other * s;
 }

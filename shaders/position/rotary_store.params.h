@@ -42,6 +42,8 @@ CONSTANT ROTARY_SHARED_ID = 13; // the positions of a page; 0: there are none
 CONSTANT ROTARY_PAIRS_NONE = 0;
 CONSTANT ROTARY_PAIRS_NEIGHBOURING = 1; // dimension 2i with 2i + 1
 CONSTANT ROTARY_PAIRS_HALF_SPLIT = 2;   // dimension i with i + rotary_dim / 2
+// In each half of what is rotated, dimension i with i + rotary_dim / 4; the second half has the first pairs.
+CONSTANT ROTARY_PAIRS_QUARTERS = 3;
 
 CONSTANT ROTARY_PLACES_NONE = 0;    // all pairs turn with the position
 CONSTANT ROTARY_PLACES_TEXT = 1;    // of a decoder

@@ -18,6 +18,7 @@ struct Case {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
   float amount = 1;
+  float least = 0;
   XieluCurve curve = {};
   uint32_t columns = 64;
   uint32_t bucket = 3;
@@ -44,7 +45,7 @@ void run(const DeviceProfile& profile, const Case& c) {
                        : c.kind == ElementwiseKind::scale ? double{c.amount} * a[i]
                        : by_row                           ? a[i] / (1 + std::exp(-double{b[i / c.columns]}))
                        : c.kind == ElementwiseKind::soft_cap ? c.amount * std::tanh(a[i] / double{c.amount})
-                       : c.kind == ElementwiseKind::clamp    ? std::clamp(a[i], -c.amount, c.amount)
+                       : c.kind == ElementwiseKind::clamp    ? std::clamp(a[i], c.least, c.amount)
                        : c.kind == ElementwiseKind::xielu    ? xielu_reference(c.curve, a[i])
                                                              : activated);
   }
@@ -52,6 +53,7 @@ void run(const DeviceProfile& profile, const Case& c) {
   args.kind = c.kind;
   args.activation = c.activation;
   args.amount = c.amount;
+  args.least = c.least;
   args.curve = c.curve;
   args.a = upload_rows(a, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
   if (c.kind == ElementwiseKind::add || c.kind == ElementwiseKind::gate || by_row)
@@ -103,7 +105,7 @@ TEST_CASE("scales, soft caps and clamps") {
       for (uint32_t columns : {1u, 33u, 768u}) {
         for (ElementwiseKind kind :
              {ElementwiseKind::scale, ElementwiseKind::soft_cap, ElementwiseKind::clamp}) {
-          run(profile, {.kind = kind, .amount = amount, .columns = columns});
+          run(profile, {.kind = kind, .amount = amount, .least = -0.5f * amount, .columns = columns});
           run(profile, {.kind = kind, .amount = amount, .columns = columns, .rows_kind = ROWS_OUTPUTS});
         }
       }

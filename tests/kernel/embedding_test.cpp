@@ -22,7 +22,8 @@ struct Case {
   EmbeddingIndex index = EmbeddingIndex::token;
   float scale = 1;
   uint32_t offset = 0;
-  uint32_t first = 0; // position of the first row's text; the next row's is one further
+  uint32_t first = 0;          // position of the first row's text; the next row's is one further
+  uint32_t given = UINT32_MAX; // a row that the host gives
 };
 
 // A block whose row i asks for c.entries[i], and in everything else for what is wrong.
@@ -33,7 +34,7 @@ BufferRef step_block(const Case& c) {
   for (uint32_t i = 0; i < c.entries.size(); ++i) {
     const uint32_t entry = c.entries[i] - c.offset, row = 4 * (STEP_HEADER_QUADS + i);
     block[row + 3] = c.first + i;
-    if (c.index == EmbeddingIndex::token) block[row] = entry;
+    if (c.index == EmbeddingIndex::token) block[row] = i == c.given ? PROMPT_ROW | 5 : entry;
     if (c.index == EmbeddingIndex::position) block[row + 1] = c.first + i + entry;
     if (c.index == EmbeddingIndex::token_type) block[4 * (layout.details() + i) + 2] = entry;
   }
@@ -95,6 +96,7 @@ TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
       run(profile, c);
     }
     run(profile, {.type = TensorType::f16, .bucket = 2, .entries = {}});
+    run(profile, {.type = TensorType::f16, .entries = {9, 0, 4}, .given = 1});
   }
 }
 

@@ -171,14 +171,24 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
   const std::vector<Picture> pictures = {{2, 5}, {1, 1}, {7, 3}, {13, 4}};
   uint32_t turn = 0;
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const auto& size :
-         {std::pair(1u, 1u), {7u, 2u}, {32u, 7u}, {76u, 4u}, {1u, 1u}, {7u, 2u}, {32u, 7u}, {76u, 4u}}) {
-      const auto rule = turn++ % 8 < 4 ? GridPositions::Rule::linear : GridPositions::Rule::cubic;
+    for (const auto& size : {std::pair(1u, 1u),
+                             {7u, 2u},
+                             {32u, 7u},
+                             {76u, 4u},
+                             {1u, 1u},
+                             {7u, 2u},
+                             {32u, 7u},
+                             {76u, 4u},
+                             {76u, 9u}}) {
+      constexpr GridPositions::Rule rules[] = {GridPositions::Rule::linear, GridPositions::Rule::cubic,
+                                               GridPositions::Rule::apart};
+      const auto rule = rules[turn++ % 9 / 4];
       CAPTURE(rule);
       const uint32_t columns = size.first, side = size.second;
       CAPTURE(columns);
       CAPTURE(side);
-      const TestWeight table(TensorType::f32, side * side, columns, columns);
+      const bool apart = rule == GridPositions::Rule::apart;
+      const TestWeight table(TensorType::f32, (apart ? 2 : side) * side, columns, columns);
       std::vector<std::array<uint32_t, 2>> rows; // the picture's size, the place in it
       std::vector<double> expected;
       const std::vector<float> x = random_values(size_t{100} * columns, columns);
@@ -192,6 +202,12 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
           const double y = line(down, picture.height), z = line(across, picture.width);
           for (uint32_t column = 0; column < columns; ++column) {
             double value = x[rows.size() * columns + column];
+            if (apart) {
+              value += table.decoded(std::min(across, side - 1))[column];
+              value += table.decoded(side + std::min(down, side - 1))[column];
+              expected.push_back(value);
+              continue;
+            }
             const int past = 2, end = static_cast<int>(side) + past; // lines beyond an edge are the edge's
             for (int above = -past; above < end; ++above) {
               for (int left = -past; left < end; ++left) {

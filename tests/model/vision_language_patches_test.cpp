@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* name = "qwen2-5-vl";
 // Those that put pictures into the prompt in the same way.
-constexpr const char* names[] = {"qwen2-vl", name, "qwen3-vl", "qwen3-vl-moe", "qwen3-5-vl", "glm4v"};
+constexpr const char* names[] = {"qwen2-vl",   name,    "qwen3-vl",      "qwen3-vl-moe",
+                                 "qwen3-5-vl", "glm4v", "gemma4-vision", "gemma4-vision-large"};
 
 ImagePreparation preparation_of(const std::filesystem::path& path) {
   return require(read_patch_preparation(path, {.patch = 5}));
@@ -70,6 +71,42 @@ TEST_CASE("GLM-4V: pixels are counted in both copies of a picture, and small edg
     const PatchGrid grid = require(patch_grid_of(height, width, cutting, "picture"));
     CHECK(grid.height * 14 == down);
     CHECK(grid.width * 14 == across);
+  }
+}
+
+TEST_CASE("Gemma 4: pictures are made as large as may be, and become the reference's patches") {
+  for (const char* each : {"gemma4-vision", "gemma4-vision-large"}) {
+    CAPTURE(std::string(each));
+    const std::filesystem::path path = fixtures().model(each);
+    const Answers answers(path / "expected.safetensors");
+    const ImagePreparation preparation = *load_pictures(path)->shape().encoder->preparation;
+    std::vector<float> all;
+    for (const auto& [height, width] : {std::pair(29u, 61u), {33u, 17u}}) {
+      const PatchedPicture cut =
+          require(cut_patches(patterned_picture(height, width), preparation, "picture"));
+      all.insert(all.end(), cut.values.begin(), cut.values.end());
+    }
+    check_pixels(all, answers.floats.at("pixel_values"));
+  }
+  const TemporaryFolder folder;
+  folder.write("preprocessor_config.json", R"({"image_processor_type": "Gemma4ImageProcessor"})");
+  PatchCutting cutting{16, 1, 3};
+  cutting.fills = true;
+  cutting = *require(read_patch_preparation(folder.path(), cutting)).patches;
+  CHECK(cutting.max_pixels == 280 * 48 * 48);
+  // As transformers' get_aspect_ratio_preserving_size() has it, in pixels.
+  for (const auto& [height, width, down, across] : {std::array{480u, 640u, 672u, 912u},
+                                                    {10u, 50u, 336u, 1776u},
+                                                    {1u, 150u, 48u, 9792u},
+                                                    {1u, 1000u, 48u, 13440u},
+                                                    {800u, 2u, 13440u, 48u},
+                                                    {27u, 27u, 768u, 768u},
+                                                    {4000u, 3000u, 912u, 672u}}) {
+    CAPTURE(height);
+    CAPTURE(width);
+    const PatchGrid grid = require(patch_grid_of(height, width, cutting, "picture"));
+    CHECK(grid.height * 16 == down);
+    CHECK(grid.width * 16 == across);
   }
 }
 

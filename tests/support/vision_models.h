@@ -43,6 +43,18 @@ inline VisionModel glm4v() {
   return model;
 }
 
+// In their own proportions; the second one is tall.
+inline VisionModel gemma4_vision(const char* name) {
+  return {name,
+          {{310, "<|image>"}, {311, "<image|>"}, {319, "<|image|>"}},
+          310,
+          "<|image|>",
+          [](const PictureGrid&) {
+            return std::vector<uint32_t>{310, 319, 311};
+          },
+          {patterned_picture(29, 61), patterned_picture(33, 17)}};
+}
+
 inline VisionModel qwen2_5_vl() {
   return qwen_vl("qwen2-5-vl");
 }

@@ -35,11 +35,12 @@ uint32_t shader_kind(ElementwiseKind kind) {
 }
 
 Status lower_as(ElementwiseKind kind, Activation activation, Lowering& lowering, const Node& node,
-                float amount = 1, const XieluCurve& curve = {}) {
+                float amount = 1, const XieluCurve& curve = {}, float least = 0) {
   ElementwiseArgs args;
   args.kind = kind;
   args.activation = activation;
   args.amount = amount;
+  args.least = least;
   args.curve = curve;
   args.a = lowering.tensor(node.inputs[0]);
   if (node.inputs.size() > 1) args.b = lowering.tensor(node.inputs[1]);
@@ -71,6 +72,7 @@ Dispatch elementwise(const DeviceProfile& profile, const ElementwiseArgs& args) 
   params.out_stride = args.result.stride;
   params.rows_kind = args.a.rows_kind;
   params.amount = args.amount;
+  params.least = args.least;
   params.rise = args.curve.rise;
   params.fall = args.curve.fall;
   params.slope = args.curve.slope;
@@ -124,11 +126,11 @@ Status SoftCap::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string Clamp::describe() const {
-  return fmt::format("{:g}", most);
+  return fmt::format("{:g} to {:g}", least, most);
 }
 
 Status Clamp::lower(Lowering& lowering, const Node& node) const {
-  return lower_as(ElementwiseKind::clamp, Activation::none, lowering, node, most);
+  return lower_as(ElementwiseKind::clamp, Activation::none, lowering, node, most, {}, least);
 }
 
 std::string Xielu::describe() const {
@@ -195,8 +197,9 @@ TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap) {
   return add_node(graph, std::move(name), operation, {a});
 }
 
-TensorId clamp(Graph& graph, std::string name, TensorId a, float most) {
+TensorId clamp(Graph& graph, std::string name, TensorId a, float least, float most) {
   Clamp operation;
+  operation.least = least;
   operation.most = most;
   return add_node(graph, std::move(name), operation, {a});
 }

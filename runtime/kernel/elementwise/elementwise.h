@@ -17,7 +17,7 @@ enum class ElementwiseKind : uint32_t {
   soft_cap,     // amount * tanh(a / amount)
   gate_rows,    // a * sigmoid(b), b has one column
   gate_sigmoid, // a * sigmoid(b)
-  clamp,        // a, but at most amount and at least -amount
+  clamp,        // a, but at most amount and at least `least`
   xielu,        // see XieluCurve
 };
 
@@ -33,6 +33,7 @@ struct ElementwiseArgs {
   ElementwiseKind kind = ElementwiseKind::add;
   Activation activation = Activation::none;
   float amount = 1;
+  float least = 0;
   XieluCurve curve;
   ActivationRef a;
   std::optional<ActivationRef> b; // for add and gates
@@ -89,9 +90,9 @@ struct SoftCap : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = a, but at most `most` and at least -most. inputs: a.
+// result = a, but at most `most` and at least `least`. inputs: a.
 struct Clamp : Operation {
-  float most = 0;
+  float least = 0, most = 0;
 
   std::string_view name() const override { return "clamp"; }
   std::string describe() const override;
@@ -130,7 +131,7 @@ TensorId scale(Graph& graph, std::string name, TensorId a, float factor);
 TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weight);
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
-TensorId clamp(Graph& graph, std::string name, TensorId a, float most);
+TensorId clamp(Graph& graph, std::string name, TensorId a, float least, float most);
 TensorId xielu(Graph& graph, std::string name, TensorId a, const XieluCurve& curve);
 
 } // namespace pumice

@@ -18,7 +18,7 @@ enum class EmbeddingIndex : uint32_t {
 };
 
 // result[row] = scale * table[offset + the row's token, position or type], for those in one segment of the
-// table.
+// table. Token 0 is that of rows with the bit PROMPT_ROW.
 struct EmbeddingArgs {
   PackedFormat format;
   uint32_t tiles = 0; // tiles of the whole table

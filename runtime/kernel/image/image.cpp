@@ -131,16 +131,18 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string GridPositions::describe() const {
+  if (rule == Rule::apart) return fmt::format("{0} across, {0} down", side);
   return fmt::format("{0} x {0}{1}", side, rule == Rule::cubic ? ", cubic" : "");
 }
 
 Status GridPositions::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   const WeightView& view = lowering.graph().weight(node.weights[0]).view;
-  if (side == 0 || view.rows != uint64_t{side} * side || view.columns != x.columns) {
+  const uint64_t lines = rule == Rule::apart ? 2 : side;
+  if (side == 0 || view.rows != lines * side || view.columns != x.columns) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: a table of {} rows of {} numbers does not have {} x {} positions of {}",
-                             view.tensor->name, view.rows, view.columns, side, side, x.columns)};
+                             view.tensor->name, view.rows, view.columns, lines, side, x.columns)};
   }
   PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
   Dispatch dispatch;

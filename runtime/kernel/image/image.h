@@ -77,12 +77,14 @@ struct JoinPatches : Operation {
 };
 
 // Adds to each patch what a square table of learned positions has at its place, by interpolation to the
-// picture's size. inputs: x [tokens, columns]. weights: the
-// table, [side * side, columns]. The rows' tokens are the sizes of their pictures (shaders/common/step.h).
+// picture's size, or what two tables have for places across and down. inputs: x [tokens, columns]. weights:
+// the table, [side * side, columns], or [2 * side, columns]. The rows' tokens are the sizes of their pictures
+// (shaders/common/step.h).
 struct GridPositions : Operation {
   enum class Rule : uint32_t {
     linear = GRID_POSITIONS_LINEAR, // the picture's corners are the table's
     cubic = GRID_POSITIONS_CUBIC,   // its patches divide what the table's positions do
+    apart = GRID_POSITIONS_APART,   // the sum of a place across and one down, as they are
   };
   Rule rule = Rule::linear;
   uint32_t side = 0;

@@ -90,6 +90,8 @@ const char* to_string(RotaryPairs pairs) {
     return "neighbouring";
   case RotaryPairs::half_split:
     return "half_split";
+  case RotaryPairs::quarters:
+    return "quarters";
   }
   return "unknown";
 }

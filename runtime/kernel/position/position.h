@@ -18,6 +18,8 @@ enum class RotaryPairs : uint32_t {
   none = ROTARY_PAIRS_NONE,                 // no rotation
   neighbouring = ROTARY_PAIRS_NEIGHBOURING, // 2i with 2i + 1
   half_split = ROTARY_PAIRS_HALF_SPLIT,     // i with i + rotary_dim / 2
+  // In each half of the rotated dimensions i with i + rotary_dim / 4. The second half has the first pairs.
+  quarters = ROTARY_PAIRS_QUARTERS,
 };
 
 const char* to_string(RotaryPairs pairs);

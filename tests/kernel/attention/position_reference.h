@@ -16,7 +16,11 @@ inline std::vector<double> rotary_reference(std::span<const double> head, pumice
   const size_t half = frequencies.size();
   for (size_t i = 0; i < half; ++i) {
     const bool split = pairs == pumice::RotaryPairs::half_split;
-    const size_t a = split ? i : 2 * i, b = split ? i + half : 2 * i + 1;
+    size_t a = split ? i : 2 * i, b = split ? i + half : 2 * i + 1;
+    if (pairs == pumice::RotaryPairs::quarters) {
+      a = (i < half / 2 ? half : 0) + i % (half / 2);
+      b = a + half / 2;
+    }
     const double c = magnitude * std::cos(position * frequencies[i]);
     const double s = magnitude * std::sin(position * frequencies[i]);
     out[a] = head[a] * c - head[b] * s;

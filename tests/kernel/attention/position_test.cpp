@@ -231,6 +231,17 @@ TEST_CASE("rotation of whole heads") {
   }
 }
 
+TEST_CASE("rotation in each half of the heads") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& [head_dim, type] : in_turn(std::array{4u, 20u, 24u, 64u, 72u}, stored_types)) {
+      Case c = {.pairs = RotaryPairs::quarters, .head_dim = head_dim, .rotary_dim = head_dim, .type = type};
+      c.query_norm = c.key_norm = takes(head_dim % 8 == 0);
+      c.rows = rows_from(3, 17);
+      run(profile, c);
+    }
+  }
+}
+
 TEST_CASE("rotation of a part of each head") {
   constexpr std::pair<uint32_t, uint32_t> sizes[] = {{64, 16}, {80, 32}, {64, 6}, {20, 10},
                                                      {5, 4},   {13, 6},  {24, 0}};
