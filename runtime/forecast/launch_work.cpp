@@ -46,6 +46,13 @@ constexpr std::array costs = {
     WeightCost{"int4", 4, 3, 3, 1.25, 7.2},    WeightCost{"uint4", 4, 3, 1.5, 1.25, 8.5},
     WeightCost{"nf4", 4, 12, 12, 12, 20}};
 
+constexpr bool has_cost(std::string_view type) {
+  return std::ranges::find(costs, type, &WeightCost::type) != costs.end();
+}
+#define PLAIN(name, ...) static_assert(has_cost(#name));
+#define QUANTIZED PLAIN
+#include "shaders/common/weight_types.def"
+
 // Of the type that the kernel's name has behind `prefix`; "f16_halves" is a way to lay f16 out.
 const WeightCost& cost_of(std::string_view kernel, std::string_view prefix) {
   std::string_view type = kernel.substr(std::min(prefix.size(), kernel.size()));

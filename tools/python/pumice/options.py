@@ -80,7 +80,8 @@ class Options(Sampling, Form, total=False):
     adapter_scale: float
 
 
-SAMPLING = {name for name in members(_bindings.pumice_sampling) if name != "struct_size" and not name.endswith("_count")}
+SAMPLING = {name for name in members(_bindings.pumice_sampling)
+            if name not in ("struct_size", "reserved") and not name.endswith("_count")}
 FORM = {"choices", "regex", "json_schema", "grammar"}
 
 
