@@ -139,7 +139,7 @@ TEST_CASE("an entry past the table reads nothing past it") {
     args.tiles = 4;
     args.segment = upload_tiles(args.format, {table.tile(0), table.tile(1), table.tile(2), table.tile(3)});
     args.result = blank_rows(2, 32);
-    const StepRow rows[] = {{32, 0, 0, 0}, {0xffffffffu, 0, 0, 0}};
+    const StepRow rows[] = {{32, 0, 0, 0}, {PROMPT_ROW - 1, 0, 0, 0}};
     args.step = gpu.step(rows, {}, 2);
     for (uint32_t offset : {0u, 3u, 0xffffffffu}) {
       args.offset = offset;
