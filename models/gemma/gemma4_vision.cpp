@@ -310,10 +310,11 @@ Result<ImagePreparation> read_preparation(const Settings& settings, const Encode
   cutting.max_pixels = room;
   ImagePreparation preparation;
   if (settings.gguf()) {
-    const uint64_t usual = uint64_t{most_rows} * cutting.square() * cutting.square();
+    const uint64_t row = uint64_t{cutting.square()} * cutting.square();
+    const auto usual = static_cast<uint32_t>(std::min(most_rows * row, std::max(room, row)));
     PUMICE_TRY(preparation, read_tower_preparation(settings));
     PUMICE_TRY(cutting.max_pixels,
-               settings.u32_or({"", max_pixels_key}, 1, UINT32_MAX, static_cast<uint32_t>(usual)));
+               settings.u32_or({"", max_pixels_key}, static_cast<uint32_t>(row), UINT32_MAX, usual));
     cutting.max_pixels = std::min(cutting.max_pixels, room);
     preparation.resampling = Resampling::bicubic;
     preparation.patches = cutting;

@@ -1740,8 +1740,9 @@ PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber)
 
 /* What to create on a thread of its own: the options of one kind of object, those of the others NULL. They
  * mean what they mean to the create function of that kind, are checked, and are copied with all that they
- * point to. All kernels are compiled then, so that what is used first takes no longer than what comes later;
- * of a decoder that reads pictures in its prompt, those of its encoder of pictures. */
+ * point to. Kernels are compiled then, so that what is used first takes no longer than what comes later, but
+ * for those of a decoder that reads pictures in its prompt (of its encoder of pictures only, and none where
+ * pictures have any size), of a translation's alignment, and of the times of words. */
 typedef struct pumice_creation_options {
   size_t struct_size;
   const pumice_encoder_options* encoder;

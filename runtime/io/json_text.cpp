@@ -154,6 +154,7 @@ private:
     }
     if (!any) return;
     Json::object_t kept;
+    kept.reserve(members.size()); // growing copies members
     for (size_t i = 0; i < members.size(); ++i)
       if (!gone[i]) kept.emplace_back(std::move(members[i]));
     object.swap(kept);

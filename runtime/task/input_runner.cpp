@@ -149,9 +149,9 @@ Status InputRunner::run(std::span<const EncoderInput> inputs, const Take& take, 
 }
 
 Status InputRunner::begin(std::vector<EncoderInput> inputs, Take take) {
+  PUMICE_CHECK(encoding_->stop());
   cancelled_ = done_ = false;
   step_ = {};
-  PUMICE_CHECK(encoding_->stop());
   inputs_ = std::move(inputs);
   take_ = std::move(take);
   PUMICE_TRY(step_, begin_step(inputs_, 0, true));
@@ -160,15 +160,19 @@ Status InputRunner::begin(std::vector<EncoderInput> inputs, Take take) {
 }
 
 Result<SliceResult> InputRunner::slice(const SliceRequest& request) {
-  Result<SliceResult> result = encoding_->slice(request);
-  if (!result.ok() && result.error().code == Code::cancelled) step_ = {};
-  if (!result.ok() || result->active || step_.count == 0) return result;
-  PUMICE_TRY(const std::vector<float> rows, encoding_->read());
-  PUMICE_CHECK(hand_out(inputs_, step_, rows, take_));
-  PUMICE_TRY(step_, begin_step(inputs_, step_.first + step_.count, true));
-  done_ = step_.count == 0;
-  result->active = !done_;
-  return result;
+  while (true) {
+    Result<SliceResult> result = encoding_->slice(request);
+    if (!result.ok() && result.error().code == Code::cancelled) step_ = {};
+    if (!result.ok() || result->active || step_.count == 0) return result;
+    const Step ended = std::exchange(step_, {}); // whatever comes, its rows are handed out once
+    PUMICE_TRY(const std::vector<float> rows, encoding_->read());
+    PUMICE_CHECK(hand_out(inputs_, ended, rows, take_));
+    PUMICE_TRY(step_, begin_step(inputs_, ended.first + ended.count, true));
+    done_ = step_.count == 0;
+    result->active = !done_;
+    // A slice that only saw the end of a step is that of the next one.
+    if (done_ || result->report.dispatches > 0) return result;
+  }
 }
 
 Status InputRunner::run_parts(std::span<const std::vector<EncoderInput>> texts, const Take& take,

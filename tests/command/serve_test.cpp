@@ -402,6 +402,8 @@ TEST_CASE("pages of other sites and clients without a key are kept out") {
   };
   written_again("first-key requests\n");
   CHECK(guarded.errors().find("line 1: expected a key") != std::string::npos);
+  written_again("first-key\n\f\nfirst-key requests=5\n");
+  CHECK(guarded.errors().find("line 3: the key stands in a line before") != std::string::npos);
   CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 429);
   written_again("second-key requests=3\nthird-key tokens=20\n");
   CHECK(with(guarded, "/v1/models", {host, "x-api-key: second-key"}) == 200);
@@ -430,6 +432,10 @@ TEST_CASE("a server that is asked to end completes its answers first") {
   CHECK(server.process().wait() == 0);
   CHECK(server.errors().find("/v1/completions 200") != std::string::npos);
   CHECK(server.errors().find("secret") == std::string::npos); // no text of requests in its log
+
+  Server left({}); // by a terminal that is closed: it has no keys to read again
+  left.process().interrupt(SIGHUP);
+  CHECK(left.process().wait() == 129);
 }
 
 TEST_CASE("other programs' interfaces give the same answer") {

@@ -27,9 +27,10 @@ AnswererOptions answerer_options(const pumice_answerer_options& asked) {
 } // namespace
 
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_answerer_options* asked) {
-  PUMICE_TRY(const pumice_answerer_options options, read(asked, "options"));
+  PUMICE_TRY(const pumice_answerer_options given, read(asked, "options"));
+  const AnswererOptions options = answerer_options(given);
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    AnswererOptions with_kernels = answerer_options(options);
+    AnswererOptions with_kernels = options;
     with_kernels.run = prepared(with_kernels.run, compiling);
     PUMICE_TRY(AnswererPlan plan, AnswererPlan::of(model.model->file(), with_kernels, model.tokenizer));
     auto handle = std::make_unique<pumice_answerer>();

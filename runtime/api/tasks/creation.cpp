@@ -67,9 +67,7 @@ struct pumice_creation : Live<pumice_creation> {
     }
   };
 
-  Maker make;
-  uint32_t threads = 0;
-  Background<Created> starting; // uses those before it
+  Background<Created> starting;
 };
 
 extern "C" {
@@ -82,13 +80,13 @@ pumice_status pumice_creation_start(pumice_model* model, const pumice_creation_o
     *creation = nullptr;
     PUMICE_TRY(const pumice_creation_options options, read(caller_options, "options"));
     auto handle = std::make_unique<pumice_creation>();
-    PUMICE_TRY(handle->make, maker_of(*model, options));
-    handle->threads = options.threads;
-    const auto work = [started = handle.get(), asked = options.progress, user = options.progress_user](
+    PUMICE_TRY(const Maker make, maker_of(*model, options));
+    const uint32_t more = std::max(options.threads, 1u) - 1;
+    const auto work = [make, more, asked = options.progress, user = options.progress_user](
                           const Progress& progress) -> Result<std::unique_ptr<pumice_creation::Created>> {
-      const Compiling compiling = {std::max(started->threads, 1u) - 1, added_up(both(asked, user, progress))};
+      const Compiling compiling = {more, added_up(both(asked, user, progress))};
       auto made = std::make_unique<pumice_creation::Created>();
-      PUMICE_CHECK(started->make(&compiling, made->handles));
+      PUMICE_CHECK(make(&compiling, made->handles));
       return made;
     };
     PUMICE_CHECK(handle->starting.start(work, "it"));

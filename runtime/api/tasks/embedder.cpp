@@ -153,11 +153,12 @@ pumice_status pumice_embedder_begin(pumice_embedder* embedder, const char* const
       return of_texts.read(text, name);
     };
     PUMICE_TRY(std::vector<EncoderInput> inputs, read_texts(of_texts.runner(), texts, count, cut, read_text));
-    embedder->vectors.resize(count * of_texts.columns());
-    const auto take = write_rows(embedder->vectors.data(), [&of_texts](std::vector<float> row) {
-      return of_texts.vector(std::move(row));
-    });
-    return of_texts.runner().begin(std::move(inputs), take);
+    std::vector<float> vectors(count * of_texts.columns());
+    const auto take = write_rows(
+        vectors.data(), [&of_texts](std::vector<float> row) { return of_texts.vector(std::move(row)); });
+    PUMICE_CHECK(of_texts.runner().begin(std::move(inputs), take));
+    embedder->vectors = std::move(vectors); // where they were
+    return {};
   });
 }
 

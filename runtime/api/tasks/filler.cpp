@@ -15,12 +15,16 @@ struct pumice_filler : Live<pumice_filler> {
 
 namespace {
 
-Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const pumice_filler_options& asked,
-                                            const Compiling* compiling) {
+FillerOptions filler_options(const pumice_filler_options& asked) {
   FillerOptions options;
   if (asked.top) options.top = asked.top;
   options.run.max_tokens = asked.max_tokens;
   options.run.batch_tokens = asked.batch_tokens;
+  return options;
+}
+
+Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, FillerOptions options,
+                                            const Compiling* compiling) {
   options.run = prepared(options.run, compiling);
   PUMICE_TRY(FillerPlan plan, FillerPlan::of(model.model->file(), options, model.tokenizer));
   PUMICE_CHECK(check_head(model));
@@ -30,7 +34,8 @@ Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const pum
 } // namespace
 
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_filler_options* asked) {
-  PUMICE_TRY(const pumice_filler_options options, read(asked, "options"));
+  PUMICE_TRY(const pumice_filler_options given, read(asked, "options"));
+  const FillerOptions options = filler_options(given);
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_filler>();
     PUMICE_TRY(handle->filler, make_filler(model, options, compiling));

@@ -24,7 +24,10 @@ Slices::End Slices::run(pumice_work* work, float budget_us, const Start& start) 
   end.status = start(&error);
   end.message = error.message;
   std::unique_lock lock(mutex_);
-  if (!end.failed() && budget_us > 0) {
+  if (!end.failed() && leaving_) {
+    pumice_work_cancel(work); // what leave() cancelled may not have begun then
+    end = {PUMICE_CANCELLED, "the node was freed"};
+  } else if (!end.failed() && budget_us > 0) {
     ++active_nodes;
     budget_us_ = budget_us;
     end_ = {PUMICE_CANCELLED, "the node was freed"};
@@ -58,9 +61,9 @@ void Slices::cancel() {
 }
 
 void Slices::leave() {
-  cancel();
   const std::lock_guard lock(mutex_);
   leaving_ = true;
+  if (work_) pumice_work_cancel(work_);
   changed_.notify_all();
 }
 

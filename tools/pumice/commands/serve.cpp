@@ -58,10 +58,12 @@ Status run_server(const ServeOptions& given) {
   functions.handle = [&](serve::Exchange& exchange) { serve::answer(service, exchange); };
   functions.error_body = serve::error_body;
   functions.headers = [&](const serve::HttpRequest& request) { return options.access.headers(request); };
-  functions.reload = [&] {
-    const Status status = options.keys.empty() ? Status() : options.access.read_keys(options.keys);
-    print_note(status.ok() ? "SIGHUP: the keys were read again" : "SIGHUP: " + status.error().text());
-  };
+  if (!options.keys.empty()) {
+    functions.reload = [&] {
+      const Status status = guarded([&] { return options.access.read_keys(options.keys); });
+      print_note(status.ok() ? "SIGHUP: the keys were read again" : "SIGHUP: " + status.error().text());
+    };
+  }
   functions.draining = [&] {
     service.draining = true;
     print_note("ending, once the answers under way are complete; a second signal ends them");

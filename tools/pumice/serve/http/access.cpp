@@ -53,9 +53,7 @@ bool equal_in_constant_time(std::string_view given, std::string_view secret) {
 namespace {
 
 // KEY requests=60 tokens=10000
-Result<Access::Key> read_key(std::string_view line, const std::string& place) {
-  std::istringstream stream{std::string(line)};
-  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+Result<Access::Key> read_key(const std::vector<std::string>& words, const std::string& place) {
   KeyLimits limits;
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
@@ -82,11 +80,15 @@ Status Access::read_keys(const std::string& path) {
   std::vector<Key> read;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
-    if (const std::string_view line = text::trimmed(text.substr(0, end)); !line.empty()) {
-      PUMICE_TRY(Key key, read_key(line, fmt::format("{}, line {}", path, number)));
-      read.push_back(std::move(key));
-    }
+    std::istringstream line{std::string(text.substr(0, end))};
     text.remove_prefix(std::min(end + 1, text.size()));
+    const std::vector<std::string> words{std::istream_iterator<std::string>(line), {}};
+    if (words.empty()) continue;
+    const std::string place = fmt::format("{}, line {}", path, number);
+    PUMICE_TRY(Key key, read_key(words, place));
+    if (std::ranges::find(read, key.secret, &Key::secret) != read.end())
+      return Error{Code::invalid_argument, place + ": the key stands in a line before: expected each once"};
+    read.push_back(std::move(key));
   }
   if (read.empty()) {
     return Error{Code::invalid_argument, fmt::format("{}: expected a key on each line, found none", path)};

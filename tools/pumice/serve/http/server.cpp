@@ -490,8 +490,10 @@ public:
     signals_.add(SIGINT);
     signals_.add(SIGTERM);
     wait_for_signal();
-    reload_.add(SIGHUP);
-    wait_for_reload();
+    if (shared_.functions.reload) {
+      reload_.add(SIGHUP);
+      wait_for_reload();
+    }
     if (tcp_) accept(*tcp_);
     if (local_) accept(*local_);
     const Status status = guarded([&] { shared_.io.run(); });
@@ -513,7 +515,7 @@ private:
   void wait_for_reload() {
     reload_.async_wait([this](const error_code& error, int) {
       if (error) return;
-      if (shared_.functions.reload) shared_.functions.reload();
+      shared_.functions.reload();
       wait_for_reload();
     });
   }

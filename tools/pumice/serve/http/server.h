@@ -36,7 +36,7 @@ struct ServerFunctions {
   std::function<std::string(int status, const std::string& sentence)> error_body;
   // Headers that all answers to a request have.
   std::function<HttpHeaders(const HttpRequest&)> headers;
-  // SIGHUP: what files say is to be read again. On the same thread.
+  // SIGHUP: what files say is to be read again. On the same thread. Without it the signal is left alone.
   std::function<void()> reload;
   // The server is to end: no new requests are taken.
   std::function<void()> draining;

@@ -91,8 +91,8 @@ Result<std::shared_ptr<Texts>> Scheduler::add(std::vector<SequenceRequest> reque
                                                      requests.size(), most_waiting_)};
   }
   if (waiting_.size() + figures_.running + requests.size() > most_waiting_) {
-    return Error{Code::not_ready,
-                 fmt::format("{} texts are waiting already: try again later", most_waiting_)};
+    return Error{Code::not_ready, fmt::format("{} texts are waiting already, of at most {}: try again later",
+                                              waiting_.size() + figures_.running, most_waiting_)};
   }
   for (size_t i = 0; i < requests.size(); ++i) waiting_.push_back({texts, i, std::move(requests[i])});
   figures_.waiting = waiting_.size();

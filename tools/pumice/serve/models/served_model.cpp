@@ -116,6 +116,7 @@ Result<std::unique_ptr<VectorModel>> VectorModel::load(ModelFile file, const Ope
     command::print_note(
         fmt::format("{}: {}, of which {} new", search, command::counted(passages, "passage"), added));
   }));
+  for (const Error& error : made->index_->left_out()) command::print_note(error.text());
   return made;
 }
 

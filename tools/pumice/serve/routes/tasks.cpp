@@ -114,8 +114,8 @@ Status translate(Service& service, Exchange& exchange) {
     translations.push_back(std::move(entry));
   };
   const Status status = served->translation->translate(texts, wish, options.dump(), exchange, take);
-  if (!status.ok()) return of_request(status.error());
   count_tokens(exchange, read + written);
+  if (!status.ok()) return of_request(status.error());
   answer_json(exchange, {{"model", served->name},
                          {"translations", std::move(translations)},
                          {"usage", usage_of(read, written)}});
@@ -209,8 +209,8 @@ Status caption(Service& service, Exchange& exchange) {
     captions.push_back(std::move(entry));
   };
   const Status status = served->captions->describe(pictures, wish, options.dump(), exchange, take);
-  if (!status.ok()) return of_request(status.error());
   count_tokens(exchange, written);
+  if (!status.ok()) return of_request(status.error());
   answer_json(exchange,
               {{"model", served->name}, {"captions", std::move(captions)}, {"usage", usage_of(0, written)}});
   return {};
