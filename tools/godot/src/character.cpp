@@ -74,7 +74,7 @@ std::vector<std::string> Character::best(const Memory& memory, const std::string
     const Embedding::Frames frames = {slices_, memory.budget_us, leaving_};
     if (failure.empty()) failure = embedding_.embed(loaded.model.get(), "", wanted, frames, vectors);
     if (!failure.empty()) {
-      worker_.deliver([this, failure] { emit("failed", failure); });
+      if (!cancelled_) worker_.deliver([this, failure] { emit("failed", failure); });
     } else {
       for (size_t i = 1; i < wanted.size(); ++i) vectors_[wanted[i]] = vectors[i];
       for (const std::string& text : texts) worth[text] = cosine(vectors_[text], vectors[0]);

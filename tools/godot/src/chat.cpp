@@ -103,6 +103,8 @@ void Chat::answer(const std::vector<Message>& message, const std::vector<std::st
   }
   ++answers_;
   worker_.post([this, now = std::move(now), message] {
+    cancelled_ = false;
+    answer_.clear();
     std::string failure = prepare(now);
     if (failure.empty() && !message.empty()) failure = append(message[0]);
     if (failure.empty()) failure = generate(now);
@@ -111,6 +113,11 @@ void Chat::answer(const std::vector<Message>& message, const std::vector<std::st
       failure.empty() ? emit("answered", text) : emit("failed", failure);
     });
   });
+}
+
+void Chat::cancel() {
+  cancelled_ = true;
+  slices_.cancel();
 }
 
 void Chat::set_messages(const Variant& messages) {
@@ -217,8 +224,8 @@ std::string Chat::say_first(const Settings& settings) {
 }
 
 std::string Chat::generate(const Settings& settings) {
-  answer_.clear();
   if (const std::string failure = say_first(settings); !failure.empty()) return failure;
+  if (cancelled_) return {}; // while it remembered
   const std::vector<const char*> choices = pointers(settings.choices), stops = pointers(settings.stops);
   const auto optional = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   pumice_form form{};
@@ -354,7 +361,7 @@ std::unique_ptr<Class> Chat::make_class() {
       {"cancel",
        {},
        none,
-       [=](Instance& self, const Arguments&) { return chat(self).slices_.cancel(), Variant(); }},
+       [=](Instance& self, const Arguments&) { return chat(self).cancel(), Variant(); }},
       {"clear", {}, none, [=](Instance& self, const Arguments&) { return chat(self).clear(), Variant(); }},
       {"is_answering",
        {},

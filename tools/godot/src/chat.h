@@ -46,6 +46,7 @@ protected:
   Worker worker_;
   Slices slices_;
   std::atomic<bool> leaving_ = false;
+  std::atomic<bool> cancelled_ = false; // since the answer under way began
 
 private:
   struct Session {
@@ -62,6 +63,7 @@ private:
   // Has the conversation answered, after a message if there is one.
   void answer(const std::vector<Message>& message, const std::vector<std::string>& choices = {});
   void set_messages(const Variant& messages);
+  void cancel();
   void clear();
   bool is_answering() const { return answers_ > 0; }
 

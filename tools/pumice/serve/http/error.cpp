@@ -1,5 +1,6 @@
 #include "serve/http/error.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace pumice::serve {
@@ -38,6 +39,10 @@ ordered_json field_in(const std::string& sentence) {
 }
 
 } // namespace
+
+std::string request_field(std::string_view field) {
+  return fmt::format("{}: field '{}'", request_name, field);
+}
 
 std::string error_body(int status, const std::string& sentence) {
   const ordered_json body = {

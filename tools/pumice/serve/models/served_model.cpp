@@ -15,6 +15,7 @@
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
 #include "model/vocabulary.h"
+#include "serve/http/error.h"
 #include "task/load_model.h"
 #include "task/model_kind.h"
 #include "terminal/counted.h"
@@ -133,9 +134,9 @@ Result<std::vector<VectorModel::Found>> VectorModel::search(const std::string& q
     inputs.push_back(std::move(input));
     return {};
   };
-  PUMICE_CHECK(read(before_query_ + query, "the request: field 'query'"));
+  PUMICE_CHECK(read(before_query_ + query, request_field("query")));
   for (size_t i = 0; i < texts.size(); ++i)
-    PUMICE_CHECK(read(before_text_ + texts[i], fmt::format("the request: field 'documents[{}]'", i)));
+    PUMICE_CHECK(read(before_text_ + texts[i], request_field(fmt::format("documents[{}]", i))));
   std::vector<std::vector<float>> rows(inputs.size());
   const auto take = [&](size_t index, std::vector<float> row) -> Status {
     rows[index] = std::move(row);
@@ -166,16 +167,14 @@ Result<std::vector<VectorModel::Found>> VectorModel::search(const std::string& q
 Result<VectorModel::Vectors> VectorModel::embed(const std::vector<std::string>& texts, uint32_t dimensions,
                                                 const std::string& input, const Progress& progress) {
   if (dimensions > columns()) {
-    return Error{Code::invalid_argument,
-                 fmt::format("the request: field 'dimensions' is {}: expected at most {}, as this model has",
-                             dimensions, columns())};
+    return Error{Code::invalid_argument, fmt::format("{} is {}: expected at most {}, as this model has",
+                                                     request_field("dimensions"), dimensions, columns())};
   }
   Vectors result;
   const std::lock_guard lock(mutex_);
   std::vector<EncoderInput> inputs;
   for (size_t i = 0; i < texts.size(); ++i) {
-    PUMICE_TRY(EncoderInput read,
-               embedder_->read(texts[i], fmt::format("the request: field '{}[{}]'", input, i)));
+    PUMICE_TRY(EncoderInput read, embedder_->read(texts[i], request_field(fmt::format("{}[{}]", input, i))));
     result.tokens += read.tokens.size();
     inputs.push_back(std::move(read));
   }
@@ -212,7 +211,7 @@ Result<RankModel::Scores> RankModel::score(const std::string& query, const std::
   std::vector<EncoderInput> inputs;
   for (size_t i = 0; i < texts.size(); ++i) {
     PUMICE_TRY(EncoderInput read,
-               reranker_->read(query, texts[i], fmt::format("the request: field '{}[{}]'", input, i)));
+               reranker_->read(query, texts[i], request_field(fmt::format("{}[{}]", input, i))));
     result.tokens += read.tokens.size();
     inputs.push_back(std::move(read));
   }
@@ -357,19 +356,18 @@ Result<ServedModel*> ServedModels::find(const std::string& name, Use use) {
   for (const std::unique_ptr<ServedModel>& each : all_) {
     if (name.empty() ? can(*each, use) : each->name == name || each->name + ":latest" == name) {
       if (can(*each, use)) return each.get();
-      return Error{Code::unsupported, fmt::format("the request: field 'model': '{}' {}: {}", each->name,
+      return Error{Code::unsupported, fmt::format("{}: '{}' {}: {}", request_field("model"), each->name,
                                                   cannot(use), does(*each))};
     }
     names.push_back(each->name);
   }
   if (name.empty() && all_.size() == 1) return find(all_[0]->name, use); // which says what it does
   if (name.empty()) {
-    return Error{Code::unsupported, fmt::format("the request: field 'model': each of this server's, {}, {}",
+    return Error{Code::unsupported, fmt::format("{}: each of this server's, {}, {}", request_field("model"),
                                                 fmt::join(names, ", "), cannot(use))};
   }
-  return Error{Code::not_found,
-               fmt::format("the request: field 'model' is '{}': expected one of this server's, {}", name,
-                           fmt::join(names, ", "))};
+  return Error{Code::not_found, fmt::format("{} is '{}': expected one of this server's, {}",
+                                            request_field("model"), name, fmt::join(names, ", "))};
 }
 
 } // namespace pumice::serve

@@ -6,6 +6,7 @@
 
 #include "media/audio.h"
 #include "model/vocabulary.h"
+#include "serve/http/error.h"
 #include "step/check_tokens.h"
 
 namespace pumice::serve {
@@ -79,8 +80,7 @@ Status TranslationModel::translate(const std::vector<std::string>& texts, const 
   for (const std::string& text : texts) {
     Source& source = sources.emplace_back(translator_->read(text));
     for (const Sentence& each : source.sentences)
-      PUMICE_CHECK(
-          check_ids(each.input.tokens, model_->shape().encoder->vocabulary, "the request: field 'text'"));
+      PUMICE_CHECK(check_ids(each.input.tokens, model_->shape().encoder->vocabulary, request_field("text")));
   }
   const auto work = [&]() -> Status {
     PUMICE_CHECK(translator_->begin(std::move(sources)));

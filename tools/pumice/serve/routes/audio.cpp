@@ -61,8 +61,8 @@ Result<SpeechWish> read_speech_wish(const std::vector<FormPart>& parts, bool tra
     }
   }
   if (wish.sound.empty()) return bad_field("file", "it is missing, or empty: expected a sound's file");
-  PUMICE_CHECK(command::check_utf8(wish.transcription.prompt, RequestBody::name_of("prompt")));
-  PUMICE_CHECK(command::check_utf8(wish.transcription.language, RequestBody::name_of("language")));
+  PUMICE_CHECK(command::check_utf8(wish.transcription.prompt, request_field("prompt")));
+  PUMICE_CHECK(command::check_utf8(wish.transcription.language, request_field("language")));
   if (wish.transcription.words && wish.format != "verbose_json")
     return bad_field("timestamp_granularities[]",
                      "it has an effect only where 'response_format' is verbose_json");
@@ -102,8 +102,8 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
   const bool verbose = wish.format == "verbose_json";
   const Json key = {options.language, options.prompt, options.translate,   options.timestamps,
                     options.words,    verbose,        options.temperatures};
-  Result<SpeechModel::Heard> heard = served->speech->hear(
-      std::string(wish.sound), RequestBody::name_of("file"), options, verbose, text_of(key), exchange);
+  Result<SpeechModel::Heard> heard = served->speech->hear(std::string(wish.sound), request_field("file"),
+                                                          options, verbose, text_of(key), exchange);
   if (!heard.ok()) {
     const Error& error = heard.error();
     const std::string named = fmt::format("language \"{}\"", options.language);

@@ -27,7 +27,7 @@ Status check_room(size_t prompt, const TextModel&, uint32_t context) {
   return Error{Code::context_full,
                fmt::format("{}: the prompt has {} tokens, and the context of this server has room for {} "
                            "with the answer",
-                           RequestBody::name, prompt, context)};
+                           request_name, prompt, context)};
 }
 
 // {"type": "image_url", "image_url": {"url": URL}}; "input_image" of responses has the URL itself there.
@@ -82,13 +82,13 @@ Status take_pictures(ModelChat& chat, Json& messages) {
       return Error{Code::unsupported,
                    fmt::format("{}: the model reads text alone: choose one that reads pictures, which "
                                "/v1/models shows as 'vision'",
-                               RequestBody::name_of(field))};
+                               request_field(field))};
     }
     if (++count > most_pictures)
       return bad_field(field, fmt::format("expected at most {} pictures", most_pictures));
     const std::vector<uint8_t>& bytes = part["bytes"].get_binary();
     PUMICE_TRY(Image image, read_picture(std::as_bytes(std::span(bytes)), field));
-    PUMICE_TRY(part, chat.pictures().show(std::move(image), RequestBody::name_of(field)));
+    PUMICE_TRY(part, chat.pictures().show(std::move(image), request_field(field)));
     // Prepared at once, so that the pixels of one picture at a time are in memory.
     Json message = {{"content", Json::array({part})}};
     PUMICE_TRY(const PictureParts parts, chat.pictures().shown_by(Json::array({std::move(message)})));
@@ -197,14 +197,14 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
   Result<ModelChat::Prompt> prompt = chat.prompt(std::move(begun));
   if (!prompt.ok()) {
     return Error{Code::invalid_argument,
-                 fmt::format("{}: {}", RequestBody::name_of("messages"), prompt.error().text())};
+                 fmt::format("{}: {}", request_field("messages"), prompt.error().text())};
   }
   const std::vector<uint32_t>& ids = prompt->text.ids;
   PUMICE_CHECK(check_room(prompt->tokens, model, model.scheduler().context()));
   Result<TextForm> form =
       chat.form_of_answer({std::move(wish.text.form), std::move(wish.tool_choice)}, *prompt, model.forms());
   if (!form.ok())
-    return Error{Code::invalid_argument, fmt::format("{}: {}", RequestBody::name, form.error().text())};
+    return Error{Code::invalid_argument, fmt::format("{}: {}", request_name, form.error().text())};
   std::unique_ptr<Generation> generation(new Generation(model));
   generation->prompt_tokens_ = prompt->tokens;
   for (uint32_t i = 0; i < wish.text.count; ++i) {
@@ -232,7 +232,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
   std::unique_ptr<Generation> generation(new Generation(model));
   for (const std::vector<uint32_t>& prompt : prompts) {
     if (prompt.empty()) return bad_field("prompt", "it has no tokens");
-    PUMICE_CHECK(check_ids(prompt, model.shape().vocabulary, RequestBody::name_of("prompt")));
+    PUMICE_CHECK(check_ids(prompt, model.shape().vocabulary, request_field("prompt")));
     PUMICE_CHECK(check_room(prompt.size(), model, model.scheduler().context()));
     generation->prompt_tokens_ += prompt.size();
     for (uint32_t i = 0; i < wish.count; ++i) {

@@ -235,7 +235,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
   std::unique_ptr<Generation> generation;
   if (raw || !model.has_chat()) {
     PUMICE_TRY(std::vector<uint32_t> ids,
-               command::encode_prompt(*model.tokenizer(), system + prompt, RequestBody::name_of("prompt")));
+               command::encode_prompt(*model.tokenizer(), system + prompt, request_field("prompt")));
     PUMICE_TRY(generation, Generation::of_prompts(model, {std::move(ids)}, wish.text));
   } else {
     Json messages = Json::array();

@@ -279,7 +279,7 @@ Status refuse_fields(const RequestBody& body, std::initializer_list<const char*>
 // A text, ids, or a list of either.
 Result<std::vector<std::vector<uint32_t>>> read_prompts(const RequestBody& body, const Tokenizer& tokenizer) {
   const Json& prompt = body["prompt"];
-  const std::string source = RequestBody::name_of("prompt");
+  const std::string source = request_field("prompt");
   const auto ids = [&](const Json& list) -> Result<std::vector<uint32_t>> {
     std::vector<uint32_t> all;
     for (const Json& each : list) {

@@ -79,19 +79,15 @@ Status read_form(const RequestBody& body, FormSource& form) {
 } // namespace
 
 Error bad_field(const std::string& field, const std::string& what) {
-  return {Code::invalid_argument, fmt::format("{}: {}", RequestBody::name_of(field), what)};
-}
-
-std::string RequestBody::name_of(std::string_view field) {
-  return fmt::format("{}: field '{}'", name, field);
+  return {Code::invalid_argument, fmt::format("{}: {}", request_field(field), what)};
 }
 
 Result<RequestBody> RequestBody::read(const HttpRequest& request) {
-  Result<Json> object = parse_ordered_json(request.body, name);
+  Result<Json> object = parse_ordered_json(request.body, request_name);
   if (!object.ok()) return Error{Code::invalid_argument, object.error().message};
   if (!object->is_object())
     return Error{Code::invalid_argument,
-                 fmt::format("{}: expected a JSON object, found {}", name, object->type_name())};
+                 fmt::format("{}: expected a JSON object, found {}", request_name, object->type_name())};
   return RequestBody(*std::move(object));
 }
 

@@ -11,6 +11,7 @@
 #include "io/fields.h"
 #include "kernel/sampling/sampling.h"
 #include "options/options.h"
+#include "serve/http/error.h"
 #include "serve/http/exchange.h"
 
 namespace pumice::serve {
@@ -28,7 +29,7 @@ public:
 
   const Json& object() const { return object_; }
   // Those that are no lists of messages, prompts, inputs or tools.
-  Fields fields() const { return Fields(settings_, name); }
+  Fields fields() const { return Fields(settings_, request_name); }
   // A field; null if there is none.
   const Json& operator[](const char* field) const;
   bool has(const char* field) const { return !(*this)[field].is_null(); }
@@ -37,10 +38,6 @@ public:
   // A text or a list of texts; neither: an empty list.
   Result<std::vector<std::string>> texts(const char* field) const;
   Error error(const std::string& field, const std::string& what) const;
-
-  static constexpr const char* name = "the request";
-  // A field's name in errors.
-  static std::string name_of(std::string_view field);
 
 private:
   Json object_;

@@ -38,7 +38,7 @@ Result<std::string> read_base64(const Json& text, const std::string& field) {
 }
 
 Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& field) {
-  return parse_image(bytes, RequestBody::name_of(field), most_pixels);
+  return parse_image(bytes, request_field(field), most_pixels);
 }
 
 Json picture_part(const std::string& bytes, const std::string& field) {

@@ -19,8 +19,8 @@ constexpr uint32_t most_beams = 16;
 // An error of options that the library found, as one of the request.
 Error of_request(const Error& error) {
   const bool wish = error.code == Code::not_found || error.code == Code::invalid_argument;
-  if (!wish || error.message.starts_with(RequestBody::name)) return error;
-  return {Code::invalid_argument, fmt::format("{}: {}", RequestBody::name, error.text())};
+  if (!wish || error.message.starts_with(request_name)) return error;
+  return {Code::invalid_argument, fmt::format("{}: {}", request_name, error.text())};
 }
 
 Result<std::vector<std::string>> read_texts(const RequestBody& body, const char* field) {
@@ -46,7 +46,7 @@ Status read_request_pictures(const RequestBody& body,
     const std::string field = list ? fmt::format("image[{}]", i) : "image";
     PUMICE_TRY(const std::string bytes, read_data_url(list ? given[i] : given, field));
     PUMICE_TRY(Image image, read_picture(std::as_bytes(std::span(bytes)), field));
-    PUMICE_CHECK(take(std::move(image), RequestBody::name_of(field)));
+    PUMICE_CHECK(take(std::move(image), request_field(field)));
   }
   return {};
 }
@@ -89,7 +89,7 @@ Status translate(Service& service, Exchange& exchange) {
     PUMICE_TRY(wish.prefix, body.string_or("prefix", ""));
   }
   PUMICE_TRY(const std::string glossary, body.string_or("glossary", ""));
-  if (!glossary.empty()) wish.glossary = {glossary, RequestBody::name_of("glossary")};
+  if (!glossary.empty()) wish.glossary = {glossary, request_field("glossary")};
   PUMICE_TRY(wish.sentences, body.boolean_or("sentences", false));
   PUMICE_TRY(const bool aligns, body.boolean_or("alignment", false));
   if (aligns) wish.alignment.emplace();
@@ -144,7 +144,7 @@ Status classify(Service& service, Exchange& exchange) {
       return body.error("image", fmt::format("'{}' reads texts: give 'input'", served->name));
     PUMICE_TRY(std::vector<std::string> texts, read_texts(body, "input"));
     for (size_t i = 0; i < texts.size(); ++i)
-      inputs.push_back({std::move(texts[i]), RequestBody::name_of(fmt::format("input[{}]", i)), {}});
+      inputs.push_back({std::move(texts[i]), request_field(fmt::format("input[{}]", i)), {}});
   }
   const Progress progress = [&](uint64_t, uint64_t) { return !exchange.gone(); };
   uint64_t tokens = 0;
