@@ -406,6 +406,18 @@ TEST_CASE("what is neither a model nor a session is made in the background, too"
   CHECK(pumice_creation_start(model.get(), &options, &started, &error) == PUMICE_UNSUPPORTED);
   CHECK(pumice_creation_start(model.get(), nullptr, &started, &error) == PUMICE_INVALID_ARGUMENT);
   CHECK(started == nullptr);
+
+  // The model may go as soon as it has started.
+  ModelHandle other = load(device.get(), dates);
+  translation.prefix = nullptr;
+  options = {sizeof options};
+  options.translator = &translation;
+  require_ok(pumice_creation_start(other.get(), &options, &started, &error), error);
+  creation.reset(started);
+  other.reset();
+  require_ok(pumice_creation_finish(started, &created, &error), error);
+  const TranslatorHandle last(created.translator);
+  CHECK(write(created.translator, "le 3 mars 2021") == "2021-03-03");
 }
 
 TEST_CASE("each kind of object is made in the background as it is at once") {
@@ -433,7 +445,7 @@ TEST_CASE("each kind of object is made in the background as it is at once") {
     pumice_error at_once;
     Handle* made = nullptr;
     CHECK(create(model.get(), &options, &made, &at_once) == error.status);
-    CHECK(std::string(error.message) == at_once.message);
+    CHECK(std::string(error.message).ends_with(at_once.message));
     CHECK(error.status != PUMICE_OK);
   };
   fails_alike(&pumice_creation_options::reranker, pumice_reranker_create);

@@ -12,22 +12,24 @@ namespace {
 Result<Maker> maker_of(const pumice_model& model, const pumice_creation_options& options) {
   size_t kinds = 0;
   Result<Maker> maker = Error{Code::invalid_argument, ""};
-  const auto look_at = [&](const auto* of_kind) {
+  const auto look_at = [&](const auto* of_kind, const char* kind) {
     if (!of_kind) return;
     ++kinds;
     maker = api::maker_of(model, of_kind);
+    if (!maker.ok() && maker.error().code == Code::invalid_argument)
+      maker = Error{Code::invalid_argument, std::string("options.") + kind + ": " + maker.error().text()};
   };
-  look_at(options.encoder);
-  look_at(options.embedder);
-  look_at(options.reranker);
-  look_at(options.classifier);
-  look_at(options.tagger);
-  look_at(options.answerer);
-  look_at(options.filler);
-  look_at(options.index);
-  look_at(options.translator);
-  look_at(options.captioner);
-  look_at(options.transcriber);
+  look_at(options.encoder, "encoder");
+  look_at(options.embedder, "embedder");
+  look_at(options.reranker, "reranker");
+  look_at(options.classifier, "classifier");
+  look_at(options.tagger, "tagger");
+  look_at(options.answerer, "answerer");
+  look_at(options.filler, "filler");
+  look_at(options.index, "index");
+  look_at(options.translator, "translator");
+  look_at(options.captioner, "captioner");
+  look_at(options.transcriber, "transcriber");
   if (kinds == 1) return maker;
   return Error{Code::invalid_argument, "options has the options of " + std::to_string(kinds) +
                                            " kinds of objects: expected those of one"};
