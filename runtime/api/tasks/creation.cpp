@@ -19,17 +19,8 @@ Result<Maker> maker_of(const pumice_model& model, const pumice_creation_options&
     if (!maker.ok() && maker.error().code == Code::invalid_argument)
       maker = Error{Code::invalid_argument, std::string("options.") + kind + ": " + maker.error().text()};
   };
-  look_at(options.encoder, "encoder");
-  look_at(options.embedder, "embedder");
-  look_at(options.reranker, "reranker");
-  look_at(options.classifier, "classifier");
-  look_at(options.tagger, "tagger");
-  look_at(options.answerer, "answerer");
-  look_at(options.filler, "filler");
-  look_at(options.index, "index");
-  look_at(options.translator, "translator");
-  look_at(options.captioner, "captioner");
-  look_at(options.transcriber, "transcriber");
+#define KIND(name) look_at(options.name, #name);
+#include "api/tasks/kinds.def"
   if (kinds == 1) return maker;
   return Error{Code::invalid_argument, "options has the options of " + std::to_string(kinds) +
                                            " kinds of objects: expected those of one"};
@@ -55,17 +46,8 @@ struct pumice_creation : Live<pumice_creation> {
     pumice_created handles = {sizeof handles};
 
     ~Created() {
-      pumice_encoder_destroy(handles.encoder);
-      pumice_embedder_destroy(handles.embedder);
-      pumice_reranker_destroy(handles.reranker);
-      pumice_classifier_destroy(handles.classifier);
-      pumice_tagger_destroy(handles.tagger);
-      pumice_answerer_destroy(handles.answerer);
-      pumice_filler_destroy(handles.filler);
-      pumice_index_destroy(handles.index);
-      pumice_translator_destroy(handles.translator);
-      pumice_captioner_destroy(handles.captioner);
-      pumice_transcriber_destroy(handles.transcriber);
+#define KIND(name) pumice_##name##_destroy(handles.name);
+#include "api/tasks/kinds.def"
     }
   };
 

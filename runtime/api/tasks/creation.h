@@ -14,17 +14,8 @@ namespace pumice::api {
 using Maker = std::function<Status(const Compiling* compiling, pumice_created& created)>;
 
 // Options are checked, and what they point to is copied.
-Result<Maker> maker_of(const pumice_model& model, const pumice_encoder_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_embedder_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_reranker_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_classifier_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_tagger_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_answerer_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_filler_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_index_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_translator_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_captioner_options* options);
-Result<Maker> maker_of(const pumice_model& model, const pumice_transcriber_options* options);
+#define KIND(name) Result<Maker> maker_of(const pumice_model& model, const pumice_##name##_options* options);
+#include "api/tasks/kinds.def"
 
 // The create function of a kind, whose `name` is for messages.
 template <class Options, class Handle>
