@@ -433,7 +433,7 @@ TEST_CASE("a server that is asked to end completes its answers first") {
   CHECK(server.errors().find("/v1/completions 200") != std::string::npos);
   CHECK(server.errors().find("secret") == std::string::npos); // no text of requests in its log
 
-  Server left({}); // by a terminal that is closed: it has no keys to read again
+  Server left; // by a terminal that is closed: it has no keys to read again
   left.process().interrupt(SIGHUP);
   CHECK(left.process().wait() == 129);
 }
