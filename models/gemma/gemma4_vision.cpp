@@ -8,6 +8,7 @@
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/image/image.h"
 #include "model/vocabulary.h"
+#include "models/registry.h"
 #include "models/vision_language/gguf_pair.h"
 #include "models/vision_language/picture_tower.h"
 #include "models/vision_language/vision_language.h"
