@@ -30,9 +30,8 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_answ
   PUMICE_TRY(const pumice_answerer_options given, read(asked, "options"));
   const AnswererOptions options = answerer_options(given);
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    AnswererOptions with_kernels = options;
-    with_kernels.run = prepared(with_kernels.run, compiling);
-    PUMICE_TRY(AnswererPlan plan, AnswererPlan::of(model.model->file(), with_kernels, model.tokenizer));
+    PUMICE_TRY(AnswererPlan plan,
+               AnswererPlan::of(model.model->file(), with_kernels(options, compiling), model.tokenizer));
     auto handle = std::make_unique<pumice_answerer>();
     PUMICE_TRY(handle->answerer, Answerer::create(current_model(model), std::move(plan)));
     created.answerer = handle.release();

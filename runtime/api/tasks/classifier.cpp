@@ -54,10 +54,8 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_clas
   PUMICE_TRY(const pumice_classifier_options options, read(asked, "options"));
   PUMICE_TRY(const ClassifierOptions classifier_options, classifier_options(options));
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    ClassifierOptions with_kernels = classifier_options;
-    with_kernels.run = prepared(with_kernels.run, compiling);
     auto handle = std::make_unique<pumice_classifier>();
-    PUMICE_TRY(handle->classifier, make_classifier(model, with_kernels));
+    PUMICE_TRY(handle->classifier, make_classifier(model, with_kernels(classifier_options, compiling)));
     created.classifier = handle.release();
     return {};
   });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "api/handles.h"
 #include "step/work/compiling.h"
@@ -38,6 +39,11 @@ inline RunOptions prepared(RunOptions run, const Compiling* compiling) {
   run.prepared = compiling != nullptr;
   if (compiling) run.compiling = *compiling;
   return run;
+}
+template <class Options>
+Options with_kernels(Options options, const Compiling* compiling) {
+  options.run = prepared(std::move(options.run), compiling);
+  return options;
 }
 
 } // namespace pumice::api

@@ -87,10 +87,8 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_embe
   PUMICE_TRY(const pumice_embedder_options options, read(asked, "options"));
   PUMICE_TRY(const EmbedderOptions embedder_options, embedder_options(options));
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    EmbedderOptions with_kernels = embedder_options;
-    with_kernels.run = prepared(with_kernels.run, compiling);
     auto handle = std::make_unique<pumice_embedder>();
-    PUMICE_CHECK(make_embedders(model, with_kernels, *handle));
+    PUMICE_CHECK(make_embedders(model, with_kernels(embedder_options, compiling), *handle));
     created.embedder = handle.release();
     return {};
   });

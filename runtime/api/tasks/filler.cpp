@@ -23,9 +23,7 @@ FillerOptions filler_options(const pumice_filler_options& asked) {
   return options;
 }
 
-Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, FillerOptions options,
-                                            const Compiling* compiling) {
-  options.run = prepared(options.run, compiling);
+Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const FillerOptions& options) {
   PUMICE_TRY(FillerPlan plan, FillerPlan::of(model.model->file(), options, model.tokenizer));
   PUMICE_CHECK(check_head(model));
   return Filler::create(current_model(model), std::move(plan));
@@ -38,7 +36,7 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_fill
   const FillerOptions options = filler_options(given);
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_filler>();
-    PUMICE_TRY(handle->filler, make_filler(model, options, compiling));
+    PUMICE_TRY(handle->filler, make_filler(model, with_kernels(options, compiling)));
     created.filler = handle.release();
     return {};
   });

@@ -35,9 +35,9 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_inde
   const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
   const bool rebuild = options.rebuild;
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    TextIndexOptions with_kernels = index_options;
-    with_kernels.run = prepared(with_kernels.run, compiling);
-    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model.model->file(), with_kernels, model.tokenizer));
+    PUMICE_TRY(
+        TextIndexPlan plan,
+        TextIndexPlan::of(model.model->file(), with_kernels(index_options, compiling), model.tokenizer));
     auto handle = std::make_unique<pumice_index>();
     handle->rebuild = rebuild;
     PUMICE_TRY(handle->index,

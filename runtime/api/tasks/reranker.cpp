@@ -19,9 +19,9 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_rera
   reranker_options.raw = options.raw;
   reranker_options.run = {options.max_tokens, options.batch_tokens};
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    RerankerOptions with_kernels = reranker_options;
-    with_kernels.run = prepared(with_kernels.run, compiling);
-    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model.model->file(), with_kernels, model.tokenizer));
+    PUMICE_TRY(
+        RerankerPlan plan,
+        RerankerPlan::of(model.model->file(), with_kernels(reranker_options, compiling), model.tokenizer));
     auto handle = std::make_unique<pumice_reranker>();
     PUMICE_TRY(handle->reranker, Reranker::create(current_model(model), std::move(plan)));
     created.reranker = handle.release();
