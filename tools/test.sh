@@ -144,13 +144,15 @@ else
   # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
   labels='rest|watched' elsewhere='kernel|model|unit|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
-  slow='batches|budgets|chat_picture_models|external_device|models|translation_slices'  # with sanitizers
-  waiting='command[.](bench|bench_statistics|crash|doctor|eval|interrupt|progress|resume|stages)'
-  waiting+='|(sanitized[.])?embed[.](.*faults|stages|stage_.*|tune)'
+  slow='consumers|models|package'  # with sanitizers
+  waiting='command[.](aliases|bench|bench_statistics|crash|doctor|eval|interrupt|perplexity|progress|resume|stages|tune)|gpu[.](memory_types|profiles)'
+  waiting+='|(sanitized[.])?embed[.](.*faults|batches|budgets|chat_picture_models|external_device|stages|stage_.*|translation_slices|tune)'
+  # What fuzz targets look at with sanitizers too, and what computes.
+  waiting+='|sanitized[.](embed[.](chat_pictures|forks)|unit[.](form_hostile|forecast_step|media_audio|speech_voice_activity|text_encode|text_jinja))'
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.](embed[.]($slow)|unit[.](forecast_step|speech_voice_activity))$" "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.]embed[.]($slow)$" "$@" || status=1
   if [ -n "$sanitized" ]; then
-    GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow|consumers|package)$" "$@" || status=1
+    GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow)$" "$@" || status=1
   fi
 fi
 

@@ -97,7 +97,7 @@ TEST_CASE("caption and the C interface agree for encoders of pictures with a dec
   beams.writing.beams = 3;
   beams.writing.n_best = 2;
   size_t turn = 0;
-  for (const char* name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2"}) {
+  for (const char* name : turns_of(std::array{"vit-trocr", "deit-trocr", "vit-gpt2", "beit-trocr"}, 2)) {
     CAPTURE(std::string(name));
     const TemporaryFolder folder;
     write_word_folder(folder, name);
@@ -117,8 +117,9 @@ TEST_CASE("caption and the C interface agree for decoders that read pictures in 
   prompted.options.prompt = "w4 <image> w20 w21 w6";
   prompted.arguments.insert(prompted.arguments.end(), {"--prompt", prompted.options.prompt});
   check(model.get(), folder, prompted, {small_picture(1)});
-  for (const picture_tests::VisionModel& each :
-       {picture_tests::qwen2_5_vl(), picture_tests::gemma3_vision(), picture_tests::smolvlm()}) {
+  const std::array others = {picture_tests::qwen2_5_vl(), picture_tests::gemma3_vision(),
+                             picture_tests::smolvlm()};
+  for (const picture_tests::VisionModel& each : turns_of(others, 3)) {
     CAPTURE(std::string(each.name));
     const TemporaryFolder own;
     picture_tests::write_vision_folder(own, each);

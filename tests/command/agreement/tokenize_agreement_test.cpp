@@ -5,6 +5,7 @@
 
 #include "support/command/written.h"
 #include "support/files/fixtures.h"
+#include "support/in_turn.h"
 
 using nlohmann::json;
 
@@ -63,7 +64,11 @@ TEST_CASE("the shipped models cut and join texts alike") {
 
 TEST_CASE("the fixtures' tokenizers cut and join texts alike") {
   const DeviceHandle& device = shared_device();
-  for (const auto& entry : std::filesystem::directory_iterator(fixtures().folder() / "tokenizers")) {
+  std::vector<std::filesystem::directory_entry> tokenizers;
+  for (const auto& entry : std::filesystem::directory_iterator(fixtures().folder() / "tokenizers"))
+    tokenizers.push_back(entry);
+  std::ranges::sort(tokenizers);
+  for (const auto& entry : turns_of(tokenizers, 3)) {
     const std::string name = entry.path().filename().string();
     CAPTURE(name);
     // The C interface knows no tokenizer without a model: this one is beside the weights of another.

@@ -130,13 +130,13 @@ void name_languages(const TemporaryFolder& folder, const char* first, const char
 
 } // namespace
 
-// Each fixture, with beams or by sentences in turn; a long run asks each in both ways.
+// Every third fixture, with beams or by sentences in turn; a long run asks each in both ways.
 TEST_CASE("translate and the C interface agree for every fixture that translates") {
   const DeviceHandle& device = shared_device();
   const std::vector<std::string> texts = {"w5 w6 w40 w7 ! w8 w9", "", "w41 w5"};
   size_t count = 0;
   for (const std::string& name : fixtures().models()) {
-    if (!translates(name)) continue;
+    if (!translates(name) || !takes(count++ % 3 == 0)) continue;
     CAPTURE(name);
     const TemporaryFolder folder;
     write_word_folder(folder, name);
@@ -144,7 +144,6 @@ TEST_CASE("translate and the C interface agree for every fixture that translates
     const ModelHandle model = load(device.get(), path);
     for (const Asked& asked : turn_of(std::array{best_of_beams(), greedy_sentences()}, count))
       check(model.get(), path, asked, texts);
-    ++count;
   }
   CHECK(count >= 8);
 }

@@ -97,6 +97,11 @@ std::vector<DeviceProfile> one_profile() {
   return found;
 }
 
+// For what depends on them a little: in a short run the first.
+std::vector<DeviceProfile> some_profiles() {
+  return every_case() ? profiles() : one_profile();
+}
+
 std::vector<float> run_cm(const DeviceProfile& profile, Case c, const Cache& cache,
                           const std::vector<float>& q) {
   c.one_sequence = true; // the variant is for no others
@@ -187,7 +192,7 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
 }
 
 TEST_CASE("attention cm: positions") {
-  for (const DeviceProfile& profile : profiles()) {
+  for (const DeviceProfile& profile : some_profiles()) {
     for (uint32_t rows : {16, 33}) {
       for (uint32_t position : {0, 1, 15, 16, 31, 32, 500}) {
         check_cm(profile, make_case(CacheType::f16, 2, 2, 24, prefill(rows, position)));
@@ -197,7 +202,7 @@ TEST_CASE("attention cm: positions") {
 }
 
 TEST_CASE("attention cm: windows, rings, padding on the left, and rows that see nothing") {
-  for (const DeviceProfile& profile : profiles()) {
+  for (const DeviceProfile& profile : some_profiles()) {
     for (uint32_t window : {1, 7, 32, 100}) {
       check_cm(profile, make_case(CacheType::f16, 2, 2, 24, prefill(33, 0), window));
       check_cm(profile, make_case(CacheType::f16, 2, 2, 24, prefill(33, 90, 0, 70), window));
@@ -213,7 +218,7 @@ TEST_CASE("attention cm: windows, rings, padding on the left, and rows that see 
 }
 
 TEST_CASE("attention cm: whole inputs, memories and several sequences") {
-  for (const DeviceProfile& profile : profiles()) {
+  for (const DeviceProfile& profile : some_profiles()) {
     check_cm(profile, input_case(CacheType::f16, 3, 3, 24, {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64));
     check_cm(profile, input_case(CacheType::f16, 3, 3, 24, {33}, 8, 3)); // not at a multiple of a tile
     Case window = input_case(CacheType::f16, 3, 3, 24, {5, 1, 130, 65}, 64);

@@ -278,12 +278,12 @@ void run(const Tier& tier, const Case& c) {
 
 TEST_CASE("cooperative matrices: products of every type and shape") {
   // Kernels for few rows and for many are two pipelines, and slow to compile: types take turns, in a short
-  // run every third of them.
+  // run every sixth of them.
   constexpr uint32_t all_rows[2][4] = {{16, 17, 31, 32}, {33, 64, 65, 130}};
   constexpr uint32_t all_n[] = {1, 8, 31, 33, 64, 100};
   for (const Tier& tier : tiers()) {
     size_t turn = 0, many = 0;
-    std::vector<TensorType> types = turns_of(weight_types, 3, 2); // F16 first
+    std::vector<TensorType> types = turns_of(weight_types, 6, 5); // F16 first
     if (tier.variant == "cm2")
       types = {TensorType::f16, TensorType::q4_k}; // the same code with other matrices
     for (TensorType type : types) {
