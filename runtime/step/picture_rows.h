@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
+#include <span>
 #include <vector>
 
-#include "model/architecture.h"
+#include "step/encoder.h"
 
 namespace pumice {
 
@@ -10,5 +12,22 @@ namespace pumice {
 // `grid`: of its patches, where pictures have any size.
 std::vector<float> rows_of_picture(const PictureTokens& shape, const EncoderShape& tower,
                                    const PatchGrid& grid, std::vector<float> all, size_t columns);
+
+// Makes the rows that stand for pictures in a decoder's prompt, by the model's tower of pictures.
+class PictureRows {
+public:
+  static Result<PictureRows> create(std::shared_ptr<const Model> tower, const PictureTokens& shape);
+
+  // Of each picture's pixels, as the tower reads them.
+  Result<std::vector<std::vector<float>>> rows(std::span<const EncoderInput> pictures);
+
+private:
+  // For pictures of any size: an encoder for one of so many patches.
+  Status make_room(uint32_t positions);
+
+  PictureTokens shape_;
+  std::shared_ptr<const Model> tower_;
+  std::unique_ptr<Encoder> encoder_;
+};
 
 } // namespace pumice

@@ -15,6 +15,7 @@
 #include "io/output_file.h"
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
+#include "loading/picture_tower.h"
 #include "options/adapter_options.h"
 #include "options/prompt.h"
 #include "output/json_output.h"
@@ -304,7 +305,7 @@ Result<ModelChat::Prompt> Conversation::prompt_with_room(const AskToForget& forg
 
 Status Conversation::load_tower() {
   if (tower_) return {};
-  PUMICE_TRY(tower_, PictureRows::create(tower_path_, *talk_.picture_tokens(), *device_, load_));
+  PUMICE_TRY(tower_, load_picture_tower(tower_path_, *talk_.picture_tokens(), *device_, load_));
   return {};
 }
 

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/session.h"
-#include "input/picture_rows.h"
 #include "loading/open_device.h"
 #include "options/form_options.h"
 #include "options/options.h"
+#include "step/picture_rows.h"
 #include "task/chat.h"
 
 namespace pumice::command {

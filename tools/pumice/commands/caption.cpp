@@ -4,8 +4,8 @@
 
 #include "base/lines.h"
 #include "chat/chosen_template.h"
-#include "commands/mmproj.h"
 #include "loading/open_device.h"
+#include "loading/picture_tower.h"
 #include "model/vocabulary.h"
 #include "options/form_options.h"
 #include "options/prompt.h"

@@ -3,14 +3,15 @@
 
 #include <fmt/format.h>
 
-#include "chat/picture_prompts.h"
 #include "loading/open_device.h"
+#include "loading/picture_tower.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
 #include "output/output_files.h"
 #include "process/processes.h"
 #include "task/evaluation/evaluation.h"
+#include "task/evaluation/picture_prompts.h"
 #include "terminal/terminal.h"
 
 namespace pumice::command {
@@ -174,7 +175,7 @@ Status show_pictures(const EvalOptions& options, const OpenedDevice& device, con
   if (!shape.pictures || !inputs.find("pixel_values")) return {};
   PUMICE_TRY(const PicturePrompts prompts, PicturePrompts::read(inputs, options.inputs, file, shape));
   PUMICE_TRY(PictureRows encoder,
-             PictureRows::create(options.model, *shape.pictures, device, options.size.load));
+             load_picture_tower(options.model, *shape.pictures, device, options.size.load));
   PUMICE_TRY(batch.prompts, prompts.encode(encoder));
   for (size_t i = 0; i < batch.rows(); ++i) {
     if (batch.prompts[i].tokens.size() == batch.decoder->ids[i].size()) continue;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "commands/mmproj.h"
+#include "loading/picture_tower.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "options/subcommand.h"

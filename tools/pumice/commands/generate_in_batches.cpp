@@ -5,16 +5,16 @@
 
 #include <fmt/format.h>
 
-#include "chat/picture_prompts.h"
 #include "commands/generate.h"
-#include "commands/mmproj.h"
 #include "io/checksum.h"
 #include "loading/draft_model.h"
+#include "loading/picture_tower.h"
 #include "model/vocabulary.h"
 #include "options/prompt.h"
 #include "step/batch_groups.h"
 #include "step/prompt_embeddings.h"
 #include "task/evaluation/model_inputs.h"
+#include "task/evaluation/picture_prompts.h"
 #include "task/generated_text.h"
 #include "task/model_kind.h"
 #include "terminal/terminal.h"
@@ -404,7 +404,7 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
   if (pictures) {
     PUMICE_TRY(PictureRows encoder,
-               PictureRows::create(tower_path(opened.file), *shape.pictures, device, options.size.load));
+               load_picture_tower(tower_path(opened.file), *shape.pictures, device, options.size.load));
     PUMICE_CHECK(add_to(source, *pictures, encoder));
     PUMICE_CHECK(check_prompts(options, source));
   }

@@ -11,9 +11,9 @@
 #include <fmt/ranges.h>
 
 #include "base/path.h"
-#include "commands/mmproj.h"
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
+#include "loading/picture_tower.h"
 #include "model/vocabulary.h"
 #include "serve/http/error.h"
 #include "task/load_model.h"
@@ -32,11 +32,11 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
   command::SizeOptions size = options.size;
-  std::optional<command::PictureRows> tower;
+  std::optional<PictureRows> tower;
   PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, opened.definition->shape()));
   if (pictures.has_vision()) {
-    PUMICE_TRY(tower, command::PictureRows::create(command::tower_path(opened.file),
-                                                   *opened.definition->shape().pictures, device, size.load));
+    PUMICE_TRY(tower, command::load_picture_tower(tower_path(opened.file),
+                                                  *opened.definition->shape().pictures, device, size.load));
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              command::load_model(std::move(opened), device, size.load, &size));

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "input/picture_rows.h"
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "serve/models/scheduler.h"
 #include "serve/models/task_models.h"
+#include "step/picture_rows.h"
 #include "task/chat.h"
 #include "task/embedder.h"
 #include "task/reranker.h"
@@ -72,7 +72,7 @@ private:
   std::optional<ModelChat> chats_[2]; // without and with tools
 
   std::mutex tower_mutex_;
-  std::optional<command::PictureRows> tower_; // of a model that sees
+  std::optional<PictureRows> tower_; // of a model that sees
 };
 
 // A model that turns texts into vectors.

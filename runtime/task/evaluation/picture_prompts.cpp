@@ -1,10 +1,19 @@
-#include "chat/picture_prompts.h"
+#include "task/evaluation/picture_prompts.h"
 
 #include <algorithm>
 
-#include "input/picture_input.h"
+namespace pumice {
 
-namespace pumice::command {
+namespace {
+
+// Of the inputs' patches, which pictures of one size do not have.
+std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs) {
+  std::vector<PatchGrid> all;
+  for (const EncoderInput& input : inputs) all.push_back(input.grid);
+  return all;
+}
+
+} // namespace
 
 Result<PicturePrompts> PicturePrompts::read(const SafetensorsFile& tensors, const std::string& path,
                                             const ModelFile& file, const ModelShape& shape) {
@@ -39,4 +48,4 @@ size_t PicturePrompts::pictures_in(std::span<const uint32_t> ids, size_t first) 
   return rows == places ? count : std::min(places, pictures_.inputs.size() - first);
 }
 
-} // namespace pumice::command
+} // namespace pumice

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "generate/picture_prompt.h"
-#include "input/picture_rows.h"
+#include "step/picture_rows.h"
 #include "task/evaluation/model_inputs.h"
 
-namespace pumice::command {
+namespace pumice {
 
 // Prompts with pictures, from the tensors of a file: input_ids, whose rows have as many pictures of
 // pixel_values as the tokens that stand for them say, one picture after the other.
@@ -30,4 +30,4 @@ private:
   EncoderBatch pictures_;
 };
 
-} // namespace pumice::command
+} // namespace pumice
