@@ -135,10 +135,11 @@ Subcommand add_serve(CLI::App& app) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str()
       ->group(more_of("Server"));
-  sub->add_option("--sequences", options->model.sequences, "Most texts that are continued at the same time")
+  sub->add_option("--sequences", options->model.sequences,
+                  "Most texts that are continued at the same time (default: 8; on CPU drivers 32, with room "
+                  "for the keys and values of 8 whole contexts)")
       ->type_name("N")
       ->check(within(1u, 1024u))
-      ->capture_default_str()
       ->group("Server");
   sub->add_option("--waiting", options->model.most_waiting,
                   "Maximum number of texts that wait or run; a request beyond them is refused")

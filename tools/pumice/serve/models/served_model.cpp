@@ -42,9 +42,13 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
              command::load_model(std::move(opened), device, size.load, &size));
   SessionOptions session;
   session.size = command::session_size(size, model->shape());
-  session.size.sequences = options.sequences;
-  session.size.chunk = std::max(session.size.chunk, options.sequences);
-  session.size.pages = command::cache_pages(size);
+  // Where texts share pages, many run in the memory of eight that fill their contexts: most are shorter.
+  constexpr uint32_t full_texts = 8, many_texts = 32;
+  const bool shares_pages = device.context.profile.cpu8;
+  session.size.sequences = options.sequences ? options.sequences : shares_pages ? many_texts : full_texts;
+  session.size.chunk = std::max(session.size.chunk, session.size.sequences);
+  session.size.pages = options.sequences || size.cache_tokens ? command::cache_pages(size)
+                                                              : full_texts * pages_for(session.size.context);
   session.max_stall_seconds = size.max_stall_ms * 1e-3;
   PUMICE_TRY(session.draft_model, command::load_draft_model(size, device));
   std::unique_ptr<TextModel> text(

@@ -23,7 +23,7 @@ namespace pumice::serve {
 struct ModelOptions {
   command::SizeOptions size;
   command::SamplingOptions sampling; // where requests do not say
-  uint32_t sequences = 8;
+  uint32_t sequences = 0; // texts that run at a time; 0: as the device has it
   uint32_t most_waiting = 512;
   std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };
