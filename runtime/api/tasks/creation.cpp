@@ -1,6 +1,7 @@
 #include "api/tasks/creation.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "api/background.h"
 
@@ -95,7 +96,8 @@ pumice_status pumice_creation_finish(pumice_creation* creation, pumice_created* 
     PUMICE_CHECK(write(pumice_created{sizeof *created}, created, "created"));
     PUMICE_TRY(const std::unique_ptr<pumice_creation::Created> made, creation->starting.finish());
     PUMICE_CHECK(write(made->handles, created, "created"));
-    made->handles = {sizeof made->handles}; // are the application's
+    // What fits into its structure is the application's.
+    std::memset(static_cast<void*>(&made->handles), 0, std::min(created->struct_size, sizeof made->handles));
     return {};
   });
 }

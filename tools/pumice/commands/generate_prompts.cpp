@@ -18,22 +18,6 @@ namespace pumice::command {
 
 namespace {
 
-// The mask of prompt_ids: 0 is padding. If the file has input_ids, its attention_mask is for those instead.
-Result<IdTable> read_mask(const SafetensorsFile& file, const std::string& path, const IdTable& ids) {
-  const bool has_mask = file.find("prompt_mask");
-  IdTable mask = ids;
-  std::ranges::fill(mask.values, 1);
-  if (has_mask || (file.find("attention_mask") && !file.find("input_ids"))) {
-    PUMICE_TRY(mask, read_table(file, path, has_mask ? "prompt_mask" : "attention_mask"));
-  }
-  if (mask.rows != ids.rows || mask.columns != ids.columns) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected the shape of prompt_ids, [{}, {}]; found [{}, {}]", mask.source,
-                             ids.rows, ids.columns, mask.rows, mask.columns)};
-  }
-  return mask;
-}
-
 // "--ids", or "--ids 2" if there are several prompts.
 std::string numbered(const char* option, size_t index, size_t count) {
   return count > 1 ? fmt::format("{} {}", option, index + 1) : option;
@@ -276,20 +260,15 @@ Status TextSource::reject_last() {
 Status TextSource::read_tensors() {
   const std::string& path = options_.inputs;
   PUMICE_TRY(SafetensorsFile file, SafetensorsFile::open(path_of(path)));
-  PUMICE_TRY(const IdTable table, read_table(file, path, "prompt_ids"));
-  PUMICE_TRY(const IdTable mask, read_mask(file, path, table));
-  std::vector<Text> texts(table.rows);
-  for (uint64_t i = 0; i < table.values.size(); ++i) {
-    if (!mask.values[i]) continue;
-    const int64_t id = table.values[i];
-    if (id < 0 || id > UINT32_MAX) {
-      return Error{Code::invalid_file, fmt::format("{}: {} is not the id of a token", table.source, id)};
-    }
-    texts[i / table.columns].prompt.push_back(static_cast<uint32_t>(id));
-  }
-  for (size_t row = 0; row < texts.size(); ++row) {
-    texts[row].source = texts.size() > 1 ? fmt::format("{}: row {}", table.source, row) : table.source;
-    PUMICE_CHECK(add(std::move(texts[row])));
+  // The attention_mask of a file with input_ids is for those.
+  const bool others = !file.find("prompt_mask") && !file.find("input_ids");
+  PUMICE_TRY(TokenBatch prompts,
+             read_tokens(file, path, "prompt_ids", others ? "attention_mask" : "prompt_mask", UINT32_MAX));
+  for (size_t row = 0; row < prompts.ids.size(); ++row) {
+    Text text;
+    text.source = prompts.ids.size() > 1 ? fmt::format("{}: row {}", prompts.source, row) : prompts.source;
+    text.prompt = std::move(prompts.ids[row]);
+    PUMICE_CHECK(add(std::move(text)));
   }
   return {};
 }

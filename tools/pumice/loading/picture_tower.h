@@ -3,8 +3,8 @@
 #include <string>
 
 #include "loading/open_device.h"
+#include "model/mmproj.h"
 #include "step/picture_rows.h"
-#include "task/mmproj.h"
 
 namespace pumice::command {
 

@@ -1,4 +1,4 @@
-#include "task/mmproj.h"
+#include "model/mmproj.h"
 
 #include <vector>
 
