@@ -84,10 +84,12 @@ typedef struct VkCommandBuffer_T* VkCommandBuffer;
 typedef struct VkBuffer_T* VkBuffer;
 typedef struct VkDeviceMemory_T* VkDeviceMemory;
 typedef struct VkSemaphore_T* VkSemaphore;
+typedef struct VkImage_T* VkImage;
 #else
 typedef uint64_t VkBuffer;
 typedef uint64_t VkDeviceMemory;
 typedef uint64_t VkSemaphore;
+typedef uint64_t VkImage;
 #endif
 #endif
 
@@ -994,6 +996,39 @@ struct pumice_allocator {
  * queue. Valid until the device and everything created from it is destroyed. */
 PUMICE_API pumice_status pumice_device_vulkan(const pumice_device* device, pumice_vulkan* vulkan,
                                               pumice_error* error);
+
+/* ---- pictures of your renderer ---- */
+
+/* A rectangle of a picture that the device has, such as a frame. */
+typedef struct pumice_vulkan_image {
+  size_t struct_size;
+  VkImage image;   /* of one sample, made with VK_IMAGE_USAGE_TRANSFER_SRC_BIT */
+  uint32_t format; /* VK_FORMAT_R8G8B8A8_UNORM or _SRGB, VK_FORMAT_B8G8R8A8_UNORM or _SRGB: models read the
+                      bytes as they are */
+  uint32_t layout; /* VkImageLayout: in which it is when the command buffer runs, and afterwards */
+  uint32_t x, y;   /* of the rectangle's first pixel */
+  uint32_t width, height;
+  uint32_t mip_level, array_layer;
+} pumice_vulkan_image;
+
+/* Copies such pictures to the host, by command buffers of your program: for pumice_message.pictures, and all
+ * else that takes a pumice_picture. */
+typedef struct pumice_picture_copy pumice_picture_copy;
+
+/* For pictures of up to so many pixels on each side, one at a time. */
+PUMICE_API pumice_status pumice_picture_copy_create(pumice_device* device, uint32_t width, uint32_t height,
+                                                    pumice_picture_copy** copy, pumice_error* error);
+/* Waits for nothing. The command buffer is in the recording state, outside of a render pass, of a queue
+ * family that can copy and that has the image. The copy waits for all commands before it in the queue. */
+PUMICE_API pumice_status pumice_picture_copy_record(pumice_picture_copy* copy,
+                                                    const pumice_vulkan_image* image,
+                                                    VkCommandBuffer command_buffer, pumice_error* error);
+/* What was recorded last, once your program knows that its command buffer has run. The pixels are valid until
+ * the copy is recorded again, or destroyed. PUMICE_NOT_READY where nothing was recorded. */
+PUMICE_API pumice_status pumice_picture_copy_picture(const pumice_picture_copy* copy, pumice_picture* picture,
+                                                     pumice_error* error);
+/* Not before command buffers with it have run, or have been dropped. */
+PUMICE_API void pumice_picture_copy_destroy(pumice_picture_copy* copy);
 
 /* ---- memory, before it is allocated ---- */
 

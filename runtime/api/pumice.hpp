@@ -410,6 +410,25 @@ public:
   }
 };
 
+// Copies pictures of the application's renderer to the host, in its command buffers: see pumice_picture_copy.
+class PictureCopy : public detail::Owner<pumice_picture_copy, pumice_picture_copy_destroy> {
+public:
+  using Owner::Owner;
+
+  static Result<PictureCopy> create(const Device& device, uint32_t width, uint32_t height) {
+    return detail::owned<PictureCopy, pumice_picture_copy>(pumice_picture_copy_create, device.get(), width,
+                                                           height);
+  }
+  Status record(const pumice_vulkan_image& image, VkCommandBuffer command_buffer) {
+    const pumice_vulkan_image sized = detail::sized(image);
+    return detail::call(pumice_picture_copy_record, get(), &sized, command_buffer);
+  }
+  // What was recorded last, once the command buffer has run.
+  Result<Picture> picture() const {
+    return detail::made(detail::sized(Picture{}), pumice_picture_copy_picture, get());
+  }
+};
+
 // A low-rank adapter of a model: Request::adapter, with SessionOptions::adapters or BatchOptions::adapters.
 class Adapter : public detail::Owner<pumice_adapter, pumice_adapter_destroy> {
 public:

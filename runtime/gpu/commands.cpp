@@ -140,6 +140,28 @@ void Commands::copy(VkBuffer from, VkBuffer to, std::span<const VkBufferCopy> re
                                    regions.data());
 }
 
+void Commands::copy(VkImage image, VkImageLayout layout, const VkBufferImageCopy& region, const Buffer& to) {
+  const VulkanTable& vk = device_->table();
+  const VkImageSubresourceLayers& part = region.imageSubresource;
+  VkImageMemoryBarrier barrier{VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_MEMORY_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_TRANSFER_READ_BIT;
+  barrier.oldLayout = layout;
+  barrier.newLayout = VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL;
+  barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+  barrier.image = image;
+  barrier.subresourceRange = {part.aspectMask, part.mipLevel, 1, part.baseArrayLayer, part.layerCount};
+  vk.vkCmdPipelineBarrier(current(), VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0,
+                          nullptr, 0, nullptr, 1, &barrier);
+  vk.vkCmdCopyImageToBuffer(current(), image, barrier.newLayout, to.handle(), 1, &region);
+  std::swap(barrier.oldLayout, barrier.newLayout);
+  barrier.srcAccessMask = 0;
+  barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+  vk.vkCmdPipelineBarrier(current(), VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0,
+                          nullptr, 0, nullptr, 1, &barrier);
+  host_barrier();
+}
+
 void Commands::fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value) {
   device_->table().vkCmdFillBuffer(current(), buffer.handle(), offset, bytes, value);
 }

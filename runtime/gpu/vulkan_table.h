@@ -83,6 +83,7 @@ namespace pumice {
   F(vkCmdDispatchBase)                                                                                       \
   F(vkCmdPipelineBarrier)                                                                                    \
   F(vkCmdCopyBuffer)                                                                                         \
+  F(vkCmdCopyImageToBuffer)                                                                                  \
   F(vkCmdFillBuffer)                                                                                         \
   F(vkResetCommandPool)                                                                                      \
   F(vkCreateEvent)                                                                                           \

@@ -427,3 +427,142 @@ TEST_CASE("Pumice's own device can be used by the program") {
   CHECK(table.vkQueueWaitIdle(vulkan.queue) == VK_SUCCESS);
   vulkan.unlock_queue(vulkan.lock_user);
 }
+
+namespace {
+
+// A picture that the program's renderer has made, in a layout of its choice.
+class Rendered {
+public:
+  Rendered(VulkanProgram& program, VkFormat format, uint32_t width, uint32_t height) : program_(program) {
+    const auto function = [&](const char* name) {
+      return program.vk().vkGetInstanceProcAddr(program.vulkan().instance, name);
+    };
+    const auto create = reinterpret_cast<PFN_vkCreateImage>(function("vkCreateImage"));
+    const auto needs =
+        reinterpret_cast<PFN_vkGetImageMemoryRequirements>(function("vkGetImageMemoryRequirements"));
+    const auto bind = reinterpret_cast<PFN_vkBindImageMemory>(function("vkBindImageMemory"));
+    const auto layout =
+        reinterpret_cast<PFN_vkGetImageSubresourceLayout>(function("vkGetImageSubresourceLayout"));
+    destroy_ = reinterpret_cast<PFN_vkDestroyImage>(function("vkDestroyImage"));
+    VkImageCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO};
+    info.imageType = VK_IMAGE_TYPE_2D;
+    info.format = format;
+    info.extent = {width, height, 1};
+    info.mipLevels = info.arrayLayers = 1;
+    info.samples = VK_SAMPLE_COUNT_1_BIT;
+    info.tiling = VK_IMAGE_TILING_LINEAR; // so that the test can write it
+    info.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT;
+    info.initialLayout = VK_IMAGE_LAYOUT_PREINITIALIZED;
+    REQUIRE(create(program.handle(), &info, nullptr, &image_) == VK_SUCCESS);
+    VkMemoryRequirements memory;
+    needs(program.handle(), image_, &memory);
+    VkPhysicalDeviceMemoryProperties types;
+    program.vk().vkGetPhysicalDeviceMemoryProperties(program.vulkan().physical_device, &types);
+    VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    allocate.allocationSize = memory.size;
+    constexpr VkMemoryPropertyFlags wanted =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    while (!(memory.memoryTypeBits >> allocate.memoryTypeIndex & 1) ||
+           (types.memoryTypes[allocate.memoryTypeIndex].propertyFlags & wanted) != wanted)
+      REQUIRE(++allocate.memoryTypeIndex < types.memoryTypeCount);
+    REQUIRE(program.vk().vkAllocateMemory(program.handle(), &allocate, nullptr, &memory_) == VK_SUCCESS);
+    REQUIRE(bind(program.handle(), image_, memory_, 0) == VK_SUCCESS);
+    void* mapped = nullptr;
+    REQUIRE(program.vk().vkMapMemory(program.handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped) == VK_SUCCESS);
+    const VkImageSubresource part = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 0};
+    VkSubresourceLayout rows;
+    layout(program.handle(), image_, &part, &rows);
+    for (uint32_t y = 0; y < height; ++y) {
+      for (uint32_t i = 0; i < width * 4; ++i)
+        static_cast<uint8_t*>(mapped)[rows.offset + y * rows.rowPitch + i] = byte_at(i / 4, y, i % 4);
+    }
+  }
+  ~Rendered() {
+    program_.wait();
+    destroy_(program_.handle(), image_, nullptr);
+    program_.vk().vkFreeMemory(program_.handle(), memory_, nullptr);
+  }
+
+  static uint8_t byte_at(uint32_t x, uint32_t y, uint32_t i) {
+    return static_cast<uint8_t>(x * 7 + y * 31 + i * 101);
+  }
+  VkImage image() const { return image_; }
+  void change_layout(VkCommandBuffer commands, VkImageLayout to) {
+    VkImageMemoryBarrier barrier{VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER};
+    barrier.srcAccessMask = VK_ACCESS_HOST_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT;
+    barrier.oldLayout = VK_IMAGE_LAYOUT_PREINITIALIZED;
+    barrier.newLayout = to;
+    barrier.srcQueueFamilyIndex = barrier.dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+    barrier.image = image_;
+    barrier.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+    program_.vk().vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_HOST_BIT,
+                                       VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, nullptr, 0, nullptr, 1,
+                                       &barrier);
+  }
+
+private:
+  VulkanProgram& program_;
+  VkImage image_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  PFN_vkDestroyImage destroy_ = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("a picture of the program's renderer is copied to the host in its own command buffer") {
+  VulkanProgram program;
+  Frames frames(program);
+  const DeviceHandle device = program.device();
+  pumice_error error;
+  pumice_picture_copy* copy = nullptr;
+  require_ok(pumice_picture_copy_create(device.get(), 33, 20, &copy, &error), error);
+  pumice_picture picture = {sizeof picture};
+  CHECK(pumice_picture_copy_picture(copy, &picture, &error) == PUMICE_NOT_READY);
+  for (const VkFormat format : {VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_B8G8R8A8_SRGB}) {
+    Rendered rendered(program, format, 33, 20);
+    pumice_vulkan_image image = {sizeof image};
+    image.image = rendered.image();
+    image.format = format;
+    image.layout = VK_IMAGE_LAYOUT_GENERAL;
+    image.x = 2;
+    image.y = 3;
+    image.width = 31;
+    image.height = 17;
+    const VkCommandBuffer commands = frames.begin();
+    rendered.change_layout(commands, VK_IMAGE_LAYOUT_GENERAL);
+    require_ok(pumice_picture_copy_record(copy, &image, commands, &error), error);
+    frames.end(commands);
+    program.submit(commands);
+    program.wait();
+    require_ok(pumice_picture_copy_picture(copy, &picture, &error), error);
+    CHECK(picture.width == 31);
+    CHECK(picture.height == 17);
+    CHECK(picture.order == (format == VK_FORMAT_R8G8B8A8_UNORM ? PUMICE_PIXELS_RGBA : PUMICE_PIXELS_BGRA));
+    size_t wrong = 0;
+    for (uint32_t y = 0; y < 17; ++y) {
+      for (uint32_t x = 0; x < 31; ++x) {
+        for (uint32_t i = 0; i < 4; ++i)
+          wrong += picture.pixels[(y * 31 + x) * 4 + i] != Rendered::byte_at(x + 2, y + 3, i);
+      }
+    }
+    CHECK(wrong == 0);
+    const auto refused = [&](auto change, pumice_status status, const char* says) {
+      pumice_vulkan_image other = image;
+      change(other);
+      CHECK(pumice_picture_copy_record(copy, &other, commands, &error) == status);
+      CHECK(std::string(error.message).find(says) != std::string::npos);
+    };
+    refused([](auto& each) { each.format = VK_FORMAT_R5G6B5_UNORM_PACK16; }, PUMICE_UNSUPPORTED,
+            "image->format");
+    refused([](auto& each) { each.width = 34; }, PUMICE_INVALID_ARGUMENT, "34 x 17");
+    refused([](auto& each) { each.height = 0; }, PUMICE_INVALID_ARGUMENT, "31 x 0");
+    refused([](auto& each) { each.layout = VK_IMAGE_LAYOUT_UNDEFINED; }, PUMICE_INVALID_ARGUMENT,
+            "image->layout");
+    refused([](auto& each) { each.image = VK_NULL_HANDLE; }, PUMICE_INVALID_ARGUMENT, "image->image");
+  }
+  pumice_picture_copy_destroy(copy);
+  pumice_picture_copy* none = nullptr;
+  CHECK(pumice_picture_copy_create(device.get(), 0, 20, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(pumice_picture_copy_picture(copy, &picture, &error) == PUMICE_INVALID_ARGUMENT); // it was destroyed
+}

@@ -34,6 +34,7 @@ ENDS_WITH(pumice_request, reserved);
 ENDS_WITH(pumice_chat_options, thinking_marks);
 ENDS_WITH(pumice_message, picture_count);
 ENDS_WITH(pumice_picture, reserved);
+ENDS_WITH(pumice_vulkan_image, array_layer);
 ENDS_WITH(pumice_sync, reserved);
 ENDS_WITH(pumice_encoder_options, output_buffer);
 ENDS_WITH(pumice_input, reserved);
