@@ -123,7 +123,7 @@ roots=$!
 phase "building with sanitizers"
 if [ -n "$sanitized" ]; then
   ./tools/build.sh build/fuzz sanitized -DPUMICE_FUZZ=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-    "-DPUMICE_SHADERS_FROM=$PWD/build" || failed "the sanitized build"
+    "-DPUMICE_SHADERS_FROM=$PWD/build" "-DPUMICE_TEST_ALL=$(wanted long && echo ON || echo OFF)" || failed "the sanitized build"
 fi
 phase "building with ThreadSanitizer"
 if [ -n "$watched" ]; then
@@ -147,10 +147,9 @@ else
   slow='consumers|models|package'  # with sanitizers
   waiting='command[.](aliases|bench|bench_statistics|crash|doctor|eval|interrupt|perplexity|progress|resume|stages|tune)|gpu[.](memory_types|profiles)'
   waiting+='|(sanitized[.])?embed[.](.*faults|batches|budgets|chat_picture_models|external_device|stages|stage_.*|translation_slices|tune)'
-  # What fuzz targets look at with sanitizers too, and what computes.
-  waiting+='|sanitized[.](embed[.](chat_pictures|forks)|unit[.](form_hostile|forecast_step|media_audio|speech_voice_activity|text_encode|text_jinja))'
+  waiting+='|sanitized[.]embed[.](chat_pictures|forks)'  # CTest knows nine pairs of parentheses
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
-  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting)$|^sanitized[.]embed[.]($slow)$" "$@" || status=1
+  GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting|sanitized[.]embed[.]($slow))$" "$@" || status=1
   if [ -n "$sanitized" ]; then
     GALLIVM_PERF=nopt run_ctest embed -L "^($labels)\$" -R "^embed[.]($slow)$" "$@" || status=1
   fi
