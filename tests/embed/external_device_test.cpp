@@ -456,8 +456,9 @@ public:
     REQUIRE(create(program.handle(), &info, nullptr, &image_) == VK_SUCCESS);
     VkMemoryRequirements memory;
     needs(program.handle(), image_, &memory);
-    VkPhysicalDeviceMemoryProperties types;
-    program.vk().vkGetPhysicalDeviceMemoryProperties(program.vulkan().physical_device, &types);
+    VkPhysicalDeviceMemoryProperties2 all{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    program.vk().vkGetPhysicalDeviceMemoryProperties2(program.vulkan().physical_device, &all);
+    const VkPhysicalDeviceMemoryProperties& types = all.memoryProperties;
     VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
     allocate.allocationSize = memory.size;
     constexpr VkMemoryPropertyFlags wanted =
