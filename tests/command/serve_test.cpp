@@ -2,7 +2,9 @@
 // all share.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -436,6 +438,118 @@ TEST_CASE("a server that is asked to end completes its answers first") {
   Server left; // by a terminal that is closed: it has no keys to read again
   left.process().interrupt(SIGHUP);
   CHECK(left.process().wait() == 129);
+}
+
+TEST_CASE("models of a folder are loaded when a request names them, and let go for others") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  const fs::path& models = folder.path();
+  const fs::path stories = pretrained_folder() / "stories-2m.gguf";
+  fs::create_directory(models / "deep");
+  fs::copy_file(chat_model, models / "chat.gguf");
+  fs::copy_file(stories, models / "deep" / "stories.gguf");
+  fs::copy(pretrained_folder() / "dates", models / "dates");
+  folder.write("broken.gguf", std::string_view("GGUF and no more"));
+  // One of the two decoders fits, with its keys and values.
+  Server server({"--models", models.string(), "--models-memory", "12M", "--verbose"}, {});
+  const auto loaded = [&] { return json::parse(server.get("/health").body)["loaded"].get<int>(); };
+  const auto loads = [&](const std::string& name) {
+    return server.metric("pumice_model_loads_total{model=\"" + name + "\"}");
+  };
+  const auto written = [&](const std::string& name) {
+    const json body = {{"model", name}, {"prompt", "Once upon"}, {"max_tokens", 24}, {"temperature", 0}};
+    return server.ask("/v1/completions", body)["choices"][0]["text"].get<std::string>();
+  };
+  const json listed = json::parse(server.get("/v1/models").body)["data"];
+  std::string names;
+  for (const json& each : listed) {
+    names += each["id"].get<std::string>() + " " + each["kind"].get<std::string>() + " ";
+    CHECK(each["loaded"] == false);
+  }
+  CHECK(names == "chat text dates translation deep/stories text ");
+  CHECK(json::parse(server.get("/api/tags").body)["models"][2]["loaded"] == false);
+  CHECK(server.get("/v1/models/deep/stories").status == 200);
+  CHECK(loaded() == 0);
+  CHECK(server.errors().find("'broken' cannot be served") != std::string::npos);
+  CHECK(server.refused("/v1/completions", R"({"model": "broken", "prompt": "a"})").find("broken.gguf") !=
+        std::string::npos);
+  CHECK(server.refused("/translate", R"({"model": "chat", "text": "a"})").find("does not translate") !=
+        std::string::npos);
+  CHECK(loads("chat") == 0);
+
+  const std::string told = written("deep/stories"), chatted = written("chat");
+  CHECK(told != chatted);
+  CHECK(server.ask("/translate", {{"text", "May 4, 1999"}})["translations"][0]["text"] == "1999-05-04");
+  CHECK(written("chat") == chatted);
+  CHECK(server.metric("pumice_memory_bytes") <= server.metric("pumice_memory_limit_bytes"));
+  CHECK(loaded() == 1);
+  // Many at once, of which some leave; no answer is cut short.
+  std::vector<std::thread> clients;
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < 6; ++i) {
+    clients.emplace_back([&, i] {
+      for (int j = 0; j < 3; ++j) {
+        const bool tells = (i + j) % 2 == 0;
+        HttpClient leaves(server.port());
+        leaves.send(http_request("POST", "/v1/completions",
+                                 json({{"model", tells ? "chat" : "deep/stories"},
+                                       {"prompt", "Once"},
+                                       {"max_tokens", 200},
+                                       {"stream", true}})
+                                     .dump()));
+        if (j % 2 == 0) leaves.close();
+        wrong += written(tells ? "deep/stories" : "chat") != (tells ? told : chatted);
+      }
+    });
+  }
+  for (std::thread& each : clients) each.join();
+  CHECK(wrong == 0);
+  CHECK(loads("chat") > 1);
+  CHECK(loads("deep/stories") > 1);
+
+  const auto until = [&](const auto& there) {
+    for (int i = 0; i < 1000 && !there(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return there();
+  };
+  // Ollama's way to let a model go, and to load one.
+  server.ask("/api/generate", {{"model", "chat"}, {"keep_alive", "5m"}});
+  CHECK(server.metric("pumice_model_loaded{model=\"chat\"}") == 1);
+  CHECK(server.ask("/api/generate", {{"model", "chat"}, {"keep_alive", 0}})["done_reason"] == "unload");
+  CHECK(until([&] { return server.metric("pumice_model_loaded{model=\"chat\"}") == 0; }));
+
+  // What has changed is another model for the next request; the answer under way is the old one's.
+  const json endless = {{"model", "chat"},
+                        {"prompt", "Once"},
+                        {"max_tokens", 400},
+                        {"stream", true},
+                        {"regex", "[a-z ]{2000}"}};
+  HttpClient client(server.port());
+  client.send(http_request("POST", "/v1/completions", endless.dump()));
+  REQUIRE(client.wait_for("\"text\""));
+  fs::copy_file(stories, models / "next");
+  fs::rename(models / "next", models / "chat.gguf");
+  fs::remove(models / "deep" / "stories.gguf");
+  fs::copy_file(chat_model, models / "new.gguf");
+  server.process().interrupt(SIGHUP);
+  CHECK(until([&] { return server.errors().find("has 4 models") != std::string::npos; }));
+  CHECK(written("chat") == told);
+  CHECK(written("new") == chatted);
+  CHECK(server.refused("/v1/completions", R"({"model": "deep/stories", "prompt": "a"})", 404)
+            .find("chat, dates, new") != std::string::npos);
+  const HttpAnswer answer = http_answer(client.rest());
+  CHECK(answer.body.ends_with("data: [DONE]\n\n"));
+  CHECK(events_of(answer.body).size() > 300);
+
+  Server idle({"--models", models.string(), "--idle-minutes", "0.002"}, {});
+  idle.ask("/v1/completions", {{"model", "new"}, {"prompt", "a"}, {"max_tokens", 1}});
+  CHECK(until([&] { return json::parse(idle.get("/health").body)["loaded"] == 0; }));
+  const Server small({"--models", models.string(), "--models-memory", "1M"}, {});
+  CHECK(small.refused("/v1/completions", R"({"model": "new", "prompt": "a"})", 503).find("new.gguf needs") !=
+        std::string::npos);
 }
 
 TEST_CASE("other programs' interfaces give the same answer") {

@@ -19,7 +19,9 @@ struct ServeOptions {
   std::vector<std::string> models, names;
   serve::ServerOptions server;
   serve::Access access;
-  std::string keys; // a file; empty: none are asked for
+  std::string keys;   // a file; empty: none are asked for
+  std::string folder; // of models that are loaded on demand; empty: none
+  serve::ServedModels::Limits limits;
   uint32_t body_mebibytes = 32;
   serve::ModelOptions model;
   DeviceOptions device;
@@ -27,6 +29,10 @@ struct ServeOptions {
 
 Status run_server(const ServeOptions& given) {
   ServeOptions options = given;
+  if (options.models.empty() && options.folder.empty()) {
+    return Error{Code::invalid_argument,
+                 "there is no model: give MODEL, or a folder of models with --models"};
+  }
   if (options.names.size() > options.models.size()) {
     return Error{Code::invalid_argument, fmt::format("--alias has {} names for {} models",
                                                      options.names.size(), options.models.size())};
@@ -39,14 +45,16 @@ Status run_server(const ServeOptions& given) {
   // First, so that it is known before the models are loaded whether the port is free.
   PUMICE_TRY(const std::unique_ptr<serve::Server> server, serve::Server::listen(options.server));
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
-  serve::Service service;
+  serve::Service service(device, options.model, options.limits);
   service.connections = [&server] { return server->connections(); };
   for (size_t i = 0; i < options.models.size(); ++i)
-    PUMICE_CHECK(service.models.load(options.models[i], options.names[i], device, options.model));
-  const auto searches = [](const auto& each) { return each->vectors && each->vectors->searches(); };
-  if (!options.model.search.empty() && std::ranges::none_of(service.models.all(), searches)) {
+    PUMICE_CHECK(service.models.load(options.models[i], options.names[i]));
+  if (!options.model.search.empty() && !service.models.searches()) {
     return Error{Code::invalid_argument, "--search: none of the models makes vectors of texts: give one that "
                                          "pumice search takes"};
+  }
+  if (!options.folder.empty()) {
+    PUMICE_CHECK(service.models.add_folder(options.folder));
   }
   const bool loopback = options.server.host == "localhost" || options.server.host == "::1" ||
                         options.server.host.starts_with("127.") || !options.server.socket.empty();
@@ -58,8 +66,10 @@ Status run_server(const ServeOptions& given) {
   functions.handle = [&](serve::Exchange& exchange) { serve::answer(service, exchange); };
   functions.error_body = serve::error_body;
   functions.headers = [&](const serve::HttpRequest& request) { return options.access.headers(request); };
-  if (!options.keys.empty()) {
+  if (!options.keys.empty() || !options.folder.empty()) {
     functions.reload = [&] {
+      if (!options.folder.empty()) service.models.reload();
+      if (options.keys.empty()) return;
       const Status status = guarded([&] { return options.access.read_keys(options.keys); });
       print_note(status.ok() ? "SIGHUP: the keys were read again" : "SIGHUP: " + status.error().text());
     };
@@ -77,7 +87,23 @@ Status run_server(const ServeOptions& given) {
 Subcommand add_serve(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("serve", "Answer the requests of other programs, over HTTP.");
   auto options = std::make_shared<ServeOptions>();
-  sub->add_option("MODEL", options->models, "GGUF files or Hugging Face folders")->required()->type_name("");
+  sub->add_option("MODEL", options->models, "GGUF files or Hugging Face folders")->type_name("");
+  sub->add_option("--models", options->folder,
+                  "A folder: each model below it is loaded when a request names it")
+      ->type_name("DIR")
+      ->group("Server");
+  sub->add_option("--models-memory", options->limits.memory,
+                  "Most device memory of all models, such as 4G. Where one of --models needs more, others of "
+                  "them are let go, the least recently used first (default: 80% of what is free)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(more_of("Server"));
+  sub->add_option("--idle-minutes", options->limits.idle_minutes,
+                  "Minutes without a request after which a model of --models is let go; 0: never")
+      ->type_name("N")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str()
+      ->group(more_of("Server"));
   sub->add_option("--host", options->server.host, "The address to listen on; 0.0.0.0 lets others in")
       ->type_name("ADDRESS")
       ->capture_default_str()

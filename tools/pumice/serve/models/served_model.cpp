@@ -27,11 +27,12 @@ using command::OpenedDevice;
 
 Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const OpenedDevice& device,
                                                    const ModelOptions& options) {
-  PUMICE_CHECK(check_continues_text(opened.file, opened.definition->shape()));
   PUMICE_CHECK(command::check_biases(options.sampling, opened.definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
   command::SizeOptions size = options.size;
+  if (const uint32_t own = opened.definition->shape().context; options.own_context && own > 0)
+    size.context = std::min(size.context, own);
   std::optional<PictureRows> tower;
   PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, opened.definition->shape()));
   if (pictures.has_vision()) {
@@ -228,14 +229,6 @@ Result<RankModel::Scores> RankModel::score(const std::string& query, const std::
   return result;
 }
 
-const char* ServedModel::kind() const {
-  if (text) return "text";
-  if (vectors) return "vectors";
-  if (ranks) return "ranks";
-  if (classes) return classes->of_parts() ? "spans" : "classes";
-  return translation ? "translation" : captions ? "captions" : "speech";
-}
-
 const Tokenizer* ServedModel::tokenizer() const {
   if (text) return text->tokenizer().get();
   if (vectors) return &vectors->tokenizer();
@@ -245,133 +238,48 @@ const Tokenizer* ServedModel::tokenizer() const {
   return captions ? &captions->tokenizer() : speech->tokenizer();
 }
 
-namespace {
-
-std::string usual_name(const std::string& path) {
-  std::filesystem::path given = path_of(path);
-  if (!given.has_filename()) given = given.parent_path(); // it ends with a slash
-  return path_text(given.extension() == ".gguf" ? given.stem() : given.filename());
-}
-
-bool can(const ServedModel& model, ServedModels::Use use) {
-  switch (use) {
-  case ServedModels::Use::any:
-    return true;
-  case ServedModels::Use::text:
-    return model.text != nullptr;
-  case ServedModels::Use::chat:
-    return model.text && model.text->has_chat();
-  case ServedModels::Use::vectors:
-    return model.vectors != nullptr;
-  case ServedModels::Use::ranks:
-    return model.ranks != nullptr;
-  case ServedModels::Use::classes:
-    return model.classes != nullptr;
-  case ServedModels::Use::translation:
-    return model.translation != nullptr;
-  case ServedModels::Use::captions:
-    return model.captions != nullptr;
-  case ServedModels::Use::speech:
-    return model.speech != nullptr;
-  }
-  return false;
-}
-
-const char* cannot(ServedModels::Use use) {
-  switch (use) {
-  case ServedModels::Use::chat:
-    return "has no chat template";
-  case ServedModels::Use::vectors:
-    return "was not made for vectors";
-  case ServedModels::Use::ranks:
-    return "does not rank texts";
-  case ServedModels::Use::classes:
-    return "has no labels";
-  case ServedModels::Use::translation:
-    return "does not translate";
-  case ServedModels::Use::captions:
-    return "does not caption pictures";
-  case ServedModels::Use::speech:
-    return "does not write down speech";
-  default:
-    return "does not continue texts";
-  }
-}
-
-// And what it does instead.
-std::string does(const ServedModel& model) {
-  if (model.text && model.text->sees()) return "it answers chats, with pictures too: /v1/chat/completions";
-  if (model.text && model.text->has_chat()) return "it answers chats: /v1/chat/completions";
-  if (model.text) return "it continues texts: /v1/completions";
-  if (model.vectors) return "it makes vectors: /v1/embeddings";
-  if (model.ranks) return "it ranks texts: /v1/rerank";
-  if (model.classes) return "it finds labels: /classify";
-  if (model.translation) return "it translates: /translate";
-  return model.captions ? "it captions pictures: /caption"
-                        : "it writes down speech: /v1/audio/transcriptions";
-}
-
-} // namespace
-
-Status ServedModels::load(const std::string& path, std::string name, const OpenedDevice& device,
-                          const ModelOptions& options) {
+Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path, std::string name,
+                                                       const OpenedDevice& device,
+                                                       const ModelOptions& options,
+                                                       const std::string& search) {
   auto served = std::make_unique<ServedModel>();
-  served->name = name.empty() ? usual_name(path) : std::move(name);
-  served->path = path;
-  served->loaded = std::time(nullptr);
-  if (std::ranges::any_of(all_, [&](const auto& each) { return each->name == served->name; })) {
-    return Error{Code::invalid_argument,
-                 fmt::format("two models have the name '{}': give names with --alias", served->name)};
-  }
+  served->name = std::move(name);
   PUMICE_TRY(ModelFile file, command::open_with_mmproj(path, ""));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
-  const std::vector<std::string> uses = subcommands_for(opened.file, *opened.definition);
-  const auto has = [&](const char* use) { return std::ranges::count(uses, use) > 0; };
-  const ModelShape shape = opened.definition->shape();
+  PUMICE_TRY(served->kind, ServedKind::read(opened));
   const LoadOptions& load = options.size.load;
-  const bool one_label = !shape.encoder || shape.encoder->labels.size() <= 1;
-  const bool searches =
-      std::ranges::any_of(all_, [](const auto& each) { return each->vectors && each->vectors->searches(); });
-  if (has("rerank") && !has("run") && one_label) {
-    PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, load));
-  } else if (has("classify") && !has("run") && !shape.shared_space) {
-    PUMICE_TRY(served->classes, ClassModel::load(std::move(opened.file), device, load));
-  } else if (has("search")) { // vectors of texts
-    PUMICE_TRY(served->vectors,
-               VectorModel::load(std::move(opened.file), device, load, searches ? "" : options.search));
-  } else if (has("translate")) {
-    PUMICE_TRY(served->translation, TranslationModel::load(std::move(opened), device, load));
-  } else if (has("transcribe")) {
-    PUMICE_TRY(served->speech, SpeechModel::load(std::move(opened), device, load));
-  } else if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) {
-    PUMICE_TRY(served->captions, CaptionModel::load(std::move(opened), device, load));
-  } else {
+  switch (served->kind.of) {
+  case ServedKind::Of::text: {
     PUMICE_TRY(served->text, TextModel::load(std::move(opened), device, options));
+    break;
   }
-  std::error_code ignored;
-  const uintmax_t bytes = std::filesystem::file_size(path_of(path), ignored);
-  served->bytes = ignored ? 0 : bytes;
-  all_.push_back(std::move(served));
-  return {};
-}
-
-Result<ServedModel*> ServedModels::find(const std::string& name, Use use) {
-  std::vector<std::string> names;
-  for (const std::unique_ptr<ServedModel>& each : all_) {
-    if (name.empty() ? can(*each, use) : each->name == name || each->name + ":latest" == name) {
-      if (can(*each, use)) return each.get();
-      return Error{Code::unsupported, fmt::format("{}: '{}' {}: {}", request_field("model"), each->name,
-                                                  cannot(use), does(*each))};
-    }
-    names.push_back(each->name);
+  case ServedKind::Of::vectors: {
+    PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, load, search));
+    break;
   }
-  if (name.empty() && all_.size() == 1) return find(all_[0]->name, use); // which says what it does
-  if (name.empty()) {
-    return Error{Code::unsupported, fmt::format("{}: each of this server's, {}, {}", request_field("model"),
-                                                fmt::join(names, ", "), cannot(use))};
+  case ServedKind::Of::ranks: {
+    PUMICE_TRY(served->ranks, RankModel::load(std::move(opened.file), device, load));
+    break;
   }
-  return Error{Code::not_found, fmt::format("{} is '{}': expected one of this server's, {}",
-                                            request_field("model"), name, fmt::join(names, ", "))};
+  case ServedKind::Of::classes:
+  case ServedKind::Of::spans: {
+    PUMICE_TRY(served->classes, ClassModel::load(std::move(opened.file), device, load));
+    break;
+  }
+  case ServedKind::Of::translation: {
+    PUMICE_TRY(served->translation, TranslationModel::load(std::move(opened), device, load));
+    break;
+  }
+  case ServedKind::Of::captions: {
+    PUMICE_TRY(served->captions, CaptionModel::load(std::move(opened), device, load));
+    break;
+  }
+  case ServedKind::Of::speech: {
+    PUMICE_TRY(served->speech, SpeechModel::load(std::move(opened), device, load));
+    break;
+  }
+  }
+  return served;
 }
 
 } // namespace pumice::serve

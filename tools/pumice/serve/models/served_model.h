@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "loading/open_device.h"
 #include "options/options.h"
 #include "serve/models/scheduler.h"
+#include "serve/models/served_kind.h"
 #include "serve/models/task_models.h"
 #include "step/picture_rows.h"
 #include "task/chat.h"
@@ -25,6 +25,7 @@ struct ModelOptions {
   command::SamplingOptions sampling; // where requests do not say
   uint32_t sequences = 0; // texts that run at a time; 0: as the device has it
   uint32_t most_waiting = 512;
+  bool own_context = false; // of a model that has less than the context that was asked for
   std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };
 
@@ -135,9 +136,8 @@ private:
 
 // A model by the name that requests have. One of its kinds is there.
 struct ServedModel {
-  std::string name, path;
-  std::time_t loaded = 0;
-  uint64_t bytes = 0; // of its file
+  std::string name;
+  ServedKind kind;
   std::unique_ptr<TextModel> text;
   std::unique_ptr<VectorModel> vectors;
   std::unique_ptr<RankModel> ranks;
@@ -146,23 +146,11 @@ struct ServedModel {
   std::unique_ptr<CaptionModel> captions;
   std::unique_ptr<SpeechModel> speech;
 
-  const char* kind() const;
+  // `search`: a folder of texts for a model that makes vectors, or empty.
+  static Result<std::unique_ptr<ServedModel>> load(const std::string& path, std::string name,
+                                                   const command::OpenedDevice& device,
+                                                   const ModelOptions& options, const std::string& search);
   const Tokenizer* tokenizer() const; // null where it has none
-};
-
-class ServedModels {
-public:
-  Status load(const std::string& path, std::string name, const command::OpenedDevice& device,
-              const ModelOptions& options);
-
-  std::vector<std::unique_ptr<ServedModel>>& all() { return all_; }
-  // The model of a request; without a name the first that can do it. not_found, with the names that there
-  // are; unsupported for one of another kind.
-  enum class Use { any, text, chat, vectors, ranks, classes, translation, captions, speech };
-  Result<ServedModel*> find(const std::string& name, Use use);
-
-private:
-  std::vector<std::unique_ptr<ServedModel>> all_;
 };
 
 } // namespace pumice::serve

@@ -78,6 +78,10 @@ private:
 };
 
 void answer_error_as_asked(Exchange& exchange, const Error& error) {
+  if (exchange.begun()) { // a stream, which waited for its model
+    exchange.write(fmt::format("event: error\ndata: {}\n", error_body(status_of(error), error.text())));
+    return;
+  }
   if (!exchange.request().path.starts_with("/api/")) return answer_error(exchange, error);
   const int status = status_of(error);
   exchange.answer(status, "application/json", text_of({{"error", error.text()}}) + "\n");
@@ -114,7 +118,7 @@ void answer(Service& service, Exchange& exchange) {
                    headers);
   } else {
     const Status status = guarded([&] { return found->function(service, counted); });
-    if (!status.ok() && !counted.begun()) answer_error_as_asked(counted, status.error());
+    if (!status.ok()) answer_error_as_asked(counted, status.error());
   }
   service.count(found ? found->path : "other", counted.status);
   command::print_detail(fmt::format("{} {} {} {:.3f} s{}", found ? request.method : "-",
@@ -139,9 +143,25 @@ std::string new_id(const char* beginning) {
   return fmt::format("{}{:08x}{:08x}{:08x}", beginning, random(), random(), random());
 }
 
-Result<ServedModel*> find_model(Service& service, const RequestBody& body, ServedModels::Use use) {
+Result<UsedModel> find_model(Service& service, Exchange& exchange, const RequestBody& body,
+                             ServedKind::Use use) {
   PUMICE_TRY(const std::string name, body.string_or("model", ""));
-  return service.models.find(name, use);
+  const bool lines = exchange.request().path.starts_with("/api/");
+  return find_model(service, exchange, name, use, !lines && body["stream"] == true);
+}
+
+Result<UsedModel> find_model(Service& service, Exchange& exchange, const std::string& name,
+                             ServedKind::Use use, bool streams) {
+  constexpr double patience = 10; // seconds until a client hears that the server is there
+  command::Stopwatch silence;
+  return service.models.find(name, use, [&] {
+    if (exchange.gone()) return false;
+    if (!streams || silence.seconds() < patience) return true;
+    silence = {};
+    exchange.begin(200, "text/event-stream");
+    const bool pings = exchange.request().path == "/v1/messages"; // as its clients expect it
+    return exchange.write(pings ? "event: ping\ndata: {\"type\": \"ping\"}\n\n" : ": still there\n\n");
+  });
 }
 
 } // namespace pumice::serve

@@ -277,7 +277,7 @@ private:
 
 Status anthropic_messages(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::chat));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::chat));
   if (!body.has("max_tokens")) return body.error("max_tokens", "it is missing: expected a number of tokens");
   PUMICE_TRY(ChatWish wish, read_request(body, *served->text));
   PUMICE_TRY(const bool streams, body.boolean_or("stream", false));
@@ -291,7 +291,7 @@ Status anthropic_messages(Service& service, Exchange& exchange) {
 
 Status anthropic_count(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::chat));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::chat));
   PUMICE_TRY(ChatWish wish, read_request(body, *served->text));
   PUMICE_TRY(const std::unique_ptr<Generation> generation,
              Generation::of_chat(*served->text, std::move(wish)));

@@ -95,7 +95,7 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
   for (const FormPart& part : parts) {
     if (part.name == "model" && !part.is_file) name = part.value;
   }
-  PUMICE_TRY(ServedModel* const served, service.models.find(name, ServedModels::Use::speech));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::speech, false));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const SpeechWish wish, read_speech_wish(parts, translates));
   const TranscriptionOptions& options = wish.transcription;

@@ -12,10 +12,17 @@
 // Ollama's interface of texts. Its lists of models are this server's.
 namespace pumice::serve {
 
+bool lets_go(const RequestBody& body) {
+  const Json& time = body["keep_alive"];
+  if (!time.is_string()) return time == 0;
+  const std::string& text = time.get_ref<const std::string&>();
+  return text.starts_with('0') && text.find_first_not_of("0smh") == std::string::npos;
+}
+
 namespace {
 
-std::string time_text(std::time_t time) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time));
+std::string time_text(int64_t time) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(time)));
 }
 
 // Its names of sampling, in "options", as the library has them.
@@ -59,6 +66,24 @@ Status read_thinking(const RequestBody& body, ChatWish& wish) {
     wish.variables["reasoning_effort"] = think;
   else if (!think.is_null())
     return body.error("think", "expected true or false");
+  return {};
+}
+
+// A request with "keep_alive" and without a text: the model is loaded, or let go.
+Status load_or_let_go(Service& service, Exchange& exchange, const RequestBody& body) {
+  PUMICE_TRY(const std::string name, body.string_or("model", ""));
+  const bool goes = lets_go(body);
+  if (goes) {
+    PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
+    if (listed.model) service.models.let_go(listed.model);
+  } else {
+    PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::any));
+  }
+  answer_json(exchange, {{"model", name},
+                         {"created_at", time_text(std::time(nullptr))},
+                         {"response", ""},
+                         {"done", true},
+                         {"done_reason", goes ? "unload" : "load"}});
   return {};
 }
 
@@ -191,7 +216,9 @@ private:
 
 Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::chat));
+  if (given.has("keep_alive") && !given.has("messages")) return load_or_let_go(service, exchange, given);
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::chat));
+  if (lets_go(given)) service.models.let_go(served);
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   ChatWish wish;
@@ -211,7 +238,9 @@ Status ollama_chat(Service& service, Exchange& exchange) {
 // With a chat template the prompt is a question, unless it is raw.
 Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::text));
+  if (given.has("keep_alive") && !given.has("prompt")) return load_or_let_go(service, exchange, given);
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::text));
+  if (lets_go(given)) service.models.let_go(served);
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   for (const char* field : {"suffix", "template", "context"}) {
@@ -255,13 +284,14 @@ Status ollama_generate(Service& service, Exchange& exchange) {
 
 Status ollama_tags(Service& service, Exchange& exchange) {
   Json models = Json::array();
-  for (const std::unique_ptr<ServedModel>& each : service.models.all()) {
-    models.push_back({{"name", each->name},
-                      {"model", each->name},
-                      {"modified_at", time_text(each->loaded)},
-                      {"size", each->bytes},
+  for (const ServedModels::Listed& each : service.models.list()) {
+    models.push_back({{"name", each.name},
+                      {"model", each.name},
+                      {"modified_at", time_text(each.created)},
+                      {"size", each.bytes},
                       {"digest", ""},
-                      {"details", {{"format", "gguf"}, {"family", each->kind()}}}});
+                      {"loaded", each.model != nullptr},
+                      {"details", {{"format", "gguf"}, {"family", each.kind.name()}}}});
   }
   answer_json(exchange, {{"models", std::move(models)}});
   return {};
@@ -271,7 +301,8 @@ Status ollama_show(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(const std::string other, body.string_or("name", ""));
   PUMICE_TRY(const std::string name, body.string_or("model", other));
-  PUMICE_TRY(ServedModel* const served, service.models.find(name, ServedModels::Use::any));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::any, false));
+  PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
   Json can = Json::array();
   Json info = Json::object();
   if (served->text) {
@@ -284,8 +315,8 @@ Status ollama_show(Service& service, Exchange& exchange) {
     can.push_back("embedding");
     info["general.embedding_length"] = served->vectors->columns();
   }
-  answer_json(exchange, {{"modified_at", time_text(served->loaded)},
-                         {"details", {{"format", "gguf"}, {"family", served->kind()}}},
+  answer_json(exchange, {{"modified_at", time_text(listed.created)},
+                         {"details", {{"format", "gguf"}, {"family", served->kind.name()}}},
                          {"model_info", std::move(info)},
                          {"capabilities", std::move(can)}});
   return {};

@@ -306,15 +306,15 @@ Result<std::vector<std::vector<uint32_t>>> read_prompts(const RequestBody& body,
   return prompts;
 }
 
-Json description_of(const ServedModel& model) {
-  Json made = {{"id", model.name},
-               {"object", "model"},
-               {"created", model.loaded},
-               {"owned_by", "pumice"},
-               {"kind", model.kind()}};
+Json description_of(const ServedModels::Listed& listed) {
+  const ServedKind& kind = listed.kind;
+  Json made = {{"id", listed.name},    {"object", "model"},   {"created", listed.created},
+               {"owned_by", "pumice"}, {"kind", kind.name()}, {"loaded", listed.model != nullptr}};
+  if (kind.sees) made["vision"] = true;
+  if (kind.can(ServedKind::Use::classes)) made["reads"] = kind.of_pictures ? "image" : "text";
+  if (!listed.model) return made;
+  const ServedModel& model = *listed.model;
   if (model.text) made["context"] = model.text->scheduler().context();
-  if (model.text && model.text->sees()) made["vision"] = true;
-  if (model.classes) made["reads"] = model.classes->of_pictures() ? "image" : "text";
   if (model.vectors) made["dimensions"] = model.vectors->columns();
   return made;
 }
@@ -323,7 +323,7 @@ Json description_of(const ServedModel& model) {
 
 Status chat_completions(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::chat));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::chat));
   TextModel& model = *served->text;
   PUMICE_CHECK(refuse_fields(body, {"functions", "audio", "web_search_options"}));
   ChatWish wish;
@@ -356,7 +356,7 @@ Status chat_completions(Service& service, Exchange& exchange) {
 
 Status completions(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::text));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::text));
   TextModel& model = *served->text;
   PUMICE_CHECK(refuse_fields(body, {"echo", "suffix"}));
   PUMICE_TRY(TextWish wish, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
@@ -383,15 +383,15 @@ Status completions(Service& service, Exchange& exchange) {
 
 Status list_models(Service& service, Exchange& exchange) {
   Json list = Json::array();
-  for (const std::unique_ptr<ServedModel>& each : service.models.all()) list.push_back(description_of(*each));
+  for (const ServedModels::Listed& each : service.models.list()) list.push_back(description_of(each));
   answer_json(exchange, {{"object", "list"}, {"data", std::move(list)}});
   return {};
 }
 
 Status show_model(Service& service, Exchange& exchange) {
   const std::string name = exchange.request().path.substr(std::string("/v1/models/").size());
-  PUMICE_TRY(ServedModel* const served, service.models.find(name, ServedModels::Use::any));
-  answer_json(exchange, description_of(*served));
+  PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
+  answer_json(exchange, description_of(listed));
   return {};
 }
 

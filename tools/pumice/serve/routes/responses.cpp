@@ -238,7 +238,7 @@ private:
 
 Status responses(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, given, ServedModels::Use::chat));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::chat));
   for (const char* field : {"previous_response_id", "conversation", "prompt", "background"}) {
     if (const Json& value = given[field]; !value.is_null() && value != false)
       return given.error(field, "this server keeps no conversations: send all of it in 'input'");

@@ -8,7 +8,7 @@
 
 #include "serve/http/error.h"
 #include "serve/http/exchange.h"
-#include "serve/models/served_model.h"
+#include "serve/models/served_models.h"
 #include "serve/routes/request_body.h"
 #include "serve/routes/slots.h"
 
@@ -16,6 +16,9 @@ namespace pumice::serve {
 
 // What the routes answer from.
 struct Service {
+  Service(const command::OpenedDevice& device, const ModelOptions& options, ServedModels::Limits limits)
+      : models(device, options, limits) {}
+
   ServedModels models;
   Slots slots;
   std::atomic<bool> draining = false;
@@ -70,6 +73,14 @@ std::string text_of(const Json& value);
 void answer_json(Exchange& exchange, const Json& value);
 // An id of an answer: "chatcmpl-" and random digits.
 std::string new_id(const char* beginning);
-Result<ServedModel*> find_model(Service& service, const RequestBody& body, ServedModels::Use use);
+// The model that a request names, once it is loaded. A stream of events hears meanwhile that the server is
+// there.
+Result<UsedModel> find_model(Service& service, Exchange& exchange, const RequestBody& body,
+                             ServedKind::Use use);
+Result<UsedModel> find_model(Service& service, Exchange& exchange, const std::string& name,
+                             ServedKind::Use use, bool streams);
+// Whether Ollama's "keep_alive" lets the model go after the answer: 0, "0", "0s". Other times are the
+// server's.
+bool lets_go(const RequestBody& body);
 
 } // namespace pumice::serve

@@ -24,10 +24,16 @@ std::string label(const std::string& text) {
 
 Status health(Service& service, Exchange& exchange) {
   bool works = !service.draining;
-  for (const std::unique_ptr<ServedModel>& each : service.models.all())
-    works = works && (!each->text || each->text->scheduler().works());
+  const std::vector<ServedModels::Listed> all = service.models.list();
+  size_t loaded = 0;
+  for (const ServedModels::Listed& each : all) {
+    loaded += each.model != nullptr;
+    works = works && (!each.model || !each.model->text || each.model->text->scheduler().works());
+  }
   const char* state = works ? "ok" : service.draining ? "draining" : "failed";
-  exchange.answer(works ? 200 : 503, "application/json", text_of({{"status", state}}) + "\n");
+  // No names: no key is asked for here.
+  const Json body = {{"status", state}, {"models", all.size()}, {"loaded", loaded}};
+  exchange.answer(works ? 200 : 503, "application/json", text_of(body) + "\n");
   return {};
 }
 
@@ -61,6 +67,18 @@ Status metrics(Service& service, Exchange& exchange) {
   }
   head("pumice_connections", "gauge", "Open connections");
   text += fmt::format("pumice_connections {}\n", service.connections());
+  const auto [used, most] = service.models.memory();
+  head("pumice_memory_bytes", "gauge", "Memory of the device that is taken");
+  text += fmt::format("pumice_memory_bytes {}\n", used);
+  head("pumice_memory_limit_bytes", "gauge", "Most of it that models may take");
+  text += fmt::format("pumice_memory_limit_bytes {}\n", most);
+  const std::vector<ServedModels::Listed> all = service.models.list();
+  head("pumice_model_loaded", "gauge", "Whether a model is loaded");
+  for (const ServedModels::Listed& each : all)
+    text += fmt::format("pumice_model_loaded{{model=\"{}\"}} {}\n", label(each.name), each.model ? 1 : 0);
+  head("pumice_model_loads_total", "counter", "How often it was loaded");
+  for (const ServedModels::Listed& each : all)
+    text += fmt::format("pumice_model_loads_total{{model=\"{}\"}} {}\n", label(each.name), each.loads);
   struct Row {
     const char *name, *type, *help;
     std::atomic<uint64_t> Scheduler::Figures::*value;
@@ -82,10 +100,10 @@ Status metrics(Service& service, Exchange& exchange) {
   };
   for (const Row& row : rows) {
     head(row.name, row.type, row.help);
-    for (const std::unique_ptr<ServedModel>& each : service.models.all()) {
-      if (!each->text) continue;
-      text += fmt::format("{}{{model=\"{}\"}} {}\n", row.name, label(each->name),
-                          (each->text->scheduler().figures().*row.value).load());
+    for (const ServedModels::Listed& each : all) {
+      if (!each.model || !each.model->text) continue;
+      text += fmt::format("{}{{model=\"{}\"}} {}\n", row.name, label(each.name),
+                          (each.model->text->scheduler().figures().*row.value).load());
     }
   }
   exchange.answer(200, "text/plain; version=0.0.4", std::move(text));

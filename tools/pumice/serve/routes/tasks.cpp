@@ -76,7 +76,7 @@ Json usage_of(uint64_t prompt, uint64_t completion) {
 // TEXT, "sentences": false, "alignment": false, "max_tokens": N, "beams": N, "n_best": N}
 Status translate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::translation));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::translation));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const std::vector<std::string> texts, read_texts(body, "text"));
   TranslatorOptions wish;
@@ -125,7 +125,7 @@ Status translate(Service& service, Exchange& exchange) {
 // {"input": TEXT or [TEXT], "top": N}, or {"image": DATA URL or [DATA URL], "top": N}
 Status classify(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::classes));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::classes));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   ClassModel& model = *served->classes;
   const Fields fields = body.fields();
@@ -185,7 +185,7 @@ Status classify(Service& service, Exchange& exchange) {
 // {"image": DATA URL or [DATA URL], "max_tokens": N, "beams": N, "n_best": N}
 Status caption(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::captions));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::captions));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   if (body.has("prompt"))
     return body.error(

@@ -7,9 +7,9 @@ namespace pumice::serve {
 
 namespace {
 
-Result<const Tokenizer*> find_tokenizer(Service& service, const RequestBody& body) {
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::any));
-  if (const Tokenizer* tokenizer = served->tokenizer()) return tokenizer;
+Result<UsedModel> find_with_tokenizer(Service& service, Exchange& exchange, const RequestBody& body) {
+  PUMICE_TRY(UsedModel served, find_model(service, exchange, body, ServedKind::Use::any));
+  if (served->tokenizer()) return served;
   return body.error("model", fmt::format("'{}' has no tokenizer", served->name));
 }
 
@@ -18,12 +18,12 @@ Result<const Tokenizer*> find_tokenizer(Service& service, const RequestBody& bod
 // {"content": TEXT, "add_special": false, "with_pieces": false}, as llama.cpp's server has it.
 Status tokenize(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(const Tokenizer* const found, find_tokenizer(service, body));
+  PUMICE_TRY(const UsedModel served, find_with_tokenizer(service, exchange, body));
   const char* field = body.has("prompt") ? "prompt" : "content";
   if (!body[field].is_string()) return body.error(field, "expected a string");
   PUMICE_TRY(const bool special, body.boolean_or("add_special", false));
   PUMICE_TRY(const bool with_pieces, body.boolean_or("with_pieces", false));
-  const Tokenizer& tokenizer = *found;
+  const Tokenizer& tokenizer = *served->tokenizer();
   Json tokens = Json::array();
   const std::vector<uint32_t> ids = tokenizer.encode(body[field].get<std::string>(), special);
   for (const uint32_t id : ids) {
@@ -38,8 +38,8 @@ Status tokenize(Service& service, Exchange& exchange) {
 
 Status detokenize(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(const Tokenizer* const found, find_tokenizer(service, body));
-  const Tokenizer& tokenizer = *found;
+  PUMICE_TRY(const UsedModel served, find_with_tokenizer(service, exchange, body));
+  const Tokenizer& tokenizer = *served->tokenizer();
   const Json& tokens = body["tokens"];
   if (!tokens.is_array()) return body.error("tokens", "expected a list of ids");
   std::vector<uint32_t> ids;

@@ -61,7 +61,7 @@ Result<std::vector<std::string>> read_documents(const RequestBody& body) {
 
 Status embeddings(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::vectors));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const std::string format, body.string_or("encoding_format", "float"));
   if (format != "float" && format != "base64")
@@ -87,7 +87,7 @@ Status embeddings(Service& service, Exchange& exchange) {
 // first.
 Status rerank(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::ranks));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::ranks));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   if (!body["query"].is_string()) return body.error("query", "expected a string");
   PUMICE_TRY(const std::vector<std::string> texts, read_documents(body));
@@ -119,7 +119,7 @@ Status rerank(Service& service, Exchange& exchange) {
 // the passages of --search.
 Status search(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::vectors));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   if (!body["query"].is_string()) return body.error("query", "expected a string");
   std::vector<std::string> texts;
@@ -154,8 +154,9 @@ Status search(Service& service, Exchange& exchange) {
 
 Status ollama_embed(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
-  PUMICE_TRY(ServedModel* const served, find_model(service, body, ServedModels::Use::vectors));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::vectors));
   const auto slot = service.slots.open(served->name, exchange.request().path);
+  if (lets_go(body)) service.models.let_go(served);
   PUMICE_TRY(const VectorModel::Vectors made, embed(*served->vectors, body, exchange));
   answer_json(exchange,
               {{"model", served->name}, {"embeddings", made.vectors}, {"prompt_eval_count", made.tokens}});

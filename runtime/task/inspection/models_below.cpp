@@ -1,0 +1,95 @@
+#include "task/inspection/models_below.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/path.h"
+#include "io/model_file.h"
+#include "io/weight_files.h"
+
+namespace pumice {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_mmproj(const fs::path& path) {
+  return path_text(path.filename()).starts_with("mmproj");
+}
+
+bool is_gguf(const fs::path& path) {
+  return path.extension() == ".gguf";
+}
+
+// Adds the names, sizes and times of these files to a model's stamp.
+void add_files(ModelBelow& model, std::vector<fs::path> files) {
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    std::error_code failed;
+    const fs::file_time_type time = fs::last_write_time(file, failed);
+    const uintmax_t bytes = fs::file_size(file, failed);
+    if (failed) continue;
+    const auto age = fs::file_time_type::clock::now() - time;
+    const auto written = std::chrono::system_clock::now() -
+                         std::chrono::duration_cast<std::chrono::system_clock::duration>(age);
+    model.modified = std::max<int64_t>(model.modified, std::chrono::system_clock::to_time_t(written));
+    model.stamp +=
+        fmt::format("{} {} {}\n", path_text(file.filename()), bytes, time.time_since_epoch().count());
+  }
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code failed, ignored;
+  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
+       entry.increment(failed)) {
+    if (entry->is_regular_file(ignored)) files.push_back(entry->path());
+  }
+  return files;
+}
+
+} // namespace
+
+Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
+  std::vector<ModelBelow> models;
+  std::error_code failed, ignored;
+  const auto add = [&](const fs::path& path, std::string name, std::vector<fs::path> files) {
+    ModelBelow& model = models.emplace_back();
+    model.name = std::move(name);
+    model.path = path;
+    for (const fs::path& each : ModelFile::weight_files(path)) {
+      const uintmax_t bytes = fs::file_size(each, ignored);
+      if (!ignored) model.bytes += bytes;
+    }
+    add_files(model, std::move(files));
+  };
+  const auto name_of = [&](const fs::path& path) { return path_text(path.lexically_relative(folder)); };
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    const fs::path& path = entry->path();
+    if (path_text(path.filename()).starts_with('.')) {
+      entry.disable_recursion_pending();
+    } else if (entry->is_directory(ignored)) {
+      if (!weight_files::file_exists(path / "config.json")) continue;
+      entry.disable_recursion_pending();
+      add(path, name_of(path), files_in(path));
+    } else if (is_gguf(path) && !is_mmproj(path) && entry->is_regular_file(ignored)) {
+      std::vector<fs::path> parts = weight_files::parts_of_gguf(path);
+      if (parts.front().filename() != path.filename()) continue;
+      std::string name = name_of(path.parent_path() / path.stem());
+      if (parts.size() > 1) name.resize(name.size() - std::string_view("-00001-of-00003").size());
+      for (const fs::path& each : files_in(path.parent_path())) {
+        if (is_gguf(each) && is_mmproj(each)) parts.push_back(each);
+      }
+      add(path, std::move(name), std::move(parts));
+    }
+  }
+  if (failed) return Error{Code::io, fmt::format("{}: {}", path_text(folder), failed.message())};
+  std::ranges::sort(models, {}, &ModelBelow::name);
+  return models;
+}
+
+} // namespace pumice

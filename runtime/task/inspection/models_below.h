@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pumice {
+
+// A model among the files below a folder.
+struct ModelBelow {
+  std::string name; // its path below the folder, in UTF-8, without .gguf and without the number of a part
+  std::filesystem::path path; // for ModelFile::open()
+  std::string stamp;          // another one once a file of the model is another
+  uint64_t bytes = 0;         // of the files that hold its weights
+  int64_t modified = 0;       // when the latest of its files was written, in seconds since 1970
+};
+
+// GGUF files, a split one once, and folders with a config.json, which are not searched any further; by their
+// names. Without hidden files, and without encoders of pictures that lie in a file of their own
+// (mmproj*.gguf) and belong to a model beside them.
+Result<std::vector<ModelBelow>> models_below(const std::filesystem::path& folder);
+
+} // namespace pumice

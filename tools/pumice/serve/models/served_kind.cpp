@@ -1,0 +1,138 @@
+#include "serve/models/served_kind.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "model/vocabulary.h"
+#include "task/chat.h"
+#include "task/model_kind.h"
+#include "task/spans/tagger.h"
+
+namespace pumice::serve {
+
+Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
+  const std::vector<std::string> uses = subcommands_for(opened.file, *opened.definition);
+  const auto has = [&](const char* use) { return std::ranges::count(uses, use) > 0; };
+  const ModelShape shape = opened.definition->shape();
+  const bool one_label = !shape.encoder || shape.encoder->labels.size() <= 1;
+  ServedKind kind;
+  if (has("rerank") && !has("run") && one_label) {
+    kind.of = Of::ranks;
+  } else if (has("classify") && !has("run") && !shape.shared_space) {
+    kind.of = TaggerPlan::of(opened.file, {}).ok() ? Of::spans : Of::classes;
+    kind.of_pictures = shape.encoder && shape.encoder->kind != InputKind::tokens;
+  } else if (has("search")) { // vectors of texts
+    kind.of = Of::vectors;
+  } else if (has("translate")) {
+    kind.of = Of::translation;
+  } else if (has("transcribe")) {
+    kind.of = Of::speech;
+  } else if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) {
+    kind.of = Of::captions;
+  } else {
+    PUMICE_CHECK(check_continues_text(opened.file, shape));
+    PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
+    PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(opened.file));
+    PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, shape));
+    kind.chats = !templates.empty();
+    kind.sees = pictures.has_vision();
+  }
+  return kind;
+}
+
+const char* ServedKind::name() const {
+  switch (of) {
+  case Of::text:
+    return "text";
+  case Of::vectors:
+    return "vectors";
+  case Of::ranks:
+    return "ranks";
+  case Of::classes:
+    return "classes";
+  case Of::spans:
+    return "spans";
+  case Of::translation:
+    return "translation";
+  case Of::captions:
+    return "captions";
+  case Of::speech:
+    return "speech";
+  }
+  return "";
+}
+
+bool ServedKind::can(Use use) const {
+  switch (use) {
+  case Use::any:
+    return true;
+  case Use::text:
+    return of == Of::text;
+  case Use::chat:
+    return of == Of::text && chats;
+  case Use::vectors:
+    return of == Of::vectors;
+  case Use::ranks:
+    return of == Of::ranks;
+  case Use::classes:
+    return of == Of::classes || of == Of::spans;
+  case Use::translation:
+    return of == Of::translation;
+  case Use::captions:
+    return of == Of::captions;
+  case Use::speech:
+    return of == Of::speech;
+  }
+  return false;
+}
+
+const char* cannot(ServedKind::Use use) {
+  using Use = ServedKind::Use;
+  switch (use) {
+  case Use::chat:
+    return "has no chat template";
+  case Use::vectors:
+    return "was not made for vectors";
+  case Use::ranks:
+    return "does not rank texts";
+  case Use::classes:
+    return "has no labels";
+  case Use::translation:
+    return "does not translate";
+  case Use::captions:
+    return "does not caption pictures";
+  case Use::speech:
+    return "does not write down speech";
+  default:
+    return "does not continue texts";
+  }
+}
+
+std::string ServedKind::refusal(Use use) const {
+  const auto does = [&] {
+    switch (of) {
+    case Of::text:
+      return sees    ? "it answers chats, with pictures too: /v1/chat/completions"
+             : chats ? "it answers chats: /v1/chat/completions"
+                     : "it continues texts: /v1/completions";
+    case Of::vectors:
+      return "it makes vectors: /v1/embeddings";
+    case Of::ranks:
+      return "it ranks texts: /v1/rerank";
+    case Of::classes:
+    case Of::spans:
+      return "it finds labels: /classify";
+    case Of::translation:
+      return "it translates: /translate";
+    case Of::captions:
+      return "it captions pictures: /caption";
+    case Of::speech:
+      return "it writes down speech: /v1/audio/transcriptions";
+    }
+    return "";
+  };
+  return fmt::format("{}: {}", cannot(use), does());
+}
+
+} // namespace pumice::serve
