@@ -323,6 +323,22 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
   const std::string lines = command({"--language", "en"});
   CHECK(heard({{"language", "en"}, {"response_format", "text"}, {"model", "whisper"}}, path) == lines);
   CHECK(!json::parse(heard({{"language", "en"}}, path))["text"].get<std::string>().empty());
+  // As a stream: each window's text once it is there, and the whole at the end.
+  const auto whole_text = json::parse(heard({{"language", "en"}}, path))["text"].get<std::string>();
+  std::string pieces;
+  json event;
+  size_t events = 0;
+  std::istringstream stream(heard({{"language", "en"}, {"stream", "true"}}, path));
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("data: ")) continue;
+    event = json::parse(line.substr(6));
+    ++events;
+    if (event["type"] == "transcript.text.delta") pieces += event["delta"].get<std::string>();
+  }
+  CHECK(events > 2);
+  CHECK(event["type"] == "transcript.text.done");
+  CHECK(event["text"].get<std::string>() == whole_text);
+  CHECK(pieces == whole_text);
   CHECK(heard({{"response_format", "srt"}}, path) == command({"--srt"}));
   CHECK(heard({{"response_format", "vtt"}}, path) == command({"--vtt"}));
   json verbose = json::parse(heard({{"response_format", "verbose_json"},
@@ -364,7 +380,8 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
   wrong("language", "xx");
   wrong("timestamp_granularities[]", "letter");
   wrong("timestamp_granularities[]", "word"); // of json, which has no words
-  wrong("stream", "true");
+  wrong("stream", "yes");
+  refused(form({{"file", wav}, {"stream", "true"}, {"response_format", "srt"}}), "field 'stream'");
   wrong("prompt", "\xff");
   refused(form({{"file", wav}, {"file", wav}}), "'file': it is there twice");
   refused(form({{"language", "en"}}), "'file'");

@@ -7,6 +7,7 @@
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "serve/http/error.h"
+#include "speech/subtitles.h"
 #include "step/check_tokens.h"
 
 namespace pumice::serve {
@@ -54,6 +55,15 @@ private:
   std::string name_;
   double read_ = 0, most_; // samples
 };
+
+// What a segment adds to the text before it.
+std::string piece_of(const TranscriptSegment& segment, const SpeechSettings& settings, bool first) {
+  const std::string text = pumice::text_of(segment, settings.has_text());
+  if (first || text.empty()) return text;
+  if (!settings.has_text()) return "," + text;
+  // A model of letters has its segments between pauses; others begin words with a space.
+  return settings.letters || segment.text.starts_with(' ') ? " " + text : text;
+}
 
 } // namespace
 
@@ -208,7 +218,8 @@ Result<std::unique_ptr<SpeechModel>> SpeechModel::load(OpenedModel opened, const
 
 Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std::string& name,
                                              const TranscriptionOptions& wish, bool segments,
-                                             const std::string& options, Exchange& exchange) {
+                                             const std::string& options, Exchange& exchange,
+                                             const Take& take) {
   const std::lock_guard lock(mutex_);
   if (exchange.gone()) return gone();
   if (!recognizer_ || options_ != options) {
@@ -238,12 +249,20 @@ Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std
     } while (!samples.empty());
     PUMICE_TRY(source, open());
   }
+  std::string text;
+  const auto on_window = [&](const TranscriptWindow& window) {
+    for (const TranscriptSegment& each : window.segments) {
+      const std::string piece = piece_of(each, recognizer_->settings(), text.empty());
+      text += piece;
+      if (!piece.empty()) take(piece);
+    }
+  };
   const auto work = [&]() -> Result<Heard> {
-    PUMICE_CHECK(recognizer_->begin(std::move(source), level, {},
+    PUMICE_CHECK(recognizer_->begin(std::move(source), level, on_window,
                                     [&](uint64_t, uint64_t) { return !exchange.gone(); }));
     const EndWithClient end(exchange, *recognizer_);
     PUMICE_TRY(Transcript transcript, recognizer_->run());
-    return Heard{std::move(transcript), stream->seconds(), !stream->damage().empty(),
+    return Heard{std::move(transcript), std::move(text), stream->seconds(), !stream->damage().empty(),
                  recognizer_->settings().has_text()};
   };
   Result<Heard> heard = work();

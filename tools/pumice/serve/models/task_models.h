@@ -109,14 +109,17 @@ public:
 
   struct Heard {
     Transcript transcript;
+    std::string text; // of all its segments
     double seconds = 0;
     bool partial = false; // the sound is damaged: what can be read was transcribed
     bool has_text = true;
   };
+  // Receives the text piece by piece, which together are that of the result.
+  using Take = std::function<void(const std::string& piece)>;
   // `sound`: a file's bytes, which `name` names in errors. `segments`: with their times where the model can
   // tell them, and not only of sounds that are longer than a window.
   Result<Heard> hear(const std::string& sound, const std::string& name, const TranscriptionOptions& wish,
-                     bool segments, const std::string& options, Exchange& exchange);
+                     bool segments, const std::string& options, Exchange& exchange, const Take& take);
   const Tokenizer* tokenizer() const { return tokenizer_.get(); } // null: it hears letters
 
 private:

@@ -16,6 +16,7 @@ namespace {
 struct SpeechWish {
   std::string_view sound;
   std::string format = "json";
+  bool streams = false;
   TranscriptionOptions transcription;
 };
 
@@ -56,8 +57,9 @@ Result<SpeechWish> read_speech_wish(const std::vector<FormPart>& parts, bool tra
     } else if (several) {
       if (value != "word" && value != "segment") return bad_field(part.name, "expected word or segment");
       if (value == "word") wish.transcription.words = true;
-    } else if (part.name == "stream" && value != "false") {
-      return bad_field("stream", "this server does not have it here");
+    } else if (part.name == "stream") {
+      if (value != "true" && value != "false") return bad_field("stream", "expected true or false");
+      wish.streams = value == "true";
     }
   }
   if (wish.sound.empty()) return bad_field("file", "it is missing, or empty: expected a sound's file");
@@ -66,6 +68,8 @@ Result<SpeechWish> read_speech_wish(const std::vector<FormPart>& parts, bool tra
   if (wish.transcription.words && wish.format != "verbose_json")
     return bad_field("timestamp_granularities[]",
                      "it has an effect only where 'response_format' is verbose_json");
+  if (wish.streams && wish.format != "json" && wish.format != "text")
+    return bad_field("stream", "it has an effect only where 'response_format' is json or text");
   wish.transcription.timestamps = wish.format == "srt" || wish.format == "vtt";
   return wish;
 }
@@ -92,18 +96,27 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
   PUMICE_TRY(const std::vector<FormPart> parts,
              read_form_parts(request.header("content-type"), request.body));
   std::string name;
+  bool streams = false;
   for (const FormPart& part : parts) {
     if (part.name == "model" && !part.is_file) name = part.value;
+    if (part.name == "stream") streams = part.value == "true";
   }
-  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::speech, false));
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::speech, streams));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const SpeechWish wish, read_speech_wish(parts, translates));
   const TranscriptionOptions& options = wish.transcription;
   const bool verbose = wish.format == "verbose_json";
   const Json key = {options.language, options.prompt, options.translate,   options.timestamps,
                     options.words,    verbose,        options.temperatures};
+  const auto send = [&](const Json& event) {
+    exchange.begin(200, "text/event-stream");
+    exchange.write(fmt::format("data: {}\n\n", text_of(event)));
+  };
+  const auto take = [&](const std::string& piece) {
+    if (wish.streams) send({{"type", "transcript.text.delta"}, {"delta", piece}});
+  };
   Result<SpeechModel::Heard> heard = served->speech->hear(std::string(wish.sound), request_field("file"),
-                                                          options, verbose, text_of(key), exchange);
+                                                          options, verbose, text_of(key), exchange, take);
   if (!heard.ok()) {
     const Error& error = heard.error();
     const std::string named = fmt::format("language \"{}\"", options.language);
@@ -112,22 +125,24 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
     return Error{error.code == Code::not_found ? Code::unsupported : error.code, error.message};
   }
   const Transcript& transcript = heard->transcript;
-  if (wish.format == "srt") {
+  if (wish.streams) {
+    send({{"type", "transcript.text.done"},
+          {"text", heard->text},
+          {"usage", {{"type", "duration"}, {"seconds", heard->seconds}}}});
+  } else if (wish.format == "srt") {
     exchange.answer(200, "text/plain; charset=utf-8", srt_of(transcript, heard->has_text));
   } else if (wish.format == "vtt") {
     exchange.answer(200, "text/vtt; charset=utf-8", vtt_of(transcript, heard->has_text));
   } else if (verbose) {
     answer_json(exchange, verbose_json(*heard, translates, options.words));
   } else {
-    std::string lines, text;
-    for (const TranscriptSegment& segment : transcript.segments) {
+    std::string lines;
+    for (const TranscriptSegment& segment : transcript.segments)
       lines += command::lines_of(segment, heard->has_text, false, "");
-      text += pumice::text_of(segment, heard->has_text);
-    }
     if (wish.format == "text")
       exchange.answer(200, "text/plain; charset=utf-8", std::move(lines));
     else
-      answer_json(exchange, {{"text", text}});
+      answer_json(exchange, {{"text", heard->text}});
   }
   return {};
 }
