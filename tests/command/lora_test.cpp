@@ -2,13 +2,16 @@
 #include <doctest/doctest.h>
 
 #include <sstream>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "support/command/command.h"
+#include "support/command/server.h"
 #include "support/files/fixtures.h"
 #include "support/files/made_adapter.h"
 #include "support/files/temporary_folder.h"
+#include "support/skip.h"
 
 using nlohmann::json;
 
@@ -107,6 +110,63 @@ TEST_CASE("adapters that a command refuses") {
                      "\n");
   CHECK(unknown.status == 1);
   for (const char* part : {"line 1", "other", "--lora"}) CHECK(unknown.err.find(part) != std::string::npos);
+}
+
+TEST_CASE("adapters that requests to a server choose") {
+  const Adapters adapters;
+  const Server server({"--alias", "story", "--kv", "f32", "--lora", adapters.one() + "=0", "--lora",
+                       adapters.other() + "=-2"},
+                      {fixtures().story().string()}, "64");
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  const auto told = [](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"generate", fixtures().story().string(), "--prompt", "Once upon", "-n", "12", "--json"});
+    return json::parse(pumice_command(more).out)["text"].get<std::string>();
+  };
+  const auto body = [](const json& lora) {
+    json made = {{"prompt", "Once upon"}, {"max_tokens", 12}, {"temperature", 0}};
+    if (!lora.is_null()) made["lora"] = lora;
+    return made;
+  };
+  const auto written = [&](const json& lora) {
+    return server.ask("/v1/completions", body(lora))["choices"][0]["text"].get<std::string>();
+  };
+  const std::string plain = told({}), one = told({"--lora", adapters.one() + "=3.5"}),
+                    other = told({"--lora", adapters.other() + "=-2"});
+  REQUIRE(plain != one);
+  REQUIRE(plain != other);
+  const json first = {{"id", 0}, {"scale", 3.5}}, second = {{"id", 1}, {"scale", -2}};
+  // One after the other, and together in the steps of the batch.
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::string> found(5);
+    const std::vector<json> asked = {json(), json::array(), json::array({first}), json::array({second}),
+                                     json::array({first, second})};
+    std::vector<std::thread> clients;
+    for (size_t at = 0; at < found.size(); ++at) {
+      clients.emplace_back([&, at] { found[at] = written(asked[at]); });
+      if (i == 0) clients.back().join();
+    }
+    for (std::thread& each : clients)
+      if (each.joinable()) each.join();
+    CHECK(found ==
+          std::vector{other, plain, one, other,
+                      told({"--lora", adapters.one() + "=3.5", "--lora", adapters.other() + "=-2"})});
+  }
+  const json listed = json::parse(server.get("/v1/models/story").body)["adapters"];
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[0]["name"] == "one");
+  CHECK(listed[1]["scale"] == -2);
+  const auto refused = [&](const json& lora, const char* field) {
+    CHECK(server.refused("/v1/completions", body(lora).dump()).find(field) != std::string::npos);
+  };
+  refused("one", "'lora'");
+  const json unknown = {{"id", 2}}, loud = {{"id", 0}, {"scale", 1e9}}, wordy = {{"id", 0}, {"scale", "all"}};
+  refused(json::array({unknown}), "'lora[0].id'");
+  refused(json::array({first, loud}), "'lora[1].scale'");
+  refused(json::array({wordy}), "'lora[0].scale'");
 }
 
 TEST_CASE("a text's perplexity with an adapter") {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "loading/open_device.h"
+#include "options/adapter_options.h"
 #include "options/subcommand.h"
 #include "serve/http/access.h"
 #include "serve/http/error.h"
@@ -52,6 +53,11 @@ Status run_server(const ServeOptions& given) {
   if (!options.model.search.empty() && !service.models.searches()) {
     return Error{Code::invalid_argument, "--search: none of the models makes vectors of texts: give one that "
                                          "pumice search takes"};
+  }
+  if (!options.model.adapters.empty() && !service.models.adapts()) {
+    return Error{Code::invalid_argument,
+                 "--lora: none of the models continues texts: give one that pumice run "
+                 "takes"};
   }
   if (!options.folder.empty()) {
     PUMICE_CHECK(service.models.add_folder(options.folder));
@@ -173,6 +179,7 @@ Subcommand add_serve(CLI::App& app) {
       ->check(within(1u, 1u << 20))
       ->capture_default_str()
       ->group(more_of("Server"));
+  add_adapter_option(*sub, options->model.adapters);
   add_sampling_options(*sub, options->model.sampling, usual_sampling());
   add_size_options(*sub, options->model.size, "f16");
   add_settings_options(*sub, options->model.size.load);
@@ -181,7 +188,7 @@ Subcommand add_serve(CLI::App& app) {
   add_cache_tokens_option(*sub, options->model.size);
   add_device_options(*sub, options->device);
   sub->footer(example("pumice serve model.gguf --port 8080"));
-  return {sub, [options] { return run_server(*options); }, {{"MODEL", "--api-key-file"}, {}}};
+  return {sub, [options] { return run_server(*options); }, {{"MODEL", "--models", "--api-key-file"}, {}}};
 }
 
 } // namespace pumice::command

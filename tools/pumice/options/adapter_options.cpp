@@ -12,10 +12,7 @@ namespace pumice::command {
 
 namespace {
 
-struct AdapterUse {
-  std::string path;
-  float scale = 1;
-};
+using AdapterUse = NamedAdapters::Use;
 
 // The name of a file may have an = in it, too.
 Result<AdapterUse> parse_use(const std::string& text) {
@@ -58,6 +55,7 @@ Result<NamedAdapters> NamedAdapters::load(const std::vector<std::string>& uses, 
       return Error{Code::invalid_argument, fmt::format("--lora {}: it is given twice", use.path)};
     }
     PUMICE_TRY(adapters.adapters_[use.path], Adapter::load(path_of(use.path), *model.definition, model.file));
+    adapters.uses_.push_back(use);
   }
   PUMICE_TRY(adapters.usual_, adapters.choose(uses));
   return adapters;
@@ -80,11 +78,26 @@ Result<AdapterChoice> NamedAdapters::choose(const std::vector<std::string>& uses
   return chosen_[uses] = combined(all);
 }
 
-std::shared_ptr<const AdapterRoom> NamedAdapters::room(uint32_t places) const {
+AdapterChoice NamedAdapters::choose(const std::vector<float>& scales) {
+  if (const auto known = scaled_.find(scales); known != scaled_.end()) return known->second;
+  constexpr size_t most_known = 64; // requests may have any scales
+  if (scaled_.size() >= most_known) scaled_.clear();
+  std::vector<AdapterChoice> all;
+  for (size_t i = 0; i < uses_.size(); ++i)
+    if (scales[i] != 0) all.push_back({adapters_.at(uses_[i].path), scales[i]});
+  return scaled_[scales] = combined(all);
+}
+
+std::shared_ptr<const AdapterRoom> NamedAdapters::room(uint32_t places, bool any) const {
   if (adapters_.empty()) return nullptr;
   std::vector<std::shared_ptr<const Adapter>> all;
   for (const auto& [path, adapter] : adapters_) all.push_back(adapter);
   if (usual_.adapter) all.push_back(usual_.adapter);
+  if (any) {
+    std::vector<AdapterChoice> each;
+    for (const auto& [path, adapter] : adapters_) each.push_back({adapter, 1});
+    all.push_back(combined(each).adapter);
+  }
   return room_for(all, places);
 }
 

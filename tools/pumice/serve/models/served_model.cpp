@@ -30,6 +30,7 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   PUMICE_CHECK(command::check_biases(options.sampling, opened.definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
+  PUMICE_TRY(command::NamedAdapters adapters, command::NamedAdapters::load(options.adapters, opened));
   command::SizeOptions size = options.size;
   if (const uint32_t own = opened.definition->shape().context; options.own_context && own > 0)
     size.context = std::min(size.context, own);
@@ -50,10 +51,12 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   session.size.chunk = std::max(session.size.chunk, session.size.sequences);
   session.size.pages = options.sequences || size.cache_tokens ? command::cache_pages(size)
                                                               : full_texts * pages_for(session.size.context);
+  session.adapters = adapters.room(session.size.sequences, true);
   session.max_stall_seconds = size.max_stall_ms * 1e-3;
   PUMICE_TRY(session.draft_model, command::load_draft_model(size, device));
   std::unique_ptr<TextModel> text(
       new TextModel(model, std::move(tokenizer), std::move(templates), options.sampling));
+  text->adapters_ = std::move(adapters);
   text->tower_ = std::move(tower);
   text->ends_ = end_tokens(model->file(), text->tokenizer_.get());
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::create(model, session, options.most_waiting);

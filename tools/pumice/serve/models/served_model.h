@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loading/open_device.h"
+#include "options/adapter_options.h"
 #include "options/options.h"
 #include "serve/models/scheduler.h"
 #include "serve/models/served_kind.h"
@@ -25,7 +26,8 @@ struct ModelOptions {
   command::SamplingOptions sampling; // where requests do not say
   uint32_t sequences = 0; // texts that run at a time; 0: as the device has it
   uint32_t most_waiting = 512;
-  bool own_context = false; // of a model that has less than the context that was asked for
+  std::vector<std::string> adapters; // of the first model that continues texts, see NamedAdapters
+  bool own_context = false;          // of a model that has less than the context that was asked for
   std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };
 
@@ -49,6 +51,13 @@ public:
   bool sees() const { return tower_.has_value(); }
   // Runs the tower for those pictures that have no rows yet. One request at a time.
   Status encode(const PictureParts& pictures);
+  // Those that requests choose from, by their numbers there.
+  const std::vector<command::NamedAdapters::Use>& adapters() const { return adapters_.uses(); }
+  const AdapterChoice& usual_adapter() const { return adapters_.usual(); }
+  AdapterChoice adapter(const std::vector<float>& scales) {
+    const std::lock_guard lock(mutex_);
+    return adapters_.choose(scales);
+  }
   // Whether and how a token is text.
   std::string spelled(uint32_t token) { return tokenizer_->decode(std::span(&token, 1), true); }
   std::string bytes(uint32_t token);
@@ -71,6 +80,7 @@ private:
   std::mutex mutex_;
   int day_ = -1;
   std::optional<ModelChat> chats_[2]; // without and with tools
+  command::NamedAdapters adapters_;
 
   std::mutex tower_mutex_;
   std::optional<PictureRows> tower_; // of a model that sees

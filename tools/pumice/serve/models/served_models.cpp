@@ -52,6 +52,7 @@ ServedModels::ServedModels(const command::OpenedDevice& device, ModelOptions opt
       limits_(limits) {
   folder_options_.own_context = true;
   folder_options_.search.clear();
+  folder_options_.adapters.clear();
   on_demand_.shared = true; // no check goes on beside a model, and keeps it
   const MemoryReport report = device.context.device->memory();
   // A part of what is free is left to the driver, and to what requests need for a moment.
@@ -76,8 +77,10 @@ Status ServedModels::load(const std::string& path, std::string name) {
     return Error{Code::invalid_argument,
                  fmt::format("two models have the name '{}': give names with --alias", entry->name)};
   }
-  PUMICE_TRY(entry->model, ServedModel::load(path, entry->name, device_, options_,
-                                             searches() ? std::string() : options_.search));
+  ModelOptions options = options_;
+  if (adapts()) options.adapters.clear(); // they are the first model's
+  PUMICE_TRY(entry->model, ServedModel::load(path, entry->name, device_, options,
+                                             searches() ? std::string() : options.search));
   entry->kind = entry->model->kind;
   entry->bytes = file_bytes(path);
   entry->created = std::time(nullptr);
@@ -89,6 +92,12 @@ Status ServedModels::load(const std::string& path, std::string name) {
 bool ServedModels::searches() const {
   return std::ranges::any_of(all_, [](const SharedEntry& each) {
     return each->model && each->model->vectors && each->model->vectors->searches();
+  });
+}
+
+bool ServedModels::adapts() const {
+  return std::ranges::any_of(all_, [](const SharedEntry& each) {
+    return each->model && each->model->text && !each->model->text->adapters().empty();
   });
 }
 

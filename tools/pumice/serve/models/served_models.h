@@ -36,6 +36,7 @@ public:
   // A model that stays.
   Status load(const std::string& path, std::string name);
   bool searches() const; // one of them does
+  bool adapts() const;   // one of them has adapters
   // Those below a folder, which are not loaded. Prints a note for what is no model.
   Status add_folder(const std::string& folder);
   // Reads the folder again, soon and on another thread: what has changed is loaded anew for the next request,

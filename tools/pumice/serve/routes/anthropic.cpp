@@ -142,9 +142,9 @@ Status read_own_tools(const RequestBody& body, ChatWish& wish) {
   return {};
 }
 
-Result<ChatWish> read_request(const RequestBody& body, const TextModel& model) {
+Result<ChatWish> read_request(const RequestBody& body, TextModel& model) {
   ChatWish wish;
-  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(wish.text, read_wish(body, model));
   wish.text.count = 1;
   PUMICE_CHECK(read_stops(body, "stop_sequences", wish.text.stops));
   PUMICE_CHECK(read_conversation(body, wish));

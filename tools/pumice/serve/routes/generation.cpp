@@ -218,6 +218,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     text.request.max_tokens = wish.text.max_tokens;
     text.request.form = *form;
     text.request.form_begin = ids.size();
+    text.request.adapter = wish.text.adapter;
   }
   if (!prompt->pictures.empty()) generation->seen_.emplace(std::move(chat), *std::move(prompt));
   return generation;
@@ -245,6 +246,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
       text.request.max_tokens = wish.max_tokens;
       text.request.form = form;
       text.request.form_begin = prompt.size();
+      text.request.adapter = wish.adapter;
     }
   }
   return generation;

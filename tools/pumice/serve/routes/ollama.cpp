@@ -222,7 +222,7 @@ Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   ChatWish wish;
-  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(wish.text, read_wish(body, model));
   wish.text.count = 1;
   PUMICE_CHECK(read_format(body, wish.text.form));
   PUMICE_TRY(wish.messages, read_chat(body["messages"], body));
@@ -249,7 +249,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
     if (!nothing) return body.error(field, "this server does not have it");
   }
   ChatWish wish;
-  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(wish.text, read_wish(body, model));
   wish.text.count = 1;
   PUMICE_CHECK(read_format(body, wish.text.form));
   PUMICE_TRY(const std::string prompt, body.string_or("prompt", ""));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "options/prompt.h"
 #include "serve/routes/generation.h"
 #include "serve/routes/service.h"
@@ -315,6 +316,12 @@ Json description_of(const ServedModels::Listed& listed) {
   if (!listed.model) return made;
   const ServedModel& model = *listed.model;
   if (model.text) made["context"] = model.text->scheduler().context();
+  if (model.text && !model.text->adapters().empty()) {
+    made["adapters"] = Json::array();
+    for (const auto& [path, scale] : model.text->adapters())
+      made["adapters"].push_back(
+          {{"id", made["adapters"].size()}, {"name", path_text(path_of(path).stem())}, {"scale", scale}});
+  }
   if (model.vectors) made["dimensions"] = model.vectors->columns();
   return made;
 }
@@ -327,7 +334,7 @@ Status chat_completions(Service& service, Exchange& exchange) {
   TextModel& model = *served->text;
   PUMICE_CHECK(refuse_fields(body, {"functions", "audio", "web_search_options"}));
   ChatWish wish;
-  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(wish.text, read_wish(body, model));
   PUMICE_CHECK(read_chat_log(body, wish.text));
   PUMICE_TRY(wish.messages, read_messages(body["messages"]));
   if (const Json& variables = body["chat_template_kwargs"]; !variables.is_null()) {
@@ -359,7 +366,7 @@ Status completions(Service& service, Exchange& exchange) {
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::text));
   TextModel& model = *served->text;
   PUMICE_CHECK(refuse_fields(body, {"echo", "suffix"}));
-  PUMICE_TRY(TextWish wish, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(TextWish wish, read_wish(body, model));
   constexpr uint32_t usual_tokens = 16; // as OpenAI has it
   if (!body.has("max_tokens")) wish.max_tokens = usual_tokens;
   if (const Json& best = body["best_of"]; !best.is_null() && best != wish.count)

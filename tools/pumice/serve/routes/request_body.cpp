@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "io/json_text.h"
+#include "serve/models/served_model.h"
 #include "task/generated_text.h"
 
 namespace pumice::serve {
@@ -74,6 +75,32 @@ Status read_form(const RequestBody& body, FormSource& form) {
                       : !form.grammar.empty()     ? "grammar"
                                                   : "json_schema";
   return bad_field(field, parsed.error().message);
+}
+
+// The adapters of --lora by their numbers, as llama.cpp's server has it: [{"id": 0, "scale": 0.5}]. Those
+// that are left out are not added.
+Status read_adapters(const Json& list, TextModel& model, AdapterChoice& choice) {
+  choice = model.usual_adapter();
+  if (list.is_null()) return {};
+  if (!list.is_array()) return bad_field("lora", "expected a list of objects with an 'id' and a 'scale'");
+  std::vector<float> scales(model.adapters().size());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Json id = list[i].is_object() ? list[i].value("id", Json()) : Json();
+    const Json scale = list[i].is_object() ? list[i].value("scale", Json(1)) : Json();
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= scales.size()) {
+      return bad_field(
+          fmt::format("lora[{}].id", i),
+          fmt::format("expected a number below {}: the model has so many adapters (--lora)", scales.size()));
+    }
+    const std::string field = fmt::format("lora[{}].scale", i);
+    if (!scale.is_number()) return bad_field(field, "expected a number");
+    const auto value = static_cast<float>(scale.get<double>());
+    if (const Status status = check_scale(value); !status.ok())
+      return bad_field(field, status.error().message);
+    scales[id.get<size_t>()] = value;
+  }
+  choice = model.adapter(scales);
+  return {};
 }
 
 } // namespace
@@ -172,15 +199,14 @@ Status read_response_format(const Json& format, const std::string& field, FormSo
   return {};
 }
 
-Result<TextWish> read_wish(const RequestBody& body, const command::SamplingOptions& usual,
-                           const Tokenizer& tokenizer, uint32_t vocabulary) {
+Result<TextWish> read_wish(const RequestBody& body, TextModel& model) {
   TextWish wish;
   const Fields fields = body.fields();
-  command::SamplingOptions options = usual;
+  command::SamplingOptions options = model.sampling();
   PUMICE_CHECK(command::read_sampling_fields(fields, options.params));
-  PUMICE_TRY(wish.sampling, options.resolved(tokenizer));
+  PUMICE_TRY(wish.sampling, options.resolved(*model.tokenizer()));
   PUMICE_CHECK(read_seed(body, wish.sampling));
-  PUMICE_CHECK(read_biases(body["logit_bias"], vocabulary, wish.sampling));
+  PUMICE_CHECK(read_biases(body["logit_bias"], model.shape().vocabulary, wish.sampling));
   for (const char* field : {"max_tokens", "max_completion_tokens"}) {
     if (body[field] == -1) continue; // as many as fit
     PUMICE_CHECK(read_count(fields, field, 1, UINT32_MAX, wish.max_tokens));
@@ -188,6 +214,7 @@ Result<TextWish> read_wish(const RequestBody& body, const command::SamplingOptio
   PUMICE_CHECK(read_count(fields, "n", 1, most_texts, wish.count));
   PUMICE_CHECK(read_stops(body, "stop", wish.stops));
   PUMICE_CHECK(read_form(body, wish.form));
+  PUMICE_CHECK(read_adapters(body["lora"], model, wish.adapter));
   return wish;
 }
 

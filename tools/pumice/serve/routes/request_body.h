@@ -10,6 +10,7 @@
 #include "form/form.h"
 #include "io/fields.h"
 #include "kernel/sampling/sampling.h"
+#include "model/adapter.h"
 #include "options/options.h"
 #include "serve/http/error.h"
 #include "serve/http/exchange.h"
@@ -17,6 +18,8 @@
 namespace pumice::serve {
 
 using Json = nlohmann::ordered_json;
+
+class TextModel;
 
 // invalid_argument that names a field.
 Error bad_field(const std::string& field, const std::string& what);
@@ -51,14 +54,13 @@ struct TextWish {
   uint32_t count = 1; // texts; the seeds follow each other
   std::vector<std::string> stops;
   FormSource form;
+  AdapterChoice adapter;
   bool log_probabilities = false;
   uint32_t top = 0; // most probable tokens that are reported beside each
 };
 
-// Reads what OpenAI's interfaces call so, and the fields of `pumice generate --requests`. `usual`: what the
-// server was started with.
-Result<TextWish> read_wish(const RequestBody& body, const command::SamplingOptions& usual,
-                           const Tokenizer& tokenizer, uint32_t vocabulary);
+// Reads what OpenAI's interfaces call so, and the fields of `pumice generate --requests`.
+Result<TextWish> read_wish(const RequestBody& body, TextModel& model);
 Status read_stops(const RequestBody& body, const char* field, std::vector<std::string>& stops);
 Status read_seed(const RequestBody& body, SamplingParams& sampling);
 // The form that OpenAI's "response_format" asks for.

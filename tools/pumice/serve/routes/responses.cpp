@@ -246,7 +246,7 @@ Status responses(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, with_chat_tools(given));
   TextModel& model = *served->text;
   ChatWish wish;
-  PUMICE_TRY(wish.text, read_wish(body, model.sampling(), *model.tokenizer(), model.shape().vocabulary));
+  PUMICE_TRY(wish.text, read_wish(body, model));
   wish.text.count = 1;
   PUMICE_CHECK(read_input(body, wish));
   PUMICE_CHECK(read_tools(body, wish));
