@@ -479,12 +479,11 @@ TEST_CASE("models of a folder are loaded when a request names them, and let go f
         std::string::npos);
   CHECK(server.refused("/translate", R"({"model": "chat", "text": "a"})").find("does not translate") !=
         std::string::npos);
+  CHECK(server.ask("/api/show", {{"model", "chat"}})["capabilities"][0] == "completion");
   CHECK(loads("chat") == 0);
 
   const std::string told = written("deep/stories"), chatted = written("chat");
   CHECK(told != chatted);
-  CHECK(server.ask("/translate", {{"text", "May 4, 1999"}})["translations"][0]["text"] == "1999-05-04");
-  CHECK(written("chat") == chatted);
   CHECK(server.metric("pumice_memory_bytes") <= server.metric("pumice_memory_limit_bytes"));
   CHECK(loaded() == 1);
   // Many at once, of which some leave; no answer is cut short.

@@ -73,7 +73,9 @@ Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
     if (path_text(path.filename()).starts_with('.')) {
       entry.disable_recursion_pending();
     } else if (entry->is_directory(ignored)) {
-      if (!weight_files::file_exists(path / "config.json")) continue;
+      const bool model =
+          weight_files::file_exists(path / "config.json") && !ModelFile::weight_files(path).empty();
+      if (!model) continue;
       entry.disable_recursion_pending();
       add(path, name_of(path), files_in(path));
     } else if (is_gguf(path) && !is_mmproj(path) && entry->is_regular_file(ignored)) {

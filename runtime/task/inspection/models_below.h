@@ -18,9 +18,9 @@ struct ModelBelow {
   int64_t modified = 0;       // when the latest of its files was written, in seconds since 1970
 };
 
-// GGUF files, a split one once, and folders with a config.json, which are not searched any further; by their
-// names. Without hidden files, and without encoders of pictures that lie in a file of their own
-// (mmproj*.gguf) and belong to a model beside them.
+// GGUF files, a split one once, and folders with a config.json and weights, which are not searched any
+// further; by their names. Without hidden files, and without encoders of pictures that lie in a file of their
+// own (mmproj*.gguf) and belong to a model beside them.
 Result<std::vector<ModelBelow>> models_below(const std::filesystem::path& folder);
 
 } // namespace pumice

@@ -1,7 +1,10 @@
 #include "serve/models/served_kind.h"
 
 #include <algorithm>
+#include <ctime>
+#include <utility>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "model/vocabulary.h"
@@ -37,6 +40,11 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
     PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, shape));
     kind.chats = !templates.empty();
     kind.sees = pictures.has_vision();
+    if (Result<ChatTemplate> chosen = templates.choose("", true); chosen.ok()) {
+      const Result<ModelChat> chat = ModelChat::open(opened.file, shape, *std::move(chosen), tokenizer,
+                                                     {fmt::localtime(std::time(nullptr)), 0, ""});
+      kind.calls = chat.ok() && chat->chat().written_call().ok();
+    }
   }
   return kind;
 }

@@ -12,6 +12,7 @@ struct ServedKind {
   Of of = Of::text;
   bool chats = false;       // a text model with a template
   bool sees = false;        // and pictures in its chats
+  bool calls = false;       // and a way to write calls of tools that is known
   bool of_pictures = false; // its classes
 
   // unsupported for a model that this server has no use for.

@@ -52,6 +52,7 @@ ServedModels::ServedModels(const command::OpenedDevice& device, ModelOptions opt
       limits_(limits) {
   folder_options_.own_context = true;
   folder_options_.search.clear();
+  folder_options_.size.draft_model.clear(); // one model's
   folder_options_.adapters.clear();
   on_demand_.shared = true; // no check goes on beside a model, and keeps it
   const MemoryReport report = device.context.device->memory();
@@ -144,6 +145,7 @@ ServedModels::entries_below(const std::vector<SharedEntry>& known) const {
 Status ServedModels::add_folder(const std::string& folder) {
   folder_ = folder;
   PUMICE_TRY(std::vector<SharedEntry> entries, entries_below(all_));
+  if (entries.empty()) command::print_note(fmt::format("{}: there is no model below this folder", folder));
   all_.insert(all_.end(), entries.begin(), entries.end());
   return guarded([&] { thread_ = std::thread([this] { run(); }); });
 }

@@ -301,22 +301,19 @@ Status ollama_show(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(const std::string other, body.string_or("name", ""));
   PUMICE_TRY(const std::string name, body.string_or("model", other));
-  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::any, false));
   PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
+  const ServedKind& kind = listed.kind;
   Json can = Json::array();
   Json info = Json::object();
-  if (served->text) {
-    can.push_back("completion");
-    const Result<ModelChat> chat = served->text->chat(true);
-    if (chat.ok() && chat->chat().written_call().ok()) can.push_back("tools");
-    if (served->text->sees()) can.push_back("vision");
-    info["general.context_length"] = served->text->scheduler().context();
-  } else if (served->vectors) {
-    can.push_back("embedding");
-    info["general.embedding_length"] = served->vectors->columns();
-  }
+  if (kind.can(ServedKind::Use::text)) can.push_back("completion");
+  if (kind.calls) can.push_back("tools");
+  if (kind.sees) can.push_back("vision");
+  if (kind.can(ServedKind::Use::vectors)) can.push_back("embedding");
+  const ServedModel* const loaded = listed.model.get();
+  if (loaded && loaded->text) info["general.context_length"] = loaded->text->scheduler().context();
+  if (loaded && loaded->vectors) info["general.embedding_length"] = loaded->vectors->columns();
   answer_json(exchange, {{"modified_at", time_text(listed.created)},
-                         {"details", {{"format", "gguf"}, {"family", served->kind.name()}}},
+                         {"details", {{"format", "gguf"}, {"family", kind.name()}}},
                          {"model_info", std::move(info)},
                          {"capabilities", std::move(can)}});
   return {};
