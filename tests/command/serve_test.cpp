@@ -473,6 +473,7 @@ TEST_CASE("models of a folder are loaded when a request names them, and let go f
   CHECK(names == "chat text dates translation deep/stories text ");
   CHECK(json::parse(server.get("/api/tags").body)["models"][2]["loaded"] == false);
   CHECK(server.get("/v1/models/deep/stories").status == 200);
+  CHECK(server.get("/v1/models/deep%2Fstories").status == 200);
   CHECK(loaded() == 0);
   CHECK(server.errors().find("'broken' cannot be served") != std::string::npos);
   CHECK(server.refused("/v1/completions", R"({"model": "broken", "prompt": "a"})").find("broken.gguf") !=

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <random>
 
 #include <fmt/format.h>
@@ -100,12 +101,14 @@ std::string gain_of_update(const Capabilities& device) {
 Progress compile_progress(bool first_time) {
   struct Compiling {
     explicit Compiling(const char* label) : bar(label, ProgressBar::Look::counted) {}
+    std::mutex mutex; // several models may need kernels at once
     ProgressBar bar;
     std::optional<Stopwatch> watch;
   };
   const char* label =
       first_time ? "compiling kernels for this device, first time only" : "compiling kernels for this device";
   return [shared = std::make_shared<Compiling>(label)](uint64_t done, uint64_t total) {
+    const std::lock_guard lock(shared->mutex);
     if (!shared->watch) shared->watch.emplace();
     const bool go_on = shared->bar.update(done, total);
     if (done < total) return go_on;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -307,6 +308,20 @@ Result<std::vector<std::vector<uint32_t>>> read_prompts(const RequestBody& body,
   return prompts;
 }
 
+// A name at the end of a path: clients write the slash of a folder's model as %2F.
+std::string name_in_path(std::string_view text) {
+  std::string name;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* const digits = text.data() + i + 1;
+    const bool coded = text[i] == '%' && i + 2 < text.size() &&
+                       std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2;
+    name += coded ? static_cast<char>(byte) : text[i];
+    if (coded) i += 2;
+  }
+  return name;
+}
+
 Json description_of(const ServedModels::Listed& listed) {
   const ServedKind& kind = listed.kind;
   Json made = {{"id", listed.name},    {"object", "model"},   {"created", listed.created},
@@ -396,7 +411,8 @@ Status list_models(Service& service, Exchange& exchange) {
 }
 
 Status show_model(Service& service, Exchange& exchange) {
-  const std::string name = exchange.request().path.substr(std::string("/v1/models/").size());
+  constexpr std::string_view beginning = "/v1/models/";
+  const std::string name = name_in_path(exchange.request().path.substr(beginning.size()));
   PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
   answer_json(exchange, description_of(listed));
   return {};
