@@ -19,10 +19,30 @@ const std::vector<KnownChip>& table() {
   static const std::vector<KnownChip> chips = [] {
     std::vector<KnownChip> all;
 #define CHIP(NAME, TITLE, GENERATION, GIGABYTES, CORES, GHZ, LANES, INTEGERS, SUBGROUP, SUBGROUPS,           \
-             REGISTERS, MEMORY, SHARE, MEMORY_NS, CACHE, CACHE_NS, LAUNCH, BARRIER)                          \
-  all.push_back({{#NAME, TITLE, CORES, GHZ * 1e9, LANES, INTEGERS, SUBGROUP, SUBGROUPS, REGISTERS * 1000,    \
-                  MEMORY * 1e9, SHARE, MEMORY_NS * 1e-9, CACHE * 1e9, CACHE_NS * 1e-9, LAUNCH * 1e-6,        \
-                  BARRIER * 1e-6, false},                                                                    \
+             REGISTERS, MEMORY, SHARE, MEMORY_NS, CACHE, CACHE_NS, LAUNCH, BARRIER, TFLOPS, OF_SUBGROUPS,    \
+             SHARED_KB, SHARED_BYTES, CACHE_MB)                                                              \
+  all.push_back({{#NAME,                                                                                     \
+                  TITLE,                                                                                     \
+                  CORES,                                                                                     \
+                  GHZ * 1e9,                                                                                 \
+                  LANES,                                                                                     \
+                  INTEGERS,                                                                                  \
+                  SUBGROUP,                                                                                  \
+                  SUBGROUPS,                                                                                 \
+                  REGISTERS * 1000,                                                                          \
+                  MEMORY * 1e9,                                                                              \
+                  SHARE,                                                                                     \
+                  MEMORY_NS * 1e-9,                                                                          \
+                  CACHE * 1e9,                                                                               \
+                  CACHE_NS * 1e-9,                                                                           \
+                  LAUNCH * 1e-6,                                                                             \
+                  BARRIER * 1e-6,                                                                            \
+                  TFLOPS * 1e12 / (CORES * GHZ * 1e9),                                                       \
+                  OF_SUBGROUPS,                                                                              \
+                  SHARED_KB * 1024.0,                                                                        \
+                  SHARED_BYTES,                                                                              \
+                  CACHE_MB * 1e6,                                                                            \
+                  false},                                                                                    \
                  GpuGeneration::GENERATION,                                                                  \
                  GIGABYTES});
 #include "forecast/chips.def"
@@ -31,7 +51,7 @@ const std::vector<KnownChip>& table() {
   return chips;
 }
 
-// As the chip's driver answers, as far as a plan of a decode step depends on it.
+// As the chip's driver answers, as far as a plan depends on it.
 Capabilities capabilities_of(const KnownChip& known) {
   const Chip& chip = known.chip;
   Capabilities device;
@@ -61,6 +81,8 @@ Capabilities capabilities_of(const KnownChip& known) {
     device.vendor_id = vendor::nvidia;
     device.integer_dot_product_fast = device.cooperative_matrix = true;
     device.matrix_sizes = {matrices};
+    device.cooperative_matrix2 = device.workgroup_matrices = true;
+    device.matrix_granularities = {{{32, 32, 16}, 128}};
     break;
   case GpuGeneration::amd_rdna3:
     device.vendor_id = vendor::amd;
@@ -91,8 +113,11 @@ Capabilities capabilities_of(const KnownChip& known) {
   return device;
 }
 
-// The known chip whose maker's the generation is.
-const Chip& most_alike(GpuGeneration generation) {
+// The known chip that the device is, or else one of its maker's.
+const Chip& most_alike(const Capabilities& device, GpuGeneration generation) {
+  for (const Chip& chip : known_chips()) {
+    if (device.name.find(chip.title) != std::string::npos) return chip;
+  }
   switch (generation) {
   case GpuGeneration::nvidia_maxwell:
   case GpuGeneration::nvidia_turing:
@@ -163,7 +188,8 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
     chip.subgroups = 1;
     chip.launch_seconds = chip.barrier_seconds = 30e-6;
   } else {
-    chip = most_alike(profile.generation);
+    chip = most_alike(device, profile.generation);
+    if (profile.matrix_shapes.empty() && !profile.cm2) chip.matrix_flops = 0;
     const double cores = std::round(multiply_adds / chip.lanes / chip.clock);
     chip.cores = device.cores > 0 ? device.cores : std::max(1u, static_cast<uint32_t>(cores));
     if (profile.subgroup > 0) chip.subgroup = profile.subgroup;

@@ -33,7 +33,16 @@ struct Chip {
   double cache_seconds = 0;
   double launch_seconds = 0;  // until the next launch begins where no barrier is between them
   double barrier_seconds = 0; // until it begins behind a barrier
+  // Of a core in a cycle, by matrices of 16-bit floats whose sums have 32 bits; 0: it has none.
+  double matrix_flops = 0;
+  double matrix_share = 1; // of them that subgroups' matrices reach
+  double shared_bytes = 0; // of a core, for its workgroups
+  double shared_bytes_per_cycle = 0;
+  double cache_bytes = 0; // that the cache of all cores keeps
   bool cpu = false;
+
+  // By matrices, or by the lanes' multiply-adds where there are none.
+  double peak_flops() const { return cores * clock * (matrix_flops > 0 ? matrix_flops : 2 * lanes); }
 };
 
 // The chips that --chip names, and "this".

@@ -85,12 +85,27 @@ double weight_bytes(const Dispatch& dispatch) {
   return bytes;
 }
 
+// Of a product, by all workgroups: those of some rows load all weights, or an expert's.
+double loaded_weights(const Dispatch& dispatch) {
+  const auto params = params_of<MatmulParams>(dispatch);
+  const bool routed = constant(dispatch, MATMUL_ROUTED_ID, MATMUL_ROWS_OWN) == MATMUL_ROWS_ROUTED;
+  const double share = routed ? double{1} * params.row_tiles / std::max(params.tiles, 1u) : 1;
+  return weight_bytes(dispatch) * dispatch.groups[0] * share;
+}
+
+// Activations that the shared cache cannot keep until the next launch: it has to keep others too.
+double spilled(double bytes, const Chip& chip) {
+  return bytes > chip.cache_bytes / 2 ? bytes : 0;
+}
+
 // Of any kernel whose source is not looked at: an invocation asks for 16 bytes at a time.
-LaunchWork plain_work(const Dispatch& dispatch) {
+LaunchWork plain_work(const Dispatch& dispatch, const Chip& chip) {
   LaunchWork work;
   work.groups = double{1} * dispatch.groups[0] * dispatch.groups[1] * dispatch.groups[2];
   work.invocations = std::max(1.0, constant(dispatch, 0, 64));
   work.memory_bytes = std::min(dispatch.bytes, weight_bytes(dispatch));
+  if (!chip.cpu) work.memory_bytes += spilled(dispatch.bytes - work.memory_bytes, chip);
+  work.flops = dispatch.flops;
   work.cache_bytes = dispatch.bytes;
   constexpr double load = 16, address = 3; // bytes, and instructions around four of them
   const double all = work.groups * work.invocations;
@@ -103,7 +118,7 @@ LaunchWork plain_work(const Dispatch& dispatch) {
 // Eight neighbouring invocations share a block of 32 columns of eight rows, for each of the workgroup's
 // tiles.
 LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const WeightCost& cost) {
-  LaunchWork work = plain_work(dispatch);
+  LaunchWork work = plain_work(dispatch, chip);
   const double blocks = params_of<MatmulParams>(dispatch).blocks;
   const double rows = constant(dispatch, MATMUL_ROWS_ID, 1), tiles = constant(dispatch, MATMUL_TILES_ID, 1);
   const double multiplications = dispatch.flops / 2;
@@ -115,7 +130,8 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
   work.trips = std::ceil(blocks / (work.invocations / 8));
   work.flight_bytes = tiles * (4 * cost.dwords + 8);
   const uint32_t codes = static_cast<uint32_t>(constant(dispatch, MATMUL_CODES_ID, CODES_FIELDS));
-  double converting = integers ? 1.5 : cost.integers, floats = integers ? 0 : 1;
+  constexpr double of_dot = 0.25; // four products in an instruction
+  double converting = integers ? 1.5 : cost.integers, floats = integers ? of_dot : 1;
   if (!integers && codes == CODES_BYTES) converting = cost.bytes;
   if (!integers && codes == CODES_MANTISSA && cost.mantissa < cost.integers) {
     converting = cost.mantissa;
@@ -124,10 +140,104 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
   if (has_minimums(cost.type)) floats += 1 / tiles;
   const double per_weight = floats + chip.integer_slots * converting / rows;
   constexpr double around = 80, x_loads = 16; // of a workgroup's end, and of 32 columns
-  work.instructions = multiplications * per_weight + multiplications / 32 / tiles * x_loads +
+  // The plain kernel takes one tile after the other.
+  const double sharing = dispatch.kernel.starts_with("matmul_portable") ? 1 : tiles;
+  work.instructions = multiplications * per_weight + multiplications / 32 / sharing * x_loads +
                       around * work.groups * work.invocations;
   work.registers = 40 + tiles * cost.dwords * 2 + rows * tiles;
   work.cache_bytes += work.groups * rows * blocks * 32 * 4; // each workgroup loads x
+  work.cache_bytes +=
+      std::max(0.0, loaded_weights(dispatch) - std::min(dispatch.bytes, weight_bytes(dispatch)));
+  return work;
+}
+
+// What tiles in shared memory have in common: matmul_tiled.comp and matmul.cm.comp.
+struct Tile {
+  double rows = 0, columns = 0; // of the result
+  double depth = 0;             // columns of x in a pass
+  double x_bytes = 0;           // of a number of x
+  double passes = 0;
+};
+
+LaunchWork tile_work(const Dispatch& dispatch, const Chip& chip, const Tile& tile) {
+  LaunchWork work = plain_work(dispatch, chip);
+  work.tiles = true;
+  const double weights = loaded_weights(dispatch), results = work.groups * tile.rows * tile.columns * 4;
+  const double x = tile.rows * tile.depth * tile.passes * tile.x_bytes;
+  work.cache_bytes = work.groups * x + weights + results;
+  work.trips = tile.passes;
+  work.flight_bytes =
+      (tile.rows * tile.depth * tile.x_bytes + weights / work.groups / tile.passes) / work.invocations;
+  constexpr double of_result = 20; // instructions
+  work.instructions = work.groups * tile.rows * tile.columns * of_result;
+  return work;
+}
+
+// Instructions for 16 bytes of x that are put into shared memory: with the places of both.
+double staged_quad(const Chip& chip) {
+  return 4 + 4 * chip.integer_slots;
+}
+
+// Instructions for a weight that becomes a number in shared memory: decoding, its scale, and rounding to
+// halves.
+double staged_weight(const Chip& chip, const WeightCost& cost, bool halves) {
+  constexpr double copied = 1.5; // load, store, their places, and zeros past the end
+  if (halves && cost.type == "f16") return copied;
+  const double rounding = halves ? 2 + chip.integer_slots / 2 : 0; // clamped, and packed in pairs
+  return chip.integer_slots * cost.integers + 1 + (has_minimums(cost.type) ? 1 : 0) + rounding + copied;
+}
+
+// An invocation has some rows and eight columns, or a pair of them, and adds up four columns of x at a time.
+LaunchWork tiled_work(const Dispatch& dispatch, const Chip& chip, const WeightCost& cost) {
+  const double blocks = params_of<MatmulParams>(dispatch).blocks;
+  const Tile tile = {constant(dispatch, MATMUL_ROWS_ID, 64), constant(dispatch, MATMUL_TILES_ID, 8) * 8, 32,
+                     4, blocks};
+  LaunchWork work = tile_work(dispatch, chip, tile);
+  const double rows = constant(dispatch, MATMUL_OWN_ROWS_ID, 4);
+  const double columns = tile.rows * tile.columns / work.invocations / rows;
+  const double numbers = work.groups * blocks * tile.depth; // of a row, of all workgroups
+  constexpr double load = 16, of_load = 1.5;                // bytes, instructions
+  const double multiplications = numbers * tile.rows * tile.columns;
+  const double loads = multiplications / 4 / rows / columns * (rows + columns);
+  work.instructions += multiplications + loads * of_load + numbers * tile.rows / 4 * staged_quad(chip) +
+                       numbers * tile.columns * staged_weight(chip, cost, false);
+  // Lanes that share a row or a column get it together: at least two of them do.
+  constexpr double shared_by = 2;
+  work.shared_bytes = loads * load / shared_by + numbers * (tile.rows + tile.columns) * 4;
+  work.shared_kept = (tile.rows + tile.columns) * tile.depth * 4;
+  work.registers = 40 + rows * columns + 4 * (rows + 1);
+  return work;
+}
+
+// Each group of invocations loads its rows and columns of a pass from shared memory, and multiplies them by
+// matrices.
+LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightCost& cost) {
+  const double depth = constant(dispatch, MATMUL_DEPTH_ID, 2) * 32;
+  const double blocks = params_of<MatmulParams>(dispatch).blocks;
+  const Tile tile = {constant(dispatch, MATMUL_ROWS_ID, 64), constant(dispatch, MATMUL_TILES_ID, 8) * 8,
+                     depth, 2, std::ceil(blocks * 32 / depth)};
+  LaunchWork work = tile_work(dispatch, chip, tile);
+  // A workgroup that multiplies together is divided among its subgroups by the driver: as squares, by halves.
+  double groups = work.invocations / constant(dispatch, MATMUL_GROUP_ID, 32),
+         down = constant(dispatch, MATMUL_GROUPS_DOWN_ID, 2);
+  if (constant(dispatch, MATMUL_SCOPE_ID, MATRIX_OF_SUBGROUP) == MATRIX_OF_WORKGROUP) {
+    groups = std::ceil(work.invocations / chip.subgroup);
+    down = std::max(1.0, groups / 2);
+  }
+  const double own_rows = tile.rows / down, own_columns = tile.columns / (groups / down);
+  const double numbers = work.groups * tile.passes * depth;
+  work.instructions +=
+      numbers * tile.rows / 8 * staged_quad(chip) + numbers * tile.columns * staged_weight(chip, cost, true);
+  const double multiplications = numbers * tile.rows * tile.columns;
+  if (chip.matrix_flops > 0)
+    work.matrix_flops = 2 * multiplications;
+  else
+    work.instructions += multiplications; // the driver writes them out
+  work.shared_bytes = numbers * 2 * (tile.rows + tile.columns + groups * (own_rows + own_columns));
+  constexpr double quad = 8; // halves; one more for each row
+  work.shared_kept = (tile.rows + tile.columns) * (depth / quad + 1) * 16;
+  const double staged = (tile.rows * depth / 2 + tile.columns * depth / 32 * cost.dwords) / work.invocations;
+  work.registers = 40 + own_rows * own_columns / chip.subgroup + staged;
   return work;
 }
 
@@ -143,20 +253,25 @@ CachedNumber cached_number(std::string_view kernel) {
 }
 
 // Scores, then values. The dispatch's own figures are of a cache that is half full (attention.cpp).
-LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t positions) {
+LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const StepExtent& step) {
   const auto params = params_of<AttentionParams>(dispatch);
   const bool paged = constant(dispatch, ATTENTION_SHARED_ID, 0) > 1;
   const uint32_t capacity = paged ? params.position_limit : params.capacity;
   const double half = capacity / 2,
                counted = params.window > 0 ? std::min<double>(half, params.window) : half;
-  double seen = std::min<double>(positions, capacity);
+  double seen = std::min<double>(step.mean_positions(), capacity);
   if (params.window > 0) seen = std::min<double>(seen, params.window);
-  const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64), rows = dispatch.groups[1];
+  const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64), row_groups = dispatch.groups[1];
+  const double rows =
+      std::min<double>(step.rows, row_groups * std::max(1.0, constant(dispatch, ATTENTION_TOKENS_ID, 1)));
   const CachedNumber type = cached_number(dispatch.kernel);
   const double multiplications = 2 * rows * params.heads * size * seen;
-  const double cached = 2 * rows * params.kv_heads * size * type.bytes * seen;
-  LaunchWork work = plain_work(dispatch);
-  work.memory_bytes = cached;
+  // Each workgroup's rows load them; from memory they come once.
+  const double cached = 2 * row_groups * params.kv_heads * size * type.bytes * seen;
+  LaunchWork work = plain_work(dispatch, chip);
+  work.flops = 2 * multiplications;
+  work.memory_bytes = cached / row_groups * std::min<double>(step.most_positions(), capacity) /
+                      std::min<double>(step.mean_positions(), capacity);
   if (chip.cpu) {
     // Where the kernel makes its queries, keys and values itself, their product is a part of it.
     const double product = std::max(0.0, dispatch.flops / 2 - 2 * rows * params.heads * size * counted);
@@ -167,13 +282,31 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t p
     if (projects) work.instructions += product * cost_of(dispatch.kernel, projecting_attention).multiplies;
     return work;
   }
+  if (dispatch.kernel.starts_with("attention.cm.")) {
+    // Fitted to an H200, 512 rows after 4,096 positions with heads of 64 and of 128: instructions of a score,
+    // which becomes a weight, and of a number that is multiplied for it and for the value.
+    constexpr double of_score = 158, of_number = 0.6;
+    work.instructions = rows * params.heads * seen * (of_score + of_number * size);
+    const double queries = constant(dispatch, ATTENTION_ROWS_ID, 64);
+    constexpr double tile = ATTENTION_MATRIX_KEYS;
+    const double apart = constant(dispatch, ATTENTION_APART_ID, 0) > 0 ? 2 : 1,
+                 held = constant(dispatch, ATTENTION_HELD_ID, 0) > 0 ? 0 : queries;
+    work.shared_kept =
+        (std::max(queries, held + tile * apart)) * (size / 2 + 4) * 4 + queries * ((tile + 4) * 4 + 12);
+    work.registers = 64 + queries * size * 2 / work.invocations;
+    work.cache_bytes =
+        cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
+    work.trips = std::ceil(seen / tile);
+    work.flight_bytes = 2 * tile * size * type.bytes / work.invocations;
+    return work;
+  }
   const double heads = constant(dispatch, ATTENTION_HEADS_ID, 1),
                span = constant(dispatch, ATTENTION_SPAN_ID, 256);
   const bool split = constant(dispatch, ATTENTION_SPLIT_ID, 0) > 0;
   const double spans = std::ceil(seen / span),
                blocks = split ? std::max(1.0, span / work.invocations) : std::ceil(seen / work.invocations);
   work.groups =
-      double{1} * dispatch.groups[0] * rows * (split ? std::min<double>(spans, dispatch.groups[2]) : 1);
+      double{1} * dispatch.groups[0] * row_groups * (split ? std::min<double>(spans, dispatch.groups[2]) : 1);
   // Loads of 16 bytes are under way: of a key's steps, then of the values of a slice's positions.
   constexpr double load = 16;
   const double ahead = std::max(1.0, constant(dispatch, ATTENTION_AHEAD_ID, 4));
@@ -207,8 +340,8 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, uint32_t p
   return work;
 }
 
-LaunchWork combine_work(const Dispatch& dispatch, uint32_t positions) {
-  LaunchWork work = plain_work(dispatch);
+LaunchWork combine_work(const Dispatch& dispatch, const Chip& chip, double positions) {
+  LaunchWork work = plain_work(dispatch, chip);
   const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64);
   const double spans = std::ceil(positions / constant(dispatch, ATTENTION_SPAN_ID, 256));
   constexpr double ahead = 16; // spans
@@ -221,17 +354,21 @@ LaunchWork combine_work(const Dispatch& dispatch, uint32_t positions) {
 
 } // namespace
 
-LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, uint32_t positions) {
+LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, const StepExtent& step) {
   const std::string_view kernel = dispatch.kernel;
-  for (const std::string_view product :
-       {"matmul_subgroup.", "matmul_portable.", "matmul.dot.", "matmul.cpu8."}) {
-    if (kernel.starts_with(product)) return product_work(dispatch, chip, cost_of(kernel, product));
+  for (const std::string_view product : {"matmul_subgroup.", "matmul_portable.", "matmul.dot.",
+                                         "matmul.cpu8.", "matmul_tiled.", "matmul.cm."}) {
+    if (!kernel.starts_with(product)) continue;
+    const WeightCost& cost = cost_of(kernel, product);
+    if (!chip.cpu && product == "matmul_tiled.") return tiled_work(dispatch, chip, cost);
+    if (!chip.cpu && product == "matmul.cm.") return matrix_work(dispatch, chip, cost);
+    return product_work(dispatch, chip, cost);
   }
-  if (kernel.starts_with("attention_combine")) return combine_work(dispatch, positions);
+  if (kernel.starts_with("attention_combine")) return combine_work(dispatch, chip, step.mean_positions());
   if (kernel.starts_with("attention_portable.") || kernel.starts_with("attention.cpu8.") ||
-      kernel.starts_with("attention.half8"))
-    return attention_work(dispatch, chip, positions);
-  return plain_work(dispatch);
+      kernel.starts_with("attention.half8") || kernel.starts_with("attention.cm."))
+    return attention_work(dispatch, chip, step);
+  return plain_work(dispatch, chip);
 }
 
 } // namespace pumice

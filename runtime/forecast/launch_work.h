@@ -17,9 +17,23 @@ struct LaunchWork {
   double flight_bytes = 0; // that an invocation asks for before it waits for any
   double trips = 1;        // how often it waits so, one time after the other
   double registers = 32;   // of an invocation
+  double flops = 0;        // that are asked for
+  // Of kernels with tiles in shared memory, which stage a tile, wait, multiply it, wait, and so on.
+  bool tiles = false;
+  double matrix_flops = 0; // with those of rows and columns that pad the tiles
+  double shared_bytes = 0; // stored to shared memory and loaded from it
+  double shared_kept = 0;  // bytes of it that a workgroup has
 };
 
-// `positions`: that the step's row sees, its own included.
-LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, uint32_t positions);
+// What a step reads: tokens of one sequence, one after the other.
+struct StepExtent {
+  uint32_t rows = 1;
+  uint32_t positions = 1; // that the first one sees, its own included
+
+  double mean_positions() const { return positions + (rows - 1) / 2.0; }
+  uint32_t most_positions() const { return positions + rows - 1; }
+};
+
+LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, const StepExtent& step);
 
 } // namespace pumice

@@ -1,5 +1,7 @@
 #include "forecast/model_forecast.h"
 
+#include <map>
+
 #include <fmt/format.h>
 
 #include "step/cache/memory_needs.h"
@@ -7,8 +9,11 @@
 
 namespace pumice {
 
-Result<ModelForecast> forecast_decoding(const Model& model, const SessionSize& size, const Chip& chip,
-                                        uint32_t depth) {
+namespace {
+
+// What a decoder's runner is made of, for a step of so many tokens after others.
+Result<RunnerLayout> lay_out_decoder(const Model& model, const SessionSize& size, uint32_t depth,
+                                     uint32_t tokens) {
   if (!model.shape().has_decoder()) {
     return Error{
         Code::unsupported,
@@ -18,14 +23,83 @@ Result<ModelForecast> forecast_decoding(const Model& model, const SessionSize& s
   }
   PUMICE_TRY(const SessionRunners runners, usual_runners(model, size));
   PUMICE_TRY(RunnerLayout layout, lay_out_runner(model, runners.front(), nullptr));
-  if (depth >= layout.memory.size.context) {
+  if (uint64_t{depth} + tokens > layout.memory.size.context) {
     return Error{
         Code::invalid_argument,
-        fmt::format("{}: a token after {} others was asked for, and the context has {} positions: ask for a "
-                    "longer context, or fewer tokens before it",
-                    model.file().path(), depth, layout.memory.size.context)};
+        fmt::format("{}: {} after {} others were asked for, and the context has {} positions: ask for a "
+                    "longer context, or fewer tokens",
+                    model.file().path(), tokens == 1 ? "a token" : fmt::format("{} tokens", tokens), depth,
+                    layout.memory.size.context)};
   }
-  ModelForecast forecast{chip, depth + 1, std::move(layout.plans.front()), {}};
+  return layout;
+}
+
+// The variant of each class of shapes that tuning would take (tuning/tuner.cpp) if it measured what is
+// forecast, of plans that take one variant after the other: the first that no later one is clearly faster
+// than. The plain one, which comes last, only where there is no other.
+Result<Choices> fastest_variants(const Graph& graph, PlanContext context, Bucket bucket, const Plan& plan,
+                                 const Chip& chip, uint32_t positions) {
+  constexpr double margin = 0.95;
+  std::map<std::string, std::map<std::string, double>> seconds; // by variant and class
+  for (const VariantChoice& choice : plan.choices) {
+    for (const std::string& variant : choice.variants) seconds[variant];
+  }
+  for (auto& [variant, by_class] : seconds) {
+    context.profile.forced = variant;
+    PUMICE_TRY(const Plan forced, make_plan(graph, context, bucket));
+    const StepForecast step = forecast_step(forced, chip, positions);
+    for (size_t i = 0; i < forced.dispatches.size(); ++i) {
+      if (!forced.dispatches[i].choice) continue;
+      const VariantChoice& choice = forced.choices[*forced.dispatches[i].choice];
+      if (choice.chosen == variant) by_class[choice.shape_class] += step.launches[i].seconds;
+    }
+  }
+  Choices fastest;
+  for (const VariantChoice& choice : plan.choices) {
+    std::string& best = fastest[choice.shape_class];
+    for (const std::string& variant : choice.variants) {
+      const bool plain = variant == choice.variants.back();
+      const auto time = [&](const std::string& name) { return seconds.at(name).at(choice.shape_class); };
+      if (best.empty() || (!plain && time(variant) < margin * time(best))) best = variant;
+    }
+  }
+  return fastest;
+}
+
+} // namespace
+
+std::string ModelForecast::text() const {
+  if (step.rows == 1) return forecast_text(plan, chip, step, positions);
+  std::string text = prompt_text(plan, chip, step, positions);
+  if (unmeasured_seconds) {
+    text += fmt::format("with the kernels of a device that was not tuned: {:.1f} tokens/s\n",
+                        step.rows / *unmeasured_seconds);
+  }
+  return text;
+}
+
+Result<ModelForecast> forecast_decoding(const Model& model, const SessionSize& size, const Chip& chip,
+                                        uint32_t depth) {
+  PUMICE_TRY(RunnerLayout layout, lay_out_decoder(model, size, depth, 1));
+  ModelForecast forecast{chip, depth + 1, std::move(layout.plans.front()), {}, {}};
+  forecast.step = forecast_step(forecast.plan, chip, forecast.positions);
+  return forecast;
+}
+
+Result<ModelForecast> forecast_prompt(const Model& model, SessionSize size, const Chip& chip, uint32_t depth,
+                                      uint32_t tokens) {
+  size.chunk = tokens;
+  PUMICE_TRY(RunnerLayout layout, lay_out_decoder(model, size, depth, tokens));
+  ModelForecast forecast{chip, depth + 1, std::move(layout.plans.back()), {}, {}};
+  if (model.context().absent) {
+    forecast.unmeasured_seconds = forecast_step(forecast.plan, chip, forecast.positions).seconds;
+    PlanContext context = layout.memory.plan_context(model.context(), model.weights());
+    const Bucket bucket = forecast.plan.bucket;
+    PUMICE_TRY(Choices choices,
+               fastest_variants(layout.graph, context, bucket, forecast.plan, chip, forecast.positions));
+    context.profile.choices = std::make_shared<const Choices>(std::move(choices));
+    PUMICE_TRY(forecast.plan, make_plan(layout.graph, context, bucket));
+  }
   forecast.step = forecast_step(forecast.plan, chip, forecast.positions);
   return forecast;
 }

@@ -228,6 +228,21 @@ TEST_CASE("inspect forecasts a step on a chip that is not here") {
   CHECK(text.find("after 9 others") != std::string::npos);
   CHECK(text.find("tokens/s") != std::string::npos);
 
+  const json prompt = json::parse(with({"--chip", "4090", "--prompt", "24", "--json"}).out)["forecast"];
+  CHECK(prompt["tokens"] == 24);
+  CHECK(prompt["peak_share"] > 0);
+  CHECK(prompt["peak_share"] < 1);
+  CHECK(prompt["tokens_per_second"].get<double>() == doctest::Approx(24 / prompt["seconds"].get<double>()));
+  double flops = 0;
+  for (const json& launch : prompt["launches"]) flops += launch["flops"].get<double>();
+  CHECK(flops == doctest::Approx(prompt["flops"].get<double>()));
+  const std::string prompt_text = with({"--chip", "4090", "--prompt", "24"}).out;
+  CHECK(prompt_text.find("a prompt of 24 tokens") != std::string::npos);
+  CHECK(prompt_text.find("of the peak, limit: ") != std::string::npos);
+
+  CHECK(fails_saying(with({"--chip", "h100", "--prompt", "100000000"}), {"100000000 tokens", "context"}) ==
+        "");
+  CHECK(fails_saying(with({"--chip", "h100", "--prompt", "0"}), {"--prompt"}) == "");
   CHECK(fails_saying(with({"--chip", "h10"}), {"--chip", "h100", "b580"}) == "");
   CHECK(fails_saying(with({"--chip", "this"}), {"/nonexistent"}) == "");
   CHECK(fails_saying(with({"--chip", "h100", "--depth", "100000000"}), {"context", "100000000"}) == "");

@@ -1,5 +1,8 @@
 #include "forecast/step_forecast.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -80,6 +83,15 @@ ModelForecast forecast(const LlamaShape& shape, std::string_view name, uint32_t 
   const Chip* chip = find_chip(name);
   REQUIRE(chip);
   return forecast(shape, *chip, context_of(*chip), depth);
+}
+
+ModelForecast prompt(const LlamaShape& shape, std::string_view name, uint32_t tokens, uint32_t depth = 0) {
+  const Chip* chip = find_chip(name);
+  REQUIRE(chip);
+  const auto model = require(Model::plan(llama(shape), context_of(*chip)));
+  SessionSize size;
+  size.context = 8192;
+  return require(forecast_prompt(*model, size, *chip, depth, tokens));
 }
 
 // With kernels as they were when an H200 ran them: a launch that rotates before each attention, shapes
@@ -281,4 +293,122 @@ TEST_CASE("a device that is here is a chip with its measured speed") {
   CHECK(gpu.title == "llvmpipe");
   CHECK(gpu.cores == doctest::Approx(30e12 / 2 / 128 / find_chip("4090")->clock).epsilon(0.02));
   CHECK(gpu.memory_bytes_per_second == 700e9);
+  CHECK(gpu.matrix_flops == 0); // its driver has none
+  // One that is known by its name.
+  device.name = "NVIDIA H200";
+  profile.matrix_shapes = {{16, 16, 16}};
+  const Chip known = chip_of(device, profile, {4000e9, 60e12, 0, 0, 0});
+  CHECK(known.matrix_flops == find_chip("h200")->matrix_flops);
+  CHECK(known.cache_bytes == 50e6);
+}
+
+// Measured on the same H200 (README.md).
+TEST_CASE("prompts that were measured on an H200 are forecast within a quarter") {
+  struct Measured {
+    LlamaShape shape;
+    uint32_t depth;
+    double tokens_per_second;
+  };
+  for (const Measured& c : {Measured{llama_8b, 0, 11684}, Measured{llama_8b, 4096, 6853},
+                            Measured{llama_1b, 0, 60698}, Measured{llama_1b, 4096, 23933}}) {
+    const ModelForecast found = prompt(c.shape, "h200", 512, c.depth);
+    CAPTURE(c.shape.width);
+    CAPTURE(c.depth);
+    CHECK(found.step.tokens_per_second() > c.tokens_per_second / 1.25);
+    CHECK(found.step.tokens_per_second() < c.tokens_per_second * 1.25);
+  }
+}
+
+TEST_CASE("a chip reads a prompt at no less a share of what it computes at most than before") {
+  struct Share {
+    std::string_view chip;
+    double of_8b, of_1b;
+  };
+  for (const Share& c : {Share{"h100", 14, 13.5}, Share{"4090", 56, 54}, Share{"7900xtx", 48.5, 48},
+                         Share{"b580", 16.5, 18.5}, Share{"m2", 56, 54}, Share{"adreno740", 38, 36}}) {
+    CAPTURE(c.chip);
+    const ModelForecast large = prompt(llama_8b, c.chip, 512), small = prompt(llama_1b, c.chip, 512);
+    CHECK(100 * large.step.peak_share(large.chip) >= c.of_8b);
+    CHECK(100 * small.step.peak_share(small.chip) >= c.of_1b);
+    CHECK(large.step.rows == 512);
+    // Twice a weight's numbers for each row, and attention. The last layer ends with one row.
+    const double products = 2.0 * 512 * 6.98e9;
+    CHECK(large.step.flops > 0.9 * products);
+    CHECK(large.step.flops < 1.1 * products);
+    CHECK(*large.unmeasured_seconds >= large.step.seconds);
+  }
+}
+
+TEST_CASE("a prompt's products take the variants that the chip runs") {
+  struct Expected {
+    std::string_view chip, variant;
+  };
+  for (const Expected& c : {Expected{"h100", "cm"}, Expected{"b580", "cm"}, Expected{"m2", "tiled"},
+                            Expected{"adreno740", "tiled"}}) {
+    CAPTURE(c.chip);
+    const ModelForecast found = prompt(llama_8b, c.chip, 512);
+    size_t products = 0;
+    for (const VariantChoice& choice : found.plan.choices) {
+      if (!choice.shape_class.starts_with("matmul q4_k 512 ")) continue;
+      ++products;
+      CHECK(choice.chosen.starts_with(c.variant));
+      CHECK(std::ranges::count(choice.variants, choice.chosen) == 1);
+    }
+    CHECK(products > 64);
+    const std::string text = found.text();
+    CHECK(text.find("matmul q4_k 512 x 4096 x 4096: ") != std::string::npos);
+    CHECK(text.find("a device that was not tuned") != std::string::npos);
+  }
+}
+
+TEST_CASE("larger tiles compute more of a byte that the shared cache gives") {
+  const ModelForecast found = prompt(llama_8b, "h100", 512);
+  double narrow = 0, wide = 0;
+  for (const LaunchForecast& launch : found.step.launches) {
+    if (launch.work.matrix_flops == 0) continue;
+    const double intensity = launch.work.flops / launch.work.cache_bytes;
+    (launch.work.invocations == 128 ? narrow : wide) = intensity;
+    CHECK(launch.work.matrix_flops >= launch.work.flops * 0.999); // with what pads the tiles
+    CHECK(launch.work.shared_kept * launch.subgroups / std::ceil(launch.work.invocations / 32) <=
+          found.chip.shared_bytes);
+  }
+  CHECK(narrow > 30);
+  CHECK(wide > 1.5 * narrow);
+}
+
+TEST_CASE("the phases of tiles add up, and share a core's shared memory") {
+  const Chip& chip = *find_chip("4090");
+  LaunchWork work;
+  work.tiles = true;
+  work.groups = chip.cores * 2.0;
+  work.invocations = 256;
+  work.flight_bytes = 64;
+  work.matrix_flops = work.flops = 1e12;
+  const double matrices = 1e12 / chip.peak_flops();
+  const LaunchForecast plain = forecast_launch(work, chip, true);
+  CHECK(plain.bound == Bound::matrices);
+  CHECK(plain.seconds == doctest::Approx(matrices).epsilon(0.02));
+  CHECK(plain.peak_share(chip) == doctest::Approx(1).epsilon(0.02));
+  work.shared_bytes = 2 * matrices * chip.cores * chip.shared_bytes_per_cycle * chip.clock;
+  const LaunchForecast both = forecast_launch(work, chip, true);
+  CHECK(both.bound == Bound::shared_memory);
+  CHECK(both.seconds == doctest::Approx(3 * matrices).epsilon(0.02));
+  work.shared_kept = chip.shared_bytes;
+  CHECK(both.subgroups == 16);
+  CHECK(forecast_launch(work, chip, true).subgroups == 8);
+  // A workgroup more than the cores take evenly: one core works half as long again.
+  work.shared_kept = 0;
+  work.groups += 1;
+  CHECK(forecast_launch(work, chip, true).seconds > 1.4 * both.seconds);
+}
+
+TEST_CASE("a prompt fits the context, with what is before it") {
+  const Chip& chip = *find_chip("m2");
+  const auto model = require(Model::plan(llama(llama_1b), context_of(chip)));
+  SessionSize size;
+  size.context = 128;
+  CHECK(forecast_prompt(*model, size, chip, 96, 32).ok());
+  const auto beyond = forecast_prompt(*model, size, chip, 97, 32);
+  REQUIRE(!beyond.ok());
+  CHECK(beyond.error().text().find("32 tokens after 97 others") != std::string::npos);
 }

@@ -27,16 +27,23 @@ struct InspectOptions {
   bool json = false;
   std::string chip;
   uint32_t depth = 0;
+  uint32_t prompt = 1; // tokens of the step
   DeviceOptions device;
   SizeOptions size;
 };
 
-// The decode step on a chip that need not be here.
+// A step on a chip that need not be here.
+Result<ModelForecast> forecast_on(const Chip& chip, const InspectOptions& options, const Model& model,
+                                  const SessionSize& size) {
+  if (options.prompt == 1) return forecast_decoding(model, size, chip, options.depth);
+  return forecast_prompt(model, size, chip, options.depth, options.prompt);
+}
+
 Result<ModelForecast> forecast(const InspectOptions& options, ModelFile file, const SessionSize& size) {
   if (const Chip* chip = find_chip(options.chip)) {
     PUMICE_TRY(const std::shared_ptr<const Model> planned,
                Model::plan(std::move(file), context_of(*chip), options.size.load));
-    return forecast_decoding(*planned, size, *chip, options.depth);
+    return forecast_on(*chip, options, *planned, size);
   }
   PUMICE_TRY(const OpenedDevice device, open_device(options.device));
   PUMICE_TRY(const std::shared_ptr<const Model> planned,
@@ -44,7 +51,7 @@ Result<ModelForecast> forecast(const InspectOptions& options, ModelFile file, co
   PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
   PUMICE_CHECK(device.save_pipelines());
   const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
-  return forecast_decoding(*planned, size, chip, options.depth);
+  return forecast_on(chip, options, *planned, size);
 }
 
 // Without weights, the memory is estimated. Without a device, it is left out, unless --plan needs the device.
@@ -163,10 +170,15 @@ Subcommand add_inspect(CLI::App& app) {
           ->needs(plan)
           ->excludes(measure)
           ->group("Details");
-  sub->add_option("--depth", options->depth,
-                  "With --chip: the tokens before the one of the step (default: 0)")
+  sub->add_option("--depth", options->depth, "With --chip: the tokens before those of the step (default: 0)")
       ->type_name("N")
       ->check(within(0u, UINT32_MAX - 1))
+      ->needs(chip)
+      ->group("Details");
+  sub->add_option("--prompt", options->prompt,
+                  "With --chip: a step that reads this many tokens of a prompt at once (default: 1)")
+      ->type_name("N")
+      ->check(within(1u, UINT32_MAX / 2))
       ->needs(chip)
       ->group("Details");
   sub->add_flag("--json", options->json, "Print one JSON object")->group("Details");

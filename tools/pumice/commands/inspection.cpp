@@ -159,10 +159,13 @@ Json to_json(const ModelForecast& forecast) {
   Json json = {{"chip", forecast.chip.name},
                {"name", forecast.chip.title},
                {"depth", forecast.positions - 1},
+               {"tokens", step.rows},
                {"seconds", step.seconds},
                {"tokens_per_second", step.tokens_per_second()},
                {"memory_tokens_per_second", step.most_tokens_per_second()},
                {"memory_bytes", step.memory_bytes},
+               {"flops", step.flops},
+               {"peak_share", step.peak_share(forecast.chip)},
                {"barriers", step.barriers},
                {"launches", Json::array()}};
   for (size_t i = 0; i < step.launches.size(); ++i) {
@@ -175,6 +178,8 @@ Json to_json(const ModelForecast& forecast) {
                                 {"invocations", launch.work.invocations},
                                 {"memory_bytes", launch.work.memory_bytes},
                                 {"cache_bytes", launch.work.cache_bytes},
+                                {"flops", launch.work.flops},
+                                {"peak_share", launch.peak_share(forecast.chip)},
                                 {"instructions", launch.work.instructions},
                                 {"bytes_in_flight", launch.flight_bytes},
                                 {"subgroups_per_core", launch.subgroups},
