@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "support/skip.h"
 #include "support/vulkan/gpu.h"
 
 using namespace pumice;
@@ -46,9 +48,8 @@ VKAPI_ATTR VkResult VKAPI_CALL note_wait(VkDevice device, const VkSemaphoreWaitI
   return result;
 }
 
-} // namespace
-
-TEST_CASE("the work that measures a GPU fits the GPU, however slow it is") {
+// The device here, described as a discrete GPU.
+std::shared_ptr<Device> device_as_discrete() {
   // Without validation, whose handles are others. Not destroyed: the table points to the driver.
   static const auto* plain = [] {
     const auto made = require(Instance::create({}));
@@ -61,14 +62,39 @@ TEST_CASE("the work that measures a GPU fits the GPU, however slow it is") {
   options.table.vkWaitSemaphores = note_wait;
   const auto instance = require(Instance::create(options));
   const auto device = require(Device::create(instance, require(instance->choose(""))));
-  const auto pipelines = require(Pipelines::create(device, {}));
   REQUIRE_FALSE(device->capabilities().is_cpu());
+  return device;
+}
+
+} // namespace
+
+TEST_CASE("the work that measures a GPU fits the GPU, however slow it is") {
+  const auto device = device_as_discrete();
+  const auto pipelines = require(Pipelines::create(device, {}));
   longest = 0;
   const Ceilings ceilings = require(measure_ceilings(device, pipelines));
   CHECK(ceilings.copy_bytes_per_second > 1e7);
   CHECK(ceilings.flops_per_second > 1e8);
   CHECK(longest > 0);
   CHECK(longest < 10 * longest_dispatch_seconds); // a quarter of it, but for other programs
+}
+
+// What they are counted by: tests/unit/kernel_core_count.cpp.
+TEST_CASE("the cores that were counted are kept, and never counted where a CPU computes") {
+  const auto device = device_as_discrete();
+  if (!TestGpu::get().device()->capabilities().is_cpu()) return skip("needs a CPU driver");
+  const auto pipelines = require(Pipelines::create(device, {}));
+  // A CPU has as many as it has threads, if the machine is quiet.
+  CHECK(require(probe_cores(device, pipelines)) <= 16 * std::thread::hardware_concurrency());
+  CHECK(require(choose_profile(device, pipelines)).cores == 0);
+  CHECK(!pipelines->tuning_results().contains("cores"));
+  pipelines->set_tuning_result("cores", "20");
+  CHECK(require(choose_profile(device, pipelines)).cores == 20);
+  for (const char* bad : {"", "many", "0", "-3", "99999"}) {
+    CAPTURE(bad);
+    pipelines->set_tuning_result("cores", bad);
+    CHECK(require(choose_profile(device, pipelines)).cores == 0);
+  }
 }
 
 TEST_CASE("a speed that was measured is kept, and a device's type says what is assumed without") {

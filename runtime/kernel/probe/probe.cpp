@@ -16,6 +16,7 @@
 #include "gpu/commands.h"
 #include "gpu/known_drivers.h"
 #include "kernel/launcher.h"
+#include "kernel/probe/core_count.h"
 #include "kernel/probe/vector_registers.h"
 #include "shaders/common/load.h"
 #include "shaders/probe/probe.params.h"
@@ -181,6 +182,32 @@ Result<Way> known_way(const std::shared_ptr<Device>& device, const std::shared_p
   return fastest;
 }
 
+// A driver that computes on a CPU, also where a loader says that its device is a GPU.
+bool computes_on_cpu(const Capabilities& device) {
+  return device.is_cpu() || device.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE ||
+         device.driver_id == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
+}
+
+// Invocations of a workgroup that counts cores: as many as keep a core busy.
+constexpr uint32_t counting_workgroup = 256;
+
+// How many cores a GPU has that does not say it. An earlier start has kept it, or else it is counted and
+// kept. 0: it is not known.
+uint32_t known_cores(const std::shared_ptr<Device>& device, const std::shared_ptr<Pipelines>& pipelines) {
+  constexpr const char* question = "cores";
+  const std::map<std::string, std::string> tuning_results = pipelines->tuning_results();
+  if (const auto kept = tuning_results.find(question); kept != tuning_results.end()) {
+    uint32_t cores = 0;
+    std::istringstream(kept->second) >> cores;
+    return cores <= most_grid ? cores : 0;
+  }
+  if (computes_on_cpu(device->capabilities())) return 0;
+  const Result<uint32_t> cores = probe_cores(device, pipelines);
+  if (!cores.ok()) return 0; // kernels have shapes without it, too
+  pipelines->set_tuning_result(question, std::to_string(*cores));
+  return *cores;
+}
+
 // Of the sizes that may be chosen freely, the granularity that products go by: a workgroup's, else a
 // subgroup's.
 std::optional<MatrixGranularity> free_matrices(const Capabilities& capabilities) {
@@ -249,7 +276,23 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     PUMICE_TRY(const Way loads, known_way(device, pipelines, "halves", {pairs, halves}, fastest_halves));
     profile.half_loads = loads.load == halves.load;
   }
+  if (!profile.cpu && profile.cores == 0) profile.cores = known_cores(device, pipelines);
   return with_tuning_results(std::move(profile), *pipelines);
+}
+
+Result<uint32_t> probe_cores(const std::shared_ptr<Device>& device,
+                             const std::shared_ptr<Pipelines>& pipelines) {
+  if (device->capabilities().max_workgroup_invocations < counting_workgroup) return 0u;
+  PUMICE_TRY(Buffer target, Buffer::create(device, uint64_t{most_grid} * counting_workgroup * 16,
+                                           MemoryUse::device, "probe target"));
+  const ProbeRun blank(device, pipelines);
+  return count_cores([&](uint32_t groups, uint32_t rounds) -> Result<double> {
+    ProbeRun run = blank.another();
+    PUMICE_CHECK(
+        run.record({"arithmetic", {counting_workgroup}, rounds, groups, 0, target.size()}, target, target));
+    for (int i = 0; i < 2; ++i) PUMICE_CHECK(run.run()); // the first one does not count
+    return run.shortest();
+  });
 }
 
 DeviceProfile with_tuning_results(DeviceProfile profile, const Pipelines& pipelines) {

@@ -7,10 +7,15 @@
 namespace pumice {
 
 // Makes the profile of a device: from its properties, and on CPU drivers by timing two ways to load. Which of
-// the two is faster, by up to ten times, depends on the driver's version. The measurement is kept among the
-// device's tuning results and not repeated. The profile's choices and speed come from the tuning results too.
+// the two is faster, by up to ten times, depends on the driver's version. Of a GPU that does not say how many
+// cores it has, they are counted (kernel/probe/core_count.h). What was measured is kept among the device's
+// tuning results and not repeated. The profile's choices and speed come from the tuning results too.
 Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
                                      const std::shared_ptr<Pipelines>& pipelines);
+
+// Counts the cores of a GPU (kernel/probe/core_count.h). 0: their times do not show them.
+Result<uint32_t> probe_cores(const std::shared_ptr<Device>& device,
+                             const std::shared_ptr<Pipelines>& pipelines);
 
 // What a device's properties say of its profile, before anything is measured.
 DeviceProfile untuned_profile(const Capabilities& device);
