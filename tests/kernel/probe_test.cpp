@@ -89,11 +89,14 @@ TEST_CASE("the cores that were counted are kept, and never counted where a CPU c
   CHECK(require(choose_profile(device, pipelines)).cores == 0);
   CHECK(!pipelines->tuning_results().contains("cores"));
   pipelines->set_tuning_result("cores", "20");
-  CHECK(require(choose_profile(device, pipelines)).cores == 20);
+  const DeviceProfile known = require(choose_profile(device, pipelines));
+  CHECK(known.cores == 20);
+  CHECK(known.busy_groups == 160);
   for (const char* bad : {"", "many", "0", "-3", "99999"}) {
     CAPTURE(bad);
     pipelines->set_tuning_result("cores", bad);
     CHECK(require(choose_profile(device, pipelines)).cores == 0);
+    CHECK(require(choose_profile(device, pipelines)).busy_groups == 256);
   }
 }
 

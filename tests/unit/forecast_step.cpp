@@ -412,3 +412,8 @@ TEST_CASE("a prompt fits the context, with what is before it") {
   REQUIRE(!beyond.ok());
   CHECK(beyond.error().text().find("32 tokens after 97 others") != std::string::npos);
 }
+
+TEST_CASE("small chips are busy with fewer workgroups") {
+  CHECK(context_of(*find_chip("h100")).profile.busy_groups == 256);
+  CHECK(context_of(*find_chip("m2")).profile.busy_groups == 80);
+}

@@ -182,6 +182,14 @@ Result<Way> known_way(const std::shared_ptr<Device>& device, const std::shared_p
   return fastest;
 }
 
+// Work is divided for so many workgroups. Small GPUs are busy with fewer, and larger ones gain nothing from
+// more.
+void set_cores(DeviceProfile& profile, uint32_t cores) {
+  constexpr uint32_t groups_of_core = 8;
+  profile.cores = cores;
+  if (cores > 0) profile.busy_groups = std::min(profile.busy_groups, cores * groups_of_core);
+}
+
 // A driver that computes on a CPU, also where a loader says that its device is a GPU.
 bool computes_on_cpu(const Capabilities& device) {
   return device.is_cpu() || device.driver_id == VK_DRIVER_ID_MESA_LLVMPIPE ||
@@ -249,7 +257,7 @@ DeviceProfile untuned_profile(const Capabilities& device) {
   }
   profile.shared_bytes = device.max_shared_bytes;
   profile.most_invocations = device.max_workgroup_invocations;
-  profile.cores = profile.cpu ? 0 : device.cores;
+  if (!profile.cpu) set_cores(profile, device.cores);
   profile.storage_buffers = device.max_storage_buffers;
   profile.generation = generation_of(device);
   profile.registers = register_limits(profile.generation);
@@ -276,7 +284,7 @@ Result<DeviceProfile> choose_profile(const std::shared_ptr<Device>& device,
     PUMICE_TRY(const Way loads, known_way(device, pipelines, "halves", {pairs, halves}, fastest_halves));
     profile.half_loads = loads.load == halves.load;
   }
-  if (!profile.cpu && profile.cores == 0) profile.cores = known_cores(device, pipelines);
+  if (!profile.cpu && profile.cores == 0) set_cores(profile, known_cores(device, pipelines));
   return with_tuning_results(std::move(profile), *pipelines);
 }
 
