@@ -54,6 +54,12 @@ Status ModelDefinition::set_picture_size(uint32_t height, uint32_t width) {
                fmt::format("this model reads pictures of one size only, not of {} x {}", width, height)};
 }
 
+Result<std::unique_ptr<ModelDefinition>> ModelDefinition::prediction_layer(const ModelFile& file) const {
+  return Error{Code::unsupported,
+               fmt::format("{}: a model of the architecture '{}' has no layer that predicts further tokens",
+                           file.path(), file.architecture())};
+}
+
 Result<GgufModel> ModelDefinition::gguf(const ModelFile& file) const {
   return Error{Code::unsupported,
                fmt::format("{}: a GGUF file cannot be made of models of the architecture '{}'", file.path(),
@@ -258,6 +264,10 @@ Result<std::unique_ptr<ModelDefinition>> open_model_definition(const ModelFile& 
   if (!architecture) return unknown_architecture(named);
   PUMICE_CHECK(check_scales(file));
   if (tower == Tower::main) return architecture->open(file);
+  if (tower == Tower::prediction) {
+    PUMICE_TRY(const std::unique_ptr<ModelDefinition> whole, architecture->open(file));
+    return whole->prediction_layer(file);
+  }
   if (architecture->open_pictures) return architecture->open_pictures(file.mmproj() ? *file.mmproj() : file);
   return Error{Code::unsupported, fmt::format("{}: a model of the architecture '{}' reads no pictures",
                                               file.path(), file.architecture())};

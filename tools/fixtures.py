@@ -10,6 +10,7 @@
   tools/fixtures.py cases [NAME...]     tests/fixtures/tokenizers/NAME/cases.json, of the texts in it
   tools/fixtures.py places              tests/fixtures/places.json, of the texts in it
   tools/fixtures.py story GGUF          tests/fixtures/gguf/stories260K-F16.gguf and its expected.safetensors
+  tools/fixtures.py prediction          tests/fixtures/prediction: layers that predict further tokens, of models under tests/fixtures/models
   tools/fixtures.py torch               tests/fixtures/torch: small files of torch.save()
 
 Only needed to make the data again, never to run tests. It needs torch, transformers and gguf. Debian testing has all three:
@@ -139,17 +140,24 @@ def distribution(name, shape, config):
 
 
 def write_weights_json(folder, seed, shapes):
-    config = json.loads((folder / "config.json").read_text())
+    write_description(folder / "weights.json", seed, shapes, json.loads((folder / "config.json").read_text()))
+
+
+def write_description(path, seed, shapes, config):
     lines = []
     for name, shape in sorted(shapes.items()):
         mean, spread = distribution(name, shape, config)
         lines.append(json.dumps({"name": name, "shape": shape, "mean": mean, "spread": spread}))
     text = ",\n  ".join(lines)
-    (folder / "weights.json").write_text(f'{{"seed": {seed}, "tensors": [\n  {text}]}}\n')
+    path.write_text(f'{{"seed": {seed}, "tensors": [\n  {text}]}}\n')
 
 
 def read_weights(folder):
-    description = json.loads((folder / "weights.json").read_text())
+    return described_weights(folder / "weights.json")
+
+
+def described_weights(path):
+    description = json.loads(path.read_text())
     return {t["name"]: uniform(description["seed"], t["name"], t["shape"], t["mean"], t["spread"])
             for t in description["tensors"]}
 
@@ -1158,6 +1166,74 @@ def make_story(file):
 
 # --- Files of torch.save(). ---
 
+def make_prediction(name, own):
+    """A layer that predicts the token after the next one (DeepSeek-AI 2024, multi-token prediction), which transformers leaves out:
+    RMS norms of the token's embedding and of what the model gave for the token before it, side by side through a matrix, then one
+    more of the model's blocks, a norm, and the head. Behind a guess, the block's own result takes the model's place. `own`:
+    whether it has an embedding and a head of its own."""
+    import torch
+    import transformers
+    source = FIXTURES / "models" / name
+    config = json.loads((source / "config.json").read_text())
+    number, hidden, vocabulary = config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]
+    prefix = f"model.layers.{number}."
+    with tempfile.TemporaryDirectory() as scratch:  # the block's shapes are those of a model with one more layer
+        longer = config | {"num_hidden_layers": number + 1}
+        (Path(scratch) / "config.json").write_text(json.dumps(longer))
+        shapes = {key: shape for key, shape in shapes_of(Path(scratch), longer).items() if key.startswith(prefix)}
+    block_names = list(shapes)
+    shapes |= {prefix + "enorm.weight": [hidden], prefix + "hnorm.weight": [hidden], prefix + "eh_proj.weight": [hidden, 2 * hidden],
+               prefix + "shared_head.norm.weight": [hidden]}
+    if own:
+        shapes |= {prefix + "embed_tokens.weight": [vocabulary, hidden], prefix + "shared_head.head.weight": [vocabulary, hidden]}
+    folder = FIXTURES / "prediction"
+    folder.mkdir(exist_ok=True)
+    write_description(folder / f"{name}.json", sum(name.encode()), shapes, config)
+    layer = {key: torch.tensor(value).double() for key, value in described_weights(folder / f"{name}.json").items()}
+    weights = read_weights(source)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        whole = weights | {key: layer[key].float().numpy() for key in block_names}
+        (Path(scratch) / "config.json").write_text(json.dumps(longer))
+        save_file(whole, Path(scratch) / "model.safetensors", metadata={"format": "pt"})
+        model = model_class(config).from_pretrained(scratch, dtype=torch.float64, attn_implementation="eager",
+                                                    experts_implementation="eager").eval()
+    block, base = model.model.layers[number], model.model
+    base.layers = base.layers[:number]
+    base.config.num_hidden_layers = number
+
+    def norm(x, weight):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * weight
+
+    embedding = layer.get(prefix + "embed_tokens.weight", model.model.embed_tokens.weight)
+    head = layer.get(prefix + "shared_head.head.weight", model.lm_head.weight)
+
+    def predict(ids, states):
+        """Of the tokens from the second on, at their positions."""
+        positions = torch.arange(1, len(ids))[None]
+        x = torch.cat([norm(embedding[ids[1:]], layer[prefix + "enorm.weight"]), norm(states, layer[prefix + "hnorm.weight"])], -1)
+        x = (x @ layer[prefix + "eh_proj.weight"].T)[None]
+        count = len(ids) - 1
+        mask = torch.full((1, 1, count, count), -torch.inf, dtype=torch.float64).triu(1)
+        x = block(x, attention_mask=mask, position_ids=positions, position_embeddings=base.rotary_emb(x, positions))
+        x = (x[0] if isinstance(x, tuple) else x)[0]
+        return x, norm(x, layer[prefix + "shared_head.norm.weight"]) @ head.T
+
+    ids = torch.tensor(some_ids(sum(name.encode()), "input_ids", (24,), vocabulary))
+    states = base(input_ids=ids[None], use_cache=False).last_hidden_state[0]
+    given, logits = predict(ids, states[:-1])
+    answers = {"input_ids": ids, "hidden_states": states[:-1], "given": given, "logits": logits}
+    drafts, own_states = ids, states[:-1]
+    for _ in range(4):
+        given, logits = predict(drafts, own_states)
+        token, lead = likeliest(logits[-1])
+        assert lead > 1e-3
+        drafts, own_states = torch.cat([drafts, torch.tensor([token])]), torch.cat([own_states, given[-1:]])
+    answers["draft_ids"], answers["draft_logits"] = drafts[len(ids):], logits[-1]
+    save_answers(answers, folder / f"{name}.expected.safetensors")
+    print(name, answers["draft_ids"].tolist())
+
+
 def make_torch_files():
     """The same tensors in a zip archive, in the form before it, and as training programs wrap them; and what is refused."""
     import torch
@@ -1206,6 +1282,9 @@ def main(arguments):
             make_random(kind)
     elif command == "story" and len(rest) == 1:
         make_story(rest[0])
+    elif command == "prediction":
+        make_prediction("glm4-moe", True)
+        make_prediction("deepseek-v3", False)
     elif command == "torch":
         make_torch_files()
     else:

@@ -276,6 +276,10 @@ void DecoderBuilder::finish_reader(TensorId x, const TensorName& head, const Wei
 void DecoderBuilder::finish(TensorId x, const TensorName& head, const WeightView* bias) {
   if (reads_) return finish_reader(x, head, bias);
   prefix("", "");
+  give_logits(x, head, bias);
+}
+
+void DecoderBuilder::give_logits(TensorId x, const TensorName& head, const WeightView* bias) {
   x = select_rows(graph(), "output_rows", x);
   WeightView matrix = embedding_table_;
   const GgufTransform folded = {0, 0, 0, config_.gguf_folds_factors ? config_.logit_scale : 1};

@@ -98,6 +98,8 @@ public:
 
   // The head, for the rows whose logits are wanted. `x` is the result of the final norm.
   void finish(TensorId x, const TensorName& head, const WeightView* bias = nullptr);
+  // The same where the head's name has the current prefix.
+  void give_logits(TensorId x, const TensorName& head, const WeightView* bias = nullptr);
   // A whole decoder: embedding, `block` for each layer, a final norm, the head.
   using Block = std::function<TensorId(uint32_t layer, TensorId x)>;
   void decode(const Block& block, const DecoderNames& names = {});

@@ -207,6 +207,11 @@ public:
     return builder.take_reader();
   }
 
+  Result<std::unique_ptr<ModelDefinition>> prediction_layer(const ModelFile& file) const override {
+    PUMICE_TRY(Decoder layer, prediction_decoder(decoder_, file, gguf_));
+    return std::unique_ptr<ModelDefinition>(std::make_unique<DecoderModel>(std::move(layer), gguf_));
+  }
+
   Result<GgufModel> gguf(const ModelFile& file) const override;
 
 private:

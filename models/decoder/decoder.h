@@ -90,6 +90,10 @@ private:
   TensorId feed(DecoderBuilder& builder, uint32_t layer, TensorId x) const;
 };
 
+// What predicts further tokens, with what the file has of the first of its layers that were trained to:
+// ModelDefinition::prediction_layer().
+Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, bool gguf);
+
 // An entry: its names, those of its settings, and what sets all that is special once the config is read.
 using DescribeDecoder = Status (*)(const Settings& settings, Decoder& decoder);
 Architecture decoder(std::string_view name, std::vector<std::string_view> hugging_face_model_types,

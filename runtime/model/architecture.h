@@ -153,8 +153,12 @@ struct PictureTokens {
 };
 
 // Parts of a model that are loaded by themselves, each as a model of its own: what reads text, or all there
-// is; and what makes vectors of pictures for it.
-enum class Tower : uint32_t { main, pictures };
+// is; what makes vectors of pictures for it; and what guesses at its tokens.
+enum class Tower : uint32_t {
+  main,
+  pictures,
+  prediction, // a layer that guesses at the token after the next one (multi-token prediction), a decoder
+};
 
 // What the runtime needs to know about a model beside its graphs.
 struct ModelShape {
@@ -234,6 +238,10 @@ public:
   virtual Result<EncoderGraph> reading_graph(const ModelFile& file) const;
   // Before its graphs are made: the size of the pictures that it reads, where it can read several.
   virtual Status set_picture_size(uint32_t height, uint32_t width);
+  // The layer of Tower::prediction, a decoder of one layer with the embeddings and the head. Beside a token's
+  // embedding its steps read, as the row's input, what the model's last layer gave for the token before it;
+  // "hidden_states.0" is what stands in for that behind a guess. An error if the file has none.
+  virtual Result<std::unique_ptr<ModelDefinition>> prediction_layer(const ModelFile& file) const;
   // The same model in llama.cpp's GGUF form. `file` is the Hugging Face folder that it was read from.
   virtual Result<GgufModel> gguf(const ModelFile& file) const;
 };

@@ -177,7 +177,7 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
   }
   std::shared_ptr<Model> model(
       new Model(std::make_shared<Parts>(std::move(opened.file)), std::move(context), options));
-  if (!opened.definition && options.tower == Tower::main)
+  if (!opened.definition && options.tower != Tower::pictures)
     PUMICE_CHECK(model->parts_->file.change_settings(options.settings));
   if (options.text_reader) {
     PUMICE_TRY(model->parts_->definition, open_text_reader(model->parts_->file));

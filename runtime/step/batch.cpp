@@ -35,6 +35,11 @@ uint32_t discardable_rows(uint32_t position, uint32_t count) {
 
 Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model, SessionOptions options) {
   PUMICE_CHECK(check_drafts(*model, options));
+  if (model->options().tower == Tower::prediction) {
+    return Error{Code::invalid_argument,
+                 model->file().path() + ": only the layer that guesses at tokens was loaded, which cannot go "
+                                        "on with a text: load the model itself"};
+  }
   RunnerOptions runner_options;
   if (options.shift_positions) options.size.pages = 0; // what others have too does not move
   runner_options.size = options.size;
@@ -45,6 +50,8 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
     options.steps_ahead = 0;
     options.steps_per_submit = 1;
   }
+  if (options.draft_model && options.draft_model->options().tower == Tower::prediction)
+    runner_options.readable = {LayerDrafter::hidden_name(*model)};
   PUMICE_TRY(std::unique_ptr<Runner> runner, Runner::create(std::move(model), std::move(runner_options)));
   const SessionSize& size = runner->size();
   if (size.sequences > size.chunk) {
@@ -304,6 +311,11 @@ Status Batch::read_oldest() {
       if (sequence.id == id) sequence.computed = std::max(sequence.computed, position);
     }
   }
+  if (oldest.composed) { // of those whose prompts go on
+    for (const Sequence& sequence : sequences_) {
+      if (std::ranges::find(rows_, &sequence) == rows_.end()) PUMICE_CHECK(follow_hidden(sequence, true));
+    }
+  }
   if (!oldest.outputs) return {};
   bool by_model = false;
   for (Sequence*& row : rows_) {
@@ -325,6 +337,7 @@ Status Batch::read_oldest() {
       by_model = true;
     }
     if (!drafts.empty()) forget_drafts(*row);
+    PUMICE_CHECK(follow_hidden(*row, oldest.composed));
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
   append_forced_tokens();
@@ -426,6 +439,8 @@ Result<std::optional<Batch::NextStep>> Batch::next_step(uint32_t most_steps) {
 uint32_t Batch::repeatable_steps() const {
   if (changed_ || rows_.empty()) return 0;
   if (runner_->staged() && !in_flight_.empty()) return 0; // its rows are not known yet
+  // The next step would write over what a prediction layer reads of a composed one.
+  if (layer_drafter_ && may_wait_ && !in_flight_.empty() && in_flight_.back().composed) return 0;
   uint32_t steps = options_.steps_per_submit;
   // What the next token may be follows from the last one, which the host has to see.
   if (masks_by_host()) {
@@ -480,6 +495,7 @@ Result<Batch::NextStep> Batch::compose() {
   changed_ = true; // until the step has been submitted
   rows_.clear();
   prompt_rows_.clear();
+  text_rows_.clear();
   std::vector<StepToken> rows;
   const bool whole = has_bidirectional_pictures(runner_->model());
   if (const uint32_t most_drafts = choose_drafts()) PUMICE_CHECK(draft(most_drafts));
@@ -510,6 +526,8 @@ Result<Batch::NextStep> Batch::compose() {
       rows.back().across = place.across;
       if (whole && is_prompt_row(token)) rows.back().end = picture_at(sequence.tokens(), at).second;
     }
+    if (layer_drafter_)
+      text_rows_.push_back({sequence.id, static_cast<uint32_t>(rows.size()) - count, count, sequence.next});
     step.continues = step.continues && left == 1;
     if (count < left) continue;
     rows.back().output = true;
@@ -526,6 +544,7 @@ Result<Batch::NextStep> Batch::compose() {
       rows.push_back(row);
     }
     step.counts[slot] += static_cast<uint32_t>(sequence.drafts.size());
+    if (layer_drafter_) text_rows_.back().count = step.counts[slot];
   }
   PUMICE_CHECK(runner_->write_step(rows));
   step.tokens = static_cast<uint32_t>(rows.size());
@@ -585,6 +604,7 @@ Status Batch::place(Sequence& sequence, uint32_t slot, uint32_t first) {
     slots_[slot].written_end = 0;
     slots_[slot].states = {};
   }
+  if (layer_drafter_) layer_drafter_->place(slot, sequence.tokens());
   slots_[slot].busy = true;
   slots_[slot].cached.clear();
   slots_[slot].adapter = sequence.adapter;

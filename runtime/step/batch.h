@@ -16,7 +16,7 @@
 #include "step/cache/state_file.h"
 #include "step/continuation_scorer.h"
 #include "step/drafts/draft_costs.h"
-#include "step/drafts/model_drafter.h"
+#include "step/drafts/layer_drafter.h"
 #include "step/drafts/text_drafter.h"
 #include "step/forms/form_tables.h"
 #include "step/forms/sequence_form.h"
@@ -45,8 +45,9 @@ struct SessionOptions {
   uint32_t steps_per_submit = 0;
   // With size.drafts: guesses at tokens also where that is not known to give more of them a second.
   bool always_draft = false;
-  // With size.drafts: a smaller model of the same vocabulary on the same device, which guesses too. Not while
-  // steps run in slices, because guesses are waited for.
+  // With size.drafts: a smaller model of the same vocabulary on the same device, or the model's own
+  // prediction layer (Tower::prediction), which guesses too. Not while steps run in slices, because guesses
+  // are waited for.
   std::shared_ptr<const Model> draft_model = {};
   // The device follows forms by itself where it can. Without that, each step of a text with a form waits for
   // the token before it, and its tokens are the same.
@@ -266,6 +267,10 @@ private:
     const Sequence* sequence = nullptr;
     size_t number = 0; // among those of its prompt
   };
+  // The rows of a text in the step that was composed last.
+  struct TextRows {
+    uint32_t id = 0, first = 0, count = 0, position = 0; // the first one's number and position
+  };
   struct InFlightStep {
     std::optional<Completion> done; // none: some of it is in no slice yet
     bool outputs = false;
@@ -324,6 +329,7 @@ private:
   Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
   Status draft(uint32_t most);
+  Status follow_hidden(const Sequence& sequence, bool composed);
   void forget_drafts(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
   bool masks_by_host() const;
@@ -355,7 +361,10 @@ private:
   StepPace pace_;
   std::chrono::steady_clock::time_point composed_; // when the last step was that the host composed
   DraftCosts draft_costs_;
-  std::unique_ptr<ModelDrafter> model_drafter_; // null: there is no such model
+  std::unique_ptr<Drafter> model_drafter_; // null: there is no such model
+  LayerDrafter* layer_drafter_ = nullptr;  // the same, if it is a prediction layer
+  std::string hidden_name_;                // of what that reads
+  std::vector<TextRows> text_rows_;        // only with a prediction layer
   DraftCounts draft_counts_;
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;

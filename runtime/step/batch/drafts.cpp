@@ -1,11 +1,18 @@
 #include <algorithm>
 
 #include "step/batch.h"
+#include "step/drafts/model_drafter.h"
 
 namespace pumice {
 
 Status Batch::prepare_drafts(std::shared_ptr<const Model> draft_model) {
-  if (draft_model) {
+  if (draft_model && draft_model->options().tower == Tower::prediction) {
+    PUMICE_TRY(std::unique_ptr<LayerDrafter> layer,
+               LayerDrafter::create(std::move(draft_model), runner_->model(), size()));
+    layer_drafter_ = layer.get();
+    hidden_name_ = LayerDrafter::hidden_name(runner_->model());
+    model_drafter_ = std::move(layer);
+  } else if (draft_model) {
     PUMICE_TRY(model_drafter_, ModelDrafter::create(std::move(draft_model), runner_->model(), size()));
   }
   for (const Bucket& bucket : step_buckets(size(), false)) {
@@ -27,8 +34,10 @@ uint32_t Batch::choose_drafts() {
     double chance = 0;
     if (sequence.drafter && sequence.tokens().size() + 1 < sequence.limit) {
       sequence.drafter->follow(sequence.tokens());
-      chance = std::max(sequence.drafter->chance(), of_model);
-      sequence.drafted_by_model = of_model > sequence.drafter->chance();
+      // A prediction layer cannot look up the embeddings of pictures.
+      const double own = layer_drafter_ && sequence.embeddings ? 0 : of_model;
+      chance = std::max(sequence.drafter->chance(), own);
+      sequence.drafted_by_model = own > sequence.drafter->chance();
       by_model = by_model || sequence.drafted_by_model;
     }
     chances.push_back(chance);
@@ -46,7 +55,7 @@ uint32_t Batch::choose_drafts() {
 // Guesses at the next tokens of the texts that go on.
 Status Batch::draft(uint32_t most) {
   std::vector<Sequence*> by_model;
-  std::vector<ModelDrafter::Text> texts;
+  std::vector<Drafter::Text> texts;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0 || !sequence.drafter) continue;
     // The token at the limit is the last: none is guessed at behind it.
@@ -56,13 +65,38 @@ Status Batch::draft(uint32_t most) {
       sequence.drafts = sequence.drafter->draft(possible);
     } else if (possible > 0) {
       by_model.push_back(&sequence);
-      texts.push_back({sequence.tokens(), &sequence.sampling, possible});
+      const auto slot = static_cast<uint32_t>(sequence.slot);
+      texts.push_back({sequence.tokens(), &sequence.sampling, possible, slot});
     }
   }
   if (texts.empty()) return {};
   PUMICE_TRY(std::vector<std::vector<uint32_t>> drafts, model_drafter_->draft(texts));
   for (size_t i = 0; i < texts.size(); ++i) by_model[i]->drafts = std::move(drafts[i]);
   return {};
+}
+
+// Hands the prediction layer what the last layer gave for a text's tokens in the last step, which was read.
+// Nothing for rows whose guess did not hold.
+Status Batch::follow_hidden(const Sequence& sequence, bool composed) {
+  if (!layer_drafter_ || !may_wait_ || sequence.slot < 0 || !sequence.drafter || sequence.embeddings)
+    return {};
+  if (!in_flight_.empty()) return {}; // a later step has written over it
+  const auto tokens = static_cast<uint32_t>(sequence.tokens().size());
+  TextRows rows;
+  if (composed) {
+    const auto found = std::ranges::find(text_rows_, sequence.id, &TextRows::id);
+    if (found == text_rows_.end()) return {};
+    rows = *found;
+  } else {
+    const auto found = std::ranges::find(rows_, &sequence);
+    if (found == rows_.end() || sequence.next + 1 != tokens) return {};
+    rows = {sequence.id, static_cast<uint32_t>(found - rows_.begin()), 1, tokens - 2};
+  }
+  if (rows.position + 1 >= tokens) return {};
+  rows.count = std::min(rows.count, tokens - 1 - rows.position);
+  PUMICE_TRY(const std::vector<float> hidden, runner_->read(hidden_name_, rows.count, rows.first));
+  return layer_drafter_->follow(static_cast<uint32_t>(sequence.slot), sequence.tokens(), rows.position,
+                                hidden);
 }
 
 // After a step with guesses: goes back to the last token that was sampled behind one that holds.

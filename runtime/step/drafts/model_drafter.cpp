@@ -12,21 +12,16 @@ namespace pumice {
 
 namespace {
 
-constexpr double memory = 0.97; // of what was learned, with each token: about the last 30 count
-// Of what was learned, with each step without guesses: after some hundreds it is tried again.
-constexpr double rested_memory = 0.995;
-constexpr double first_held = 3, first_tried = 4;
-
 constexpr uint32_t most_padding = 128; // tokens by which vocabularies of one family differ
 
 } // namespace
 
-ModelDrafter::ModelDrafter(std::unique_ptr<Batch> batch, uint32_t vocabulary)
-    : batch_(std::move(batch)), vocabulary_(vocabulary) {}
+ModelDrafter::ModelDrafter(std::unique_ptr<Batch> batch, uint32_t vocabulary, double guessed_seconds)
+    : Drafter(guessed_seconds), batch_(std::move(batch)), vocabulary_(vocabulary) {}
 ModelDrafter::~ModelDrafter() = default;
 
-Result<std::unique_ptr<ModelDrafter>> ModelDrafter::create(std::shared_ptr<const Model> model,
-                                                           const Model& target, const SessionSize& size) {
+Result<std::unique_ptr<Drafter>> ModelDrafter::create(std::shared_ptr<const Model> model, const Model& target,
+                                                      const SessionSize& size) {
   const std::string& path = model->file().path();
   const uint32_t vocabulary = model->shape().vocabulary, wanted = target.shape().vocabulary;
   if (std::max(vocabulary, wanted) - std::min(vocabulary, wanted) > most_padding) {
@@ -48,9 +43,7 @@ Result<std::unique_ptr<ModelDrafter>> ModelDrafter::create(std::shared_ptr<const
   options.size.context = std::min(size.context, model->shape().context);
   PUMICE_TRY(std::unique_ptr<Batch> batch, Batch::create(std::move(model), options));
   PUMICE_TRY(const double guess, batch->runner().guessed_step_seconds(1));
-  std::unique_ptr<ModelDrafter> drafter(new ModelDrafter(std::move(batch), wanted));
-  drafter->guessed_seconds_ = guess;
-  return drafter;
+  return std::unique_ptr<Drafter>(new ModelDrafter(std::move(batch), wanted, guess));
 }
 
 Result<std::vector<std::vector<uint32_t>>> ModelDrafter::draft(std::span<const Text> texts) {
@@ -85,24 +78,8 @@ Result<std::vector<std::vector<uint32_t>>> ModelDrafter::draft(std::span<const T
     draft.erase(unknown, draft.end());
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  if (ran_ && longest > 0) {
-    seconds_ = seconds_ * memory + took.count();
-    tokens_ = tokens_ * memory + longest;
-  }
-  ran_ = ran_ || longest > 0;
+  Drafter::took(took.count(), longest);
   return drafts;
-}
-
-void ModelDrafter::learn(size_t guessed, size_t held) {
-  for (size_t i = 0; i < std::min(guessed, held + 1); ++i) {
-    held_ = held_ * memory + (i < held);
-    tried_ = tried_ * memory + 1;
-  }
-}
-
-void ModelDrafter::rest() {
-  held_ = first_held + (held_ - first_held) * rested_memory;
-  tried_ = first_tried + (tried_ - first_tried) * rested_memory;
 }
 
 } // namespace pumice
