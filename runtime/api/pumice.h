@@ -238,8 +238,11 @@ typedef struct pumice_stage {
 typedef enum pumice_purpose {
   PUMICE_FOR_TEXT = 0,    /* to go on with texts: sessions and batches */
   PUMICE_FOR_VECTORS = 1, /* to read whole texts: pumice_embedder_create, pumice_index_create */
-  PUMICE_FOR_SCORES = 2   /* the same with its head: pumice_reranker_create; a masked language model's too:
+  PUMICE_FOR_SCORES = 2,  /* the same with its head: pumice_reranker_create; a masked language model's too:
                              pumice_filler_create */
+  PUMICE_FOR_DRAFTS = 3   /* to guess at the tokens of the same model (DeepSeek V3, GLM-4.5): loads the layer
+                             that was trained to predict further ones, with embeddings and head, as a model of
+                             its own for draft_model */
 } pumice_purpose;
 
 typedef struct pumice_load_options {
@@ -474,7 +477,8 @@ typedef struct pumice_session_options {
    * session is created, and adapters that come later may change only what one of those changes. Their memory
    * is not in pumice_session_estimate_memory. PUMICE_INVALID_ARGUMENT if there is no adapter. */
   uint32_t adapters;
-  /* With drafts: a smaller model of the same vocabulary on the same device, which guesses too; NULL: none.
+  /* With drafts: a smaller model of the same vocabulary on the same device, which guesses too, or the same
+   * model loaded with PUMICE_FOR_DRAFTS; NULL: none.
    * Slices of work do not use it, because its guesses are waited for: pumice_session_run does. Its memory is
    * in no estimate. */
   pumice_model* draft_model;

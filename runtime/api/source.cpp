@@ -76,6 +76,14 @@ Result<LoadOptions> read_load_options(const pumice_load_options& options) {
   case PUMICE_FOR_VECTORS:
     result.text_reader = true;
     break;
+  case PUMICE_FOR_DRAFTS:
+    if (options.pictures || options.vision) {
+      return Error{Code::invalid_argument,
+                   "options.purpose is PUMICE_FOR_DRAFTS, and options has pictures or vision: they are "
+                   "loaded with the model itself"};
+    }
+    result.tower = Tower::prediction;
+    break;
   default:
     return Error{Code::invalid_argument, fmt::format("options.purpose is {}: expected one of pumice_purpose",
                                                      number_in(options.purpose))};

@@ -4,6 +4,8 @@
 #include <random>
 
 #include "support/embedding.h"
+#include "support/files/prediction_folder.h"
+#include "support/files/temporary_folder.h"
 
 namespace {
 
@@ -110,4 +112,37 @@ TEST_CASE("a text whose tokens are guessed at is the same, in slices and in whol
   options.drafts = 32;
   pumice_session* none = nullptr;
   CHECK(pumice_session_create(model.get(), &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
+}
+
+TEST_CASE("a text whose tokens the model's own layer guesses at is the same") {
+  const TemporaryFolder folder;
+  write_parrot_prediction(folder.path());
+  const DeviceHandle& device = shared_device();
+  const std::string path = folder.path().string();
+  const ModelHandle model = load(device.get(), path);
+  pumice_load_options load_options = {sizeof load_options};
+  load_options.purpose = PUMICE_FOR_DRAFTS;
+  load_options.tune_seconds = -1;
+  const ModelHandle layer = load(device.get(), path, load_options);
+  pumice_session_options options = {sizeof options};
+  options.context = 128;
+  const SessionHandle plain = make_session(model.get(), options);
+  options.drafts = 5;
+  options.draft_model = layer.get();
+  const SessionHandle session = make_session(model.get(), options);
+  const std::vector<uint32_t> tokens = {5, 90, 33, 210, 7, 51};
+  pumice_request request = {sizeof request};
+  request.tokens = tokens.data();
+  request.token_count = tokens.size();
+  request.new_conversation = true;
+  request.max_tokens = 90;
+  request.ignore_end = true;
+  const Story expected = generated_story(plain.get(), request);
+  CHECK(expected.tokens.size() == 90);
+  for (const bool in_slices : {false, true, false})
+    CHECK(generated_story(session.get(), request, in_slices) == expected);
+  pumice_session* none = nullptr;
+  pumice_error error;
+  CHECK(pumice_session_create(layer.get(), nullptr, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("load the model itself") != std::string::npos);
 }

@@ -152,7 +152,7 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
   SessionOptions session;
   session.size = session_size(size, model->shape());
-  PUMICE_TRY(session.draft_model, load_draft_model(size, *device_));
+  PUMICE_TRY(session.draft_model, load_draft_model(size, *device_, *model));
   session.adapters = adapters.room(1);
   session.shift_positions = settings_.shift;
   Result<std::unique_ptr<Session>> created = Session::create(model, session);

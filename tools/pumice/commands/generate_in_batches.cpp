@@ -410,7 +410,7 @@ Status generate_in_batches(const GenerateOptions& options, OpenedModel opened,
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(opened), device, options.size.load, &options.size));
-  PUMICE_TRY(std::shared_ptr<const Model> draft_model, load_draft_model(options.size, device));
+  PUMICE_TRY(std::shared_ptr<const Model> draft_model, load_draft_model(options.size, device, *model));
   TextPrinter printer(options, device, tokenizer);
   TextQueue queue(options, source, printer);
   BatchGenerator generator(options, device, tokenizer, queue, adapters, model, std::move(draft_model));

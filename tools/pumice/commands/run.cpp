@@ -224,7 +224,7 @@ Status run(const RunOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), device, size));
   session_options.size = session_size(size, shape);
   PUMICE_CHECK(check_fits(prompt.ids.size(), session_options.size.context, prompt.source));
-  PUMICE_TRY(session_options.draft_model, load_draft_model(size, device));
+  PUMICE_TRY(session_options.draft_model, load_draft_model(size, device, *model));
   Result<std::unique_ptr<Session>> created = Session::create(model, session_options);
   if (!created.ok()) return with_fit_advice(created.error(), size);
   const std::unique_ptr<Session> session = std::move(*created);

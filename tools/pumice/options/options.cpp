@@ -329,7 +329,8 @@ void add_drafts_option(CLI::App& app, SizeOptions& options) {
       ->group(more_of(device_group));
   app.add_option(
          "--draft-model", options.draft_model,
-         "A smaller model of the same vocabulary that guesses too, at up to 8 tokens without --drafts")
+         "A smaller model of the same vocabulary that guesses too, at up to 8 tokens without --drafts; or "
+         "'own': the model's layer that was trained to predict further tokens")
       ->type_name("MODEL")
       ->group(more_of(device_group));
 }

@@ -53,7 +53,7 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
                                                               : full_texts * pages_for(session.size.context);
   session.adapters = adapters.room(session.size.sequences, true);
   session.max_stall_seconds = size.max_stall_ms * 1e-3;
-  PUMICE_TRY(session.draft_model, command::load_draft_model(size, device));
+  PUMICE_TRY(session.draft_model, command::load_draft_model(size, device, *model));
   std::unique_ptr<TextModel> text(
       new TextModel(model, std::move(tokenizer), std::move(templates), options.sampling));
   text->adapters_ = std::move(adapters);
