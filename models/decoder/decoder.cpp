@@ -1,5 +1,7 @@
 #include "models/decoder/decoder.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
@@ -248,6 +250,18 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
   metadata[layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"] =
       config.norm_eps;
   metadata.update(decoder_.gguf_metadata);
+  if (const Result<Decoder> layer = prediction_decoder(decoder_, file, gguf_);
+      decoder_.gguf_predicts && layer.ok()) {
+    DecoderBuilder predicts(layer->config, gguf_, &file);
+    layer->build(predicts);
+    PUMICE_CHECK(predicts.status());
+    for (const GgufTensor& tensor : predicts.gguf_tensors()) { // embeddings and head may be the model's
+      if (std::ranges::find(model.tensors, tensor.name, &GgufTensor::name) == model.tensors.end())
+        model.tensors.push_back(tensor);
+    }
+    metadata["block_count"] = config.layers + 1;
+    metadata["nextn_predict_layers"] = 1;
+  }
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_null()) model.metadata[prefix + key] = value;
   }

@@ -59,6 +59,7 @@ struct Decoder {
   nlohmann::json gguf_metadata = nlohmann::json::object();
   nlohmann::json gguf_bare_metadata = nlohmann::json::object(); // keys that never have it
   std::optional<Error> gguf_refusal;                            // why the model has no GGUF form
+  bool gguf_predicts = false; // GGUF's form has the layer that predicts further tokens
 
   // What an entry reads.
 

@@ -101,6 +101,7 @@ Status describe_glm4_moe(const Settings& settings, Decoder& d) {
   PUMICE_TRY(d.style.head_norms, settings.boolean_or({"use_qk_norm", ""}, false));
   if (settings.gguf()) d.style.head_norms = settings.file().find("blk.0.attn_q_norm.weight");
   d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
+  d.gguf_predicts = true;
   return {};
 }
 

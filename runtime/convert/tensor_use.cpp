@@ -62,6 +62,8 @@ Result<Uses> tensor_uses(const ModelFile& file, const ModelDefinition& definitio
     PUMICE_TRY(const std::unique_ptr<ModelDefinition> pictures, open_model_definition(file, Tower::pictures));
     PUMICE_CHECK(add_uses_of(file, *pictures, uses));
   }
+  if (const auto layer = definition.prediction_layer(file); layer.ok())
+    PUMICE_CHECK(add_uses_of(file, **layer, uses));
   return uses;
 }
 
