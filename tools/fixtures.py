@@ -636,14 +636,44 @@ def proportional_picture_answers(model, config, seed, folder):
     return continued_picture_prompt(model, {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}, token)
 
 
-def sound_inputs(folder):
-    """A second of three tones and noise, and its features."""
+def sound(count):
+    """So many samples of three tones and noise."""
+    time = np.arange(count) / 16000
+    audio = 0.3 * np.sin(2 * np.pi * 220 * time) + 0.2 * np.sin(2 * np.pi * (900 + 600 * time) * time)
+    return (audio * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time)) + 0.05 * uniform(1, "noise", (count,), 0, 1)).astype(np.float32)
+
+
+def heard_answers(model, config, seed, folder):
+    """Of a text with sounds: between tokens 317 and 318 two of which one is cut off (Qwen2-Audio), behind 318 one of two windows (Voxtral)."""
     import torch
     from transformers import WhisperFeatureExtractor
     extractor = WhisperFeatureExtractor.from_pretrained(folder)
-    time = np.arange(16000) / 16000
-    audio = 0.3 * np.sin(2 * np.pi * 220 * time) + 0.2 * np.sin(2 * np.pi * (900 + 600 * time) * time)
-    audio = (audio * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time)) + 0.05 * uniform(1, "noise", (16000,), 0, 1)).astype(np.float32)
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    audio = sound(extractor.n_samples * 6 // 5)
+    if config["model_type"] == "voxtral":
+        token = config["audio_token_id"]
+        made = extractor(audio, sampling_rate=16000, padding=True, truncation=False, pad_to_multiple_of=extractor.n_samples,
+                         return_tensors="np").input_features
+        given = {"input_features": torch.tensor(made.reshape(extractor.feature_size, -1, extractor.nb_max_frames).swapaxes(0, 1).copy()).double()}
+        stacked = config["audio_config"]["intermediate_size"] // config["audio_config"]["hidden_size"]
+        ids = words[:5] + [318] + [token] * (len(given["input_features"]) * extractor.nb_max_frames // 2 // stacked) + words[5:]
+    else:
+        token, ids = config["audio_token_index"], words[:5]
+        made = extractor([audio[:len(audio) * 7 // 12], audio], sampling_rate=16000, padding="max_length", return_attention_mask=True, return_tensors="np")
+        given = {"input_features": torch.tensor(made.input_features).double(), "feature_attention_mask": torch.tensor(made.attention_mask).long()}
+        for frames in given["feature_attention_mask"].sum(-1).tolist():
+            ids += [317] + [token] * (((frames - 1) // 2 - 1) // 2 + 1) + [318] + words[5:9]
+        ids += words[9:]
+    answers, lead = continued_picture_prompt(model, {"input_ids": torch.tensor([ids])} | given, token)
+    return answers | {"audio_16khz": torch.tensor(audio)[None]}, lead
+
+
+def sound_inputs(folder):
+    """A second of a sound, and its features."""
+    import torch
+    from transformers import WhisperFeatureExtractor
+    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    audio = sound(16000)
     features = extractor(audio, sampling_rate=16000, return_tensors="np").input_features
     return torch.tensor(audio), torch.tensor(features)
 
@@ -809,7 +839,8 @@ def shapes_of(folder, config):
     import transformers
     with tempfile.TemporaryDirectory() as scratch:
         model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
-        return {name: list(value.shape) for name, value in load_file(Path(scratch) / "model.safetensors").items()
+        return {name.replace(".model.model.", ".model."): list(value.shape)  # as published, not as transformers 5 writes it
+                for name, value in load_file(Path(scratch) / "model.safetensors").items()
                 if value.dtype.kind == "f" and not is_computed(name, config)}
 
 
@@ -854,6 +885,8 @@ def answers_of(folder, config, seed, weights):
         return lined_picture_answers(model, config, seed, folder)
     if kind == "gemma4":
         return filled_picture_answers(model, config, seed, folder)
+    if kind in ("voxtral", "qwen2_audio"):
+        return heard_answers(model, config, seed, folder)
     if kind == "internvl":
         return proportional_picture_answers(model, config, seed, folder)
     if kind in others:

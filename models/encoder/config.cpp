@@ -20,6 +20,7 @@ EncoderShape EncoderConfig::shape() const {
   shape.input_shape = input_shape;
   shape.convolutions = convolutions;
   shape.patch_groups = patch_groups;
+  shape.sound_windows = sound_windows;
   shape.preparation = preparation;
   shape.padding = padding;
   shape.hidden = hidden;

@@ -95,7 +95,8 @@ WrittenType choose_type(const MixtureTypes& types, const GgufTensor& tensor, Ten
   // llama.cpp convolves with these two types only, and uses the other matrix transposed.
   if (ends_with("patch_embd.weight") || ends_with("patch_embd.weight.1"))
     return {requested == TensorType::f16 ? TensorType::f16 : TensorType::f32};
-  if (ends_with("mm.input_projection.weight"))
+  // It convolves sounds with F16 alone.
+  if (ends_with("mm.input_projection.weight") || ends_with("conv1d.1.weight") || ends_with("conv1d.2.weight"))
     return {requested == TensorType::f32 ? TensorType::f32 : TensorType::f16};
   // These are small, and small errors in them have a large effect.
   if (tensor.shape.size() < 2 || ends_with(".bias") || ends_with("ffn_gate_inp.weight") ||

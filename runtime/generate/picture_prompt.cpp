@@ -42,12 +42,13 @@ Result<size_t> length_with_pictures(const PictureTokens& shape, std::span<const 
   if (places == rows) return tokens.size();
   // One for each has no place for what ends lines.
   if (places == grids.size() && shape.markup.line_end.empty()) return tokens.size() + rows - grids.size();
-  return Error{
-      Code::invalid_argument,
-      fmt::format("{}: it has {} of the token {}, which stands for pictures, and {} pictures: expected "
-                  "one for each, or {}",
-                  source, places, shape.token, grids.size(),
-                  shape.of_any_size() ? fmt::format("{} in all", rows) : std::to_string(shape.rows))};
+  return Error{Code::invalid_argument,
+               fmt::format("{}: it has {} of the token {}, which stands for {}, and {} {}: expected "
+                           "one for each, or {}",
+                           source, places, shape.token, shape.sounds ? "sounds" : "pictures", grids.size(),
+                           shape.sounds ? "windows of them" : "pictures",
+                           shape.of_any_size() || shape.sounds ? fmt::format("{} in all", rows)
+                                                               : std::to_string(shape.rows))};
 }
 
 Result<PicturePrompt> with_pictures(const PictureTokens& shape, std::span<const uint32_t> tokens,

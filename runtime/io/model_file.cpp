@@ -41,6 +41,7 @@ constexpr const char* kinds = "a model is a .gguf file, a folder with config.jso
 
 // How a text model's names begin where it is a part of another model, and how they begin by themselves.
 constexpr std::pair<std::string_view, std::string_view> text_roots[] = {
+    {"language_model.model.model.", "model."}, // as transformers 5 writes Voxtral and Qwen2-Audio
     {"language_model.model.", "model."},
     {"language_model.lm_head.", "lm_head."},
     {"model.language_model.", "model."},

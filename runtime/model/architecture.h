@@ -62,6 +62,14 @@ struct PatchGroups {
   uint32_t window = 1; // squares on each side of a window; 0: there are none
 };
 
+// How an encoder of a sound's features makes rows for a decoder.
+struct SoundWindows {
+  uint32_t joined = 1; // positions that become one row
+  // A sound is one window, what is behind it is cut off, and positions that it does not fill are not seen.
+  // Otherwise it has as many windows as it needs, the last of which is filled up with silence.
+  bool one = false;
+};
+
 // What the logits of each token say.
 enum class TokenHead : uint32_t {
   none,
@@ -90,7 +98,8 @@ struct EncoderShape {
   // each decoder layer, then one that all encoder layers share.
   std::vector<LayerCache> caches;
 
-  std::optional<PatchGroups> patch_groups; // of patches
+  std::optional<PatchGroups> patch_groups;   // of patches
+  std::optional<SoundWindows> sound_windows; // of features that a decoder's prompt has rows of
   // How pictures are prepared, where the model's file says it and not its folder: picture_preparation().
   std::optional<ImagePreparation> preparation;
 
@@ -126,12 +135,14 @@ struct SharedSpace {
 };
 
 // How a decoder reads pictures: each is `rows` tokens, whose embeddings are rows that its tower gives. One
-// that is cut into tiles is several pictures to both.
+// that is cut into tiles is several pictures to both. Sounds are read in the same way: a window of a sound is
+// what a picture is, in a grid of one line.
 struct PictureTokens {
   static constexpr const char* features = "image_features"; // of the tower's graph
 
   uint32_t token = 0; // stands for a row in a text
   uint32_t rows = 0;  // of a picture; of one of any size at most, where they are bidirectional, see rows_of()
+  bool sounds = false; // it hears, and does not see
   // Not 0: pictures have any size, and a row for each square of so many patches on each side.
   uint32_t merge = 0;
   // Of those: a row's place in the picture is a part of its rotary position, see RotaryPlaces. Otherwise it
@@ -143,11 +154,17 @@ struct PictureTokens {
   // are added to (Meng et al., DeepStack, 2024).
   uint32_t deep_layers = 0;
   PictureMarkup markup = {};
+  // What a prompt asks where nothing is said and there is no chat template; empty: the usual of pictures.
+  std::string question = {};
+  // What asks for the words of a sound, with "{language}" for `spoken`, where "{code}" is a language's, or
+  // for nothing; empty: the model was not trained to write them down.
+  std::string transcription = {}, spoken = {};
 
   bool of_any_size() const { return merge > 0; }
   bool has_places() const { return of_any_size() && placed; }
   // Of a picture of so many patches, which those of one size need not have.
   size_t rows_of(const PatchGrid& grid) const {
+    if (sounds) return static_cast<size_t>(grid.count());
     return of_any_size() ? static_cast<size_t>(grid.merged(merge).count()) : rows;
   }
 };

@@ -27,7 +27,7 @@ std::vector<float> rows_of_picture(const PictureTokens& shape, const EncoderShap
   if (tower.patch_groups) return ordered_rows(*tower.patch_groups, grid, std::move(all), columns);
   const size_t skipped = std::min(columns * shape.skipped, all.size());
   all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(skipped));
-  all.resize(std::min(columns * shape.rows, all.size()));
+  all.resize(std::min(columns * shape.rows_of(grid), all.size()));
   return all;
 }
 

@@ -10,19 +10,22 @@ namespace pumice {
 
 namespace {
 
-constexpr const char* question = "Describe this picture.";
+constexpr const char *question = "Describe this picture.", *sound_question = "Describe this sound.";
 constexpr uint32_t usual_tokens = 256; // of a decoder whose settings have no maximum
 
 // What the model's chat template makes of a picture and a question; nothing if it has none.
-Result<std::optional<Chat>>
-chat_about_picture(const ModelFile& file, std::shared_ptr<const Tokenizer> tokenizer, const std::tm& now) {
+Result<std::optional<Chat>> chat_about_picture(const ModelFile& file, const PictureTokens& shape,
+                                               std::shared_ptr<const Tokenizer> tokenizer,
+                                               const std::tm& now) {
   PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(file));
   if (templates.empty()) return std::optional<Chat>();
   PUMICE_TRY(ChatTemplate chosen, templates.choose("", false));
   std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
   Chat chat(std::move(chosen), std::move(tokenizer), std::move(ends), now);
+  const std::string asked = shape.sounds ? sound_question : question;
   PUMICE_CHECK(chat.add(
-      {{"role", "user"}, {"content", {{{"type", "image"}}, {{"type", "text"}, {"text", question}}}}}));
+      {{"role", "user"},
+       {"content", {{{"type", shape.sounds ? "audio" : "image"}}, {{"type", "text"}, {"text", asked}}}}}));
   return std::optional(std::move(chat));
 }
 
@@ -83,13 +86,18 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
                                                      file.path(), names.beams)};
   }
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
-  PUMICE_TRY(settings.preparation, picture_preparation(file, *tower->shape().encoder));
+  if (shape.pictures->sounds) {
+    PUMICE_TRY(settings.sound, sound_preparation(file.mmproj() ? *file.mmproj() : file, tower->shape()));
+  } else {
+    PUMICE_TRY(settings.preparation, picture_preparation(file, *tower->shape().encoder));
+  }
   if (has_form(options.form)) {
     PUMICE_TRY(settings.form.form, Form::create(options.form, std::make_shared<FormVocabulary>(*tokenizer)));
   }
-  settings.prompt = options.prompt.value_or(usual_caption_prompt);
+  const std::string& usual = shape.pictures->question;
+  settings.prompt = options.prompt.value_or(usual.empty() ? usual_caption_prompt : usual);
   if (!options.prompt && !shape.pictures->markup.place.empty()) {
-    PUMICE_TRY(settings.chat, chat_about_picture(file, std::move(tokenizer), options.now));
+    PUMICE_TRY(settings.chat, chat_about_picture(file, *shape.pictures, std::move(tokenizer), options.now));
   }
   if (settings.chat)
     generation.config.ends.assign(settings.chat->ends().begin(), settings.chat->ends().end());

@@ -10,6 +10,7 @@
 #include "generate/prepared_picture.h"
 #include "generate/resumable_generation.h"
 #include "model/architecture.h"
+#include "speech/prepared_sound.h"
 #include "task/writing.h"
 #include "text/chat/chat.h"
 
@@ -20,8 +21,9 @@ inline constexpr const char* usual_caption_prompt = "USER: <image>\nDescribe thi
 
 struct CaptionerOptions {
   WritingOptions writing;
-  // Of a decoder that reads pictures in its prompt, what it continues; "<image>" is the picture. None: what
-  // the model's chat template makes of a picture and a question, or without one the usual prompt.
+  // Of a decoder that reads pictures in its prompt, what it continues; "<image>" is the picture, and
+  // "<audio>" the sound of one that hears. None: what the model's chat template makes of a picture and a
+  // question, or without one the usual prompt.
   std::optional<std::string> prompt;
   std::tm now = {};     // for templates that write the date
   FormSource form = {}; // of the text
@@ -32,9 +34,10 @@ struct CaptionerSettings {
   GenerationOptions generation;
   EncoderDecoderOptions session; // of an encoder with a decoder
   ImagePreparation preparation;
-  std::string prompt;       // of a decoder alone, unless there is a chat
-  std::optional<Chat> chat; // whose template makes the prompt
-  TextForm form;            // of what a decoder alone writes; of others the generation has a rule
+  std::optional<SoundPreparation> sound; // of a decoder that hears, in place of pictures
+  std::string prompt;                    // of a decoder alone, unless there is a chat
+  std::optional<Chat> chat;              // whose template makes the prompt
+  TextForm form; // of what a decoder alone writes; of others the generation has a rule
   OptionNames names;
 };
 

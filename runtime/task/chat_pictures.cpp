@@ -23,8 +23,8 @@ std::string checksum_in(const ordered_json& part) {
   return found != part.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-ordered_json part_of(const std::string& checksum) {
-  return {{"type", "image"}, {"checksum", checksum}};
+ordered_json part_of(const std::string& checksum, const char* type = "image") {
+  return {{"type", type}, {"checksum", checksum}};
 }
 
 } // namespace
@@ -54,6 +54,10 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
   if (!shape.pictures) return result;
   result.markup_ = shape.pictures->markup;
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
+  if (shape.pictures->sounds) {
+    PUMICE_TRY(result.sound_, sound_preparation(file.mmproj() ? *file.mmproj() : file, tower->shape()));
+    return result;
+  }
   const EncoderShape encoder = *tower->shape().encoder;
   if (encoder.input_shape[0] != 3) return result; // channels
   PUMICE_TRY(
@@ -64,9 +68,9 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
 
 Status ChatPictures::check_vision() const {
   if (has_vision()) return {};
-  return Error{Code::unsupported, fmt::format("{} does not see: it reads text only. Choose a model that "
+  return Error{Code::unsupported, fmt::format("{} does not see: it reads text {}. Choose a model that "
                                               "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
-                                              model_)};
+                                              model_, hears() ? "and sounds" : "only")};
 }
 
 Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const std::string& name) {
@@ -88,6 +92,30 @@ Result<ordered_json> ChatPictures::show(Image image, const std::string& name) {
   return keep(fmt::format("{:016x}", sum.value()), std::move(image), name);
 }
 
+Result<ordered_json> ChatPictures::play(std::span<const float> samples, const std::string& name) {
+  if (!sound_) {
+    return Error{Code::unsupported,
+                 fmt::format("{} does not hear: choose a model that does, such as Voxtral or "
+                             "Qwen2-Audio",
+                             model_)};
+  }
+  Checksum sum;
+  sum.add(std::as_bytes(samples));
+  const std::string checksum = fmt::format("{:016x}", sum.value());
+  if (!pictures_.contains(checksum)) {
+    PUMICE_TRY(PreparedPicture prepared, prepare_sound(samples, *sound_, name));
+    Picture sound{prepared.grid, {}};
+    for (EncoderInput& input : prepared.inputs) {
+      const auto part = std::make_shared<PicturePart>();
+      part->grid = input.grid;
+      part->input = std::move(input);
+      sound.parts.push_back(part);
+    }
+    pictures_[checksum] = std::move(sound);
+  }
+  return part_of(checksum, "audio");
+}
+
 Result<ordered_json> ChatPictures::keep(std::string checksum, Image image, const std::string& name) {
   if (!pictures_.contains(checksum)) {
     PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, *preparation_, name));
@@ -103,11 +131,12 @@ Result<ordered_json> ChatPictures::keep(std::string checksum, Image image, const
 
 Result<PictureParts> ChatPictures::shown_by(const ordered_json& messages) const {
   PictureParts shown;
-  PUMICE_CHECK(for_each_picture(messages, [&](size_t message, const ordered_json& part) -> Status {
+  PUMICE_CHECK(for_each_medium(messages, [&](size_t message, const ordered_json& part) -> Status {
     const auto found = pictures_.find(checksum_in(part));
     if (found == pictures_.end())
-      return Error{Code::not_found,
-                   fmt::format("messages[{}] shows a picture that the chat does not have", message)};
+      return Error{
+          Code::not_found,
+          fmt::format("messages[{}] shows a picture or a sound that the chat does not have", message)};
     const PictureParts& parts = found->second.parts;
     shown.insert(shown.end(), parts.begin(), parts.end());
     return {};
@@ -116,9 +145,9 @@ Result<PictureParts> ChatPictures::shown_by(const ordered_json& messages) const 
 }
 
 PicturePlaces ChatPictures::places(const ordered_json& messages) const {
-  if (!preparation_) return {};
+  if (!preparation_ && !sound_) return {};
   std::vector<PictureGrid> grids;
-  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+  (void)for_each_medium(messages, [&](size_t, const ordered_json& part) {
     const auto found = pictures_.find(checksum_in(part));
     grids.push_back(found == pictures_.end() ? PictureGrid() : found->second.grid);
     return Status();
@@ -128,11 +157,11 @@ PicturePlaces ChatPictures::places(const ordered_json& messages) const {
 
 void ChatPictures::forget(const ordered_json& messages, const ordered_json& others) {
   std::set<std::string> kept;
-  (void)for_each_picture(others, [&](size_t, const ordered_json& part) {
+  (void)for_each_medium(others, [&](size_t, const ordered_json& part) {
     kept.insert(checksum_in(part));
     return Status();
   });
-  (void)for_each_picture(messages, [&](size_t, const ordered_json& part) {
+  (void)for_each_medium(messages, [&](size_t, const ordered_json& part) {
     if (const std::string checksum = checksum_in(part); !kept.contains(checksum)) pictures_.erase(checksum);
     return Status();
   });

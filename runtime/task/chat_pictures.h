@@ -12,6 +12,7 @@
 
 #include "media/gradual_preparation.h"
 #include "model/architecture.h"
+#include "speech/prepared_sound.h"
 #include "step/encoder.h"
 #include "text/chat/picture_markup.h"
 
@@ -39,19 +40,24 @@ struct PicturePart {
 
 using PictureParts = std::vector<std::shared_ptr<PicturePart>>;
 
-// The pictures of a chat, which its messages name by their checksums: {"type": "image", "checksum": "..."}.
+// The pictures of a chat, which its messages name by their checksums: {"type": "image", "checksum": "..."},
+// or of a model that hears its sounds, {"type": "audio", "checksum": "..."}.
 class ChatPictures {
 public:
-  // Of a model that sees or does not. `most_patches`: as picture_preparation() has it.
+  // Of a model that sees or hears, or does not. `most_patches`: as picture_preparation() has it.
   static Result<ChatPictures> open(const ModelFile& file, const ModelShape& shape, uint32_t most_patches = 0);
 
   bool has_vision() const { return preparation_.has_value(); }
-  Status check_vision() const; // unsupported for a model that does not
+  bool hears() const { return sound_.has_value(); }
+  const std::optional<SoundPreparation>& sound() const { return sound_; }
+  Status check_vision() const; // unsupported for a model that does not see
   // Takes a picture, unless it is here already; PicturePart::prepare() prepares it. Returns the part of a
   // message that shows it. `name` names it in errors: unsupported for a model that does not see; what is
   // wrong with the picture.
   Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name);
   Result<nlohmann::ordered_json> show(Image image, const std::string& name);
+  // The same of a sound, whose samples have the rate of sound(). It is prepared at once.
+  Result<nlohmann::ordered_json> play(std::span<const float> samples, const std::string& name);
 
   // The parts of those that messages show, in their order. An error names a message whose picture is not
   // here.
@@ -70,6 +76,7 @@ private:
 
   std::string model_;
   std::optional<ImagePreparation> preparation_; // of a model that sees
+  std::optional<SoundPreparation> sound_;       // of one that hears
   PictureMarkup markup_;
   std::map<std::string, Picture> pictures_; // by checksum
 };

@@ -83,6 +83,8 @@ std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& 
   if (!shape.encoder) {
     const Result<SentenceSettings> settings = read_sentence_settings(file, "");
     if (settings.ok() && !settings->pooling.empty()) return {"pumice embed"};
+    if (shape.pictures && !shape.pictures->transcription.empty())
+      return {"pumice caption", "pumice chat", "pumice transcribe"};
     if (shape.pictures) return {"pumice caption", "pumice chat"};
     return has_chat_template(file) ? std::vector{"pumice chat", "pumice run"} : std::vector{"pumice run"};
   }
@@ -165,7 +167,8 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   add("run", continues && text);
   add("generate", writes);
   add("translate", writes && text && reads(InputKind::tokens));
-  add("transcribe", (writes && hears) || (head && reads(InputKind::samples)));
+  add("transcribe", (writes && hears) || (head && reads(InputKind::samples)) ||
+                        (text && shape.pictures && !shape.pictures->transcription.empty()));
   add("caption",
       writes && text && (shape.pictures || (reads(InputKind::pixels) && TaskModel::of_pictures(file).ok())));
   // What its files say of vectors.

@@ -76,8 +76,12 @@ Result<std::vector<uint32_t>> PromptedCaptioner::words_around(const PictureGrid&
     PUMICE_TRY(ChatPrompt prompt, settings_.chat->prompt(places));
     return std::move(prompt.ids);
   }
-  if (!places.place.empty() && settings_.prompt.find(places.place) == std::string::npos)
-    places.place = "<image>"; // whatever the model's own mark is
+  // Whatever the model's own mark is; sounds also without what stands around them.
+  for (const std::string& mark : {shape_.sounds ? shape_.markup.picture : std::string(),
+                                  std::string(shape_.sounds ? "<audio>" : "<image>")}) {
+    if (!places.place.empty() && !mark.empty() && settings_.prompt.find(places.place) == std::string::npos)
+      places.place = mark;
+  }
   PUMICE_TRY(const std::string text, show_pictures(settings_.prompt, places, settings_.names.prompt));
   return tokenizer_->encode(text, true);
 }

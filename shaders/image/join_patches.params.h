@@ -10,7 +10,10 @@ CONSTANT JOIN_PATCHES_STEP = 0;
 CONSTANT JOIN_PATCHES_X = 1;      // [tokens, x_stride]
 CONSTANT JOIN_PATCHES_RESULT = 2; // [tokens, out_stride]
 
-// Specialisation constant 0 is the workgroup's size.
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT JOIN_PATCHES_RULE_ID = 1; // what the rows become:
+CONSTANT JOIN_PATCHES_JOINED = 0;
+CONSTANT JOIN_PATCHES_AVERAGED = 1;
 
 struct JoinPatchesParams {
   UINT columns; // of x

@@ -127,9 +127,18 @@ TEST_CASE("neighbouring rows of each input become one") {
   TestGpu& gpu = TestGpu::get();
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (const uint32_t columns : {1u, 7u, 32u, 80u}) {
-      for (const uint32_t joined : {1u, 4u, 9u}) {
+      for (const auto& each : {std::pair(1u, JoinPatches::Rule::joined),
+                               {4u, JoinPatches::Rule::joined},
+                               {9u, JoinPatches::Rule::joined},
+                               {2u, JoinPatches::Rule::averaged},
+                               {3u, JoinPatches::Rule::averaged}}) {
+        const uint32_t joined = each.first;
+        const JoinPatches::Rule rule = each.second;
+        const bool averaged = rule == JoinPatches::Rule::averaged;
         CAPTURE(columns);
         CAPTURE(joined);
+        CAPTURE(averaged);
+        const uint32_t wide = averaged ? columns : joined * columns;
         const std::vector<StepInput> inputs = {{24, 0}, {4, 64}, {3, 128}, {9, 192}};
         const std::vector<float> x = random_values(size_t{40} * columns, columns);
         std::vector<double> expected;
@@ -137,18 +146,27 @@ TEST_CASE("neighbouring rows of each input become one") {
         for (const StepInput& input : inputs) {
           const size_t whole = size_t{input.rows / joined} * joined * columns;
           const auto from = x.begin() + static_cast<ptrdiff_t>(first * columns);
-          expected.insert(expected.end(), from, from + static_cast<ptrdiff_t>(whole));
+          if (averaged) {
+            for (size_t i = 0; i < whole / joined; ++i) {
+              double sum = 0;
+              for (size_t k = 0; k < joined; ++k)
+                sum += from[static_cast<ptrdiff_t>((i / columns * joined + k) * columns + i % columns)];
+              expected.push_back(sum / joined);
+            }
+          } else {
+            expected.insert(expected.end(), from, from + static_cast<ptrdiff_t>(whole));
+          }
           first += input.rows;
-          expected.resize(first * joined * columns);
+          expected.resize(first * wide);
         }
         Graph graph;
         const TensorId in = graph.add_tensor({"x", RowKind::tokens, columns});
-        const TensorId out = join_patches(graph, "joined", in, joined);
-        CHECK(graph.tensor(out).columns == joined * columns);
-        const ActivationRef result = blank_rows(42, joined * columns, 32);
+        const TensorId out = join_patches(graph, "joined", in, joined, rule);
+        CHECK(graph.tensor(out).columns == wide);
+        const ActivationRef result = blank_rows(42, wide, 32);
         run_graph(profile, graph, inputs_step(inputs, 43), 43,
                   {{in, upload_rows(x, columns, 32)}, {out, result}});
-        check_rows(result, expected, 0);
+        check_rows(result, expected, averaged ? 1e-6 : 0);
         gpu.clear();
       }
     }

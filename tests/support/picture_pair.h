@@ -73,8 +73,8 @@ inline void write_byte_folder(const TemporaryFolder& folder, const VisionModel& 
                                      .dump());
   folder.write("chat_template.jinja",
                "{% for m in messages %}{{ m.role }}: "
-               "{% for p in m.content | selectattr('type', 'equalto', 'image') %}" +
-                   std::string(model.place) +
+               "{% for p in m.content | selectattr('type', 'equalto', '" +
+                   std::string(model.kind) + "') %}" + model.place +
                    "{% endfor %}{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text }}"
                    "{% endfor %}\n{% endfor %}");
 }

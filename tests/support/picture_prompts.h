@@ -13,6 +13,7 @@
 #include "generate/picture_prompt.h"
 #include "media/image.h"
 #include "shaders/embedding/prompt_rows.params.h"
+#include "speech/prepared_sound.h"
 #include "step/batch.h"
 #include "step/encoder.h"
 #include "step/picture_rows.h"
@@ -85,8 +86,22 @@ inline std::vector<EncoderInput> patched_pictures_of(const Answers& answers, con
   return pictures;
 }
 
-// The pictures of a fixture's prompt, whatever their tensor's shape.
+// The windows of the sounds of a fixture's prompt.
+inline std::vector<EncoderInput> windows_of(const Answers& answers, const EncoderShape& shape) {
+  std::vector<EncoderInput> windows = values_of(answers, "input_features");
+  SoundPreparation preparation{{}, *shape.sound_windows};
+  preparation.spectrum.samples = shape.input_shape[1] * preparation.spectrum.hop;
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const std::vector<uint32_t> mask = answers.ids("feature_attention_mask", i);
+    const auto frames = mask.empty() ? shape.input_shape[1] : std::ranges::count(mask, 1u);
+    windows[i] = preparation.input(std::move(windows[i].values), static_cast<uint32_t>(frames));
+  }
+  return windows;
+}
+
+// The pictures of a fixture's prompt, whatever their tensor's shape, or the windows of its sounds.
 inline std::vector<EncoderInput> pictures_of(const Answers& answers, const EncoderShape& shape) {
+  if (shape.sound_windows) return windows_of(answers, shape);
   const std::vector<float>& values = answers.floats.at("pixel_values");
   if (shape.patch_groups) return patched_pictures_of(answers, shape);
   std::vector<EncoderInput> pictures(values.size() / shape.input_values());

@@ -22,6 +22,7 @@ struct VisionModel {
   // What a prompt has for a picture that is cut like this, with the picture's token once for each part.
   std::vector<uint32_t> (*shown)(const PictureGrid& grid);
   std::vector<Image> pictures; // of the fixture's prompt
+  const char* kind = "image";  // of parts of messages
 };
 
 // Of Qwen's models, whose pictures are patches.
@@ -140,6 +141,33 @@ inline VisionModel internvl() {
           {patterned_picture(29, 61), patterned_picture(23, 25)}};
 }
 
+// Models that hear.
+inline VisionModel voxtral() {
+  return {
+      "voxtral",
+      {{315, "[INST]"}, {316, "[/INST]"}, {317, "[TRANSCRIBE]"}, {318, "[BEGIN_AUDIO]"}, {319, "[AUDIO]"}},
+      318,
+      "[BEGIN_AUDIO][AUDIO]",
+      [](const PictureGrid& grid) {
+        std::vector<uint32_t> tokens(grid.pictures() + 1, 319);
+        tokens.front() = 318;
+        return tokens;
+      },
+      {},
+      "audio"};
+}
+inline VisionModel qwen2_audio() {
+  return {"qwen2-audio",
+          {{317, "<|audio_bos|>"}, {318, "<|audio_eos|>"}, {319, "<|AUDIO|>"}},
+          317,
+          "<|audio_bos|><|AUDIO|><|audio_eos|>",
+          [](const PictureGrid&) {
+            return std::vector<uint32_t>{317, 319, 318};
+          },
+          {},
+          "audio"};
+}
+
 // The text of the fixture's prompt as a template writes it.
 inline std::string text_of_prompt(const Answers& answers, const VisionModel& model) {
   std::string text;
@@ -158,8 +186,8 @@ inline void write_vision_folder(const TemporaryFolder& folder, const VisionModel
   write_vision_folder(folder, model.name, model.special);
   folder.write("chat_template.jinja",
                "{% for m in messages %}{{ 'w4 ' if m.role == 'user' else 'w6 ' }}"
-               "{% for p in m.content | selectattr('type', 'equalto', 'image') %}" +
-                   std::string(model.place) +
+               "{% for p in m.content | selectattr('type', 'equalto', '" +
+                   std::string(model.kind) + "') %}" + model.place +
                    " {% endfor %}"
                    "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}"
                    "{% endfor %}{% endfor %}{% if add_generation_prompt %}w6{% endif %}");

@@ -80,6 +80,10 @@ Status check_captions(const pumice_model& model) {
     return Error{Code::invalid_argument,
                  fmt::format("{} was loaded without options.vision, so it cannot see pictures", path)};
   }
+  if (shape.pictures && shape.pictures->sounds) {
+    return Error{Code::unsupported,
+                 fmt::format("{} hears, and a captioner is given pictures: use pumice caption", path)};
+  }
   if (shape.pictures) return {};
   if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) return {};
   return Error{Code::unsupported,

@@ -102,18 +102,18 @@ Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string JoinPatches::describe() const {
-  return fmt::format("{} rows", joined);
+  return fmt::format("{} rows{}", joined, rule == Rule::averaged ? ", averaged" : "");
 }
 
 Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  if (joined == 0 || result.columns != joined * x.columns) {
+  if (joined == 0 || result.columns != (rule == Rule::joined ? joined : 1) * x.columns) {
     return Error{Code::invalid_argument, fmt::format("{} rows of {} columns are not one row of {}", joined,
                                                      x.columns, result.columns)};
   }
   Dispatch dispatch;
   dispatch.kernel = "join_patches";
-  dispatch.constants = {lowering.profile().workgroup};
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
   JoinPatchesParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -206,10 +206,12 @@ TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWi
   return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, patches * graph.tensor(x).columns});
 }
 
-TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined) {
+TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined, JoinPatches::Rule rule) {
   JoinPatches operation;
+  operation.rule = rule;
   operation.joined = joined;
-  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, joined * graph.tensor(x).columns});
+  const uint32_t rows = rule == JoinPatches::Rule::joined ? joined : 1;
+  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, rows * graph.tensor(x).columns});
 }
 
 TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side,

@@ -2,6 +2,7 @@
 
 #include "graph/graph.h"
 #include "shaders/image/grid_positions.params.h"
+#include "shaders/image/join_patches.params.h"
 #include "shaders/image/patch_windows.params.h"
 
 namespace pumice {
@@ -65,10 +66,12 @@ struct PatchWindows : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Each `joined` neighbouring rows of an input become one, their columns one after the other. These rows come
-// first in each input, and the others are zeros. inputs: x [tokens, columns]. output: [tokens, joined *
-// columns].
+// Each `joined` neighbouring rows of an input, patches or frames of a sound, become one: their columns one
+// after the other, or their mean. These rows come first in each input, and the others are zeros. inputs: x
+// [tokens, columns]. output: [tokens, joined * columns], or [tokens, columns].
 struct JoinPatches : Operation {
+  enum class Rule : uint32_t { joined = JOIN_PATCHES_JOINED, averaged = JOIN_PATCHES_AVERAGED };
+  Rule rule = Rule::joined;
   uint32_t joined = 1;
 
   std::string_view name() const override { return "join_patches"; }
@@ -96,7 +99,8 @@ struct GridPositions : Operation {
 
 TensorId patches(Graph& graph, std::string name, TensorId pixels, const PatchShape& shape, uint32_t lead);
 TensorId patch_windows(Graph& graph, std::string name, TensorId x, const PatchWindows& operation);
-TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined);
+TensorId join_patches(Graph& graph, std::string name, TensorId x, uint32_t joined,
+                      JoinPatches::Rule rule = JoinPatches::Rule::joined);
 TensorId grid_positions(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t side,
                         GridPositions::Rule rule = GridPositions::Rule::linear);
 TensorId lead_token(Graph& graph, std::string name, TensorId x, WeightId token, uint32_t row = 0);

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "speech/prepared_sound.h"
+
 namespace pumice {
 
 namespace {
@@ -245,6 +247,34 @@ Result<EncoderBatch> read_patches(const SafetensorsFile& file, const std::string
                            batch.source, shape.input_values(), grids.source, values->size())};
 }
 
+// The features of windows of sounds. Where a sound has one window, its mask is that of the window's frames.
+Result<EncoderBatch> read_sound_windows(const SafetensorsFile& file, const std::string& path,
+                                        const EncoderShape& shape) {
+  constexpr const char* mask_name = "feature_attention_mask";
+  const uint32_t frames = shape.input_shape[1];
+  PUMICE_TRY(const SafetensorsFile::Entry* entry,
+             find_tensor(file, path, prompt_pictures_name(shape), "features of sounds"));
+  PUMICE_TRY(EncoderBatch batch, read_values(*entry, path, shape, entry->shape));
+  std::vector<uint32_t> own(batch.inputs.size(), frames);
+  if (file.find(mask_name)) {
+    PUMICE_TRY(const IdTable mask, read_table(file, path, mask_name));
+    if (mask.rows != batch.inputs.size() || mask.columns != frames) {
+      return Error{Code::invalid_file,
+                   fmt::format("{}: expected the shape [{}, {}]; found [{}, {}]", mask.source,
+                               batch.inputs.size(), frames, mask.rows, mask.columns)};
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      const auto row = mask.values.begin() + static_cast<ptrdiff_t>(i * frames);
+      own[i] = static_cast<uint32_t>(std::find(row, row + frames, 0) - row);
+    }
+  }
+  SoundPreparation preparation{{}, *shape.sound_windows};
+  preparation.spectrum.samples = frames * preparation.spectrum.hop;
+  for (size_t i = 0; i < own.size(); ++i)
+    batch.inputs[i] = preparation.input(std::move(batch.inputs[i].values), own[i]);
+  return batch;
+}
+
 // Refuses pictures of which pixel_attention_mask leaves a part out.
 Status check_whole(const SafetensorsFile& file, const std::string& path, const EncoderShape& shape,
                    const std::vector<bool>& pads) {
@@ -269,8 +299,13 @@ Status check_whole(const SafetensorsFile& file, const std::string& path, const E
 
 } // namespace
 
+const char* prompt_pictures_name(const EncoderShape& shape) {
+  return shape.kind == InputKind::features ? "input_features" : "pixel_values";
+}
+
 Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std::string& path,
                                           const EncoderShape& shape) {
+  if (shape.kind == InputKind::features) return read_sound_windows(file, path, shape);
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, "pixel_values", "pictures of a prompt"));
   if (shape.kind == InputKind::patches) return read_patches(file, path, *entry, shape);

@@ -21,8 +21,9 @@ Result<PicturePrompts> PicturePrompts::read(const SafetensorsFile& tensors, cons
   result.shape_ = *shape.pictures;
   PUMICE_TRY(result.prompts_, read_tokens(tensors, path, "input_ids", "attention_mask", shape.vocabulary));
   PUMICE_TRY(const std::unique_ptr<ModelDefinition> tower, open_model_definition(file, Tower::pictures));
-  if (tensors.find("pixel_values")) {
-    PUMICE_TRY(result.pictures_, read_prompt_pictures(tensors, path, *tower->shape().encoder));
+  const EncoderShape encoder = *tower->shape().encoder;
+  if (tensors.find(prompt_pictures_name(encoder))) {
+    PUMICE_TRY(result.pictures_, read_prompt_pictures(tensors, path, encoder));
   }
   return result;
 }

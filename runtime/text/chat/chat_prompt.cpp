@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "text/chat/message_pictures.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
@@ -14,9 +15,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Two characters for private use that no content has.
+// Characters for private use that no content has: around a text that somebody has written, and in the place
+// of a sound.
 struct Marks {
-  std::string begin, end;
+  std::string begin, end, sound;
 };
 
 std::string private_character(uint32_t number) { // U+E000 and those after it, in UTF-8
@@ -27,12 +29,12 @@ std::string private_character(uint32_t number) { // U+E000 and those after it, i
 
 Marks unused_marks(const std::string& all) {
   std::vector<std::string> unused;
-  for (uint32_t number = 0; unused.size() < 2 && number < 6400; ++number) {
+  for (uint32_t number = 0; unused.size() < 3 && number < 6400; ++number) {
     std::string each = private_character(number);
     if (all.find(each) == std::string::npos) unused.push_back(std::move(each));
   }
-  if (unused.size() < 2) return {};
-  return {unused[0], unused[1]};
+  if (unused.size() < 3) return {};
+  return {unused[0], unused[1], unused[2]};
 }
 
 // Marks what a text holds, within the white space around it, so that a template which trims still does.
@@ -133,6 +135,52 @@ Cut cut_at_marks(std::string_view text, const Marks& marks) {
   return cut;
 }
 
+// A template that does not know of sounds is shown texts in their place. Whether there are any.
+bool replace_sounds(ordered_json& messages, const std::string& sound) {
+  bool any = false;
+  (void)for_each_medium(messages, [&](size_t, ordered_json& part) {
+    if (part["type"] != "audio") return Status();
+    part = {{"type", "text"}, {"text", sound}};
+    any = true;
+    return Status();
+  });
+  return any;
+}
+
+// Contents of texts alone become one text, for a template that reads no parts.
+void join_texts(ordered_json& messages) {
+  for (ordered_json& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    std::string joined;
+    for (const ordered_json& part : *content) {
+      const ordered_json text = part.is_object() ? part.value("text", ordered_json()) : ordered_json();
+      if (text.is_string()) joined += text.get_ref<const std::string&>();
+    }
+    *content = joined;
+  }
+}
+
+// Puts a sound's place where such a text was.
+void place_sounds(Cut& cut, const std::string& sound, const std::string& place) {
+  Cut placed;
+  placed.whole = cut.whole;
+  for (const Cut::Part& part : cut.parts) {
+    std::string_view rest = std::string_view(cut.text).substr(part.begin, part.end - part.begin);
+    const auto add = [&](std::string_view text, bool content) {
+      placed.parts.push_back({placed.text.size(), placed.text.size() + text.size(), content});
+      placed.text += text;
+    };
+    for (size_t at = rest.find(sound); at != std::string_view::npos; at = rest.find(sound)) {
+      add(rest.substr(0, at), part.content);
+      add(place, false);
+      rest.remove_prefix(at + sound.size());
+    }
+    add(rest, part.content);
+  }
+  cut = std::move(placed);
+}
+
 // Where the template shows them. What a person spells is no picture.
 Status show_pictures(Cut& cut, const PicturePlaces& pictures) {
   if (pictures.place.empty()) return {};
@@ -216,12 +264,20 @@ void contents_to_parts(ordered_json& messages) {
 }
 
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                               const ordered_json& variables, const std::tm& now, const ChatPrompt& read,
+                               ordered_json variables, const std::tm& now, const ChatPrompt& read,
                                const PicturePlaces& pictures, std::string begun) {
   PUMICE_CHECK(check_messages(variables));
-  PUMICE_TRY(std::string text, chat_template.render(variables, now));
-  const Marks marks =
-      unused_marks(variables.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + text);
+  const Marks marks = unused_marks(variables.dump(-1, ' ', false, ordered_json::error_handler_t::replace) +
+                                   chat_template.text());
+  const bool places_sounds = !pictures.place.empty() && !marks.sound.empty() &&
+                             chat_template.text().find("audio") == std::string::npos &&
+                             replace_sounds(variables["messages"], marks.sound);
+  Result<std::string> rendered = chat_template.render(variables, now);
+  if (places_sounds && (!rendered.ok() || rendered->find(marks.sound) == std::string::npos)) {
+    join_texts(variables["messages"]);
+    rendered = chat_template.render(variables, now);
+  }
+  PUMICE_TRY(const std::string text, std::move(rendered));
   Cut cut;
   bool found = false;
   for (const Marked which : {Marked::texts, Marked::special}) {
@@ -246,6 +302,7 @@ Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenize
                             name)};
     }
   }
+  if (places_sounds) place_sounds(cut, marks.sound, pictures.place);
   PUMICE_CHECK(show_pictures(cut, pictures));
   if (!begun.empty()) {
     cut.parts.push_back({cut.text.size(), cut.text.size() + begun.size(), false});

@@ -27,10 +27,11 @@ struct ChatPrompt {
 // those that a message, a call of a tool or the description of one spells stay text. `variables` as
 // ChatTemplate::render() takes them. `read` is what a session has read, and what it has generated: a prompt
 // that goes on with its text goes on with its tokens too, which need not be those that the text would be cut
-// into. `pictures`: what stands where the template shows pictures. `begun`: what the answer begins with;
+// into. `pictures`: what stands where the template shows pictures, or sounds; a template that does not know
+// of these has their places where texts would be. `begun`: what the answer begins with;
 // special tokens that it spells are special tokens.
 Result<ChatPrompt> encode_chat(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
-                               const nlohmann::ordered_json& variables, const std::tm& now,
+                               nlohmann::ordered_json variables, const std::tm& now,
                                const ChatPrompt& read = {}, const PicturePlaces& pictures = {},
                                std::string begun = {});
 

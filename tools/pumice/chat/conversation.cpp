@@ -16,6 +16,7 @@
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
 #include "loading/picture_tower.h"
+#include "media/audio.h"
 #include "options/adapter_options.h"
 #include "options/prompt.h"
 #include "output/json_output.h"
@@ -64,7 +65,7 @@ std::optional<Question> question_of(const ordered_json& content) {
   if (!content.is_array()) return {};
   for (const ordered_json& part : content) {
     const bool text = part.is_object() && part.value("type", ordered_json()) == "text";
-    if (shows_picture(part)) {
+    if (is_medium(part)) {
       question.pictures.push_back(part);
     } else if (text && part.contains("text") && part["text"].is_string() && question.text.empty()) {
       question.text = part["text"];
@@ -84,6 +85,13 @@ Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string to
 }
 
 Result<ordered_json> Conversation::read_picture(const std::string& file) {
+  if (talk_.pictures().hears()) {
+    const uint32_t rate = talk_.pictures().sound()->spectrum.sample_rate;
+    PUMICE_TRY(const Audio audio, read_audio_at(rate, path_of(file)));
+    PUMICE_TRY(ordered_json part, talk_.pictures().play(audio.samples, file));
+    part["path"] = absolute_path(file);
+    return part;
+  }
   if (const Status vision = talk_.pictures().check_vision(); !vision.ok()) {
     return Error{vision.error().code, vision.error().message +
                                           "; of a GGUF model that does, --mmproj names the file "
@@ -97,7 +105,7 @@ Result<ordered_json> Conversation::read_picture(const std::string& file) {
 
 // Reads those of a saved conversation again.
 Status Conversation::read_pictures(ordered_json& messages) {
-  return for_each_picture(messages, [&](size_t message, ordered_json& part) -> Status {
+  return for_each_medium(messages, [&](size_t message, ordered_json& part) -> Status {
     const auto named = [&](const Error& error) {
       return Error{error.code, fmt::format("\"messages\"[{}]: {}", message, error.message)};
     };
@@ -147,7 +155,8 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(uses, opened));
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
-  if (wanted.fit && talk_.has_vision()) PUMICE_CHECK(load_tower()); // before the session takes its memory
+  if (wanted.fit && (talk_.has_vision() || talk_.pictures().hears()))
+    PUMICE_CHECK(load_tower()); // before the session takes its memory
   SizeOptions size = wanted;
   PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
   SessionOptions session;

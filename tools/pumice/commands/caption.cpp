@@ -6,6 +6,7 @@
 #include "chat/chosen_template.h"
 #include "loading/open_device.h"
 #include "loading/picture_tower.h"
+#include "media/audio.h"
 #include "model/vocabulary.h"
 #include "options/form_options.h"
 #include "options/prompt.h"
@@ -41,10 +42,16 @@ std::string with_name(const std::string& lines, const std::string& name) {
   return result;
 }
 
+// The field of --json with the file's name.
+const char* file_field(const CaptionerSettings& settings) {
+  return settings.sound ? "audio" : "image";
+}
+
 void print(const CaptionOptions& options, const std::string& picture, std::span<const WrittenText> written,
-           const GenerationOptions& generation) {
+           const CaptionerSettings& settings) {
+  const GenerationOptions& generation = settings.generation;
   if (options.writing.json) {
-    Json json = {{"image", picture}};
+    Json json = {{file_field(settings), picture}};
     add_written(json, written, generation);
     print_json(json);
     return;
@@ -95,6 +102,10 @@ Status check_options(const CaptionOptions& options, const ModelFile& file, const
 }
 
 Result<PreparedPicture> read_picture(const std::string& path, const CaptionerSettings& settings) {
+  if (settings.sound) {
+    PUMICE_TRY(const Audio audio, read_audio_at(settings.sound->spectrum.sample_rate, path_of(path)));
+    return prepare_sound(audio.samples, *settings.sound, path);
+  }
   PUMICE_TRY(const Image image, read_image(path_of(path)));
   return prepare_for_prompt(image, settings.preparation, path);
 }
@@ -126,7 +137,7 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
       read.pictures.push_back(*std::move(picture));
     } else {
       print_part_error(picture.error().text());
-      if (json) print_json({{"image", path}, {"error", picture.error().text()}});
+      if (json) print_json({{file_field(settings), path}, {"error", picture.error().text()}});
     }
   }
   return read;
@@ -154,7 +165,7 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     for (size_t i = 0; i < texts.size(); ++i) {
       ++figures.inputs;
       figures.tokens += texts[i].front().tokens.size();
-      print(options, names[i], texts[i], settings.generation);
+      print(options, names[i], texts[i], settings);
     }
     if (options.attention.given())
       return draw(model, options, std::move(shown), settings, texts[0][0], tokenizer);
@@ -205,30 +216,35 @@ Status caption(const CaptionOptions& options) {
 } // namespace
 
 Subcommand add_caption(CLI::App& app) {
-  CLI::App* sub = app.add_subcommand("caption", "Describe pictures in words, or read the text in them.");
+  CLI::App* sub =
+      app.add_subcommand("caption", "Describe pictures or sounds in words, or read the text in pictures.");
   auto options = std::make_shared<CaptionOptions>();
   sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3 or Qwen "
-                  "2.5-VL. The model has an encoder of pictures and a decoder. Of the last four, a GGUF file "
-                  "with --mmproj")
+                  "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3, Qwen "
+                  "2.5-VL, Voxtral or Qwen2-Audio. The model has an encoder of pictures, or of sounds, and a "
+                  "decoder. Of the last six, a GGUF file with --mmproj")
       ->required()
       ->type_name("");
-  sub->add_option("IMAGE", options->pictures,
-                  "PNG or JPEG files. With several, each line begins with the file's name and a tab")
+  sub->add_option(
+         "IMAGE", options->pictures,
+         "PNG or JPEG files, or for Voxtral and Qwen2-Audio WAV, FLAC, Ogg or Opus. With several, each "
+         "line begins with the file's name and a tab")
       ->required()
       ->type_name("");
   add_mmproj_option(*sub, options->mmproj, "Text");
   options->prompt_option =
-      sub->add_option("--prompt", options->prompt,
-                      "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
-                      "2.5-VL) continues. "
-                      "<image> is the "
-                      "picture. Without it, a model whose chat template shows pictures is asked through that")
+      sub->add_option(
+             "--prompt", options->prompt,
+             "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
+             "2.5-VL) continues. "
+             "<image> is the "
+             "picture, <audio> a sound. Without it, a model whose chat template shows pictures is asked "
+             "through that")
           ->type_name("TEXT")
           ->default_str(usual_caption_prompt)
           ->group("Text");
   sub->add_flag("--json", options->writing.json,
-                "Print one JSON object for each picture. Its fields: image, text, tokens, score; "
+                "Print one JSON object for each picture. Its fields: image or audio, text, tokens, score; "
                 "hypotheses with --n-best")
       ->group("Text");
   add_form_options(*sub, options->form);

@@ -257,10 +257,9 @@ Subcommand add_chat(CLI::App& app) {
   sub->add_option("--system", options->system, "A message before all others, which says how to answer")
       ->type_name("TEXT")
       ->group("Text");
-  sub->add_option("--image", options->pictures,
+  sub->add_option("--image,--audio", options->pictures,
                   "A PNG or JPEG file that the first question shows a model that sees (LLaVA, SmolVLM, Gemma "
-                  "3, Qwen 2.5-VL). Can "
-                  "be given more "
+                  "3, Qwen 2.5-VL), or a sound for one that hears (Voxtral, Qwen2-Audio). Can be given more "
                   "than once")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

@@ -57,7 +57,7 @@ Result<ConversionOptions> conversion_options(const ConvertOptions& options) {
 Result<Conversion> convert_folder(const ModelFile& file, const ConvertOptions& options,
                                   const ConversionOptions& asked, const Progress& progress) {
   PUMICE_TRY(std::unique_ptr<ModelDefinition> definition, open_model_definition(file));
-  const bool pictures = definition->shape().pictures.has_value();
+  const std::optional<PictureTokens> pictures = definition->shape().pictures;
   if (options.mmproj) {
     if (!pictures) {
       return Error{
@@ -73,7 +73,8 @@ Result<Conversion> convert_folder(const ModelFile& file, const ConvertOptions& o
   Result<Conversion> conversion = convert_to(file, *definition, out, asked, progress);
   if (conversion.ok() && !options.mmproj && pictures) {
     conversion->notes.push_back(
-        fmt::format("{} has the text model alone: --mmproj writes the encoder of its pictures", options.out));
+        fmt::format("{} has the text model alone: --mmproj writes the encoder of its {}", options.out,
+                    pictures->sounds ? "sounds" : "pictures"));
   }
   return conversion;
 }
@@ -212,8 +213,8 @@ Subcommand add_convert(CLI::App& app) {
                 "Leave the vocabulary out. The result then works with token ids only")
       ->group("Output");
   sub->add_flag("--mmproj", options->mmproj,
-                "Write the encoder of pictures (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL) in place of the text "
-                "model. llama.cpp has it in a file of its own, mmproj*.gguf")
+                "Write the encoder of pictures (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL) or sounds (Voxtral) in "
+                "place of the text model. llama.cpp has it in a file of its own, mmproj*.gguf")
       ->group("Output");
   sub->add_flag("--json", options->json,
                 "Print one JSON object. Its fields: model, path, type, tensors, bytes, notes; with --dry-run "

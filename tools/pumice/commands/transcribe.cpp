@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include "commands/mmproj.h"
 #include "input/sound_input.h"
 #include "loading/open_device.h"
 #include "media/audio.h"
+#include "model/vocabulary.h"
 #include "options/beam_options.h"
 #include "options/form_options.h"
 #include "options/options.h"
@@ -12,6 +14,8 @@
 #include "output/output_files.h"
 #include "output/transcript_output.h"
 #include "process/processes.h"
+#include "task/captioner.h"
+#include "task/model_kind.h"
 #include "task/speech_recognizer.h"
 #include "terminal/terminal.h"
 
@@ -20,7 +24,7 @@ namespace pumice::command {
 namespace {
 
 struct TranscribeOptions {
-  std::string model;
+  std::string model, mmproj;
   std::vector<std::string> files;
   std::string task = "transcribe";
   bool translate = false, detect = false, live = false;
@@ -137,6 +141,13 @@ Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
   }
 }
 
+// A decoder that hears, whose prompt has a whole sound and asks for its words.
+struct PromptedModel {
+  std::shared_ptr<const Model> tower;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  CaptionerSettings settings;
+};
+
 // Transcribes files, one after the other.
 class FileTranscriber {
 public:
@@ -144,7 +155,43 @@ public:
       : options_(options), device_(std::move(device)), model_(std::move(model)) {}
 
   Status open(SpeechSettings settings) {
+    has_text_ = settings.has_text();
     PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings)));
+    return {};
+  }
+
+  // The same of a decoder that hears. A row stands for more time than a token of its text takes.
+  Status write_down(const PromptedModel& prompted, const std::string& path,
+                    const std::shared_ptr<SoundInput>& input) {
+    constexpr size_t least_tokens = 64;
+    std::vector<float> samples;
+    PUMICE_CHECK(level_of(*input, &samples));
+    const ComputeWatch watch;
+    CaptionerSettings settings = prompted.settings;
+    PUMICE_TRY(PreparedPicture sound, prepare_sound(samples, *settings.sound, path));
+    size_t rows = 0;
+    for (const EncoderInput& window : sound.inputs) rows += static_cast<size_t>(window.grid.count());
+    if (options_.transcription.max_tokens == 0)
+      settings.generation.config.max_tokens = static_cast<uint32_t>(rows + least_tokens);
+    std::vector<PreparedPicture> sounds;
+    sounds.push_back(std::move(sound));
+    PUMICE_TRY(const std::unique_ptr<Captioner> captioner,
+               Captioner::create(model_, prompted.tower, prompted.tokenizer, std::move(settings), false));
+    PUMICE_CHECK(captioner->begin(std::move(sounds)));
+    PUMICE_CHECK(captioner->run());
+    PUMICE_TRY(std::vector<std::vector<WrittenText>> texts, captioner->texts());
+    WrittenText& text = texts.front().front();
+    TranscriptSegment segment;
+    segment.end = input->seconds();
+    segment.tokens = std::move(text.tokens);
+    segment.text = std::move(text.text);
+    sound_ += input->seconds();
+    spent_ += watch.seconds();
+    language_ = options_.transcription.language;
+    if (options_.as_they_come()) print_result(lines(segment, name_of(path)));
+    PUMICE_CHECK(put_out({language_, language_.empty() ? 0.0f : 1.0f, {std::move(segment)}},
+                         {path, input->seconds(), !input->damage().empty()}));
+    tell_damage(*input);
     return {};
   }
 
@@ -239,7 +286,7 @@ private:
   // What comes before each line, if there are several files.
   std::string name_of(const std::string& path) const { return options_.files.size() > 1 ? path + "\t" : ""; }
   std::string lines(const TranscriptSegment& segment, const std::string& name) const {
-    return lines_of(segment, recognizer_->settings().has_text(), options_.transcription.timestamps, name);
+    return lines_of(segment, has_text_, options_.transcription.timestamps, name);
   }
 
   static void tell_damage(const SoundInput& input) {
@@ -248,11 +295,10 @@ private:
   }
 
   std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
-    const bool has_text = recognizer_->settings().has_text();
-    if (form == TranscriptForm::srt) return srt_of(transcript, has_text);
-    if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text);
+    if (form == TranscriptForm::srt) return srt_of(transcript, has_text_);
+    if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text_);
     if (form == TranscriptForm::json) {
-      Json json = json_of(transcript, file, options_.task_name(), has_text);
+      Json json = json_of(transcript, file, options_.task_name(), has_text_);
       add_device(json, device_);
       return json_text(json);
     }
@@ -288,6 +334,7 @@ private:
   OpenedDevice device_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<SpeechRecognizer> recognizer_;
+  bool has_text_ = true;
   double sound_ = 0, spent_ = 0; // seconds
   std::string language_;         // of the last file
 };
@@ -305,8 +352,67 @@ Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, 
   return std::shared_ptr<SoundInput>();
 }
 
+// What a decoder that hears continues.
+Result<std::string> prompt_for_words(const TranscribeOptions& options, const ModelFile& file,
+                                     const PictureTokens& shape) {
+  const TranscriptionOptions& transcription = options.transcription;
+  if (shape.transcription.empty())
+    return wrong_kind(file, "it was not trained to write down speech by a prompt of its own");
+  if (options.translate || options.task != "transcribe" || options.detect || options.live ||
+      options.subtitles() || options.attention.given() || transcription.timestamps || transcription.words ||
+      !transcription.prompt.empty() || transcription.beams > 1) {
+    return Error{Code::unsupported,
+                 fmt::format("{} reads a whole sound in its prompt and writes its words: leave --translate, "
+                             "--timestamps, --words, --prompt, --beams, --srt, --vtt, --live, "
+                             "--detect-language and --attention out",
+                             options.model)};
+  }
+  std::string prompt = shape.transcription, spoken;
+  const std::string& code = transcription.language;
+  if (code.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos || code.size() > 3)
+    return Error{Code::invalid_argument,
+                 fmt::format("--language is '{}': this model expects a code, such as en", code)};
+  if (!code.empty()) spoken = fmt::format(fmt::runtime(shape.spoken), fmt::arg("code", code));
+  constexpr std::string_view place = "{language}";
+  return prompt.replace(prompt.find(place), place.size(), spoken);
+}
+
+// A decoder that hears.
+Status transcribe_by_prompt(const TranscribeOptions& options, OpenedModel opened) {
+  const ModelShape shape = opened.definition->shape();
+  CaptionerOptions asked;
+  PUMICE_TRY(asked.prompt, prompt_for_words(options, opened.file, *shape.pictures));
+  PUMICE_CHECK(check_options(options));
+  asked.writing.sampling.temperature = 0;
+  asked.writing.max_tokens = options.transcription.max_tokens;
+  PUMICE_TRY(asked.form, read_form(options.transcription.form));
+  PromptedModel prompted;
+  PUMICE_TRY(prompted.tokenizer, load_tokenizer(opened.file));
+  PUMICE_TRY(prompted.settings,
+             read_captioner_settings(opened.file, shape, prompted.tokenizer, asked, option_names));
+  const uint32_t rate = prompted.settings.sound->spectrum.sample_rate;
+  size_t at = 0;
+  PUMICE_TRY(std::shared_ptr<SoundInput> input, open_next(options, rate, at));
+  if (!input) return {}; // before the model is loaded
+  PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  LoadOptions of_tower = options.load;
+  of_tower.tower = Tower::pictures;
+  PUMICE_TRY(ModelFile tower, ModelFile::open(path_of(tower_path(opened.file))));
+  PUMICE_TRY(prompted.tower, load_model(std::move(tower), device, of_tower));
+  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.load));
+  FileTranscriber transcriber(options, std::move(device), std::move(model));
+  while (input) {
+    PUMICE_CHECK(transcriber.write_down(prompted, options.files[at], input));
+    PUMICE_TRY(input, open_next(options, rate, ++at));
+  }
+  return transcriber.finish();
+}
+
 Status transcribe(const TranscribeOptions& options) {
-  PUMICE_TRY(OpenedModel opened, OpenedModel::open(path_of(options.model)));
+  PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
+  PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
+  if (const auto pictures = opened.definition->shape().pictures; pictures && pictures->sounds)
+    return transcribe_by_prompt(options, std::move(opened));
   const bool more = options.detect || options.live || options.attention.given();
   TranscriptionOptions transcription = options.resolved();
   PUMICE_TRY(transcription.form, read_form(transcription.form));
@@ -388,8 +494,8 @@ Subcommand add_transcribe(CLI::App& app) {
   auto options = std::make_shared<TranscribeOptions>();
   TranscriptionOptions& transcription = options->transcription;
   sub->add_option("MODEL", options->model,
-                  "A speech model: a folder of Hugging Face (Whisper, Moonshine, Parakeet, wav2vec 2.0) or "
-                  "CTranslate2, or a file of whisper.cpp (ggml-*.bin)")
+                  "A speech model: a folder of Hugging Face (Whisper, Moonshine, Parakeet, wav2vec 2.0, "
+                  "Voxtral) or CTranslate2, or a file of whisper.cpp (ggml-*.bin)")
       ->required()
       ->type_name("");
   sub->add_option("AUDIO", options->files,
@@ -437,6 +543,7 @@ Subcommand add_transcribe(CLI::App& app) {
       ->type_name("N")
       ->check(within(1u, 1024u))
       ->group(more_of("Speech"));
+  add_mmproj_option(*sub, options->mmproj, more_of("Speech"));
   add_form_options(*sub, transcription.form);
   add_decoding_options(*sub, *options);
   add_live_options(*sub, *options);
@@ -461,7 +568,7 @@ Subcommand add_transcribe(CLI::App& app) {
                       "arecord -t raw -f S16_LE -r 16000 | pumice transcribe whisper-tiny - --live"));
   return {sub,
           [options] { return transcribe(*options); },
-          {{"MODEL", "AUDIO"}, {"--attention"}},
+          {{"MODEL", "AUDIO", "--mmproj"}, {"--attention"}},
           [options] { return serve_stage(options->model, options->device, options->load); },
           &options->device.timeout};
 }

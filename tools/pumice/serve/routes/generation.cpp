@@ -76,7 +76,7 @@ Result<Json> read_parts(Json parts, const std::string& field) {
 // The chat has the pictures that its messages show.
 Status take_pictures(ModelChat& chat, Json& messages) {
   size_t count = 0;
-  return for_each_picture(messages, [&](size_t, Json& part) -> Status {
+  return for_each_medium(messages, [&](size_t, Json& part) -> Status {
     const std::string field = part["field"];
     if (!chat.has_vision()) {
       return Error{Code::unsupported,
