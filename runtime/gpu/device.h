@@ -70,6 +70,9 @@ public:
   Status wait(TimelinePoint point) { return queue_.wait(point); }
   Result<TimelinePoint> completed() const { return queue_.completed(); }
 
+  // Whether it is the application's, which may submit what it is given later than the call that waits for it.
+  bool is_adopted() const { return !owned_; }
+
   double patience() const { return patience_; } // seconds
   // Whether a wait has lost its patience. Nothing is submitted or waited for any more, and what the device
   // may still use is not destroyed: Vulkan would wait for it, and has no way to stop it.

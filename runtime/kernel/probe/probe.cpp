@@ -210,6 +210,7 @@ uint32_t known_cores(const std::shared_ptr<Device>& device, const std::shared_pt
     return cores <= most_grid ? cores : 0;
   }
   if (computes_on_cpu(device->capabilities())) return 0;
+  if (device->is_adopted()) return 0; // the application's frames are not to wait for it
   const Result<uint32_t> cores = probe_cores(device, pipelines);
   if (!cores.ok()) return 0; // kernels have shapes without it, too
   pipelines->set_tuning_result(question, std::to_string(*cores));

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "commands/mmproj.h"
 #include "input/sound_input.h"
 #include "loading/open_device.h"
+#include "loading/picture_tower.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "options/beam_options.h"

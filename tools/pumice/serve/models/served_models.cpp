@@ -9,7 +9,7 @@
 
 #include "base/guarded.h"
 #include "base/path.h"
-#include "commands/mmproj.h"
+#include "loading/picture_tower.h"
 #include "serve/http/error.h"
 #include "task/inspection/models_below.h"
 #include "terminal/counted.h"
