@@ -35,9 +35,11 @@ struct CaptionerSettings {
   EncoderDecoderOptions session; // of an encoder with a decoder
   ImagePreparation preparation;
   std::optional<SoundPreparation> sound; // of a decoder that hears, in place of pictures
-  std::string prompt;                    // of a decoder alone, unless there is a chat
-  std::optional<Chat> chat;              // whose template makes the prompt
-  TextForm form; // of what a decoder alone writes; of others the generation has a rule
+  // A text is as long as its sound: as many tokens as that has rows, and some more, unless the options say.
+  bool writes_down = false;
+  std::string prompt;       // of a decoder alone, unless there is a chat
+  std::optional<Chat> chat; // whose template makes the prompt
+  TextForm form;            // of what a decoder alone writes; of others the generation has a rule
   OptionNames names;
 };
 

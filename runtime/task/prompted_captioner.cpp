@@ -42,6 +42,7 @@ private:
   Result<std::vector<uint32_t>> words_around(const PictureGrid& grid) const;
   Status make_encoder(uint32_t positions, const Compiling& compiling = {});
   Status make_session();
+  uint32_t most_tokens(const Shown& shown) const;
   Status next();
   Shown& current() { return shown_[written_.size()]; }
   EncoderInput& next_input() { return current().picture.inputs[current().rows.size()]; }
@@ -97,16 +98,24 @@ Status PromptedCaptioner::make_encoder(uint32_t positions, const Compiling& comp
   return {};
 }
 
+// A row stands for more time than a token takes.
+uint32_t PromptedCaptioner::most_tokens(const Shown& shown) const {
+  constexpr size_t least_tokens = 64;
+  if (!settings_.writes_down) return settings_.generation.config.max_tokens;
+  size_t rows = 0;
+  for (const EncoderInput& input : shown.picture.inputs) rows += static_cast<size_t>(input.grid.count());
+  return static_cast<uint32_t>(rows + least_tokens);
+}
+
 // One with a context that fits the longest prompt and its answer.
 Status PromptedCaptioner::make_session() {
   size_t longest = 0;
   for (const Shown& each : shown_) {
     PUMICE_TRY(const size_t length,
                length_with_pictures(shape_, each.words, grids_of(each.picture), settings_.names.prompt));
-    longest = std::max(longest, length);
+    longest = std::max(longest, length + most_tokens(each) + 1);
   }
-  const auto needed = static_cast<uint32_t>(std::min<uint64_t>(
-      model_->shape().context, longest + uint64_t{settings_.generation.config.max_tokens} + 1));
+  const auto needed = static_cast<uint32_t>(std::min<uint64_t>(model_->shape().context, longest));
   if (session_ && session_->size().context >= needed) return {};
   session_.reset(); // its memory is free for the next one
   SessionOptions options;
@@ -150,8 +159,8 @@ Status PromptedCaptioner::next() {
   PUMICE_TRY(PicturePrompt prompt,
              with_pictures(shape_, shown.words, shown.rows, settings_.names.prompt, grids_of(shown.picture)));
   PUMICE_CHECK(
-      session_->begin({std::move(prompt.tokens), true, settings_.generation.config.max_tokens,
-                       settings_.generation.sampling, std::move(prompt.embeddings), settings_.form}));
+      session_->begin({std::move(prompt.tokens), true, most_tokens(shown), settings_.generation.sampling,
+                       std::move(prompt.embeddings), settings_.form}));
   written_.emplace_back(1);
   sum_ = 0;
   state_ = State::decodes;

@@ -1,6 +1,7 @@
 #include "task/speech_recognizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,43 @@ Result<CtcVocabulary> read_letters(const ModelFile& file, const ModelDefinition&
   return read_ctc_vocabulary(file);
 }
 
+// What a decoder continues that hears a whole sound in its prompt.
+Result<std::string> prompt_for_words(const ModelFile& file, const PictureTokens& shape,
+                                     const TranscriptionOptions& asked, bool more, const OptionNames& names) {
+  if (shape.transcription.empty())
+    return wrong_kind(file, "it was not trained to write down speech by a prompt of its own");
+  if (asked.translate || asked.timestamps || asked.words || !asked.prompt.empty() || asked.beams > 1 ||
+      more) {
+    return Error{Code::unsupported,
+                 fmt::format("{} reads a whole sound in its prompt and writes its words: leave {} out",
+                             file.path(), names.of_windows)};
+  }
+  const std::string& code = asked.language;
+  if (code.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos || code.size() > 3) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} is '{}': this model expects a code, such as en", names.language, code)};
+  }
+  std::string prompt = shape.transcription, spoken;
+  if (!code.empty()) spoken = fmt::format(fmt::runtime(shape.spoken), fmt::arg("code", code));
+  constexpr std::string_view place = "{language}";
+  return prompt.replace(prompt.find(place), place.size(), spoken);
+}
+
+Result<CaptionerSettings> read_prompted(const ModelFile& file, const ModelShape& shape,
+                                        std::shared_ptr<const Tokenizer> tokenizer,
+                                        const TranscriptionOptions& asked, bool more,
+                                        const OptionNames& names) {
+  CaptionerOptions options;
+  PUMICE_TRY(options.prompt, prompt_for_words(file, *shape.pictures, asked, more, names));
+  options.writing.sampling.temperature = 0;
+  options.writing.max_tokens = asked.max_tokens;
+  options.form = asked.form;
+  PUMICE_TRY(CaptionerSettings settings,
+             read_captioner_settings(file, shape, std::move(tokenizer), options, names));
+  settings.writes_down = asked.max_tokens == 0;
+  return settings;
+}
+
 } // namespace
 
 Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDefinition& definition,
@@ -49,6 +87,12 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
     if (const Result<form::Grammar> form = parse_form(options.form); !form.ok()) return form.error();
   }
   const ModelShape shape = definition.shape();
+  if (shape.pictures && shape.pictures->sounds) {
+    PUMICE_TRY(settings.tokenizer, load_tokenizer(file));
+    PUMICE_TRY(settings.prompted, read_prompted(file, shape, settings.tokenizer, options, more, names));
+    settings.sample_rate = settings.prompted->sound->spectrum.sample_rate;
+    return settings;
+  }
   const bool samples = shape.encoder && shape.encoder->kind == InputKind::samples;
   if (samples && !shape.has_decoder()) {
     PUMICE_TRY(settings.letters, read_letters(file, definition, options, more, names));
@@ -64,32 +108,88 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
 }
 
 Result<std::unique_ptr<SpeechRecognizer>> SpeechRecognizer::create(std::shared_ptr<const Model> model,
-                                                                   SpeechSettings settings) {
-  std::unique_ptr<SpeechRecognizer> result(new SpeechRecognizer(std::move(settings)));
-  const SpeechSettings& kept_settings = result->settings_;
-  result->path_ = model->file().path();
-  if (kept_settings.letters) {
-    const CtcOptions options = {std::max(kept_settings.transcription.beams, 1u),
-                                kept_settings.transcription.prepared, kept_settings.transcription.compiling};
-    PUMICE_TRY(result->ctc_, CtcTranscriber::create(std::move(model), *kept_settings.letters, options));
+                                                                   SpeechSettings settings,
+                                                                   std::shared_ptr<const Model> tower) {
+  std::unique_ptr<SpeechRecognizer> result(new SpeechRecognizer(std::move(model), std::move(settings)));
+  const SpeechSettings& own = result->settings_;
+  const TranscriptionOptions& asked = own.transcription;
+  if (own.prompted) {
+    PUMICE_TRY(result->captioner_, Captioner::create(result->model_, std::move(tower), own.tokenizer,
+                                                     *own.prompted, asked.prepared, asked.compiling));
+  } else if (own.letters) {
+    const CtcOptions options = {std::max(asked.beams, 1u), asked.prepared, asked.compiling};
+    PUMICE_TRY(result->ctc_, CtcTranscriber::create(result->model_, *own.letters, options));
   } else {
-    PUMICE_TRY(result->transcriber_,
-               Transcriber::create(std::move(model), kept_settings.tokenizer, kept_settings.transcription));
+    PUMICE_TRY(result->transcriber_, Transcriber::create(result->model_, own.tokenizer, asked));
   }
   return result;
 }
 
+Work& SpeechRecognizer::work() {
+  if (captioner_) return *captioner_;
+  return ctc_ ? static_cast<Work&>(*ctc_) : *transcriber_;
+}
+
 Status SpeechRecognizer::begin(std::unique_ptr<SoundSource> source, const SoundLevel& level,
                                WindowFunction on_window, Progress progress) {
+  if (captioner_) return begin_prompted(*source, std::move(on_window));
   if (ctc_) return ctc_->begin(std::move(source), level, std::move(on_window), std::move(progress));
   return transcriber_->begin(std::move(source), std::move(on_window), std::move(progress));
 }
 
+// Of a prompt, all of the sound is needed before anything is computed.
+Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_window) {
+  constexpr size_t piece = 1 << 18;
+  std::vector<float> samples;
+  size_t before = 0;
+  do {
+    before = samples.size();
+    PUMICE_CHECK(source.read(piece, samples));
+  } while (samples.size() > before);
+  std::vector<PreparedPicture> sounds(1);
+  PUMICE_TRY(sounds[0], prepare_sound(samples, *settings_.prompted->sound, "the sound"));
+  const std::string& language = settings_.transcription.language;
+  transcript_ = {language, language.empty() ? 0.0f : 1.0f, {}};
+  seconds_ = static_cast<double>(samples.size()) / settings_.sample_rate;
+  on_window_ = {};
+  PUMICE_CHECK(captioner_->begin(std::move(sounds)));
+  on_window_ = std::move(on_window);
+  return {};
+}
+
+// Tells of the text, once.
+Status SpeechRecognizer::end_prompted() {
+  if (!on_window_) return {};
+  PUMICE_TRY(std::vector<std::vector<WrittenText>> texts, captioner_->texts());
+  WrittenText& text = texts.front().front();
+  TranscriptSegment segment;
+  segment.end = seconds_;
+  segment.tokens = std::move(text.tokens);
+  segment.text = std::move(text.text);
+  TranscriptWindow window;
+  window.seconds = seconds_;
+  window.tokens = segment.tokens;
+  window.segments = {segment};
+  transcript_.segments = {std::move(segment)};
+  std::exchange(on_window_, {})(window);
+  return {};
+}
+
 Result<Transcript> SpeechRecognizer::run() {
-  return ctc_ ? ctc_->run() : transcriber_->run();
+  if (!captioner_) return ctc_ ? ctc_->run() : transcriber_->run();
+  PUMICE_CHECK(captioner_->run());
+  PUMICE_CHECK(end_prompted());
+  return transcript_;
+}
+
+Result<SliceResult> SpeechRecognizer::slice(const SliceRequest& request) {
+  PUMICE_TRY(SliceResult result, work().slice(request));
+  if (captioner_ && !result.active) PUMICE_CHECK(end_prompted());
+  return result;
 }
 
 Transcript SpeechRecognizer::language() const {
+  if (captioner_) return {transcript_.language, transcript_.language_probability, {}};
   if (ctc_) return {};
   return {transcriber_->language(), transcriber_->language_probability(), {}};
 }
@@ -100,7 +200,7 @@ Result<Transcript> SpeechRecognizer::detect_language(std::unique_ptr<SoundSource
   return Error{Code::unsupported,
                fmt::format("{}: the model has no tokens for languages, so {} cannot be answered: use a "
                            "multilingual Whisper",
-                           path_, settings_.names.detect_language)};
+                           model_->file().path(), settings_.names.detect_language)};
 }
 
 } // namespace pumice

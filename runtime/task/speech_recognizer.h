@@ -7,6 +7,7 @@
 #include "model/architecture.h"
 #include "speech/ctc.h"
 #include "speech/transcription.h"
+#include "task/captioner.h"
 #include "task/option_names.h"
 
 namespace pumice {
@@ -16,6 +17,7 @@ struct SpeechSettings {
   TranscriptionOptions transcription;
   std::shared_ptr<const Tokenizer> tokenizer; // null: of a model of letters, or results are ids of tokens
   std::optional<CtcVocabulary> letters;       // of a model that hears letters (wav2vec 2.0)
+  std::optional<CaptionerSettings> prompted;  // of a decoder that hears a whole sound in its prompt (Voxtral)
   uint32_t sample_rate = 0;
   OptionNames names;
 
@@ -28,24 +30,27 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
                                             const TranscriptionOptions& options, bool more = false,
                                             const OptionNames& names = {});
 
-// Turns speech into text, window by window with Whisper's rules or letter by letter, in slices of time or all
-// at once, with the same result. Used by one thread at a time, except cancel().
+// Turns speech into text, window by window with Whisper's rules, letter by letter, or by a prompt with the
+// whole sound, in slices of time or all at once, with the same result. Used by one thread at a time, except
+// cancel().
 class SpeechRecognizer : public Work {
 public:
+  // `tower`: with settings.prompted, what reads the sound for the prompt; otherwise null.
   static Result<std::unique_ptr<SpeechRecognizer>> create(std::shared_ptr<const Model> model,
-                                                          SpeechSettings settings);
+                                                          SpeechSettings settings,
+                                                          std::shared_ptr<const Model> tower = nullptr);
 
   const SpeechSettings& settings() const { return settings_; }
   // Whether begin() wants a sound twice: its level is taken first.
   bool wants_level() const { return settings_.letters && settings_.letters->normalises; }
-  // Of a model that does not hear letters; otherwise null.
+  // Of a model that hears windows, such as Whisper; otherwise null.
   Transcriber* transcriber() const { return transcriber_.get(); }
 
   // Takes a sound at settings().sample_rate; see Transcriber. `level`: what wants_level() asks for.
   Status begin(std::unique_ptr<SoundSource> source, const SoundLevel& level, WindowFunction on_window,
                Progress progress = {});
   Result<Transcript> run();
-  Result<SliceResult> slice(const SliceRequest& request) override { return work().slice(request); }
+  Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override { return work().discard(); }
   void cancel() override { work().cancel(); }
 
@@ -56,13 +61,21 @@ public:
   Result<Transcript> detect_language(std::unique_ptr<SoundSource> source);
 
 private:
-  explicit SpeechRecognizer(SpeechSettings settings) : settings_(std::move(settings)) {}
-  Work& work() { return ctc_ ? static_cast<Work&>(*ctc_) : *transcriber_; }
+  SpeechRecognizer(std::shared_ptr<const Model> model, SpeechSettings settings)
+      : settings_(std::move(settings)), model_(std::move(model)) {}
+  Work& work();
+  Status begin_prompted(SoundSource& source, WindowFunction on_window);
+  Status end_prompted();
 
   const SpeechSettings settings_;
-  std::string path_; // of the model, for messages
+  const std::shared_ptr<const Model> model_;
   std::unique_ptr<Transcriber> transcriber_;
   std::unique_ptr<CtcTranscriber> ctc_;
+
+  std::unique_ptr<Captioner> captioner_; // with settings_.prompted; of its sound:
+  double seconds_ = 0;
+  WindowFunction on_window_; // empty: the sound has ended, or there is none
+  Transcript transcript_;
 };
 
 } // namespace pumice

@@ -126,11 +126,18 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tran
   PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
   PUMICE_TRY(const SpeechSettings settings,
              read_speech_settings(model.model->file(), model.model->definition(), transcription));
+  if (settings.prompted && !model.tower) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{} was loaded without options.vision, so it cannot hear", model.model->file().path())};
+  }
   return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
     SpeechSettings with_kernels = settings;
     if (compiling) with_kernels.transcription.compiling = *compiling;
     auto handle = std::make_unique<pumice_transcriber>();
-    PUMICE_TRY(handle->recognizer, SpeechRecognizer::create(current_model(model), std::move(with_kernels)));
+    const auto tower = settings.prompted ? current_model(model.tower) : nullptr;
+    PUMICE_TRY(handle->recognizer,
+               SpeechRecognizer::create(current_model(model), std::move(with_kernels), tower));
     created.transcriber = handle.release();
     return {};
   });

@@ -173,15 +173,6 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
   return {};
 }
 
-// The model of a decoder's pictures; null for an encoder with a decoder.
-Result<std::shared_ptr<const Model>> load_tower(const ModelFile& file, const ModelShape& shape,
-                                                const OpenedDevice& device, LoadOptions load) {
-  if (!shape.pictures) return std::shared_ptr<const Model>();
-  PUMICE_TRY(ModelFile tower, ModelFile::open(path_of(tower_path(file))));
-  load.tower = Tower::pictures;
-  return load_model(std::move(tower), device, load);
-}
-
 Status caption(const CaptionOptions& options) {
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
@@ -198,8 +189,10 @@ Status caption(const CaptionOptions& options) {
   PUMICE_CHECK(check_any_picture(options.pictures, settings)); // an early error
 
   PUMICE_TRY(OpenedDevice device, open_device(options.writing.device));
-  PUMICE_TRY(std::shared_ptr<const Model> tower,
-             load_tower(opened.file, shape, device, options.writing.load));
+  std::shared_ptr<const Model> tower; // of a decoder's pictures or sounds
+  if (shape.pictures) {
+    PUMICE_TRY(tower, load_tower(tower_path(opened.file), device, options.writing.load));
+  }
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.writing.load));
   PUMICE_TRY(const std::unique_ptr<Captioner> captioner,
              Captioner::create(model, std::move(tower), tokenizer, std::move(settings), false));

@@ -141,57 +141,15 @@ Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
   }
 }
 
-// A decoder that hears, whose prompt has a whole sound and asks for its words.
-struct PromptedModel {
-  std::shared_ptr<const Model> tower;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  CaptionerSettings settings;
-};
-
 // Transcribes files, one after the other.
 class FileTranscriber {
 public:
   FileTranscriber(const TranscribeOptions& options, OpenedDevice device, std::shared_ptr<const Model> model)
       : options_(options), device_(std::move(device)), model_(std::move(model)) {}
 
-  Status open(SpeechSettings settings) {
+  Status open(SpeechSettings settings, std::shared_ptr<const Model> tower) {
     has_text_ = settings.has_text();
-    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings)));
-    return {};
-  }
-
-  // The same of a decoder that hears. A row stands for more time than a token of its text takes.
-  Status write_down(const PromptedModel& prompted, const std::string& path,
-                    const std::shared_ptr<SoundInput>& input) {
-    constexpr size_t least_tokens = 64;
-    std::vector<float> samples;
-    PUMICE_CHECK(level_of(*input, &samples));
-    const ComputeWatch watch;
-    CaptionerSettings settings = prompted.settings;
-    PUMICE_TRY(PreparedPicture sound, prepare_sound(samples, *settings.sound, path));
-    size_t rows = 0;
-    for (const EncoderInput& window : sound.inputs) rows += static_cast<size_t>(window.grid.count());
-    if (options_.transcription.max_tokens == 0)
-      settings.generation.config.max_tokens = static_cast<uint32_t>(rows + least_tokens);
-    std::vector<PreparedPicture> sounds;
-    sounds.push_back(std::move(sound));
-    PUMICE_TRY(const std::unique_ptr<Captioner> captioner,
-               Captioner::create(model_, prompted.tower, prompted.tokenizer, std::move(settings), false));
-    PUMICE_CHECK(captioner->begin(std::move(sounds)));
-    PUMICE_CHECK(captioner->run());
-    PUMICE_TRY(std::vector<std::vector<WrittenText>> texts, captioner->texts());
-    WrittenText& text = texts.front().front();
-    TranscriptSegment segment;
-    segment.end = input->seconds();
-    segment.tokens = std::move(text.tokens);
-    segment.text = std::move(text.text);
-    sound_ += input->seconds();
-    spent_ += watch.seconds();
-    language_ = options_.transcription.language;
-    if (options_.as_they_come()) print_result(lines(segment, name_of(path)));
-    PUMICE_CHECK(put_out({language_, language_.empty() ? 0.0f : 1.0f, {std::move(segment)}},
-                         {path, input->seconds(), !input->damage().empty()}));
-    tell_damage(*input);
+    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings), std::move(tower)));
     return {};
   }
 
@@ -352,74 +310,17 @@ Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, 
   return std::shared_ptr<SoundInput>();
 }
 
-// What a decoder that hears continues.
-Result<std::string> prompt_for_words(const TranscribeOptions& options, const ModelFile& file,
-                                     const PictureTokens& shape) {
-  const TranscriptionOptions& transcription = options.transcription;
-  if (shape.transcription.empty())
-    return wrong_kind(file, "it was not trained to write down speech by a prompt of its own");
-  if (options.translate || options.task != "transcribe" || options.detect || options.live ||
-      options.subtitles() || options.attention.given() || transcription.timestamps || transcription.words ||
-      !transcription.prompt.empty() || transcription.beams > 1) {
-    return Error{Code::unsupported,
-                 fmt::format("{} reads a whole sound in its prompt and writes its words: leave --translate, "
-                             "--timestamps, --words, --prompt, --beams, --srt, --vtt, --live, "
-                             "--detect-language and --attention out",
-                             options.model)};
-  }
-  std::string prompt = shape.transcription, spoken;
-  const std::string& code = transcription.language;
-  if (code.find_first_not_of("abcdefghijklmnopqrstuvwxyz") != std::string::npos || code.size() > 3)
-    return Error{Code::invalid_argument,
-                 fmt::format("--language is '{}': this model expects a code, such as en", code)};
-  if (!code.empty()) spoken = fmt::format(fmt::runtime(shape.spoken), fmt::arg("code", code));
-  constexpr std::string_view place = "{language}";
-  return prompt.replace(prompt.find(place), place.size(), spoken);
-}
-
-// A decoder that hears.
-Status transcribe_by_prompt(const TranscribeOptions& options, OpenedModel opened) {
-  const ModelShape shape = opened.definition->shape();
-  CaptionerOptions asked;
-  PUMICE_TRY(asked.prompt, prompt_for_words(options, opened.file, *shape.pictures));
-  PUMICE_CHECK(check_options(options));
-  asked.writing.sampling.temperature = 0;
-  asked.writing.max_tokens = options.transcription.max_tokens;
-  PUMICE_TRY(asked.form, read_form(options.transcription.form));
-  PromptedModel prompted;
-  PUMICE_TRY(prompted.tokenizer, load_tokenizer(opened.file));
-  PUMICE_TRY(prompted.settings,
-             read_captioner_settings(opened.file, shape, prompted.tokenizer, asked, option_names));
-  const uint32_t rate = prompted.settings.sound->spectrum.sample_rate;
-  size_t at = 0;
-  PUMICE_TRY(std::shared_ptr<SoundInput> input, open_next(options, rate, at));
-  if (!input) return {}; // before the model is loaded
-  PUMICE_TRY(OpenedDevice device, open_device(options.device));
-  LoadOptions of_tower = options.load;
-  of_tower.tower = Tower::pictures;
-  PUMICE_TRY(ModelFile tower, ModelFile::open(path_of(tower_path(opened.file))));
-  PUMICE_TRY(prompted.tower, load_model(std::move(tower), device, of_tower));
-  PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.load));
-  FileTranscriber transcriber(options, std::move(device), std::move(model));
-  while (input) {
-    PUMICE_CHECK(transcriber.write_down(prompted, options.files[at], input));
-    PUMICE_TRY(input, open_next(options, rate, ++at));
-  }
-  return transcriber.finish();
-}
-
 Status transcribe(const TranscribeOptions& options) {
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file)));
-  if (const auto pictures = opened.definition->shape().pictures; pictures && pictures->sounds)
-    return transcribe_by_prompt(options, std::move(opened));
   const bool more = options.detect || options.live || options.attention.given();
   TranscriptionOptions transcription = options.resolved();
   PUMICE_TRY(transcription.form, read_form(transcription.form));
   PUMICE_TRY(SpeechSettings settings,
              read_speech_settings(opened.file, *opened.definition, transcription, more, option_names));
   const uint32_t rate = settings.sample_rate;
-  if (!settings.letters) PUMICE_CHECK(check_attention(options.attention, opened.definition->shape()));
+  if (!settings.letters && !settings.prompted)
+    PUMICE_CHECK(check_attention(options.attention, opened.definition->shape()));
   PUMICE_CHECK(check_options(options));
   // JSON has segments of sounds that fit one window, too, where the model can tell them.
   if (options.json && !options.live && !has_form(transcription.form) && settings.tokenizer &&
@@ -430,9 +331,13 @@ Status transcribe(const TranscribeOptions& options) {
   if (!input) return {}; // before the model is loaded
 
   PUMICE_TRY(OpenedDevice device, open_device(options.device));
+  std::shared_ptr<const Model> tower;
+  if (settings.prompted) {
+    PUMICE_TRY(tower, load_tower(tower_path(opened.file), device, options.load));
+  }
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.load));
   FileTranscriber transcriber(options, std::move(device), std::move(model));
-  PUMICE_CHECK(transcriber.open(std::move(settings)));
+  PUMICE_CHECK(transcriber.open(std::move(settings), std::move(tower)));
   while (input) {
     PUMICE_CHECK(options.detect ? transcriber.detect(options.files[at], input)
                  : options.live ? transcriber.listen(input)

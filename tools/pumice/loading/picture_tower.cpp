@@ -19,12 +19,16 @@ Result<ModelFile> open_with_mmproj(const std::string& model, const std::string& 
   return std::move(pair.file);
 }
 
+Result<std::shared_ptr<const Model>> load_tower(const std::string& path, const OpenedDevice& device,
+                                                LoadOptions load) {
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
+  load.tower = Tower::pictures;
+  return load_model(std::move(file), device, load);
+}
+
 Result<PictureRows> load_picture_tower(const std::string& path, const PictureTokens& shape,
                                        const OpenedDevice& device, const LoadOptions& load) {
-  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(path)));
-  LoadOptions of_tower = load;
-  of_tower.tower = Tower::pictures;
-  PUMICE_TRY(std::shared_ptr<const Model> tower, load_model(std::move(file), device, of_tower));
+  PUMICE_TRY(std::shared_ptr<const Model> tower, load_tower(path, device, load));
   return PictureRows::create(std::move(tower), shape);
 }
 

@@ -16,10 +16,14 @@ inline constexpr OptionNames option_names = {
     .beams = "--beams",
     .n_best = "--n-best",
     .temperature = "--temp",
+    .language = "--language",
     .detect_language = "--detect-language",
     .of_words =
         "--language, --task, --translate, --detect-language, --prompt, --words, --live, --attention and the "
-        "form of the text (--choices and the like)"};
+        "form of the text (--choices and the like)",
+    .of_windows =
+        "--translate, --timestamps, --words, --prompt, --beams, --srt, --vtt, --live, --detect-language "
+        "and --attention"};
 
 void add_beam_options(CLI::App& app, BeamOptions& options);
 

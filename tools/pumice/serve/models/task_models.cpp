@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "loading/picture_tower.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "serve/http/error.h"
@@ -212,6 +213,9 @@ Result<std::unique_ptr<SpeechModel>> SpeechModel::load(OpenedModel opened, const
   auto made = std::make_unique<SpeechModel>();
   PUMICE_TRY(SpeechSettings settings, read_speech_settings(opened.file, *opened.definition, {}));
   made->tokenizer_ = settings.tokenizer;
+  if (settings.prompted) {
+    PUMICE_TRY(made->tower_, command::load_tower(tower_path(opened.file), device, options));
+  }
   PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, options));
   return made;
 }
@@ -228,7 +232,7 @@ Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std
                read_speech_settings(model_->file(), model_->definition(), wish, false, request_names));
     if (segments && settings.tokenizer && WhisperTokens::find(*settings.tokenizer).ok())
       settings.transcription.timestamps = true;
-    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings)));
+    PUMICE_TRY(recognizer_, SpeechRecognizer::create(model_, std::move(settings), tower_));
     options_ = options;
   }
   const uint32_t rate = recognizer_->settings().sample_rate;

@@ -28,8 +28,10 @@ inline constexpr OptionNames request_names = {
     .beams = "field 'beams'",
     .n_best = "field 'n_best'",
     .temperature = "the temperature",
+    .language = "field 'language'",
     .detect_language = "the language",
-    .of_words = "field 'language', prompt, translations and the granularity word"};
+    .of_words = "field 'language', prompt, translations and the granularity word",
+    .of_windows = "field 'prompt', translations, times and the granularity word"};
 
 class TranslationModel {
 public:
@@ -123,7 +125,7 @@ public:
   const Tokenizer* tokenizer() const { return tokenizer_.get(); } // null: it hears letters
 
 private:
-  std::shared_ptr<const Model> model_;
+  std::shared_ptr<const Model> model_, tower_; // the latter of a decoder that hears
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::mutex mutex_;
   std::string options_;
