@@ -455,7 +455,7 @@ TEST_CASE("models of a folder are loaded when a request names them, and let go f
   fs::copy(pretrained_folder() / "dates", models / "dates");
   folder.write("broken.gguf", std::string_view("GGUF and no more"));
   // One of the two decoders fits, with its keys and values.
-  Server server({"--models", models.string(), "--models-memory", "12M", "--verbose"}, {});
+  Server server({"--models", models.string(), "--models-memory", "12M", "--sequences", "8", "--verbose"}, {});
   const auto loaded = [&] { return json::parse(server.get("/health").body)["loaded"].get<int>(); };
   const auto loads = [&](const std::string& name) {
     return server.metric("pumice_model_loads_total{model=\"" + name + "\"}");
