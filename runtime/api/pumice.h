@@ -273,7 +273,7 @@ typedef struct pumice_load_options {
    * as long as the device. */
   float tune_seconds;
   pumice_experts experts;
-  uint32_t vision; /* 1: of a model that sees (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL), loads the encoder of its
+  uint32_t vision; /* 1: of a decoder that sees or hears (Gemma 3, Qwen 2.5-VL, Voxtral), loads the encoder of its
                       pictures too, for sessions with pumice_session_options.pictures; of a model of texts and
                       pictures in one space (CLIP, SigLIP), for embedders and classifiers of pictures */
   uint32_t stage_count;
@@ -1696,7 +1696,9 @@ PUMICE_API pumice_work* pumice_captioner_work(pumice_captioner* captioner);
 
 /* Of Whisper's models; of Moonshine, which takes no language, no prompt, no times and no form; and of those
  * that hear letters or parts of words (wav2vec 2.0, Parakeet), which take `beams` alone, at first 1, a
- * transducer not even those. Without a tokenizer or letters, segments have tokens and no text. */
+ * transducer not even those. A decoder that hears (Voxtral), loaded with pumice_load_options.vision, takes a
+ * language, max_tokens and a form, and gives one segment for the whole sound. Without a tokenizer or letters,
+ * segments have tokens and no text. */
 typedef struct pumice_transcriber pumice_transcriber;
 
 typedef struct pumice_transcriber_options {

@@ -8,6 +8,7 @@
 #include "support/files/letters_folder.h"
 #include "support/files/whisper_folder.h"
 #include "support/in_turn.h"
+#include "support/picture_pair.h"
 #include "support/translators.h"
 
 using nlohmann::json;
@@ -49,8 +50,8 @@ struct Asked {
   pumice_transcriber_options options = {sizeof options, nullptr, false, false, 0, 20};
 };
 
-// In whole steps and in slices.
-void check(pumice_device* device, const std::string& path, Asked asked) {
+// In whole steps and in slices. `hears`: a decoder, with a tower for sounds.
+void check(pumice_device* device, const std::string& path, Asked asked, bool hears = false) {
   const std::vector<float> samples = wail(40000), same = rounded(samples);
   const TemporaryFolder folder;
   std::vector<std::string> arguments = {"transcribe", path,
@@ -61,7 +62,10 @@ void check(pumice_device* device, const std::string& path, Asked asked) {
   REQUIRE(result.status == 0);
   const json expected = json::parse(result.out);
 
-  const ModelHandle model = load(device, path);
+  pumice_load_options with_tower = {sizeof with_tower};
+  with_tower.tune_seconds = -1;
+  with_tower.vision = hears;
+  const ModelHandle model = load(device, path, with_tower);
   pumice_transcriber* made = nullptr;
   pumice_error error;
   require_ok(pumice_transcriber_create(model.get(), &asked.options, &made, &error), error);
@@ -126,6 +130,21 @@ TEST_CASE("transcribe and the C interface agree for a decoder after an encoder o
   beams.options.max_tokens = 8;
   beams.options.keep_silence = true;
   for (const Asked& asked : {Asked(), beams}) check(device.get(), path, asked);
+}
+
+TEST_CASE("transcribe and the C interface agree for a decoder that hears") {
+  const DeviceHandle& device = shared_device();
+  const TemporaryFolder folder;
+  picture_tests::write_byte_folder(folder, picture_tests::voxtral());
+  Asked asked;
+  asked.arguments.insert(asked.arguments.end(), {"--language", "en"});
+  asked.options.language = "en";
+  check(device.get(), folder.path().string(), asked, true);
+  const ModelHandle deaf = load(device.get(), folder.path().string());
+  pumice_transcriber* made = nullptr;
+  pumice_error error;
+  CHECK(pumice_transcriber_create(deaf.get(), &asked.options, &made, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(std::string(error.message).find("options.vision") != std::string::npos);
 }
 
 TEST_CASE("transcribe and the C interface agree for models of letters") {
