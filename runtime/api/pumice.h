@@ -273,9 +273,10 @@ typedef struct pumice_load_options {
    * as long as the device. */
   float tune_seconds;
   pumice_experts experts;
-  uint32_t vision; /* 1: of a decoder that sees or hears (Gemma 3, Qwen 2.5-VL, Voxtral), loads the encoder of its
-                      pictures too, for sessions with pumice_session_options.pictures; of a model of texts and
-                      pictures in one space (CLIP, SigLIP), for embedders and classifiers of pictures */
+  uint32_t vision; /* 1: of a decoder that sees (Gemma 3, Qwen 2.5-VL), loads the encoder of its pictures too,
+                      for sessions with pumice_session_options.pictures; of one that hears (Voxtral), that of
+                      its sounds, for transcribers; of a model of texts and pictures in one space (CLIP,
+                      SigLIP), for embedders and classifiers of pictures */
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
