@@ -31,7 +31,7 @@ struct ChatOptions {
   std::string file; // behind the question, or in its place; empty: none
   std::string system;
   std::string chosen; // template
-  std::vector<std::string> pictures;
+  std::vector<std::string> pictures, sounds;
   std::string mmproj;
   std::string thinking_marks;
   std::string variables; // of the template, as JSON
@@ -150,6 +150,7 @@ std::vector<NamedFile> files_read_by(const ChatOptions& options) {
   if (!options.mmproj.empty()) files.push_back({"--mmproj", path_of(options.mmproj)});
   if (!options.file.empty()) files.push_back({"--file", path_of(options.file)});
   for (const std::string& picture : options.pictures) files.push_back({"--image", path_of(picture)});
+  for (const std::string& sound : options.sounds) files.push_back({"--audio", path_of(sound)});
   return files;
 }
 
@@ -216,6 +217,7 @@ Status chat(const ChatOptions& options) {
     print_detail(fmt::format("{}: {}", options.session, counted(loaded, "message")));
   }
   for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
+  for (const std::string& sound : options.sounds) PUMICE_CHECK(conversation.show(sound));
   PUMICE_TRY(const std::optional<std::string> question, read_question(options));
   if (question) {
     PUMICE_CHECK(check_utf8(*question, "the question"));
@@ -257,14 +259,21 @@ Subcommand add_chat(CLI::App& app) {
   sub->add_option("--system", options->system, "A message before all others, which says how to answer")
       ->type_name("TEXT")
       ->group("Text");
-  sub->add_option("--image,--audio", options->pictures,
+  sub->add_option("--image", options->pictures,
                   "A PNG or JPEG file that the first question shows a model that sees (LLaVA, SmolVLM, Gemma "
-                  "3, Qwen 2.5-VL), or a sound for one that hears (Voxtral, Qwen2-Audio). Can be given more "
-                  "than once")
+                  "3, Qwen 2.5-VL). Can be given more than once")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FILE")
       ->group("Text");
+  sub->add_option(
+         "--audio", options->sounds,
+         "A WAV, FLAC, Ogg or Opus file that the first question plays to a model that hears (Voxtral, "
+         "Qwen2-Audio). Can be given more than once")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE")
+      ->group(more_of("Text"));
   add_mmproj_option(*sub, options->mmproj, "Text");
   sub->add_option("--template", options->chosen,
                   "Use this file as the chat template, or the model's template of this name")
