@@ -89,7 +89,7 @@ FIXTURE_TEST_CASE("convert writes files of whisper.cpp, of a folder and of such 
     const ModelFile file = require(ModelFile::open(from));
     const auto definition = require(open_model_definition(file));
     ConversionOptions options;
-    options.mixture = {"", type, 1};
+    options.mixture = require(find_mixture(info(type).name));
     const Conversion conversion = require(convert_to_whisper_cpp(file, *definition, out, options, {}));
     CHECK(conversion.bytes == std::filesystem::file_size(out));
     CHECK(conversion.tensors == require(ModelFile::open(out)).tensors().size());

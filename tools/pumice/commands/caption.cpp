@@ -209,8 +209,7 @@ Status caption(const CaptionOptions& options) {
 } // namespace
 
 Subcommand add_caption(CLI::App& app) {
-  CLI::App* sub =
-      app.add_subcommand("caption", "Describe pictures or sounds in words, or read the text in pictures.");
+  CLI::App* sub = app.add_subcommand("caption", "Describe pictures or sounds, or read a picture's text.");
   auto options = std::make_shared<CaptionOptions>();
   sub->add_option("MODEL", options->model,
                   "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3, Qwen "
