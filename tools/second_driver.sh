@@ -40,12 +40,12 @@ anywhere='faults|^(unit|docs|graph|mpi|templates|python|csharp|rust)[.]|^gpu[.](
 anywhere+='|^command[.](.*_agreement|aliases|bad_input|caption|chat|classify|convert|embed|generate|help|inspect|interrupt[.]long|json|mistakes'
 anywhere+='|bench_statistics|outputs|perplexity|progress|requests|rerank|sampling|streams|template|text_input|tokenize|transcribe|translate)'
 if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
-  # What is left is what the first driver has not run: matrices, and the kernels and models of the rest.
+  # What is left is what the first driver has not run, of the rest what is not the parts of other tests: matrices, kernels and models.
   variables+=(GALLIVM_PERF=nopt)  # half of the compiler's work; long tests have all of it
   anywhere+='|[.]long$|^widths[.]kernel[.]matrices_(16|64)$|^(command|embed|gpu|npc_demo)[.]'
-  anywhere+='|^kernel[.](adapter|attention|cache_.*|convolution|elementwise|embedding|image|norm|pictures|pooling|position.*|probe|registers|sampling|scoring|search|sinusoid|variant_order)$'
-  anywhere+='|^model[.](adapters|audio_features|awkward_sizes|batch.*|cache_parts|check_model|continuation_scores|crashing_question|ctranslate2|dates|division|ggml_whisper|input_sums'
-  anywhere+='|live_transcription|load|masked|memory.*|merged_experts|microscaled|mmproj|quantised_folder|renamed_models|session|shift|short_check|snapshot|stages.*'
-  anywhere+='|text_.*|towers|tuning|vision_language_patches|window)'
+  anywhere+='|^kernel[.](adapter|attention|cache_.*|convolution|elementwise|embedding|image|norm|pictures|pooling|position.*|registers|sampling|scoring|search|sinusoid|variant_order)$'
+  anywhere+='|^model[.](adapters|audio_features|awkward_sizes|batch|batch[.]rest|check_model|continuation_scores|crashing_question|ctranslate2|division|ggml_whisper|input_sums'
+  anywhere+='|live_transcription|load|masked|memory.*|merged_experts|microscaled|mmproj|quantised_folder|renamed_models|session|short_check|snapshot|stages.*'
+  anywhere+='|text_models|towers|tuning|vision_language_patches)$'
 fi
 in_root env "${variables[@]}" ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"

@@ -140,13 +140,13 @@ if wanted long; then
   if [ $# -eq 0 ]; then GALLIVM_PERF=nopt run_ctest rest -L '^rest$' || status=1; fi
   run_ctest long -L '^(long|watched)$' "${newer[@]}" "$@" || status=1
 else
-  # What kernels and models compute is the second driver's, whose compiler is faster; the units' and the C interface's tests have
-  # sanitizers. With these, what takes long and has its parts in other tests waits for the long ones.
-  labels='rest|watched' elsewhere='kernel|model|unit|widths'
+  # What kernels and models compute is the second driver's, whose compiler is faster; the C interface's tests have sanitizers. What
+  # takes long and has its parts in other tests waits for the long ones.
+  labels='rest|watched' elsewhere='kernel|model|widths'
   if [ $# -gt 0 ]; then labels=watched; fi
-  slow='consumers|models|package'  # with sanitizers
+  slow='consumers|external_device|models|package'  # with sanitizers
   waiting='command[.](aliases|bench|bench_statistics|crash|doctor|eval|interrupt|perplexity|progress|resume|stages|tune)|gpu[.](memory_types|profiles)'
-  waiting+='|(sanitized[.])?embed[.](.*faults|batches|budgets|chat_picture_models|external_device|stages|stage_.*|translation_slices|tune)'
+  waiting+='|(sanitized[.])?embed[.](.*faults|batches|budgets|chat_picture_models|stages|stage_.*|translation_slices|tune)'
   waiting+='|sanitized[.]embed[.](chat_pictures|forks)'  # CTest knows nine pairs of parentheses
   if [ -n "$sanitized" ]; then elsewhere+='|embed'; fi
   GALLIVM_PERF=nopt run_ctest rest -L "^($labels)\$" -E "^($elsewhere)[.]|^($waiting|sanitized[.]embed[.]($slow))$" "$@" || status=1

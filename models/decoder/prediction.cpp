@@ -66,6 +66,12 @@ Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, 
                              file.path(), gguf ? layer.gguf : layer.hugging_face,
                              gguf ? names.projection.gguf : names.projection.hugging_face)};
   }
+  const DecoderConfig& of_whole = whole.config;
+  if (!of_whole.attends.empty() || !of_whole.states.empty() || !of_whole.reads_with_one_cache()) {
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: a prediction layer of a model whose layers differ is not supported", file.path())};
+  }
   layer.own_embedding = has(names.embedding);
   layer.own_norm = has(names.norm);
   layer.own_head = has(names.head);

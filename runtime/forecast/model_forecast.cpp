@@ -1,5 +1,6 @@
 #include "forecast/model_forecast.h"
 
+#include <limits>
 #include <map>
 
 #include <fmt/format.h>
@@ -59,7 +60,10 @@ Result<Choices> fastest_variants(const Graph& graph, PlanContext context, Bucket
     std::string& best = fastest[choice.shape_class];
     for (const std::string& variant : choice.variants) {
       const bool plain = variant == choice.variants.back();
-      const auto time = [&](const std::string& name) { return seconds.at(name).at(choice.shape_class); };
+      const auto time = [&](const std::string& name) {
+        const auto found = seconds[name].find(choice.shape_class);
+        return found == seconds[name].end() ? std::numeric_limits<double>::infinity() : found->second;
+      };
       if (best.empty() || (!plain && time(variant) < margin * time(best))) best = variant;
     }
   }

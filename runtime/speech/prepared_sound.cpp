@@ -44,6 +44,10 @@ Result<SoundPreparation> sound_preparation(const ModelFile& file, const ModelSha
   return preparation;
 }
 
+size_t most_samples(const SoundPreparation& preparation) {
+  return most_windows * preparation.spectrum.samples;
+}
+
 Result<PreparedPicture> prepare_sound(std::span<const float> samples, const SoundPreparation& preparation,
                                       const std::string& name) try {
   LogMelShape whole = preparation.spectrum;

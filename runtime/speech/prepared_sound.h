@@ -21,6 +21,9 @@ struct SoundPreparation {
 // `file`: of the tower, whose shape is given: a folder, or an mmproj file.
 Result<SoundPreparation> sound_preparation(const ModelFile& file, const ModelShape& tower);
 
+// Longer sounds are refused.
+size_t most_samples(const SoundPreparation& preparation);
+
 // A sound's windows: a picture's tiles, see PreparedPicture. `samples`: at the spectrum's rate.
 // invalid_argument for a sound that gives no row; `name` names it.
 Result<PreparedPicture> prepare_sound(std::span<const float> samples, const SoundPreparation& preparation,

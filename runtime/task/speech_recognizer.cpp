@@ -132,27 +132,33 @@ Work& SpeechRecognizer::work() {
 
 Status SpeechRecognizer::begin(std::unique_ptr<SoundSource> source, const SoundLevel& level,
                                WindowFunction on_window, Progress progress) {
-  if (captioner_) return begin_prompted(*source, std::move(on_window));
+  if (captioner_) return begin_prompted(*source, std::move(on_window), progress);
   if (ctc_) return ctc_->begin(std::move(source), level, std::move(on_window), std::move(progress));
   return transcriber_->begin(std::move(source), std::move(on_window), std::move(progress));
 }
 
 // Of a prompt, all of the sound is needed before anything is computed.
-Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_window) {
+Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_window,
+                                        const Progress& progress) {
   constexpr size_t piece = 1 << 18;
+  const Error stopped{Code::cancelled, "transcribing was cancelled"};
+  const size_t most = most_samples(*settings_.prompted->sound);
+  cancelled_ = false;
+  on_window_ = {};
   std::vector<float> samples;
   size_t before = 0;
   do {
     before = samples.size();
     PUMICE_CHECK(source.read(piece, samples));
-  } while (samples.size() > before);
+    if (cancelled_ || (progress && !progress(0, source.samples()))) return stopped;
+  } while (samples.size() > before && samples.size() <= most);
   std::vector<PreparedPicture> sounds(1);
   PUMICE_TRY(sounds[0], prepare_sound(samples, *settings_.prompted->sound, "the sound"));
   const std::string& language = settings_.transcription.language;
   transcript_ = {language, language.empty() ? 0.0f : 1.0f, {}};
   seconds_ = static_cast<double>(samples.size()) / settings_.sample_rate;
-  on_window_ = {};
   PUMICE_CHECK(captioner_->begin(std::move(sounds)));
+  if (cancelled_) return stopped;
   on_window_ = std::move(on_window);
   return {};
 }
@@ -177,15 +183,24 @@ Status SpeechRecognizer::end_prompted() {
 
 Result<Transcript> SpeechRecognizer::run() {
   if (!captioner_) return ctc_ ? ctc_->run() : transcriber_->run();
-  PUMICE_CHECK(captioner_->run());
+  if (const Status status = captioner_->run(); !status.ok()) {
+    on_window_ = {};
+    return status.error();
+  }
   PUMICE_CHECK(end_prompted());
   return transcript_;
 }
 
 Result<SliceResult> SpeechRecognizer::slice(const SliceRequest& request) {
-  PUMICE_TRY(SliceResult result, work().slice(request));
-  if (captioner_ && !result.active) PUMICE_CHECK(end_prompted());
+  Result<SliceResult> result = work().slice(request);
+  if (!result.ok()) on_window_ = {};
+  if (captioner_ && result.ok() && !result->active) PUMICE_CHECK(end_prompted());
   return result;
+}
+
+void SpeechRecognizer::cancel() {
+  cancelled_ = true;
+  work().cancel();
 }
 
 Transcript SpeechRecognizer::language() const {

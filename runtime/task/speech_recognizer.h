@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,7 +53,7 @@ public:
   Result<Transcript> run();
   Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override { return work().discard(); }
-  void cancel() override { work().cancel(); }
+  void cancel() override;
 
   // What is spoken, as far as it is known; its probability is 0 where the model has no tokens for languages.
   Transcript language() const;
@@ -64,7 +65,7 @@ private:
   SpeechRecognizer(std::shared_ptr<const Model> model, SpeechSettings settings)
       : settings_(std::move(settings)), model_(std::move(model)) {}
   Work& work();
-  Status begin_prompted(SoundSource& source, WindowFunction on_window);
+  Status begin_prompted(SoundSource& source, WindowFunction on_window, const Progress& progress);
   Status end_prompted();
 
   const SpeechSettings settings_;
@@ -73,6 +74,7 @@ private:
   std::unique_ptr<CtcTranscriber> ctc_;
 
   std::unique_ptr<Captioner> captioner_; // with settings_.prompted; of its sound:
+  std::atomic<bool> cancelled_ = false;  // while it is read
   double seconds_ = 0;
   WindowFunction on_window_; // empty: the sound has ended, or there is none
   Transcript transcript_;

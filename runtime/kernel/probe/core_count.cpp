@@ -30,6 +30,7 @@ Result<double> shortest(const TimeGrid& time, uint32_t groups, uint32_t rounds) 
 uint32_t cores_of(std::span<const GridTime> times) {
   if (times.empty()) return 0;
   const double least = std::ranges::min_element(times, {}, &GridTime::seconds)->seconds;
+  if (!(least > 0)) return 0; // clocks have risen meanwhile
   std::vector<double> flat, slopes;
   for (const GridTime& each : times) {
     if (each.seconds < 1.25 * least) flat.push_back(each.seconds);
@@ -47,7 +48,7 @@ uint32_t cores_of(std::span<const GridTime> times) {
   constexpr size_t least_slopes = 3; // of three points
   if (!(one > 0) || slopes.size() < least_slopes) return 0;
   const double cores = std::round(one / median(slopes));
-  return cores >= 1 ? static_cast<uint32_t>(cores) : 0;
+  return cores >= 1 && cores <= most_grid ? static_cast<uint32_t>(cores) : 0;
 }
 
 Result<uint32_t> count_cores(const TimeGrid& time) {

@@ -213,7 +213,7 @@ uint32_t known_cores(const std::shared_ptr<Device>& device, const std::shared_pt
   if (device->is_adopted()) return 0; // the application's frames are not to wait for it
   const Result<uint32_t> cores = probe_cores(device, pipelines);
   if (!cores.ok()) return 0; // kernels have shapes without it, too
-  pipelines->set_tuning_result(question, std::to_string(*cores));
+  if (*cores > 0) pipelines->set_tuning_result(question, std::to_string(*cores)); // else once more next time
   return *cores;
 }
 

@@ -144,7 +144,9 @@ Result<std::vector<std::vector<uint32_t>>> LayerDrafter::draft(std::span<const T
       const Text& text = texts[row.text];
       std::vector<uint32_t>& draft = drafts[row.text];
       const auto position = static_cast<uint32_t>(text.tokens.size() + draft.size());
-      draft.push_back(sampling_state_.token(text.slot, position));
+      const uint32_t token = sampling_state_.token(text.slot, position);
+      if (token >= runner_->model().shape().vocabulary) continue; // a driver's mistake: no guess
+      draft.push_back(token);
       if (draft.size() == text.most) continue;
       next.push_back({row.text, static_cast<uint32_t>(next_rows.size())});
       next_rows.push_back({draft.back(), position, text.slot, slots_[text.slot].first, true});

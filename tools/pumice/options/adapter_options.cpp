@@ -80,7 +80,7 @@ Result<AdapterChoice> NamedAdapters::choose(const std::vector<std::string>& uses
 
 AdapterChoice NamedAdapters::choose(const std::vector<float>& scales) {
   if (const auto known = scaled_.find(scales); known != scaled_.end()) return known->second;
-  constexpr size_t most_known = 64; // requests may have any scales
+  constexpr size_t most_known = 4; // requests may have any scales, and each set of them has its own matrices
   if (scaled_.size() >= most_known) scaled_.clear();
   std::vector<AdapterChoice> all;
   for (size_t i = 0; i < uses_.size(); ++i)

@@ -385,7 +385,10 @@ ServedModels::Room ServedModels::make_room(const SharedEntry& wanted, Lock& lock
 
 // Before it was loaded, its files say what it needs; not where they become smaller on the way.
 uint64_t ServedModels::needs_of(const Entry& entry) const {
-  return entry.needs > 0 ? entry.needs : options_.size.load.weights ? 0 : entry.bytes;
+  const LoadOptions& load = options_.size.load;
+  const bool smaller =
+      load.weights || load.experts != ExpertPlacement::automatic || load.device_layers != UINT32_MAX;
+  return entry.needs > 0 ? entry.needs : smaller ? 0 : entry.bytes;
 }
 
 Error ServedModels::too_large(const Entry& entry) const {

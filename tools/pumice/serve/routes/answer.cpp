@@ -146,8 +146,10 @@ std::string new_id(const char* beginning) {
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const RequestBody& body,
                              ServedKind::Use use) {
   PUMICE_TRY(const std::string name, body.string_or("model", ""));
-  const bool lines = exchange.request().path.starts_with("/api/");
-  return find_model(service, exchange, name, use, !lines && body["stream"] == true);
+  const std::string& path = exchange.request().path;
+  const bool events = path == "/v1/chat/completions" || path == "/v1/completions" ||
+                      path == "/v1/responses" || path == "/v1/messages";
+  return find_model(service, exchange, name, use, events && body["stream"] == true);
 }
 
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const std::string& name,

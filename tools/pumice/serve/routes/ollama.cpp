@@ -212,11 +212,17 @@ private:
   bool open_ = true;
 };
 
+// A request that only loads a model, or lets it go.
+bool says_nothing(const Json& text) {
+  return text.is_null() || text == "" || text == Json::array();
+}
+
 } // namespace
 
 Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  if (given.has("keep_alive") && !given.has("messages")) return load_or_let_go(service, exchange, given);
+  if (given.has("keep_alive") && says_nothing(given["messages"]))
+    return load_or_let_go(service, exchange, given);
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::chat));
   if (lets_go(given)) service.models.let_go(served);
   PUMICE_TRY(const RequestBody body, with_options(given));
@@ -238,15 +244,15 @@ Status ollama_chat(Service& service, Exchange& exchange) {
 // With a chat template the prompt is a question, unless it is raw.
 Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  if (given.has("keep_alive") && !given.has("prompt")) return load_or_let_go(service, exchange, given);
+  if (given.has("keep_alive") && says_nothing(given["prompt"]))
+    return load_or_let_go(service, exchange, given);
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::text));
   if (lets_go(given)) service.models.let_go(served);
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   for (const char* field : {"suffix", "template", "context"}) {
     const Json& value = body[field];
-    const bool nothing = value.is_null() || value == "" || value == Json::array();
-    if (!nothing) return body.error(field, "this server does not have it");
+    if (!says_nothing(value)) return body.error(field, "this server does not have it");
   }
   ChatWish wish;
   PUMICE_TRY(wish.text, read_wish(body, model));
