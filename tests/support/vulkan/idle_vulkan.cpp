@@ -327,6 +327,7 @@ std::map<std::string_view, PFN_vkVoidFunction> all_functions() {
       IDLE(vkCmdDispatchBase, ignore),
       IDLE(vkCmdPipelineBarrier, ignore),
       IDLE(vkCmdCopyBuffer, ignore),
+      IDLE(vkCmdCopyImageToBuffer, ignore),
       IDLE(vkCmdFillBuffer, ignore),
       IDLE(vkResetCommandPool, succeed),
       IDLE(vkCreateEvent, (make<VkEvent, VkEventCreateInfo, IdleEvent>)),
