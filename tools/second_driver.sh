@@ -36,7 +36,7 @@ in_root "$PWD/build/pumice" devices || fail "no Vulkan device there"
 # are only described, subgroups that are made of the device's own, and what commands read, write and refuse (what they compute is the
 # other tests' own). How Ctrl-C ends work on the device is tried, but not at every moment.
 variables=(PUMICE_TEST_OTHER_TURNS=1)  # what the first driver's turns leave out
-anywhere='faults|^(unit|docs|graph|mpi|templates|python|csharp|rust)[.]|^gpu[.](devices|known_drivers|limited_vulkan|memory_types|profiles)|^widths[.].*[.]made_'
+anywhere='faults|^(unit|sanitized|docs|graph|mpi|templates|python|csharp|rust)[.]|^gpu[.](devices|known_drivers|limited_vulkan|memory_types|profiles)|^widths[.].*[.]made_'
 anywhere+='|^command[.](.*_agreement|aliases|bad_input|caption|chat|classify|convert|embed|generate|help|inspect|interrupt[.]long|json|mistakes'
 anywhere+='|bench_statistics|outputs|perplexity|progress|requests|rerank|sampling|streams|template|text_input|tokenize|transcribe|translate)'
 if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
