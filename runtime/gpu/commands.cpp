@@ -157,13 +157,12 @@ void Commands::copy(VkImage image, VkImageLayout layout, const VkBufferImageCopy
   std::swap(barrier.oldLayout, barrier.newLayout);
   barrier.srcAccessMask = 0;
   barrier.dstAccessMask = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
-  vk.vkCmdPipelineBarrier(current(), VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0,
-                          nullptr, 0, nullptr, 1, &barrier);
   VkMemoryBarrier host{VK_STRUCTURE_TYPE_MEMORY_BARRIER}; // of copies alone: the queue may have no kernels
   host.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
   host.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-  vk.vkCmdPipelineBarrier(current(), VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &host,
-                          0, nullptr, 0, nullptr);
+  constexpr VkPipelineStageFlags later = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT;
+  vk.vkCmdPipelineBarrier(current(), VK_PIPELINE_STAGE_TRANSFER_BIT, later, 0, 1, &host, 0, nullptr, 1,
+                          &barrier);
 }
 
 void Commands::fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value) {

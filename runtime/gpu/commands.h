@@ -45,8 +45,8 @@ public:
                 std::array<uint32_t, 3> first = {});
   void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t bytes);
   void copy(VkBuffer from, VkBuffer to, std::span<const VkBufferCopy> regions);
-  // Copies a part of an image for the host to read, after it has waited for the submission. What was before in
-  // the queue has finished by then, and the image is in its layout again.
+  // Copies a part of an image for the host to read, after it has waited for the submission. What was before
+  // in the queue has finished by then, and the image is in its layout again.
   void copy(VkImage image, VkImageLayout layout, const VkBufferImageCopy& region, const Buffer& to);
   void fill(const Buffer& buffer, uint64_t offset, uint64_t bytes, uint32_t value);
   void reset_queries(VkQueryPool pool, uint32_t count);

@@ -1,7 +1,5 @@
 #include "model/mmproj.h"
 
-#include <vector>
-
 #include "base/path.h"
 #include "model/architecture.h"
 #include "model/vocabulary.h"
@@ -11,18 +9,6 @@ namespace pumice {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<fs::path> mmproj_files_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code failed;
-  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, failed);
-  for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
-    const std::string name = path_text(entry->path().filename());
-    if (name.starts_with("mmproj") && name.ends_with(".gguf"))
-      files.push_back(folder / entry->path().filename());
-  }
-  return files;
-}
 
 // The model with the file, unless they do not belong together.
 Result<ModelFile> open_pair(const fs::path& model, const fs::path& mmproj) {
@@ -34,6 +20,21 @@ Result<ModelFile> open_pair(const fs::path& model, const fs::path& mmproj) {
 }
 
 } // namespace
+
+bool is_mmproj_name(const fs::path& path) {
+  const std::string name = path_text(path.filename());
+  return name.starts_with("mmproj") && name.ends_with(".gguf");
+}
+
+std::vector<fs::path> mmproj_files_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code failed;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, failed);
+  for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    if (is_mmproj_name(entry->path())) files.push_back(folder / entry->path().filename());
+  }
+  return files;
+}
 
 Result<PairedFile> open_with_mmproj(const fs::path& model, const fs::path& mmproj) {
   if (!mmproj.empty()) {

@@ -2,11 +2,16 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "io/model_file.h"
 
 // Models that have the encoder of their pictures in a file of its own, as llama.cpp's mmproj files are.
 namespace pumice {
+
+// Whether a GGUF file's name says that it holds such an encoder, and those in a folder.
+bool is_mmproj_name(const std::filesystem::path& path);
+std::vector<std::filesystem::path> mmproj_files_in(const std::filesystem::path& folder);
 
 struct PairedFile {
   ModelFile file;

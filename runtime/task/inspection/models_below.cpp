@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -9,16 +10,13 @@
 #include "base/path.h"
 #include "io/model_file.h"
 #include "io/weight_files.h"
+#include "model/mmproj.h"
 
 namespace pumice {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_mmproj(const fs::path& path) {
-  return path_text(path.filename()).starts_with("mmproj");
-}
 
 bool is_gguf(const fs::path& path) {
   return path.extension() == ".gguf";
@@ -53,6 +51,16 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 
 } // namespace
 
+uint64_t weight_bytes(const fs::path& model) {
+  uint64_t all = 0;
+  for (const fs::path& each : ModelFile::weight_files(model)) {
+    std::error_code failed;
+    const uintmax_t bytes = fs::file_size(each, failed);
+    if (!failed) all += bytes;
+  }
+  return all;
+}
+
 Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
   std::vector<ModelBelow> models;
   std::error_code failed, ignored;
@@ -60,10 +68,7 @@ Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
     ModelBelow& model = models.emplace_back();
     model.name = std::move(name);
     model.path = path;
-    for (const fs::path& each : ModelFile::weight_files(path)) {
-      const uintmax_t bytes = fs::file_size(each, ignored);
-      if (!ignored) model.bytes += bytes;
-    }
+    model.bytes = weight_bytes(path);
     add_files(model, std::move(files));
   };
   const auto name_of = [&](const fs::path& path) { return path_text(path.lexically_relative(folder)); };
@@ -78,14 +83,12 @@ Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
       if (!model) continue;
       entry.disable_recursion_pending();
       add(path, name_of(path), files_in(path));
-    } else if (is_gguf(path) && !is_mmproj(path) && entry->is_regular_file(ignored)) {
+    } else if (is_gguf(path) && !is_mmproj_name(path) && entry->is_regular_file(ignored)) {
       std::vector<fs::path> parts = weight_files::parts_of_gguf(path);
       if (parts.front().filename() != path.filename()) continue;
       std::string name = name_of(path.parent_path() / path.stem());
       if (parts.size() > 1) name.resize(name.size() - std::string_view("-00001-of-00003").size());
-      for (const fs::path& each : files_in(path.parent_path())) {
-        if (is_gguf(each) && is_mmproj(each)) parts.push_back(each);
-      }
+      std::ranges::move(mmproj_files_in(path.parent_path()), std::back_inserter(parts));
       add(path, std::move(name), std::move(parts));
     }
   }

@@ -9,12 +9,15 @@
 
 namespace pumice {
 
+// Of the files that hold a model's weights, as far as they are there.
+uint64_t weight_bytes(const std::filesystem::path& model);
+
 // A model among the files below a folder.
 struct ModelBelow {
   std::string name; // its path below the folder, in UTF-8, without .gguf and without the number of a part
   std::filesystem::path path; // for ModelFile::open()
   std::string stamp;          // another one once a file of the model is another
-  uint64_t bytes = 0;         // of the files that hold its weights
+  uint64_t bytes = 0;         // weight_bytes()
   int64_t modified = 0;       // when the latest of its files was written, in seconds since 1970
 };
 

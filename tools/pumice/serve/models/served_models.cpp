@@ -27,16 +27,6 @@ std::string usual_name(const std::string& path) {
   return path_text(given.extension() == ".gguf" ? given.stem() : given.filename());
 }
 
-uint64_t file_bytes(const std::string& path) {
-  uint64_t all = 0;
-  for (const std::filesystem::path& each : ModelFile::weight_files(path_of(path))) {
-    std::error_code failed;
-    const uintmax_t bytes = std::filesystem::file_size(each, failed);
-    if (!failed) all += bytes;
-  }
-  return all;
-}
-
 bool has_name(const std::string& own, const std::string& name) {
   return own == name || own + ":latest" == name;
 }
@@ -83,7 +73,7 @@ Status ServedModels::load(const std::string& path, std::string name) {
   PUMICE_TRY(entry->model, ServedModel::load(path, entry->name, device_, options,
                                              searches() ? std::string() : options.search));
   entry->kind = entry->model->kind;
-  entry->bytes = file_bytes(path);
+  entry->bytes = weight_bytes(path_of(path));
   entry->created = std::time(nullptr);
   entry->loads = 1;
   all_.push_back(std::move(entry));
