@@ -1548,7 +1548,8 @@ PUMICE_API pumice_status pumice_index_update(pumice_index* index,
                                              void* user, pumice_error* error);
 
 typedef struct pumice_passage {
-  float score; /* the cosine of its vector and the query's; of sparse vectors their product */
+  float score; /* the cosine of its vector and the query's; of sparse vectors their product; of late
+                  interaction as a reranker's */
   uint32_t reserved;
   uint64_t line;    /* its first in the file, from 1 */
   const char* file; /* in the folder, with / between names */

@@ -67,7 +67,7 @@ std::vector<const char*> text_encoder_made_for(const ModelFile& file, const Mode
   if (shape.encoder->token_head == TokenHead::answers) return {"pumice answer"};
   if (shape.encoder->token_head == TokenHead::labels) return {"pumice classify"};
   const Result<SentenceSettings> settings = read_sentence_settings(file, "");
-  if (settings.ok() && settings->of_tokens) return {"pumice rerank"};
+  if (settings.ok() && settings->of_tokens) return {"pumice rerank", "pumice search"};
   const Result<EncoderGraph> graph = definition.encoder_graph(file);
   const auto has = [&](const char* output) { return graph.ok() && graph->readable.contains(output); };
   if (has("masked_logits")) return {"pumice fill", "pumice embed"};
@@ -175,9 +175,9 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   const Result<EmbedderPlan> vectors = EmbedderPlan::of_texts(file, {}, tokenizer);
   const bool embeds = text && vectors.ok() && (!writes || !vectors->settings.pooling.empty());
   add("embed", embeds || EmbedderPlan::of_pictures(file, {}).ok());
-  add("search", embeds);
   if (text) {
     const Result<RerankerPlan> scores = RerankerPlan::of(file, {}, tokenizer);
+    add("search", embeds || (scores.ok() && scores->late));
     add("rerank", scores.ok() && !scores->answers);
     add("fill", FillerPlan::of(file, {}, tokenizer).ok());
   }

@@ -23,7 +23,8 @@ public:
   static Result<std::optional<LateInteraction>>
   read(const ModelFile& file, std::shared_ptr<const Tokenizer> tokenizer, uint32_t context);
 
-  uint32_t text_tokens() const { return text_tokens_; } // most of a text
+  uint32_t text_tokens() const { return text_tokens_; }               // most of a text
+  uint32_t columns() const { return settings_.dense.back().outputs; } // of a vector
 
   // A query, filled up with masks, which are compared too, though other tokens do not see them.
   EncoderInput query(const std::string& text) const;
@@ -43,7 +44,6 @@ private:
                                                             std::shared_ptr<const Tokenizer> tokenizer);
   static Result<std::optional<LateInteraction>> read_colbert(const ModelFile& file,
                                                              std::shared_ptr<const Tokenizer> tokenizer);
-  uint32_t columns() const { return settings_.dense.back().outputs; }
   // The tokens of a text with the mark behind the first of them.
   Tokenizer::Encoding marked(const std::string& text, uint32_t mark, size_t limit) const;
 

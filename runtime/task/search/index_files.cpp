@@ -109,6 +109,7 @@ Result<IndexHead> read_index_head(const fs::path& folder) {
   PUMICE_TRY(head.model, fields.string("model"));
   PUMICE_TRY(head.settings, fields.string("settings"));
   PUMICE_TRY(head.dimensions, fields.u32("dimensions", 1));
+  PUMICE_TRY(head.vectors, fields.u32("vectors"));
   const nlohmann::json* files = fields.find("files");
   if (!files || !files->is_array()) return fields.error("files", "expected a list");
   for (const nlohmann::json& each : *files) {
@@ -132,7 +133,7 @@ Status write_index_head(const fs::path& folder, const IndexHead& head) {
     files.push_back(
         {{"path", file.path}, {"bytes", file.bytes}, {"time", file.time}, {"passages", file.passages}});
   }
-  const nlohmann::json json = {{"model_type", "text_index"},    {"vectors", head.passages()},
+  const nlohmann::json json = {{"model_type", "text_index"},    {"vectors", head.vectors},
                                {"dimensions", head.dimensions}, {"model", head.model},
                                {"settings", head.settings},     {"files", files}};
   return write_text(folder / "config.json", json.dump(1) + "\n");
@@ -148,16 +149,24 @@ Result<std::vector<Passage>> read_passages(const fs::path& folder) {
     PUMICE_TRY(passage.file, fields.u32("file"));
     PUMICE_TRY(passage.line, fields.u32("line"));
     PUMICE_TRY(passage.text, fields.string("text"));
+    PUMICE_TRY(passage.vectors, fields.u32_or("vectors", 0, UINT32_MAX, 1));
     passages.push_back(std::move(passage));
   }
   return passages;
+}
+
+uint64_t vectors_of(std::span<const Passage> passages) {
+  uint64_t sum = 0;
+  for (const Passage& passage : passages) sum += passage.vectors;
+  return sum;
 }
 
 Status write_passages(const fs::path& folder, const std::vector<Passage>& passages) {
   OutputFile file;
   PUMICE_CHECK(file.open(folder / "passages.jsonl"));
   for (const Passage& passage : passages) {
-    const nlohmann::json json = {{"file", passage.file}, {"line", passage.line}, {"text", passage.text}};
+    nlohmann::json json = {{"file", passage.file}, {"line", passage.line}, {"text", passage.text}};
+    if (passage.vectors != 1) json["vectors"] = passage.vectors;
     const std::string line = json.dump() + "\n";
     PUMICE_CHECK(file.write(std::as_bytes(std::span(line.data(), line.size()))));
   }

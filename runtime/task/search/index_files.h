@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct Passage {
   uint32_t file = 0; // in the list of files
   uint64_t line = 0; // its first, from 1
   std::string text;
+  uint32_t vectors = 1; // of late interaction one for each token that is compared
 };
 
 // A text file, by which a changed one is told from one that was read before.
@@ -34,6 +36,7 @@ struct IndexHead {
   std::string model;    // which model made it, by the sum of its settings and weights
   std::string settings; // how its vectors were made
   uint32_t dimensions = 0;
+  uint64_t vectors = 0; // of all passages
   std::vector<IndexedFile> files;
 
   uint64_t passages() const;
@@ -47,6 +50,7 @@ bool is_index(const std::filesystem::path& folder);
 Status write_index_head(const std::filesystem::path& folder, const IndexHead& head);
 
 Result<std::vector<Passage>> read_passages(const std::filesystem::path& folder);
+uint64_t vectors_of(std::span<const Passage> passages);
 Status write_passages(const std::filesystem::path& folder, const std::vector<Passage>& passages);
 
 // The text files below a folder, in the order of their names: those that are not hidden, that have at most 16

@@ -95,18 +95,21 @@ Status IndexVectors::open() {
   return sparse_ ? OutputFile::check(path_) : file_.open(path_, columns_);
 }
 
-Status IndexVectors::keep(size_t index) {
-  if (sparse_) {
-    new_sparse_.add(old_sparse_, index);
-    return {};
-  }
-  const auto begin = old_.begin() + static_cast<ptrdiff_t>(index * columns_);
-  return file_.write({begin, begin + columns_});
+Status IndexVectors::keep(uint64_t first, uint32_t count) {
+  if (!sparse_) return add(std::span(old_).subspan(first * columns_, uint64_t{count} * columns_));
+  for (uint64_t index = first; index < first + count; ++index) new_sparse_.add(old_sparse_, index);
+  return {};
 }
 
-Status IndexVectors::add(const std::vector<float>& values) {
-  if (!sparse_) return file_.write(values);
-  new_sparse_.add(values);
+Status IndexVectors::add(std::span<const float> values) {
+  for (; !values.empty(); values = values.subspan(columns_)) {
+    const std::span<const float> vector = values.first(columns_);
+    if (sparse_) {
+      new_sparse_.add(vector);
+    } else {
+      PUMICE_CHECK(file_.write({vector.begin(), vector.end()}));
+    }
+  }
   return {};
 }
 

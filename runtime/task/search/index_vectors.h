@@ -43,8 +43,9 @@ public:
   // Reads the older ones.
   Status read(uint64_t count);
   Status open();
-  Status keep(size_t index);
-  Status add(const std::vector<float>& values);
+  Status keep(uint64_t first, uint32_t count);
+  // One or several, one after the other.
+  Status add(std::span<const float> values);
   Status finish();
 
   // That the files of the index have different numbers of passages.

@@ -11,28 +11,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t texts_at_a_time = 1024; // that are tokenized before they are encoded
+constexpr size_t texts_at_a_time = 1024;        // that are tokenized before they are encoded
+constexpr uint32_t query_vectors_at_a_time = 8; // of late interaction: each has a product with all vectors
 
 bool same_file(const IndexedFile& a, const IndexedFile& b) {
   return a.same_as(b);
 }
 
-// The first row of each file.
-std::vector<size_t> first_rows(const IndexHead& head) {
-  std::vector<size_t> rows;
+// The first passage of each file.
+std::vector<size_t> first_passages(const IndexHead& head) {
+  std::vector<size_t> passages;
   size_t sum = 0;
   for (const IndexedFile& file : head.files) {
-    rows.push_back(sum);
+    passages.push_back(sum);
     sum += file.passages;
   }
-  return rows;
+  return passages;
 }
 
 // Brings an index up to date with its folder.
 class IndexUpdate {
 public:
-  IndexUpdate(const fs::path& folder, const fs::path& index, Embedder& embedder, std::vector<Error>& left_out)
-      : folder_(folder), index_(index), embedder_(embedder), left_out_(left_out) {}
+  IndexUpdate(const fs::path& folder, const fs::path& index, IndexEncoder& encoder,
+              std::vector<Error>& left_out)
+      : folder_(folder), index_(index), encoder_(encoder), left_out_(left_out) {}
 
   Status run(const std::string& settings, bool rebuild, const TextIndex::OnPassages& on_passages,
              const Progress& progress) {
@@ -44,9 +46,9 @@ public:
                       path_text(folder_))};
     }
     PUMICE_TRY(IndexHead old, read_index_head(index_));
-    new_.model = fmt::format("{:016x}", embedder_.runner().model().identity());
+    new_.model = fmt::format("{:016x}", encoder_.runner().model().identity());
     new_.settings = settings;
-    new_.dimensions = embedder_.columns();
+    new_.dimensions = encoder_.columns();
     if (!old.files.empty() && !rebuild) PUMICE_CHECK(check_same(old));
     if (rebuild) old = {};
     PUMICE_TRY(new_.files, find_text_files(folder_, index_));
@@ -66,10 +68,10 @@ private:
 
   Status write(const IndexHead& old, const TextIndex::OnPassages& on_passages, const Progress& progress) {
     std::vector<Passage> kept;
-    IndexVectors vectors(index_, embedder_.plan().sparse, new_.dimensions);
+    IndexVectors vectors(index_, encoder_.sparse(), new_.dimensions);
     if (!old.files.empty()) {
       PUMICE_TRY(kept, read_passages(index_));
-      PUMICE_CHECK(vectors.read(old.passages()));
+      PUMICE_CHECK(vectors.read(vectors_of(kept)));
       if (kept.size() != old.passages()) return vectors.not_together();
     }
     collect(old, kept);
@@ -79,30 +81,33 @@ private:
     }
     std::error_code error;
     fs::create_directories(index_, error);
-    const auto added = static_cast<size_t>(std::ranges::count(from_, SIZE_MAX));
+    const auto added = static_cast<size_t>(std::ranges::count(from_, is_new));
     if (on_passages) on_passages(passages_.size(), added);
     const Status encoded = write_vectors(vectors, added, progress);
     if (!passages_.empty()) {
+      new_.vectors = vectors_of(passages_);
       PUMICE_CHECK(write_passages(index_, passages_));
       PUMICE_CHECK(write_index_head(index_, new_));
     }
     return encoded;
   }
 
-  // The passages of the new index; from_ says where each one's vector is in the old index.
+  // The passages of the new index; from_ says where each one's vectors are in the old index.
   void collect(const IndexHead& old, const std::vector<Passage>& kept) {
-    const std::vector<size_t> first = first_rows(old);
+    const std::vector<size_t> first = first_passages(old);
+    std::vector<uint64_t> vectors = {0}; // before each of the old passages
+    for (const Passage& passage : kept) vectors.push_back(vectors.back() + passage.vectors);
     for (size_t i = 0; i < new_.files.size(); ++i) {
       IndexedFile& file = new_.files[i];
       const auto number = static_cast<uint32_t>(i);
       const auto same =
           std::ranges::find_if(old.files, [&](const IndexedFile& other) { return other.same_as(file); });
       if (same != old.files.end()) {
-        const size_t row = first[static_cast<size_t>(same - old.files.begin())];
+        const size_t passage = first[static_cast<size_t>(same - old.files.begin())];
         file.passages = same->passages;
-        for (size_t at = row; at < row + same->passages; ++at) {
-          passages_.push_back({number, kept[at].line, kept[at].text});
-          from_.push_back(at);
+        for (size_t at = passage; at < passage + same->passages; ++at) {
+          passages_.push_back({number, kept[at].line, kept[at].text, kept[at].vectors});
+          from_.push_back(vectors[at]);
         }
         continue;
       }
@@ -115,7 +120,7 @@ private:
       file.passages = cut->size();
       for (Passage& passage : *cut) {
         passages_.push_back(std::move(passage));
-        from_.push_back(SIZE_MAX);
+        from_.push_back(is_new);
       }
     }
   }
@@ -126,11 +131,15 @@ private:
     PUMICE_CHECK(vectors.open());
     size_t next = 0, done = 0;
     const auto write_kept = [&]() -> Status {
-      for (; next < from_.size() && from_[next] != SIZE_MAX; ++next) PUMICE_CHECK(vectors.keep(from_[next]));
+      for (; next < from_.size() && from_[next] != is_new; ++next)
+        PUMICE_CHECK(vectors.keep(from_[next], passages_[next].vectors));
       return {};
     };
     const auto write_new = [&](size_t, std::vector<float> row) -> Status {
-      PUMICE_CHECK(vectors.add(embedder_.vector(std::move(row))));
+      Passage& passage = passages_[next];
+      const std::vector<float> values = encoder_.passage(passage.text, std::move(row));
+      passage.vectors = static_cast<uint32_t>(values.size() / encoder_.columns());
+      PUMICE_CHECK(vectors.add(values));
       ++next;
       ++done;
       return write_kept();
@@ -140,7 +149,7 @@ private:
     Status status;
     while (status.ok() && done < added) {
       const std::vector<EncoderInput> inputs = read_new(next, added);
-      status = embedder_.runner().run(inputs, write_new, of_all);
+      status = encoder_.runner().run(inputs, write_new, of_all);
       if (status.ok()) status = write_kept(); // behind one that was left out
     }
     while (next < from_.size()) {
@@ -157,7 +166,7 @@ private:
   // Leaves out the passages without a vector from one on. Their file is then one to be read again.
   void leave_out(size_t at) {
     size_t end = at;
-    for (; end < from_.size() && from_[end] == SIZE_MAX; ++end) {
+    for (; end < from_.size() && from_[end] == is_new; ++end) {
       IndexedFile& file = new_.files[passages_[end].file];
       file.time = -1;
       --file.passages;
@@ -174,8 +183,9 @@ private:
     while (at < passages_.size() && inputs.size() < texts_at_a_time) {
       IndexedFile& file = new_.files[passages_[at].file];
       Result<EncoderInput> input =
-          from_[at] == SIZE_MAX
-              ? embedder_.read(passages_[at].text, fmt::format("{}: line {}", file.path, passages_[at].line))
+          from_[at] == is_new
+              ? encoder_.read_passage(passages_[at].text,
+                                      fmt::format("{}: line {}", file.path, passages_[at].line))
               : Result<EncoderInput>(EncoderInput());
       if (!input.ok()) {
         left_out_.push_back(std::move(input).error());
@@ -185,60 +195,26 @@ private:
         --added;
         continue;
       }
-      if (from_[at++] == SIZE_MAX) inputs.push_back(*std::move(input));
+      if (from_[at++] == is_new) inputs.push_back(*std::move(input));
     }
     return inputs;
   }
 
   const fs::path &folder_, &index_;
-  Embedder& embedder_;
+  IndexEncoder& encoder_;
   IndexHead new_;
   std::vector<Passage> passages_;
-  std::vector<size_t> from_; // the row of the old index; SIZE_MAX: a new passage
+  static constexpr uint64_t is_new = UINT64_MAX;
+  std::vector<uint64_t> from_; // the first vector in the old index, or is_new
   std::vector<Error>& left_out_;
 };
 
 } // namespace
 
-Result<TextIndexPlan> TextIndexPlan::of(const ModelFile& file, const TextIndexOptions& options,
-                                        std::shared_ptr<const Tokenizer> loaded) {
-  TextIndexPlan plan;
-  EmbedderPlan& embedder = plan.embedder;
-  EmbedderOptions as_embedder;
-  as_embedder.pooling = options.pooling;
-  as_embedder.dimensions = options.dimensions;
-  as_embedder.sparse = options.sparse;
-  as_embedder.run = options.run;
-  PUMICE_TRY(embedder, EmbedderPlan::of_texts(file, as_embedder, std::move(loaded)));
-  const EncoderShape shape = embedder.model.shape();
-  const SentenceSettings& settings = embedder.settings;
-  if (!embedder.sparse) {
-    embedder.model.output = pooled_tensor(settings, shape);
-    embedder.normalize = true;
-    if (!embedder.dimensions) embedder.dimensions = settings.columns(shape.hidden);
-  }
-  plan.before_query = options.query_prefix.empty()
-                          ? settings.first_prompt({"query", "search_query", "Retrieval-query"})
-                          : options.query_prefix;
-  embedder.before =
-      options.text_prefix.empty()
-          ? settings.first_prompt({"document", "passage", "search_document", "Retrieval-document"})
-          : options.text_prefix;
-  return plan;
-}
-
-std::string TextIndexPlan::settings() const {
-  if (embedder.sparse) return fmt::format("sparse vectors, before a text '{}'", embedder.before);
-  return fmt::format("pooling {}, {} dimensions, before a text '{}'",
-                     embedder.model.output.substr(std::string_view("pooled_").size()), embedder.dimensions,
-                     embedder.before);
-}
-
 Result<std::unique_ptr<TextIndex>> TextIndex::create(std::shared_ptr<const Model> model, TextIndexPlan plan,
                                                      fs::path folder, fs::path index) {
-  std::unique_ptr<TextIndex> result(
-      new TextIndex(plan.before_query, plan.settings(), std::move(folder), std::move(index)));
-  PUMICE_TRY(result->embedder_, Embedder::create(std::move(model), std::move(plan.embedder)));
+  std::unique_ptr<TextIndex> result(new TextIndex(plan.settings(), std::move(folder), std::move(index)));
+  PUMICE_TRY(result->encoder_, IndexEncoder::create(std::move(model), std::move(plan)));
   return result;
 }
 
@@ -247,17 +223,19 @@ Status TextIndex::update(bool rebuild, const OnPassages& on_passages, const Prog
   sparse_.reset();
   left_out_.clear();
   PUMICE_CHECK(
-      IndexUpdate(folder_, index_, *embedder_, left_out_).run(settings_, rebuild, on_passages, progress));
+      IndexUpdate(folder_, index_, *encoder_, left_out_).run(settings_, rebuild, on_passages, progress));
   return open();
 }
 
 Status TextIndex::open() {
   PUMICE_TRY(head_, read_index_head(index_));
   PUMICE_TRY(passages_, read_passages(index_));
-  if (embedder_->plan().sparse) {
-    PUMICE_TRY(sparse_, SparseVectors::read(index_ / index_vectors_file, embedder_->columns()));
-    if (sparse_->count() == passages_.size()) return {};
-    return IndexVectors(index_, true, embedder_->columns()).not_together();
+  const Error apart = IndexVectors(index_, encoder_->sparse(), encoder_->columns()).not_together();
+  const auto in_a_file = [&](const Passage& passage) { return passage.file < head_.files.size(); };
+  if (vectors_of(passages_) != head_.vectors || !std::ranges::all_of(passages_, in_a_file)) return apart;
+  if (encoder_->sparse()) {
+    PUMICE_TRY(sparse_, SparseVectors::read(index_ / index_vectors_file, encoder_->columns()));
+    return sparse_->count() == passages_.size() ? Status() : Status(apart);
   }
   PUMICE_TRY(ModelFile file, ModelFile::open(index_));
   LoadOptions load;
@@ -266,32 +244,53 @@ Status TextIndex::open() {
              Model::load(std::move(file), runner().model().context(), {}, load));
   EncoderOptions options;
   options.readable = {"scores"};
+  options.inputs = options.tokens = encoder_->late() ? query_vectors_at_a_time : 1;
   PUMICE_TRY(scores_, Encoder::create(std::move(vectors), std::move(options)));
   return {};
 }
 
 Result<EncoderInput> TextIndex::read(const std::string& query, const std::string& name) {
-  return runner().read(before_query_ + query, name);
+  return encoder_->read_query(query, name);
+}
+
+Status TextIndex::add_best(std::span<const EncoderInput> query, std::vector<float>& scores) {
+  PUMICE_CHECK(scores_->encode(query));
+  for (size_t i = 0; i < query.size(); ++i) {
+    PUMICE_TRY(const std::vector<float> products, scores_->read("scores", i));
+    auto product = products.begin();
+    for (size_t at = 0; at < scores.size(); ++at) {
+      const auto end = product + passages_[at].vectors;
+      if (product != end) scores[at] += *std::max_element(product, end);
+      product = end;
+    }
+  }
+  return {};
 }
 
 // Of all passages.
 Result<std::vector<float>> TextIndex::scores(const std::vector<float>& query) {
+  std::vector<float> scores(passages_.size());
   if (sparse_) {
-    std::vector<float> scores(passages_.size());
     for (size_t i = 0; i < scores.size(); ++i) scores[i] = sparse_->product(i, query);
     return scores;
   }
-  EncoderInput input;
-  input.values = query;
-  PUMICE_CHECK(scores_->encode(std::span(&input, 1)));
-  return scores_->read("scores", 0);
+  std::vector<EncoderInput> inputs;
+  for (size_t at = 0; at < query.size(); at += encoder_->columns()) {
+    const auto begin = query.begin() + static_cast<ptrdiff_t>(at);
+    inputs.emplace_back().values.assign(begin, begin + encoder_->columns());
+  }
+  for (size_t at = 0; at < inputs.size(); at += query_vectors_at_a_time) {
+    const size_t count = std::min<size_t>(query_vectors_at_a_time, inputs.size() - at);
+    PUMICE_CHECK(add_best(std::span(inputs).subspan(at, count), scores));
+  }
+  return scores;
 }
 
 Result<std::vector<TextIndex::Found>> TextIndex::find(std::vector<float> row, size_t most) {
   if (!scores_ && !sparse_) {
     return Error{Code::not_ready, fmt::format("{}: bring the index up to date first", path_text(index_))};
   }
-  PUMICE_TRY(const std::vector<float> scores, this->scores(embedder_->vector(std::move(row))));
+  PUMICE_TRY(const std::vector<float> scores, this->scores(encoder_->query(std::move(row))));
   std::vector<size_t> order(passages_.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const size_t count = std::min(most, order.size());

@@ -8,30 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "task/embedder.h"
+#include "task/search/index_encoder.h"
 #include "task/search/index_files.h"
 #include "task/search/index_vectors.h"
 
 namespace pumice {
-
-struct TextIndexOptions {
-  std::string pooling;                   // as of an embedder
-  uint32_t dimensions = 0;               // the same
-  bool sparse = false;                   // the same: then neither of those two counts
-  std::string query_prefix, text_prefix; // before each; empty: the model's prompts for them
-  RunOptions run;
-};
-
-// How queries and passages become vectors.
-struct TextIndexPlan {
-  EmbedderPlan embedder; // of passages
-  std::string before_query;
-
-  // `loaded`: the tokenizer, if it is there already.
-  static Result<TextIndexPlan> of(const ModelFile& file, const TextIndexOptions& options,
-                                  std::shared_ptr<const Tokenizer> loaded = nullptr);
-  std::string settings() const; // all that changes a passage's vector, as the index keeps it
-};
 
 // The passages of a folder's texts with their vectors, in a folder of their own, and the best of them for a
 // query. Used by one thread at a time, except cancel().
@@ -52,7 +33,7 @@ public:
 
   Result<EncoderInput> read(const std::string& query, const std::string& name);
   struct Found {
-    float score = 0; // the cosine; of sparse vectors the product
+    float score = 0; // the cosine; of sparse vectors the product; of late interaction as a reranker's
     const Passage* passage = nullptr;
     const std::string* file = nullptr;
   };
@@ -60,23 +41,23 @@ public:
   // earlier one first. Of sparse vectors, only those that share a token with the query. They stay valid until
   // update(), before which there are none.
   Result<std::vector<Found>> find(std::vector<float> row, size_t most);
-  InputRunner& runner() { return embedder_->runner(); }
+  InputRunner& runner() { return encoder_->runner(); }
 
 private:
-  TextIndex(std::string before_query, std::string settings, std::filesystem::path folder,
-            std::filesystem::path index)
-      : before_query_(std::move(before_query)), settings_(std::move(settings)), folder_(std::move(folder)),
-        index_(std::move(index)) {}
+  TextIndex(std::string settings, std::filesystem::path folder, std::filesystem::path index)
+      : settings_(std::move(settings)), folder_(std::move(folder)), index_(std::move(index)) {}
   Status open();
   Result<std::vector<float>> scores(const std::vector<float>& query);
+  // Adds the largest product of each passage's vectors with each vector of a query.
+  Status add_best(std::span<const EncoderInput> query, std::vector<float>& scores);
 
-  const std::string before_query_, settings_;
+  const std::string settings_;
   const std::filesystem::path folder_, index_;
-  std::unique_ptr<Embedder> embedder_;
+  std::unique_ptr<IndexEncoder> encoder_;
   IndexHead head_;
   std::vector<Passage> passages_;
   std::vector<Error> left_out_;
-  std::unique_ptr<Encoder> scores_;     // the product of a query with every vector
+  std::unique_ptr<Encoder> scores_;     // the products of a query's vectors with every vector
   std::optional<SparseVectors> sparse_; // in place of that
 };
 

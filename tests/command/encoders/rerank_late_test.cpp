@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "io/formats/safetensors.h"
@@ -111,6 +112,50 @@ TEST_CASE("rerank gives the reference's scores of late interaction, from PyLate'
   CHECK(score != other);
   CHECK(score == doctest::Approx(scores[0]).epsilon(1e-4));
   pumice_reranker_destroy(reranker);
+}
+
+TEST_CASE("search finds passages with the scores that rerank gives them, in an index that C reads too") {
+  LateFolder folder;
+  folder.write_pylate();
+  const std::filesystem::path texts = folder.folder.path() / "texts";
+  std::filesystem::create_directory(texts);
+  const std::vector<std::string> all = folder.late["texts"];
+  for (size_t i = 0; i < all.size(); ++i) folder.folder.write(fmt::format("texts/{}.txt", i), all[i]);
+  const std::string query = folder.late["query"];
+  std::vector<std::string> command = {"search", folder.path(), texts.string(), query, "--top", "100"};
+  const auto check = [&](const std::vector<json>& found) {
+    REQUIRE(found.size() == all.size());
+    for (const json& each : found) {
+      const auto text = static_cast<size_t>(std::stoi(each["file"].get<std::string>()));
+      CHECK(each["text"] == all[text]);
+      CHECK(each["score"].get<double>() ==
+            doctest::Approx(folder.late["scores"][text].get<double>()).epsilon(1e-4));
+    }
+    CHECK(std::ranges::is_sorted(found, std::greater<>(), [](const json& each) { return each["score"]; }));
+  };
+  const std::vector<json> found = printed_objects(command);
+  check(found);
+  folder.folder.write("texts/0.txt", all[0] + "\n\n"); // read again; the others' vectors stay
+  check(printed_objects(command));
+  CHECK(pumice_command({"inspect", folder.path()}).out.find("search") != std::string::npos);
+
+  const ModelHandle loaded = load_for(shared_device().get(), folder.path(), PUMICE_FOR_TEXT);
+  pumice_index_options options = {};
+  options.struct_size = sizeof options;
+  const std::string path = texts.string();
+  options.folder = path.c_str();
+  pumice_index* index = nullptr;
+  pumice_error error;
+  require_ok(pumice_index_create(loaded.get(), &options, &index, &error), error);
+  const IndexHandle handle(index);
+  require_ok(pumice_index_update(index, nullptr, nullptr, &error), error);
+  const pumice_passage* passages = nullptr;
+  size_t count = 0;
+  require_ok(pumice_index_search(index, query.c_str(), 100, &passages, &count, &error), error);
+  REQUIRE(count == found.size());
+  for (size_t i = 0; i < count; ++i) CHECK(passages[i].score == found[i]["score"].get<float>());
+  command.insert(command.end(), {"--pooling", "mean"}); // other vectors than the index has
+  CHECK(fails_saying(pumice_command(command), {"other options"}) == "");
 }
 
 // The masks at the end are farther from the query's words than a window reaches.
