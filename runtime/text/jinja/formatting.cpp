@@ -53,15 +53,18 @@ std::string padded(const std::string& text, const Layout& layout, char otherwise
 }
 
 std::string digits_of(Integer value, const Layout& layout) {
+  const auto digits = [&](std::string_view prefix, int base) {
+    return std::string(layout.alternate ? prefix : "") + write_integer(value, base);
+  };
   switch (layout.type) {
   case 'x':
-    return fmt::format("{}{:x}", layout.alternate ? "0x" : "", value);
+    return digits("0x", 16);
   case 'X':
-    return fmt::format("{}{:X}", layout.alternate ? "0X" : "", value);
+    return upper(digits("0x", 16));
   case 'o':
-    return fmt::format("{}{:o}", layout.alternate ? "0o" : "", value);
+    return digits("0o", 8);
   case 'b':
-    return fmt::format("{}{:b}", layout.alternate ? "0b" : "", value);
+    return digits("0b", 2);
   default:
     return write_integer(value);
   }

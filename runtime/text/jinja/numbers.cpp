@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "text/jinja/characters.h"
 #include "text/jinja/failure.h"
@@ -67,9 +68,8 @@ std::optional<Integer> read_integer(std::string_view text, int base) {
   Integer value = 0;
   for (char c : *digits) {
     const int digit = digit_value(c);
-    if (digit >= radix || __builtin_mul_overflow(value, Integer(radix), &value) ||
-        __builtin_add_overflow(value, Integer(digit), &value))
-      return std::nullopt;
+    if (digit >= radix || value > (largest_integer - digit) / radix) return std::nullopt;
+    value = value * radix + digit;
   }
   return negative ? -value : value;
 }
@@ -95,8 +95,16 @@ std::optional<double> read_float(std::string_view text) {
   return negative ? -value : value;
 }
 
-std::string write_integer(Integer value) {
-  return fmt::format("{}", value);
+std::string write_integer(Integer value, int base) {
+  std::string text; // from the last digit to the first
+  Integer rest = value;
+  do {
+    const int digit = std::abs(static_cast<int>(rest % base));
+    text += static_cast<char>(digit < 10 ? '0' + digit : 'a' + digit - 10);
+    rest = rest / base;
+  } while (rest != 0);
+  if (value < 0) text += '-';
+  return {text.rbegin(), text.rend()};
 }
 
 std::string write_float(double value) {
@@ -115,21 +123,21 @@ std::string write_float(double value) {
 }
 
 Integer add(Integer left, Integer right) {
-  Integer result;
-  if (__builtin_add_overflow(left, right, &result)) fail_large();
-  return result;
+  if (right > 0 ? left > largest_integer - right : left < smallest_integer - right) fail_large();
+  return left + right;
 }
 
 Integer subtract(Integer left, Integer right) {
-  Integer result;
-  if (__builtin_sub_overflow(left, right, &result)) fail_large();
-  return result;
+  if (right < 0 ? left > largest_integer + right : left < smallest_integer + right) fail_large();
+  return left - right;
 }
 
 Integer multiply(Integer left, Integer right) {
-  Integer result;
-  if (__builtin_mul_overflow(left, right, &result)) fail_large();
-  return result;
+  if (left == 0 || right == 0) return 0;
+  const Integer product = left * right;
+  // What wrapped around does not divide back; the smallest number is its own negative.
+  if (product / right != left || (right == -1 && left == smallest_integer)) fail_large();
+  return product;
 }
 
 } // namespace pumice::text::jinja

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "text/jinja/budget.h"
+#include "text/jinja/integer.h"
 
 // The values of templates, with the meaning that Python gives them. Strings are valid UTF-8 and are counted
 // in code points.
@@ -23,7 +24,6 @@ struct Sequence;
 struct Object;
 
 using Items = std::vector<Value>;
-__extension__ using Integer = __int128; // so that every 64-bit number of JSON fits, signed or not
 
 struct Undefined {
   std::shared_ptr<const std::string> reason; // a sentence for whoever uses the value
