@@ -1,5 +1,8 @@
 # The manual pages and the shells' completion, as the command itself prints them.
 include(GNUInstallDirs)
+if(WIN32)
+  return()  # where no program reads them
+endif()
 if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
   message(STATUS "leaving out manual pages and completion: the command cannot run here")
   return()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing, builds, and generates text.
+# Sets up what is missing, builds what `cmake --install build` installs, and generates text.
 #   tools/run.sh                              the shipped model, with a prompt of its own
 #   tools/run.sh [options] [PROMPT]           the shipped model
 #   tools/run.sh MODEL [options] [PROMPT]     a GGUF file or a Hugging Face folder
@@ -7,7 +7,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/tools/setup.sh"
-"$root/tools/build.sh" build pumice
+"$root/tools/build.sh" build installable
 
 if [ $# -gt 0 ] && [ -e "$1" ]; then
   model=$1; shift

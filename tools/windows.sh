@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds Pumice for Windows with mingw-w64 into build/windows/pumice, and runs test_unit there with wine. On Debian 12 and later.
 #   tools/windows.sh [ARGUMENTS OF test_unit...]
+#   tools/windows.sh --libraries     only compiles the libraries, for packages/make.sh
 # The libraries are Debian's sources, compiled statically into build/windows/libraries, once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -89,6 +90,7 @@ library flac -DBUILD_PROGRAMS=OFF -DBUILD_EXAMPLES=OFF -DBUILD_DOCS=OFF -DBUILD_
   -DWITH_STACK_PROTECTOR=OFF
 library freetype -DFT_DISABLE_ZLIB=ON -DFT_DISABLE_HARFBUZZ=ON -DFT_DISABLE_BZIP2=ON -DFT_DISABLE_BROTLI=ON -DFT_DISABLE_PNG=ON
 
+if [ "${1:-}" = --libraries ]; then exit; fi
 shaders=()
 if [ -e build/generated/kernel_binaries.cpp ]; then shaders=("-DPUMICE_SHADERS_FROM=$PWD/build"); fi
 for target in test_unit pumice; do

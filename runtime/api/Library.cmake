@@ -40,16 +40,16 @@ if(WIN32)
   list(JOIN names "\n" names)
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/pumice.def" CONTENT "EXPORTS\n@names@\n" @ONLY)
   target_sources(pumice_shared PRIVATE "${PROJECT_BINARY_DIR}/generated/pumice.def")
-  set_target_properties(pumice_shared PROPERTIES PDB_NAME libpumice)  # beside the command's
+  set_target_properties(pumice_shared PROPERTIES PREFIX "" PDB_NAME libpumice)  # beside the command's
+  # Of which each compiler's own tool makes an import library of its own form.
+  install(FILES "${PROJECT_BINARY_DIR}/generated/pumice.def" DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 elseif(APPLE)
   target_link_options(pumice_shared PRIVATE "LINKER:-exported_symbol,_pumice_*")
 else()
   target_link_options(pumice_shared PRIVATE "LINKER:--version-script=${map}" LINKER:-z,defs)
   set_property(TARGET pumice_shared APPEND PROPERTY LINK_DEPENDS "${map}")
 endif()
-if(PUMICE_STATIC_CXX AND NOT MSVC)
-  target_link_options(pumice_shared PRIVATE -static-libstdc++ -static-libgcc)
-endif()
+pumice_link_for_others(pumice_shared)
 add_library(pumice::pumice ALIAS pumice_shared)
 set(targets pumice_shared)
 

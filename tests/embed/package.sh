@@ -34,12 +34,18 @@ mkdir "$folder/tarball" "$folder/debian"
 tar -xzf "$folder"/packages/*.tar.gz -C "$folder/tarball"
 check "$folder/tarball"/pumice-*
 if [ "$generators" != TGZ ]; then
-  package=$(echo "$folder"/packages/*.deb)
+  package=$(echo "$folder"/packages/pumice_*.deb)
   dpkg-deb -x "$package" "$folder/debian"
   check "$folder/debian/usr"
   [ "$(dpkg-deb -f "$package" Version)" = "$version" ] || fail "$package is of another version than $version"
   if command -v dpkg-shlibdeps file >/dev/null; then
-    dpkg-deb -f "$package" Depends | grep -q 'libc6 (>=' || fail "$package does not depend on the C library"
+    needed=$(dpkg-deb -f "$package" Depends)
+    [[ $needed == *"libc6 (>="* ]] || fail "$package does not depend on the C library"
+    [[ $needed != *mpi* ]] || fail "$package depends on $needed: the plug-in for MPI is a package of its own"
+  fi
+  if [ -e "$build/libpumice_mpi.so" ]; then
+    dpkg-deb -c "$folder"/packages/pumice-mpi_*.deb | grep -q 'lib/pumice/libpumice_mpi[.]so' || fail "pumice-mpi_*.deb has no plug-in"
+    dpkg-deb -f "$folder"/packages/pumice-mpi_*.deb Depends | grep -qF "pumice (= $version)" || fail "pumice-mpi_*.deb does without pumice"
   fi
 fi
 (cd "$folder/packages" && ls -s --block-size=k ./*.tar.gz ./*.deb 2>/dev/null) || true

@@ -35,4 +35,4 @@ pumice_library_code(pumice_mpi)
 target_link_libraries(pumice_mpi PRIVATE MPI::MPI_C)
 set_target_properties(pumice_mpi PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 add_dependencies(pumice pumice_mpi)  # which finds it beside itself
-install(TARGETS pumice_mpi LIBRARY DESTINATION lib/pumice COMPONENT tools)
+install(TARGETS pumice_mpi LIBRARY DESTINATION lib/pumice COMPONENT mpi)
