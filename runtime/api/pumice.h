@@ -1783,9 +1783,10 @@ PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber)
 
 /* What to create on a thread of its own: the options of one kind of object, those of the others NULL. They
  * mean what they mean to the create function of that kind, are checked, and are copied with all that they
- * point to. Kernels are compiled then, so that what is used first takes no longer than what comes later, but
- * for those of a decoder that reads pictures in its prompt (of its encoder of pictures only, and none where
- * pictures have any size), of a translation's alignment, and of the times of words. */
+ * point to. Kernels are compiled then, so that what is used first takes no longer than what comes later.
+ * Where memory is as large as what is read, it is made for a picture of 448 x 448 pixels or a second of sound
+ * in a prompt, and for the alignment of texts of 64 tokens; what is longer makes it again, with few other
+ * kernels. */
 typedef struct pumice_creation_options {
   size_t struct_size;
   const pumice_encoder_options* encoder;
@@ -1803,7 +1804,16 @@ typedef struct pumice_creation_options {
    * PUMICE_CANCELLED. NULL: not called. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
-  uint32_t threads;  /* threads that compile kernels, including the new one; 0: 1 */
+  uint32_t threads; /* threads that compile kernels, including the new one; 0: 1 */
+  /* Most tokens of a step, where the kind's own options have a field for that and it is 0, of a decoder that
+   * reads pictures or sounds in its prompt, and of the second pass for alignments and the times of words. A
+   * text is never divided for an encoder: a longer one has a step of its own, but in a pumice_encoder, which
+   * refuses it. 0: as usual. */
+  uint32_t chunk;
+  /* 1: runs each kind of step a few times, which takes some tenths of a second. Then even the first slices
+   * stay within their budgets. Not steps that are expected to take more than a tenth of a second, and nothing
+   * with an encoder's buffers. */
+  uint32_t warm_up;
   uint32_t reserved; /* 0 */
 } pumice_creation_options;
 

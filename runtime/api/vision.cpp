@@ -8,9 +8,6 @@ namespace pumice::api {
 
 namespace {
 
-constexpr int warm_up_rounds = 3;
-constexpr double warm_up_slice_seconds = 1e-3;
-
 // The least and the most of the caller's time that a slice takes for preparing pictures.
 constexpr double least_preparing_seconds = 1e-4, most_preparing_seconds = 2e-3;
 
@@ -38,27 +35,13 @@ Result<std::unique_ptr<Vision>> Vision::create(const std::shared_ptr<const Model
 
 Status Vision::resume(const std::shared_ptr<const Model>& tower) {
   const EncoderOptions options = encoder_options(tower->shape(), inputs_);
-  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding, ResumableEncoder::create(tower, options));
-  if (warm_up_) PUMICE_CHECK(warm_up(*encoding, *tower));
+  Making making;
+  making.prepared = true;
+  making.warm_up = warm_up_;
+  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding, ResumableEncoder::create(tower, options, making));
   under_way_ = 0;
   const std::lock_guard lock(mutex_);
   encoding_ = std::move(encoding);
-  return {};
-}
-
-// Small slices, like those of an application.
-Status Vision::warm_up(ResumableEncoder& encoding, const Model& tower) const {
-  EncoderInput blank;
-  const EncoderShape& shape = *tower.shape().encoder;
-  if (shape.patch_groups) blank.grid = {shape.patch_groups->merge, shape.patch_groups->merge};
-  blank.values.resize(shape.input_values() * std::max<size_t>(blank.grid.count(), 1));
-  for (int round = 0; round < warm_up_rounds; ++round) {
-    PUMICE_CHECK(encoding.begin({blank}));
-    for (bool active = true; active;) {
-      PUMICE_TRY(const SliceResult slice, encoding.slice({warm_up_slice_seconds}));
-      active = slice.active;
-    }
-  }
   return {};
 }
 

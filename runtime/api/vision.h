@@ -53,7 +53,6 @@ public:
 private:
   Vision(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
       : shape_(shape), tower_(tower), inputs_(inputs), warm_up_(warm_up) {}
-  Status warm_up(ResumableEncoder& encoding, const Model& tower) const;
   size_t next_count() const { return std::min(waiting_.size(), size_t{inputs_}); }
   bool prepare_next(std::chrono::steady_clock::time_point until) const;
   std::vector<EncoderInput> next_inputs() const;

@@ -151,10 +151,11 @@ Status EncoderDecoder::make_runner(const GenerationOptions& options) {
   return {};
 }
 
-Status EncoderDecoder::prepare(const GenerationOptions& options, const Compiling& compiling) {
+Status EncoderDecoder::prepare(const GenerationOptions& options, size_t threads,
+                               const Progress& progress) {
   PUMICE_CHECK(make_runner(options));
-  PUMICE_CHECK(encoder_->runner().prepare_all(compiling.threads, compiling.progress));
-  return runner_of(options).prepare_all(compiling.threads, compiling.progress);
+  PUMICE_CHECK(encoder_->runner().prepare_all(threads, progress));
+  return runner_of(options).prepare_all(threads, progress);
 }
 
 Result<std::vector<std::vector<Hypothesis>>> EncoderDecoder::generate(std::span<const EncoderInput> inputs,

@@ -2,7 +2,6 @@
 
 #include "generate/decoding.h"
 #include "step/encoder.h"
-#include "step/work/compiling.h"
 
 namespace pumice {
 
@@ -56,7 +55,7 @@ public:
   double largest_dispatch(const Slicer& slicer) const;
 
   // Compiles the kernels of all steps of calls with such options.
-  Status prepare(const GenerationOptions& options, const Compiling& compiling = {});
+  Status prepare(const GenerationOptions& options, size_t threads = 0, const Progress& progress = {});
 
   const Model& model() const { return decoder_->model(); }
   Encoder& encoder() { return *encoder_; }

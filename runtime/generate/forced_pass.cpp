@@ -67,6 +67,11 @@ Result<std::unique_ptr<ForcedPass>> ForcedPass::create(std::shared_ptr<const Mod
   return pass;
 }
 
+Status ForcedPass::prepare(const Making& making) {
+  if (encoder_) PUMICE_CHECK(encoder_->runner().prepare_all(making.threads, making.progress));
+  return decoder_ ? decoder_->prepare_all(making.threads, making.progress) : Status();
+}
+
 bool ForcedPass::of_encoder(const std::string& name) const {
   return !shape_.has_decoder() || (shape_.encoder && name.starts_with(encoder_prefix));
 }

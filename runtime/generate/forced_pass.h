@@ -2,6 +2,7 @@
 
 #include "step/encoder.h"
 #include "step/prompt_embeddings.h"
+#include "step/work/making.h"
 
 namespace pumice {
 
@@ -35,6 +36,9 @@ class ForcedPass {
 public:
   static Result<std::unique_ptr<ForcedPass>> create(std::shared_ptr<const Model> model,
                                                     ForcedPassOptions options);
+
+  // Compiles the kernels of all steps.
+  Status prepare(const Making& making);
 
   // How many of these inputs, from the first on, can run together.
   size_t fitting(std::span<const ForcedInput> inputs);

@@ -1,23 +1,49 @@
 #include "generate/resumable_generation.h"
 
+#include "step/warm_up.h"
+
 namespace pumice {
 
 Result<std::unique_ptr<ResumableGeneration>> ResumableGeneration::create(std::shared_ptr<const Model> model,
                                                                          EncoderDecoderOptions options,
-                                                                         const GenerationOptions* prepared,
-                                                                         const Compiling& compiling) {
+                                                                         const GenerationOptions& usual,
+                                                                         const Making& making) {
   std::unique_ptr<ResumableGeneration> generation(new ResumableGeneration(std::move(model), options));
-  generation->prepared_ = prepared != nullptr;
-  if (prepared) generation->options_ = *prepared;
-  generation->compiling_threads_ = compiling.threads;
-  PUMICE_CHECK(generation->make(compiling.progress));
+  generation->prepared_ = making.prepared;
+  generation->options_ = usual;
+  generation->compiling_threads_ = making.threads;
+  PUMICE_CHECK(generation->make(making.progress));
+  if (making.prepared && making.warm_up) PUMICE_CHECK(generation->warm_up(usual));
   return generation;
+}
+
+// Short texts of blank inputs, in small slices, like those of an application.
+Status ResumableGeneration::warm_up(const GenerationOptions& usual) {
+  GenerationOptions options = usual;
+  options.config.max_tokens = 3;
+  options.config.min_tokens = 0;
+  PUMICE_TRY(const std::vector<std::vector<EncoderInput>> steps, blank_steps(session().encoder()));
+  for (const std::vector<EncoderInput>& inputs : steps) {
+    for (int round = 0; round < warm_up_rounds; ++round) {
+      if (!options.terms.empty()) options.terms.resize(inputs.size());
+      PUMICE_CHECK(start(inputs, options));
+      for (bool more = true; more;) {
+        PUMICE_TRY(const SliceResult result, slice({warm_up_slice_seconds}));
+        more = result.active;
+      }
+    }
+  }
+  PUMICE_CHECK(stop());
+  inputs_.clear();
+  texts_.clear();
+  options_ = usual; // what is made again after an error is prepared for these
+  return {};
 }
 
 // Inputs that were under way before an error are run again.
 Status ResumableGeneration::make_object(const Progress& progress) {
   PUMICE_TRY(object_, EncoderDecoder::create(model_, session_options_));
-  if (prepared_) PUMICE_CHECK(session().prepare(options_, {compiling_threads_, progress}));
+  if (prepared_) PUMICE_CHECK(session().prepare(options_, compiling_threads_, progress));
   return active() ? failed(session().begin(inputs_, options_)) : Status();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "generate/encoder_decoder.h"
-#include "step/work/compiling.h"
+#include "step/work/making.h"
 #include "step/work/resumable_work.h"
 
 namespace pumice {
@@ -10,11 +10,11 @@ namespace pumice {
 // time or all at once, with the same result.
 class ResumableGeneration : public ResumableWork<EncoderDecoder> {
 public:
-  // With `prepared`, the kernels of calls with such options are compiled now, and not when they first run.
+  // `usual`: of the calls for which it is prepared.
   static Result<std::unique_ptr<ResumableGeneration>> create(std::shared_ptr<const Model> model,
                                                              EncoderDecoderOptions options,
-                                                             const GenerationOptions* prepared = nullptr,
-                                                             const Compiling& compiling = {});
+                                                             const GenerationOptions& usual,
+                                                             const Making& making);
 
   // Ends what is under way, and forgets a cancel() before this. Waits for the slices in flight.
   Status stop();
@@ -41,6 +41,7 @@ private:
   ResumableGeneration(std::shared_ptr<const Model> model, EncoderDecoderOptions session_options)
       : ResumableWork(std::move(model), "writing"), session_options_(session_options) {}
   Status make_object(const Progress& progress) override;
+  Status warm_up(const GenerationOptions& usual);
   Status collect() override;
   bool active() const override { return state_ == State::running; }
   Status fill(Slice& slice) override;

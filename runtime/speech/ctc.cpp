@@ -208,7 +208,8 @@ Result<CtcVocabulary> read_ctc_vocabulary(const ModelFile& file) {
 
 Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<const Model> model,
                                                                CtcVocabulary vocabulary,
-                                                               const CtcOptions& options) {
+                                                               const CtcOptions& options,
+                                                               const Making& making) {
   PUMICE_TRY(std::shared_ptr<const Transducer> transducer, Transducer::read(model->file()));
   if (transducer && options.beams > 1)
     return Error{
@@ -219,9 +220,8 @@ Result<std::unique_ptr<CtcTranscriber>> CtcTranscriber::create(std::shared_ptr<c
   EncoderOptions encoder_options;
   encoder_options.readable = {transducer ? Transducer::frames : "logits"};
   const EncoderShape shape = *model->shape().encoder;
-  PUMICE_TRY(
-      std::unique_ptr<ResumableEncoder> encoding,
-      ResumableEncoder::create(std::move(model), encoder_options, options.prepared, options.compiling));
+  PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding,
+             ResumableEncoder::create(std::move(model), encoder_options, making));
   return std::unique_ptr<CtcTranscriber>(
       new CtcTranscriber(std::move(encoding), shape, std::move(vocabulary), std::move(transducer), options));
 }

@@ -58,9 +58,7 @@ private:
 };
 
 struct CtcOptions {
-  uint32_t beams = 1;    // 1: the likeliest path
-  bool prepared = false; // all kernels are compiled when the transcriber is created
-  Compiling compiling = {};
+  uint32_t beams = 1; // 1: the likeliest path
 };
 
 // Transcribes speech of any length by a model of samples with a head for letters, or with a transducer, in
@@ -69,7 +67,8 @@ struct CtcOptions {
 class CtcTranscriber : public Work {
 public:
   static Result<std::unique_ptr<CtcTranscriber>> create(std::shared_ptr<const Model> model,
-                                                        CtcVocabulary vocabulary, const CtcOptions& options);
+                                                        CtcVocabulary vocabulary, const CtcOptions& options,
+                                                        const Making& making = {});
   ~CtcTranscriber() override;
 
   // As Transcriber has it. A segment is a run of words without a pause. `level`: of the whole sound, for

@@ -19,7 +19,7 @@ constexpr float warmest_history = 0.5f;
 
 Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const Model> model,
                                                          std::shared_ptr<const Tokenizer> tokenizer,
-                                                         TranscriptionOptions options) {
+                                                         TranscriptionOptions options, const Making& making) {
   std::unique_ptr<Transcriber> result(new Transcriber(model));
   result->options_ = std::move(options);
   TranscriptionOptions& own = result->options_;
@@ -43,11 +43,11 @@ Result<std::unique_ptr<Transcriber>> Transcriber::create(std::shared_ptr<const M
   session.inputs = own.windows;
   session.input_tokens = own.windows * model->shape().encoder->context;
   PUMICE_TRY(result->generation_,
-             ResumableGeneration::create(
-                 model, session, own.prepared ? &result->generation_options_ : nullptr, own.compiling));
+             ResumableGeneration::create(model, session, result->generation_options_, making));
   if (own.words) {
     PUMICE_TRY(std::vector<AlignmentHead> heads, read_alignment_heads(model->file()));
-    PUMICE_TRY(result->words_, WordTimer::create(std::move(model), result->tokenizer_, std::move(heads)));
+    PUMICE_TRY(result->words_,
+               WordTimer::create(std::move(model), result->tokenizer_, std::move(heads), making));
   }
   return result;
 }

@@ -42,8 +42,6 @@ struct TranscriptionOptions {
   uint64_t seed = 0; // of temperatures above 0
   // Checked between submissions: once it is set, transcribe() returns `cancelled`. Null: cancel() sets one.
   const std::atomic<bool>* interrupt = nullptr;
-  bool prepared = false; // all kernels are compiled when the transcriber is created
-  Compiling compiling = {};
 };
 
 struct TranscriptSegment {
@@ -85,7 +83,7 @@ public:
   // `tokenizer` may be null.
   static Result<std::unique_ptr<Transcriber>> create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                                     TranscriptionOptions options);
+                                                     TranscriptionOptions options, const Making& making = {});
 
   const LogMelShape& shape() const { return features_->shape(); }
   EncoderDecoder& session() { return generation_->session(); }

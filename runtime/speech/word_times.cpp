@@ -213,7 +213,8 @@ std::vector<WordTokens> words_of(const Tokenizer& tokenizer, std::span<const uin
 
 Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                                     std::vector<AlignmentHead> heads) {
+                                                     std::vector<AlignmentHead> heads,
+                                                     const Making& making) {
   std::unique_ptr<WordTimer> timer(new WordTimer());
   const ModelShape& shape = model->shape();
   const auto layers = static_cast<uint32_t>(shape.layers.size());
@@ -231,6 +232,7 @@ Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model
   }
   ForcedPassOptions options;
   options.readable = {"logits"};
+  if (making.chunk) options.chunk = making.chunk;
   std::set<uint32_t> seen;
   for (const AlignmentHead& each : heads) {
     if (seen.insert(each.layer).second) options.readable.push_back(cross_attention_name(each.layer));
@@ -239,6 +241,7 @@ Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model
   timer->tokenizer_ = std::move(tokenizer);
   timer->model_ = model;
   PUMICE_TRY(timer->pass_, ForcedPass::create(std::move(model), std::move(options)));
+  if (making.prepared && making.all) PUMICE_CHECK(timer->pass_->prepare(making));
   return timer;
 }
 

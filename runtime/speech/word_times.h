@@ -67,10 +67,12 @@ struct SpokenText {
 // Runs a model over texts once more, to see where it looked. Used by one thread at a time.
 class WordTimer {
 public:
-  // Without heads, all in the upper half of the layers are taken.
+  // Without heads, all in the upper half of the layers are taken. With `making.all`, all kernels are compiled
+  // now, and not when they first run.
   static Result<std::unique_ptr<WordTimer>> create(std::shared_ptr<const Model> model,
                                                    std::shared_ptr<const Tokenizer> tokenizer,
-                                                   std::vector<AlignmentHead> heads);
+                                                   std::vector<AlignmentHead> heads,
+                                                   const Making& making = {});
 
   // The words in order, whose times count from the window's beginning.
   Result<std::vector<TimedWord>> words(const SpokenText& text);

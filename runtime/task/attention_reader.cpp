@@ -36,9 +36,17 @@ Status AttentionReader::make_room(size_t input_tokens, size_t tokens) {
   options.input_tokens = static_cast<uint32_t>(input_tokens_);
   options.tokens = static_cast<uint32_t>(tokens_);
   options.logits = false;
+  if (chunk_) options.chunk = chunk_;
   pass_.reset(); // its memory is wanted for the next one
   PUMICE_TRY(pass_, ForcedPass::create(model_, options));
   return {};
+}
+
+Status AttentionReader::prepare(const Making& making) {
+  chunk_ = making.chunk;
+  const bool reads_tokens = model_->shape().encoder->kind == InputKind::tokens;
+  PUMICE_CHECK(make_room(reads_tokens ? 1 : 0, 1));
+  return pass_->prepare(making);
 }
 
 Result<AttentionMap> AttentionReader::read(const EncoderInput& input, std::span<const uint32_t> prompt,

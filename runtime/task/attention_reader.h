@@ -25,6 +25,9 @@ class AttentionReader {
 public:
   AttentionReader(std::shared_ptr<const Model> model, uint32_t layer);
 
+  // Compiles the kernels for texts of a usual length. Longer ones need few others.
+  Status prepare(const Making& making);
+
   // `prompt`: the decoder's, of which the weights have no rows. `output`: the text's tokens, at least one.
   Result<AttentionMap> read(const EncoderInput& input, std::span<const uint32_t> prompt,
                             std::span<const uint32_t> output);
@@ -37,6 +40,7 @@ private:
   uint32_t heads_;
   std::unique_ptr<ForcedPass> pass_;
   size_t input_tokens_ = 0, tokens_ = 0; // that it has room for
+  uint32_t chunk_ = 0;                   // most tokens of a step; 0: as usual
 };
 
 } // namespace pumice

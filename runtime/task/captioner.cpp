@@ -109,15 +109,14 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
 Result<std::unique_ptr<Captioner>> Captioner::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const Model> tower,
                                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                                     CaptionerSettings settings, bool prepared,
-                                                     const Compiling& compiling) {
+                                                     CaptionerSettings settings,
+                                                     const Making& making) {
   if (tower) {
     return create_prompted_captioner(std::move(model), std::move(tower), std::move(tokenizer),
-                                     std::move(settings), prepared, compiling);
+                                     std::move(settings), making);
   }
   PUMICE_TRY(std::unique_ptr<ResumableGeneration> generation,
-             ResumableGeneration::create(std::move(model), settings.session,
-                                         prepared ? &settings.generation : nullptr, compiling));
+             ResumableGeneration::create(std::move(model), settings.session, settings.generation, making));
   return std::unique_ptr<Captioner>(
       std::make_unique<PictureWriter>(std::move(tokenizer), std::move(settings), std::move(generation)));
 }

@@ -55,12 +55,11 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
 class Captioner : public Work {
 public:
   // `tower`: of a decoder that reads pictures in its prompt, the encoder of these; otherwise null.
-  // `prepared`: kernels are compiled before the work begins, and not when they first run.
   static Result<std::unique_ptr<Captioner>> create(std::shared_ptr<const Model> model,
                                                    std::shared_ptr<const Model> tower,
                                                    std::shared_ptr<const Tokenizer> tokenizer,
-                                                   CaptionerSettings settings, bool prepared,
-                                                   const Compiling& compiling = {});
+                                                   CaptionerSettings settings,
+                                                   const Making& making = {});
 
   const CaptionerSettings& settings() const { return settings_; }
   // Pictures that run at a time.
@@ -87,7 +86,7 @@ protected:
 Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
                                                              std::shared_ptr<const Model> tower,
                                                              std::shared_ptr<const Tokenizer> tokenizer,
-                                                             CaptionerSettings settings, bool prepared,
-                                                             const Compiling& compiling);
+                                                             CaptionerSettings settings,
+                                                             const Making& making);
 
 } // namespace pumice

@@ -75,11 +75,11 @@ Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const Embe
   return plan;
 }
 
-Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan) {
+Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan, const Making& making) {
   std::unique_ptr<Embedder> result(new Embedder(std::move(plan)));
   const EmbedderPlan& kept_plan = result->plan_;
   PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept_plan.model, kept_plan.run,
-                                                  kept_plan.settings.max_tokens));
+                                                  kept_plan.settings.max_tokens, making));
   if (kept_plan.sparse) return result;
   PUMICE_CHECK(
       check_dimensions(kept_plan.dimensions, kept_plan.settings.columns(result->runner_->columns())));

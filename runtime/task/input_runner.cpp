@@ -29,9 +29,11 @@ Error was_cancelled() {
 } // namespace
 
 Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const Model> model, TaskModel source,
-                                                         const RunOptions& options, uint32_t usual_tokens) {
+                                                         const RunOptions& options, uint32_t usual_tokens,
+                                                         const Making& making) {
   PUMICE_CHECK(source.check_loaded(*model));
-  const uint32_t batch = options.batch_tokens ? options.batch_tokens : usual_batch_tokens;
+  const uint32_t usual_batch = making.chunk ? making.chunk : usual_batch_tokens;
+  const uint32_t batch = options.batch_tokens ? options.batch_tokens : usual_batch;
   std::unique_ptr<InputRunner> result(new InputRunner(std::move(model), std::move(source)));
   const EncoderShape& shape = result->shape_;
   EncoderOptions encoder;
@@ -52,8 +54,7 @@ Result<std::unique_ptr<InputRunner>> InputRunner::create(std::shared_ptr<const M
     if (logits && shape.labels.empty())
       encoder.inputs = std::min(most_rows, encoder.inputs); // a vocabulary's
   }
-  PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), options.prepared,
-                                                         options.compiling));
+  PUMICE_TRY(result->encoding_, ResumableEncoder::create(result->model_, std::move(encoder), making));
   result->most_inputs_ = result->encoding_->encoder().runner().size().sequences;
   return result;
 }

@@ -19,8 +19,6 @@ struct RunOptions {
   uint32_t batch_tokens = 0; // most tokens of a step; 0: 2,048
   uint32_t inputs = 0;       // most of a step, if fewer than fit; 0: as many as fit
   bool ids = false;          // inputs are token ids: no tokenizer is needed
-  bool prepared = false;     // all kernels are compiled now, and not when they first run
-  Compiling compiling = {};
 };
 
 // Runs an encoder on any number of texts or pictures, as many in a step as fit, and reads a row for each.
@@ -32,7 +30,8 @@ public:
 
   // `usual_tokens`: of a text where the options do not say; 0: no other limit than theirs.
   static Result<std::unique_ptr<InputRunner>> create(std::shared_ptr<const Model> model, TaskModel source,
-                                                     const RunOptions& options, uint32_t usual_tokens = 0);
+                                                     const RunOptions& options, uint32_t usual_tokens = 0,
+                                                     const Making& making = {});
 
   // Turns a text into at most `limit` tokens.
   using Encode = std::function<Tokenizer::Encoding(size_t limit)>;

@@ -19,9 +19,7 @@ public:
       : Captioner(std::move(tokenizer), std::move(settings)), model_(std::move(model)),
         tower_(std::move(tower)), shape_(*model_->shape().pictures), prepared_(prepared) {}
 
-  Status make(const Compiling& compiling) {
-    return shape_.of_any_size() ? Status() : make_encoder(0, compiling);
-  }
+  Status make(const Making& making);
 
   size_t at_a_time() const override { return 1; }
   Status begin(std::vector<PreparedPicture> pictures) override;
@@ -40,8 +38,9 @@ private:
   };
 
   Result<std::vector<uint32_t>> words_around(const PictureGrid& grid) const;
-  Status make_encoder(uint32_t positions, const Compiling& compiling = {});
-  Status make_session();
+  Status make_encoder(uint32_t positions, const Making& making);
+  Status make_session(const Making& making);
+  Result<PreparedPicture> blank() const;
   uint32_t most_tokens(const Shown& shown) const;
   Status next();
   Shown& current() { return shown_[written_.size()]; }
@@ -56,6 +55,7 @@ private:
   const std::shared_ptr<const Model> model_, tower_;
   const PictureTokens shape_;
   const bool prepared_; // kernels are compiled before they run
+  uint32_t chunk_ = 0;  // most tokens of a step of the decoder; 0: as usual
   std::unique_ptr<ResumableEncoder> encoder_;
   std::unique_ptr<Session> session_;
   std::atomic<bool> cancelled_ = false;
@@ -87,14 +87,41 @@ Result<std::vector<uint32_t>> PromptedCaptioner::words_around(const PictureGrid&
   return tokenizer_->encode(text, true);
 }
 
+// A picture of a usual size, or a second of silence.
+Result<PreparedPicture> PromptedCaptioner::blank() const {
+  const std::string name = "what is blank";
+  if (settings_.sound) {
+    const std::vector<float> silence(settings_.sound->spectrum.sample_rate);
+    return prepare_sound(silence, *settings_.sound, name);
+  }
+  constexpr uint32_t edge = 448;
+  return prepare_for_prompt({edge, edge, std::vector<uint8_t>(size_t{edge} * edge * 3)},
+                            settings_.preparation, name);
+}
+
+Status PromptedCaptioner::make(const Making& making) {
+  chunk_ = making.chunk;
+  if (!making.prepared || !making.all) return shape_.of_any_size() ? Status() : make_encoder(0, making);
+  // Whatever is larger later needs few other kernels.
+  PUMICE_TRY(PreparedPicture picture, blank());
+  PUMICE_TRY(std::vector<uint32_t> words, words_around(picture.grid));
+  uint64_t patches = 0;
+  for (const PatchGrid& grid : grids_of(picture)) patches = std::max<uint64_t>(patches, grid.count());
+  shown_.push_back({std::move(picture), std::move(words), {}});
+  const Status made = make_session(making);
+  shown_.clear();
+  PUMICE_CHECK(made);
+  return make_encoder(shape_.of_any_size() ? static_cast<uint32_t>(patches) : 0, making);
+}
+
 // For pictures of any size: an encoder for one of so many patches.
-Status PromptedCaptioner::make_encoder(uint32_t positions, const Compiling& compiling) {
+Status PromptedCaptioner::make_encoder(uint32_t positions, const Making& making) {
   if (encoder_ && positions <= encoder_->encoder().longest()) return {};
   EncoderOptions options;
   options.readable = {PictureTokens::features};
   options.tokens = std::min(positions, tower_->shape().encoder->context);
   encoder_.reset(); // its memory is free for the next one
-  PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), prepared_, compiling));
+  PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), making));
   return {};
 }
 
@@ -108,7 +135,7 @@ uint32_t PromptedCaptioner::most_tokens(const Shown& shown) const {
 }
 
 // One with a context that fits the longest prompt and its answer.
-Status PromptedCaptioner::make_session() {
+Status PromptedCaptioner::make_session(const Making& making) {
   size_t longest = 0;
   for (const Shown& each : shown_) {
     PUMICE_TRY(const size_t length,
@@ -120,8 +147,10 @@ Status PromptedCaptioner::make_session() {
   session_.reset(); // its memory is free for the next one
   SessionOptions options;
   options.size.context = needed;
-  if (prepared_) options.preparation = Preparation::compiled;
-  PUMICE_TRY(session_, Session::create(model_, options));
+  if (chunk_) options.size.chunk = chunk_;
+  if (making.prepared) options.preparation = making.warm_up ? Preparation::warmed_up : Preparation::compiled;
+  options.compiling_threads = making.threads;
+  PUMICE_TRY(session_, Session::create(model_, options, making.progress));
   return {};
 }
 
@@ -136,7 +165,7 @@ Status PromptedCaptioner::begin(std::vector<PreparedPicture> pictures) {
     PUMICE_TRY(std::vector<uint32_t> words, words_around(each.grid));
     shown_.push_back({std::move(each), std::move(words), {}});
   }
-  PUMICE_CHECK(make_session());
+  PUMICE_CHECK(make_session({.prepared = prepared_}));
   return next();
 }
 
@@ -151,7 +180,8 @@ Status PromptedCaptioner::next() {
   if (shown.rows.size() < shown.picture.inputs.size()) {
     const EncoderInput& input = next_input();
     if (shape_.of_any_size())
-      PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX))));
+      PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX)),
+                                {.prepared = prepared_}));
     PUMICE_CHECK(encoder_->begin({input}));
     state_ = State::encodes;
     return {};
@@ -242,11 +272,11 @@ Result<std::span<const std::vector<Hypothesis>>> PromptedCaptioner::written() {
 Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<const Model> model,
                                                              std::shared_ptr<const Model> tower,
                                                              std::shared_ptr<const Tokenizer> tokenizer,
-                                                             CaptionerSettings settings, bool prepared,
-                                                             const Compiling& compiling) {
+                                                             CaptionerSettings settings,
+                                                             const Making& making) {
   auto captioner = std::make_unique<PromptedCaptioner>(std::move(model), std::move(tower),
-                                                       std::move(tokenizer), std::move(settings), prepared);
-  PUMICE_CHECK(captioner->make(compiling));
+                                                       std::move(tokenizer), std::move(settings), making.prepared);
+  PUMICE_CHECK(captioner->make(making));
   return std::unique_ptr<Captioner>(std::move(captioner));
 }
 

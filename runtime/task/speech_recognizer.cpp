@@ -109,18 +109,19 @@ Result<SpeechSettings> read_speech_settings(const ModelFile& file, const ModelDe
 
 Result<std::unique_ptr<SpeechRecognizer>> SpeechRecognizer::create(std::shared_ptr<const Model> model,
                                                                    SpeechSettings settings,
-                                                                   std::shared_ptr<const Model> tower) {
+                                                                   std::shared_ptr<const Model> tower,
+                                                                   const Making& making) {
   std::unique_ptr<SpeechRecognizer> result(new SpeechRecognizer(std::move(model), std::move(settings)));
   const SpeechSettings& own = result->settings_;
   const TranscriptionOptions& asked = own.transcription;
   if (own.prompted) {
     PUMICE_TRY(result->captioner_, Captioner::create(result->model_, std::move(tower), own.tokenizer,
-                                                     *own.prompted, asked.prepared, asked.compiling));
+                                                     *own.prompted, making));
   } else if (own.letters) {
-    const CtcOptions options = {std::max(asked.beams, 1u), asked.prepared, asked.compiling};
-    PUMICE_TRY(result->ctc_, CtcTranscriber::create(result->model_, *own.letters, options));
+    const CtcOptions options = {std::max(asked.beams, 1u)};
+    PUMICE_TRY(result->ctc_, CtcTranscriber::create(result->model_, *own.letters, options, making));
   } else {
-    PUMICE_TRY(result->transcriber_, Transcriber::create(result->model_, own.tokenizer, asked));
+    PUMICE_TRY(result->transcriber_, Transcriber::create(result->model_, own.tokenizer, asked, making));
   }
   return result;
 }

@@ -39,7 +39,8 @@ public:
   // `tower`: with settings.prompted, what reads the sound for the prompt; otherwise null.
   static Result<std::unique_ptr<SpeechRecognizer>> create(std::shared_ptr<const Model> model,
                                                           SpeechSettings settings,
-                                                          std::shared_ptr<const Model> tower = nullptr);
+                                                          std::shared_ptr<const Model> tower = nullptr,
+                                                          const Making& making = {});
 
   const SpeechSettings& settings() const { return settings_; }
   // Whether begin() wants a sound twice: its level is taken first.

@@ -172,7 +172,8 @@ FIXTURE_TEST_CASE("slices of any size give the texts and the scores of whole ste
       if (way.beams == 1 && way.by_host)
         options.rule = [](size_t, std::span<float>, std::span<const uint32_t>) { return Status(); };
       const auto expected = generate(*make_session(model, way.at_a_time, way.beams), inputs, options);
-      auto sliced = ResumableGeneration::create(model, session_options(way.at_a_time, way.beams), &options);
+      auto sliced = ResumableGeneration::create(model, session_options(way.at_a_time, way.beams), options,
+                                                {.prepared = true});
       if (!sliced.ok()) FAIL(sliced.error().text());
       for (const double budget : {1e-6, 50e-6, 1.0}) {
         CAPTURE(budget);

@@ -29,11 +29,11 @@ AnswererOptions answerer_options(const pumice_answerer_options& asked) {
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_answerer_options* asked) {
   PUMICE_TRY(const pumice_answerer_options given, read(asked, "options"));
   const AnswererOptions options = answerer_options(given);
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     PUMICE_TRY(AnswererPlan plan,
-               AnswererPlan::of(model.model->file(), with_kernels(options, compiling), model.tokenizer));
+               AnswererPlan::of(model.model->file(), options, model.tokenizer));
     auto handle = std::make_unique<pumice_answerer>();
-    PUMICE_TRY(handle->answerer, Answerer::create(current_model(model), std::move(plan)));
+    PUMICE_TRY(handle->answerer, Answerer::create(current_model(model), std::move(plan), making));
     created.answerer = handle.release();
     return {};
   });

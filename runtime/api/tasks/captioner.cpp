@@ -111,13 +111,13 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_capt
   PUMICE_TRY(const CaptionerOptions captioner_options, read_options(options, shape));
   PUMICE_TRY(const CaptionerSettings settings,
              read_captioner_settings(model.model->file(), shape, model.tokenizer, captioner_options));
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     const bool prompted = model.model->shape().pictures.has_value();
     auto handle = std::make_unique<pumice_captioner>();
     if (!prompted) handle->values = model.model->shape().encoder->input_values();
     PUMICE_TRY(handle->captioner,
                Captioner::create(current_model(model), prompted ? current_model(model.tower) : nullptr,
-                                 model.tokenizer, settings, true, compiling ? *compiling : Compiling()));
+                                 model.tokenizer, settings, prepared(making)));
     created.captioner = handle.release();
     return {};
   });

@@ -28,7 +28,8 @@ Result<ClassifierOptions> classifier_options(const pumice_classifier_options& op
 }
 
 Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
-                                                    const ClassifierOptions& options) {
+                                                    const ClassifierOptions& options,
+                                                    const Making& making) {
   PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(model.model->file(), options, model.tokenizer));
   std::shared_ptr<const Model> reader = current_model(model);
   std::vector<float> label_vectors;
@@ -41,7 +42,7 @@ Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
     PUMICE_TRY(label_vectors, plan.embed_labels(reader));
     reader = current_model(model.tower);
   }
-  return Classifier::create(std::move(reader), std::move(plan), std::move(label_vectors));
+  return Classifier::create(std::move(reader), std::move(plan), std::move(label_vectors), making);
 }
 
 InputRunner::Take write_scores(const Classifier& classifier, float* to) {
@@ -53,9 +54,9 @@ InputRunner::Take write_scores(const Classifier& classifier, float* to) {
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_classifier_options* asked) {
   PUMICE_TRY(const pumice_classifier_options options, read(asked, "options"));
   PUMICE_TRY(const ClassifierOptions classifier_options, classifier_options(options));
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_classifier>();
-    PUMICE_TRY(handle->classifier, make_classifier(model, with_kernels(classifier_options, compiling)));
+    PUMICE_TRY(handle->classifier, make_classifier(model, classifier_options, making));
     created.classifier = handle.release();
     return {};
   });

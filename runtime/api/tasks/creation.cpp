@@ -1,7 +1,9 @@
 #include "api/tasks/creation.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
+
+#include <fmt/format.h>
 
 #include "api/background.h"
 
@@ -10,19 +12,31 @@ using namespace pumice::api;
 
 namespace {
 
-Result<Maker> maker_of(const pumice_model& model, const pumice_creation_options& options) {
+// What is to be made, and where its handle ends in a pumice_created.
+struct Kind {
+  Maker maker;
+  const char* name;
+  size_t end;
+};
+
+Result<Kind> kind_of(const pumice_model& model, const pumice_creation_options& options) {
   size_t kinds = 0;
-  Result<Maker> maker = Error{Code::invalid_argument, ""};
-  const auto look_at = [&](const auto* of_kind, const char* kind) {
+  Result<Kind> kind = Error{Code::invalid_argument, ""};
+  const auto look_at = [&](const auto* of_kind, const char* name, size_t place) {
     if (!of_kind) return;
     ++kinds;
-    maker = api::maker_of(model, of_kind);
-    if (!maker.ok() && maker.error().code == Code::invalid_argument)
-      maker = Error{Code::invalid_argument, std::string("options.") + kind + ": " + maker.error().text()};
+    Result<Maker> maker = maker_of(model, of_kind);
+    if (maker.ok()) {
+      kind = Kind{*std::move(maker), name, place + sizeof(void*)};
+    } else if (maker.error().code == Code::invalid_argument) {
+      kind = Error{Code::invalid_argument, std::string("options.") + name + ": " + maker.error().text()};
+    } else {
+      kind = maker.error();
+    }
   };
-#define KIND(name) look_at(options.name, #name);
+#define KIND(name) look_at(options.name, #name, offsetof(pumice_created, name));
 #include "api/tasks/kinds.def"
-  if (kinds == 1) return maker;
+  if (kinds == 1) return kind;
   return Error{Code::invalid_argument, "options has the options of " + std::to_string(kinds) +
                                            " kinds of objects: expected those of one"};
 }
@@ -52,6 +66,8 @@ struct pumice_creation : Live<pumice_creation> {
     }
   };
 
+  const char* kind = "";
+  size_t end_of_handle = 0; // in a pumice_created
   Background<Created> starting;
 };
 
@@ -65,13 +81,20 @@ pumice_status pumice_creation_start(pumice_model* model, const pumice_creation_o
     *creation = nullptr;
     PUMICE_TRY(const pumice_creation_options options, read(caller_options, "options"));
     auto handle = std::make_unique<pumice_creation>();
-    PUMICE_TRY(const Maker make, maker_of(*model, options));
+    PUMICE_TRY(const Kind kind, kind_of(*model, options));
+    handle->kind = kind.name;
+    handle->end_of_handle = kind.end;
     const uint32_t more = std::max(options.threads, 1u) - 1;
-    const auto work = [make, more, asked = options.progress, user = options.progress_user](
+    const auto work = [make = kind.maker, more, options](
                           const Progress& progress) -> Result<std::unique_ptr<pumice_creation::Created>> {
-      const Compiling compiling = {more, added_up(both(asked, user, progress))};
+      Making making;
+      making.prepared = making.all = true;
+      making.threads = more;
+      making.progress = added_up(both(options.progress, options.progress_user, progress));
+      making.chunk = options.chunk;
+      making.warm_up = options.warm_up != 0;
       auto made = std::make_unique<pumice_creation::Created>();
-      PUMICE_CHECK(make(&compiling, made->handles));
+      PUMICE_CHECK(make(making, made->handles));
       return made;
     };
     PUMICE_CHECK(handle->starting.start(work, "it"));
@@ -94,10 +117,14 @@ pumice_status pumice_creation_finish(pumice_creation* creation, pumice_created* 
     PUMICE_REQUIRE_LIVE(creation);
     PUMICE_REQUIRE(created);
     PUMICE_CHECK(write(pumice_created{sizeof *created}, created, "created"));
+    if (created->struct_size < creation->end_of_handle) {
+      return Error{Code::invalid_argument,
+                   fmt::format("created.struct_size is {}: expected at least {}, which has room for the {}",
+                               created->struct_size, creation->end_of_handle, creation->kind)};
+    }
     PUMICE_TRY(const std::unique_ptr<pumice_creation::Created> made, creation->starting.finish());
     PUMICE_CHECK(write(made->handles, created, "created"));
-    // What fits into its structure is the application's.
-    std::memset(static_cast<void*>(&made->handles), 0, std::min(created->struct_size, sizeof made->handles));
+    made->handles = {sizeof made->handles}; // what was made is the application's
     return {};
   });
 }

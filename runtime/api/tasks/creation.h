@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "api/handles.h"
-#include "step/work/compiling.h"
-#include "task/input_runner.h"
+#include "step/work/making.h"
 
 // Making what is neither a model nor generates texts of a decoder: at once, or in the background.
 namespace pumice::api {
 
-// Makes something of one kind and sets its handle. `compiling`: how all its kernels are compiled at once;
-// null: as the kind's own create function does. Refers to nothing of the application's.
-using Maker = std::function<Status(const Compiling* compiling, pumice_created& created)>;
+// Makes something of one kind and sets its handle. Refers to nothing of the application's.
+using Maker = std::function<Status(const Making& making, pumice_created& created)>;
 
 // Options are checked, and what they point to is copied.
 #define KIND(name) Result<Maker> maker_of(const pumice_model& model, const pumice_##name##_options* options);
@@ -28,22 +26,16 @@ pumice_status create(pumice_model* model, const Options* options, Handle** made,
     *made = nullptr;
     PUMICE_TRY(const Maker make, maker_of(*model, options));
     pumice_created created = {sizeof created};
-    PUMICE_CHECK(make(nullptr, created));
+    PUMICE_CHECK(make({}, created));
     *made = created.*place;
     return {};
   });
 }
 
-// For kinds that otherwise compile each kernel when it first runs.
-inline RunOptions prepared(RunOptions run, const Compiling* compiling) {
-  run.prepared = compiling != nullptr;
-  if (compiling) run.compiling = *compiling;
-  return run;
-}
-template <class Options>
-Options with_kernels(Options options, const Compiling* compiling) {
-  options.run = prepared(std::move(options.run), compiling);
-  return options;
+// For kinds whose create function compiles all kernels, too.
+inline Making prepared(Making making) {
+  making.prepared = true;
+  return making;
 }
 
 } // namespace pumice::api

@@ -57,7 +57,8 @@ bool reads_pictures(const Model& model) {
          (shape.encoder && !shape.has_decoder() && shape.encoder->kind != InputKind::tokens);
 }
 
-Status make_embedders(const pumice_model& model, const EmbedderOptions& options, pumice_embedder& handle) {
+Status make_embedders(const pumice_model& model, const EmbedderOptions& options, const Making& making,
+                      pumice_embedder& handle) {
   std::shared_ptr<const Model> pictures = model.model->shape().shared_space ? model.tower : nullptr;
   if (reads_pictures(*model.model)) {
     pictures = model.model;
@@ -65,11 +66,11 @@ Status make_embedders(const pumice_model& model, const EmbedderOptions& options,
     PUMICE_CHECK(check_purpose(model, PUMICE_FOR_VECTORS));
     PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_texts(model.model->file(), options, model.tokenizer));
     if (plan.sparse) PUMICE_CHECK(check_head(model));
-    PUMICE_TRY(handle.texts, Embedder::create(current_model(model), std::move(plan)));
+    PUMICE_TRY(handle.texts, Embedder::create(current_model(model), std::move(plan), making));
   }
   if (!pictures) return {};
   PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_pictures(pictures->file(), options));
-  PUMICE_TRY(handle.pictures, Embedder::create(current_model(pictures), std::move(plan)));
+  PUMICE_TRY(handle.pictures, Embedder::create(current_model(pictures), std::move(plan), making));
   return {};
 }
 
@@ -86,9 +87,9 @@ Error reads_only_pictures() {
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_embedder_options* asked) {
   PUMICE_TRY(const pumice_embedder_options options, read(asked, "options"));
   PUMICE_TRY(const EmbedderOptions embedder_options, embedder_options(options));
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_embedder>();
-    PUMICE_CHECK(make_embedders(model, with_kernels(embedder_options, compiling), *handle));
+    PUMICE_CHECK(make_embedders(model, embedder_options, making, *handle));
     created.embedder = handle.release();
     return {};
   });

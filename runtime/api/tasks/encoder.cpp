@@ -92,13 +92,15 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_enco
   }
   PUMICE_TRY(const pumice_encoder_options options, read(asked, "options"));
   PUMICE_TRY(const EncoderOptions encoder_options, encoder_options(options, *shape.encoder));
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_encoder>();
     handle->model = current_model(model);
     handle->tokenizer = model.tokenizer;
     handle->given_values = encoder_options.input.buffer != VK_NULL_HANDLE;
-    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, encoder_options, true,
-                                                          compiling ? *compiling : Compiling()));
+    EncoderOptions own = encoder_options;
+    if (own.tokens == 0) own.tokens = making.chunk;
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, std::move(own), true,
+                                                          prepared(making)));
     created.encoder = handle.release();
     return {};
   });

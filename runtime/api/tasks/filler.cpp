@@ -23,10 +23,10 @@ FillerOptions filler_options(const pumice_filler_options& asked) {
   return options;
 }
 
-Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const FillerOptions& options) {
+Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const FillerOptions& options, const Making& making) {
   PUMICE_TRY(FillerPlan plan, FillerPlan::of(model.model->file(), options, model.tokenizer));
   PUMICE_CHECK(check_head(model));
-  return Filler::create(current_model(model), std::move(plan));
+  return Filler::create(current_model(model), std::move(plan), making);
 }
 
 } // namespace
@@ -34,9 +34,9 @@ Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const Fil
 Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_filler_options* asked) {
   PUMICE_TRY(const pumice_filler_options given, read(asked, "options"));
   const FillerOptions options = filler_options(given);
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_filler>();
-    PUMICE_TRY(handle->filler, make_filler(model, with_kernels(options, compiling)));
+    PUMICE_TRY(handle->filler, make_filler(model, options, making));
     created.filler = handle.release();
     return {};
   });

@@ -34,14 +34,14 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_inde
   if (index_options.sparse) PUMICE_CHECK(check_head(model));
   const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
   const bool rebuild = options.rebuild;
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     PUMICE_TRY(
         TextIndexPlan plan,
-        TextIndexPlan::of(model.model->file(), with_kernels(index_options, compiling), model.tokenizer));
+        TextIndexPlan::of(model.model->file(), index_options, model.tokenizer));
     auto handle = std::make_unique<pumice_index>();
     handle->rebuild = rebuild;
     PUMICE_TRY(handle->index,
-               TextIndex::create(current_model(model), std::move(plan), path_of(folder), path_of(kept)));
+               TextIndex::create(current_model(model), std::move(plan), path_of(folder), path_of(kept), making));
     created.index = handle.release();
     return {};
   });

@@ -18,11 +18,11 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tagg
   RunOptions run;
   run.max_tokens = options.max_tokens;
   run.batch_tokens = options.batch_tokens;
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     PUMICE_TRY(TaggerPlan plan,
-               TaggerPlan::of(model.model->file(), prepared(run, compiling), model.tokenizer));
+               TaggerPlan::of(model.model->file(), run, model.tokenizer));
     auto handle = std::make_unique<pumice_tagger>();
-    PUMICE_TRY(handle->tagger, Tagger::create(current_model(model), std::move(plan)));
+    PUMICE_TRY(handle->tagger, Tagger::create(current_model(model), std::move(plan), making));
     created.tagger = handle.release();
     return {};
   });

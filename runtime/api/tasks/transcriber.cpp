@@ -122,7 +122,6 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tran
   transcription.previous_text = !options.no_previous_text;
   if (options.no_fallback) transcription.temperatures = {0};
   transcription.voice_activity = !options.keep_silence;
-  transcription.prepared = true;
   PUMICE_TRY(transcription.form, read_form(options.form, "options.form"));
   PUMICE_TRY(const SpeechSettings settings,
              read_speech_settings(model.model->file(), model.model->definition(), transcription));
@@ -131,13 +130,11 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tran
         Code::invalid_argument,
         fmt::format("{} was loaded without options.vision, so it cannot hear", model.model->file().path())};
   }
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
-    SpeechSettings with_kernels = settings;
-    if (compiling) with_kernels.transcription.compiling = *compiling;
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_transcriber>();
     const auto tower = settings.prompted ? current_model(model.tower) : nullptr;
     PUMICE_TRY(handle->recognizer,
-               SpeechRecognizer::create(current_model(model), std::move(with_kernels), tower));
+               SpeechRecognizer::create(current_model(model), settings, tower, prepared(making)));
     created.transcriber = handle.release();
     return {};
   });

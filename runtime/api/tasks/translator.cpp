@@ -99,10 +99,10 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tran
   PUMICE_TRY(const TranslatorOptions translator_options, read_options(options, shape));
   PUMICE_TRY(const TranslatorSettings settings,
              read_translator_settings(model.model->file(), shape, *model.tokenizer, translator_options));
-  return Maker([=](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_translator>();
-    PUMICE_TRY(handle->translator, Translator::create(current_model(model), model.tokenizer, settings, true,
-                                                      compiling ? *compiling : Compiling()));
+    PUMICE_TRY(handle->translator, Translator::create(current_model(model), model.tokenizer, settings,
+                                                      prepared(making)));
     created.translator = handle.release();
     return {};
   });

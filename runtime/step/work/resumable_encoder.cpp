@@ -1,14 +1,35 @@
 #include "step/work/resumable_encoder.h"
 
+#include "step/warm_up.h"
+
 namespace pumice {
 
 Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
-                                                                   EncoderOptions options, bool prepared,
-                                                                   const Compiling& compiling) {
+                                                                   EncoderOptions options,
+                                                                   const Making& making) {
   std::unique_ptr<ResumableEncoder> encoding(
-      new ResumableEncoder(std::move(model), std::move(options), prepared, compiling.threads));
-  PUMICE_CHECK(encoding->make(compiling.progress));
+      new ResumableEncoder(std::move(model), std::move(options), making.prepared, making.threads));
+  PUMICE_CHECK(encoding->make(making.progress));
+  if (making.prepared && making.warm_up) PUMICE_CHECK(encoding->warm_up());
   return encoding;
+}
+
+// In small slices, like those of an application, because their start has a cost of its own. Not with the
+// application's buffers, which are its own business until it runs something.
+Status ResumableEncoder::warm_up() {
+  if (options_.input.buffer || options_.output.buffer) return {};
+  PUMICE_TRY(const std::vector<std::vector<EncoderInput>> steps, blank_steps(encoder()));
+  for (const std::vector<EncoderInput>& inputs : steps) {
+    for (int round = 0; round < warm_up_rounds; ++round) {
+      PUMICE_CHECK(begin(inputs));
+      for (bool more = true; more;) {
+        PUMICE_TRY(const SliceResult result, slice({warm_up_slice_seconds}));
+        more = result.active;
+      }
+    }
+  }
+  inputs_.clear();
+  return stop();
 }
 
 Status ResumableEncoder::make_object(const Progress& progress) {

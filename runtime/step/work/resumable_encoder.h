@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "step/encoder.h"
-#include "step/work/compiling.h"
+#include "step/work/making.h"
 #include "step/work/resumable_work.h"
 
 namespace pumice {
@@ -12,10 +12,8 @@ namespace pumice {
 // once.
 class ResumableEncoder : public ResumableWork<Encoder> {
 public:
-  // `prepared`: all kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<ResumableEncoder>> create(std::shared_ptr<const Model> model,
-                                                          EncoderOptions options, bool prepared = true,
-                                                          const Compiling& compiling = {});
+                                                          EncoderOptions options, const Making& making);
 
   // Runs inputs in one step, for which read() waits.
   Status run(std::vector<EncoderInput> inputs);
@@ -37,6 +35,7 @@ private:
       : ResumableWork(std::move(model), "encoding"), options_(std::move(options)), prepared_(prepared),
         compiling_threads_(threads) {}
   Status make_object(const Progress& progress) override;
+  Status warm_up();
   Status collect() override;
   bool active() const override { return state_ == State::open || state_ == State::submitted; }
   Status fill(Slice& slice) override;

@@ -71,9 +71,9 @@ std::string TextIndexPlan::settings() const {
 }
 
 Result<std::unique_ptr<IndexEncoder>> IndexEncoder::create(std::shared_ptr<const Model> model,
-                                                           TextIndexPlan plan) {
+                                                           TextIndexPlan plan, const Making& making) {
   std::unique_ptr<IndexEncoder> result(new IndexEncoder());
-  PUMICE_TRY(result->embedder_, Embedder::create(std::move(model), std::move(plan.embedder)));
+  PUMICE_TRY(result->embedder_, Embedder::create(std::move(model), std::move(plan.embedder), making));
   result->late_ = std::move(plan.late);
   result->before_query_ = std::move(plan.before_query);
   return result;

@@ -34,7 +34,8 @@ struct TextIndexPlan {
 // Turns passages and queries into vectors: one each, or of late interaction one for each token.
 class IndexEncoder {
 public:
-  static Result<std::unique_ptr<IndexEncoder>> create(std::shared_ptr<const Model> model, TextIndexPlan plan);
+  static Result<std::unique_ptr<IndexEncoder>> create(std::shared_ptr<const Model> model, TextIndexPlan plan,
+                                                      const Making& making = {});
 
   Result<EncoderInput> read_passage(const std::string& text, const std::string& name);
   Result<EncoderInput> read_query(const std::string& text, const std::string& name);

@@ -212,9 +212,9 @@ private:
 } // namespace
 
 Result<std::unique_ptr<TextIndex>> TextIndex::create(std::shared_ptr<const Model> model, TextIndexPlan plan,
-                                                     fs::path folder, fs::path index) {
+                                                     fs::path folder, fs::path index, const Making& making) {
   std::unique_ptr<TextIndex> result(new TextIndex(plan.settings(), std::move(folder), std::move(index)));
-  PUMICE_TRY(result->encoder_, IndexEncoder::create(std::move(model), std::move(plan)));
+  PUMICE_TRY(result->encoder_, IndexEncoder::create(std::move(model), std::move(plan), making));
   return result;
 }
 

@@ -21,7 +21,8 @@ public:
   // `model`: loaded with plan.embedder.model.load(). `folder`: of the texts; `index`: where the vectors are
   // kept.
   static Result<std::unique_ptr<TextIndex>> create(std::shared_ptr<const Model> model, TextIndexPlan plan,
-                                                   std::filesystem::path folder, std::filesystem::path index);
+                                                   std::filesystem::path folder, std::filesystem::path index,
+                                                   const Making& making = {});
 
   // Told before vectors are made: of how many passages in all, and how many of them are new.
   using OnPassages = std::function<void(size_t all, size_t added)>;

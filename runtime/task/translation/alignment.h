@@ -36,6 +36,7 @@ public:
   Aligner(const std::shared_ptr<const Model>& model, std::shared_ptr<const Tokenizer> tokenizer,
           uint32_t layer, std::optional<uint32_t> head, std::vector<uint32_t> prompt, uint32_t prefix);
 
+  Status prepare(const Making& making) { return reader_.prepare(making); }
   // `output`: the translation's tokens.
   Result<std::vector<WordLink>> align(const EncoderInput& input, std::span<const uint32_t> output);
 

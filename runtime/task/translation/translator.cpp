@@ -90,19 +90,21 @@ Result<TranslatorSettings> read_translator_settings(const ModelFile& file, const
 
 Result<std::unique_ptr<Translator>> Translator::create(std::shared_ptr<const Model> model,
                                                        std::shared_ptr<const Tokenizer> tokenizer,
-                                                       TranslatorSettings settings, bool prepared,
-                                                       const Compiling& compiling) {
+                                                       TranslatorSettings settings, const Making& making) {
   std::unique_ptr<Translator> translator(new Translator(std::move(tokenizer), std::move(settings)));
   const TranslatorSettings& kept_settings = translator->settings_;
   if (kept_settings.alignment) {
     const uint32_t layer = kept_settings.alignment->layer.value_or(alignment_layer(model->shape()));
     translator->aligner_.emplace(model, translator->tokenizer_, layer, kept_settings.alignment->head,
                                  kept_settings.generation.config.prompt, count_words(kept_settings.prefix));
+    if (making.prepared && making.all) PUMICE_CHECK(translator->aligner_->prepare(making));
   }
+  EncoderDecoderOptions session = kept_settings.session;
+  if (making.chunk)
+    session.input_tokens = std::max(kept_settings.longest, std::min(making.chunk, session.input_tokens));
   GenerationOptions usual = kept_settings.generation;
   if (kept_settings.glossary) usual.terms.emplace_back();
-  PUMICE_TRY(translator->generation_, ResumableGeneration::create(std::move(model), kept_settings.session,
-                                                                  prepared ? &usual : nullptr, compiling));
+  PUMICE_TRY(translator->generation_, ResumableGeneration::create(std::move(model), session, usual, making));
   return translator;
 }
 

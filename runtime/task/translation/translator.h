@@ -70,11 +70,9 @@ struct TranslationCallbacks {
 // thread at a time, except cancel().
 class Translator : public Work {
 public:
-  // `prepared`: kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<Translator>> create(std::shared_ptr<const Model> model,
                                                     std::shared_ptr<const Tokenizer> tokenizer,
-                                                    TranslatorSettings settings, bool prepared,
-                                                    const Compiling& compiling = {});
+                                                    TranslatorSettings settings, const Making& making = {});
 
   const TranslatorSettings& settings() const { return settings_; }
 

@@ -195,7 +195,7 @@ Status caption(const CaptionOptions& options) {
   }
   PUMICE_TRY(std::shared_ptr<const Model> model, load_model(std::move(opened), device, options.writing.load));
   PUMICE_TRY(const std::unique_ptr<Captioner> captioner,
-             Captioner::create(model, std::move(tower), tokenizer, std::move(settings), false));
+             Captioner::create(model, std::move(tower), tokenizer, std::move(settings)));
   WritingFigures figures;
   PUMICE_CHECK(describe(*captioner, model, options, *tokenizer, figures));
   if (shape.pictures) {

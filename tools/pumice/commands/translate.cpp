@@ -51,7 +51,7 @@ public:
                read_translator_settings(opened.file, shape, *tokenizer_, asked, option_names));
     PUMICE_TRY(device_, open_device(options_.writing.device));
     PUMICE_TRY(model_, load_model(std::move(opened), device_, options_.writing.load));
-    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings), false));
+    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings)));
     return {};
   }
 

@@ -84,7 +84,7 @@ Status TranslationModel::translate(const std::vector<std::string>& texts, const 
     translator_.reset(); // its memory is free for the next one
     PUMICE_TRY(TranslatorSettings settings,
                read_translator_settings(model_->file(), model_->shape(), *tokenizer_, wish, request_names));
-    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings), false));
+    PUMICE_TRY(translator_, Translator::create(model_, tokenizer_, std::move(settings)));
     options_ = options;
   }
   std::vector<Source> sources;
@@ -183,7 +183,7 @@ Status CaptionModel::describe(const std::vector<Picture>& pictures, const Captio
     captioner_.reset(); // its memory is free for the next one
     PUMICE_TRY(CaptionerSettings settings,
                read_captioner_settings(model_->file(), model_->shape(), tokenizer_, wish, request_names));
-    PUMICE_TRY(captioner_, Captioner::create(model_, nullptr, tokenizer_, std::move(settings), false));
+    PUMICE_TRY(captioner_, Captioner::create(model_, nullptr, tokenizer_, std::move(settings)));
     options_ = options;
   }
   const auto work = [&]() -> Status {
