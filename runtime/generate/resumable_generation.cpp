@@ -1,6 +1,7 @@
 #include "generate/resumable_generation.h"
 
 #include "step/warm_up.h"
+#include "step/work/batch_work.h"
 
 namespace pumice {
 
@@ -19,6 +20,7 @@ Result<std::unique_ptr<ResumableGeneration>> ResumableGeneration::create(std::sh
 
 // Short texts of blank inputs, in small slices, like those of an application.
 Status ResumableGeneration::warm_up(const GenerationOptions& usual) {
+  if (!has_slices(*model_)) return {};
   GenerationOptions options = usual;
   options.config.max_tokens = 3;
   options.config.min_tokens = 0;

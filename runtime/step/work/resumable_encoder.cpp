@@ -1,6 +1,7 @@
 #include "step/work/resumable_encoder.h"
 
 #include "step/warm_up.h"
+#include "step/work/batch_work.h"
 
 namespace pumice {
 
@@ -17,7 +18,7 @@ Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_p
 // In small slices, like those of an application, because their start has a cost of its own. Not with the
 // application's buffers, which are its own business until it runs something.
 Status ResumableEncoder::warm_up() {
-  if (options_.input.buffer || options_.output.buffer) return {};
+  if (options_.input.buffer || options_.output.buffer || !has_slices(*model_)) return {};
   PUMICE_TRY(const std::vector<std::vector<EncoderInput>> steps, blank_steps(encoder()));
   for (const std::vector<EncoderInput>& inputs : steps) {
     for (int round = 0; round < warm_up_rounds; ++round) {
