@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what people install, into build/packages/: on Debian 12.
 #   tools/packages/make.sh [linux] [windows]     both where none is named
-# linux: a .tar.xz that may lie anywhere, a .deb and a Python wheel, for systems with glibc 2.27 or newer; windows: a .zip, made with
+# linux: a .tar.xz that may lie anywhere, a .deb and a Python wheel, for systems with glibc 2.28 or newer; windows: a .zip, made with
 # mingw-w64. Beside each a list of what of others is in it (SPDX), and SHA256SUMS. try.sh tries them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -30,9 +30,9 @@ make_linux() {
   say "for Linux"
   ./tools/setup.sh
   . tools/packages/old_glibc.sh
-  old_glibc "$PWD/build-wheel/glibc-2.27"
+  old_glibc "$PWD/build-wheel/glibc"
   rm -f "$out"/*Linux* "$out"/*.deb "$out"/*.whl
-  configure_and_build "$out/linux" "-DPUMICE_LINK_OPTIONS=$old_linker_options;$link_map" "-DCMAKE_CXX_STANDARD_LIBRARIES=$old_libraries"
+  configure_and_build "$out/linux" "-DPUMICE_LINK_OPTIONS=$old_linker_options;$link_map"
   pack "$out/linux" "TXZ;DEB" "pumice-$version-Linux-x86_64"
   PUMICE_LIBRARY=$(realpath "$out/linux/libpumice.so") python3 -c \
     'import sys; sys.path.insert(0, "tools/python"); import backend; backend.build_wheel(sys.argv[1])' "$out"

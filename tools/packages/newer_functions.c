@@ -1,6 +1,5 @@
-/* What libstdc++.a, its headers and libgcc_eh.a of a newer system ask of the C library, for one that lacks it.
- * old_glibc.sh has it linked in. They are hidden: the library that has them here is not to give them to a
- * program. */
+/* What programs, libstdc++.a and libgcc_eh.a of a newer system ask of the C library, for one that lacks it.
+ * old_glibc.sh has it linked in. All is hidden: the library that has it here is not to give it to a program. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -25,6 +24,44 @@ HIDDEN uint32_t arc4random(void) {
 HIDDEN int _dl_find_object(void* address, void* result) {
   (void)address, (void)result;
   return -1;
+}
+
+/* glibc 2.33: before that, these were no functions of the library, which had others with a version of the
+ * structure, as it still does. */
+#ifdef __x86_64__
+enum { stat_version = 1 };
+#else
+enum { stat_version = 0 };
+#endif
+struct stat;
+int __xstat(int version, const char* path, struct stat* result);
+int __lxstat(int version, const char* path, struct stat* result);
+int __fxstat(int version, int file, struct stat* result);
+int __fxstatat(int version, int folder, const char* path, struct stat* result, int flags);
+HIDDEN int stat(const char* path, struct stat* result) {
+  return __xstat(stat_version, path, result);
+}
+HIDDEN int lstat(const char* path, struct stat* result) {
+  return __lxstat(stat_version, path, result);
+}
+HIDDEN int fstat(int file, struct stat* result) {
+  return __fxstat(stat_version, file, result);
+}
+HIDDEN int fstatat(int folder, const char* path, struct stat* result, int flags) {
+  return __fxstatat(stat_version, folder, path, result, flags);
+}
+/* With 64 bits, these are the same. */
+HIDDEN int stat64(const char* path, struct stat* result) {
+  return stat(path, result);
+}
+HIDDEN int lstat64(const char* path, struct stat* result) {
+  return lstat(path, result);
+}
+HIDDEN int fstat64(int file, struct stat* result) {
+  return fstat(file, result);
+}
+HIDDEN int fstatat64(int folder, const char* path, struct stat* result, int flags) {
+  return fstatat(folder, path, result, flags);
 }
 
 /* The same moment of another clock as that of this one, by the time that is left until then. */
@@ -55,4 +92,24 @@ HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
 HIDDEN int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const struct timespec* until) {
   const struct timespec moment = on_clock(clock, CLOCK_REALTIME, until);
   return pthread_mutex_timedlock(mutex, &moment);
+}
+
+/* glibc 2.34: before that, a program brought the function along that runs its own constructors, and its first
+ * code handed it to the library. This system's first code hands none. */
+typedef void (*constructor)(int, char**, char**);
+extern constructor __init_array_start[] __attribute__((weak, visibility("hidden")));
+extern constructor __init_array_end[] __attribute__((weak, visibility("hidden")));
+static void construct(int count, char** arguments, char** environment) {
+  for (constructor* each = __init_array_start; each < __init_array_end; ++each)
+    (*each)(count, arguments, environment);
+}
+int older_start(int (*)(int, char**, char**), int, char**, constructor, void (*)(void), void (*)(void), void*);
+#ifdef __x86_64__
+__asm__(".symver older_start, __libc_start_main@GLIBC_2.2.5");
+#else
+__asm__(".symver older_start, __libc_start_main@GLIBC_2.17");
+#endif
+HIDDEN int __libc_start_main(int (*run)(int, char**, char**), int count, char** arguments, constructor before,
+                             void (*after)(void), void (*loader_after)(void), void* stack_end) {
+  return older_start(run, count, arguments, before ? before : construct, after, loader_after, stack_end);
 }

@@ -110,8 +110,6 @@ class Finder:
                 found[path] = self.source_tree(self.made[path])
             elif "libsentencepiece" in path or path.endswith("/sentencepiece_processor.h") and path.startswith(libraries):
                 found[path] = self.source_tree("sentencepiece")
-            elif "/glibc-2.27/" in path:
-                found[path] = self.old_glibc(path)
             elif re.search(r"/include/(vulkan|vk_video)/", path):
                 found[path] = self.vulkan(path)
             elif path.startswith(libraries):
@@ -145,12 +143,6 @@ class Finder:
             version = re.match(r"\S+ \(([^)]+)\)", (tree / "debian" / "changelog").read_text()).group(1)
             self.known[name] = self.remember(name, version, tree / "debian" / "copyright")
         return self.known[name]
-
-    def old_glibc(self, path):
-        folder = Path(path[:path.index("/glibc-2.27/")]) / "glibc-2.27"
-        package = next(folder.glob("libc6-dev_*.deb"))
-        return self.remember("glibc", output("dpkg-deb", "-f", str(package), "Version").strip(),
-                             folder / "root/usr/share/doc/libc6-dev/copyright")
 
     def vulkan(self, path):
         root = Path(path[:path.index("/include/")])

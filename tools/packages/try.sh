@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # Tries what make.sh has made where nothing of Pumice has ever been (root, Debian only). What is missing is made first.
-#   tools/packages/try.sh [linux] [windows] [--suite SUITE]     linux alone where none is named
-# linux: in a new root of Debian's SUITE (bookworm), with use.sh, and in one that has glibc 2.27 and nothing else. windows: with wine,
+#   tools/packages/try.sh [linux] [windows] [--suite SUITE]...     linux alone where none is named
+# linux: with use.sh in a new root of each SUITE of Debian's: 12 (bookworm), and older ones that the mirror has. windows: with wine,
 # in a folder of its own; where Xvfb is there, which wine's Vulkan needs, the command and the C tutorial's program generate too.
 set -euo pipefail
 script=$(realpath "${BASH_SOURCE[0]}")
 cd "${script%/*}/../.."
 . tools/debian_root.sh
-name=packages made=$PWD/build/packages suite=bookworm kinds=() arguments=("$@")
+name=packages made=$PWD/build/packages suites=() kinds=() arguments=("$@")
 while [ $# -gt 0 ]; do
   case $1 in
-  --suite) suite=$2; shift ;;
+  --suite) suites+=("$2"); shift ;;
   *) kinds+=("$1") ;;
   esac
   shift
 done
 if [ ${#kinds[@]} = 0 ]; then kinds=(linux); fi
-dir=$made/roots/$suite
+if [ ${#suites[@]} = 0 ]; then suites=(bookworm bullseye buster); fi
 with_own_mounts "$script" "${arguments[@]}"
 
 made_already() { compgen -G "$made/pumice-*-$1-*" >/dev/null; }
@@ -52,35 +52,36 @@ END
 
 try_linux() {
   made_already Linux || tools/packages/make.sh linux
-  local try=$dir/srv/try bare=$work/bare
+  local suite
   (cd "$made" && sha256sum --quiet --ignore-missing -c SHA256SUMS) || fail "SHA256SUMS"
   check_list "$made"/pumice-*-Linux-*.spdx.json fmt nlohmann-json pcre2 utf8proc libpng zlib libjpeg-turbo flac libvorbis cli11 boost gcc fonts-dejavu
 
-  make_root "$suite" gcc,g++,make,cmake,pkg-config,python3,libvulkan1,mesa-vulkan-drivers
+  for suite in "${suites[@]}"; do try_in "$suite"; done
+}
+
+try_in() {  # SUITE
+  local try
+  dir=$made/roots/$1 try=$dir/srv/try
+  if ! curl -sfIo "$work/answer" "$(debian_mirror)/dists/$1/InRelease"; then
+    [ "$1" != bookworm ] || fail "the mirror has no $1"
+    echo "$name: the mirror has no $1"
+    return
+  fi
+  make_root "$1" gcc,g++,make,cmake,pkg-config,python3,libvulkan1,mesa-vulkan-drivers
   mount_system
+  echo "$name: in Debian's $1: $(in_root ldd --version | head -n 1)"
   rm -rf "$try"
   mkdir -p "$try"
   cp -r "$made"/pumice-*-Linux-*.tar.xz "$made"/*.deb "$made"/*.whl "$models/stories-2m.gguf" tests/embed/consumers tools/packages/use.sh "$try"
-  in_root /srv/try/use.sh || fail "in Debian's $suite"
+  in_root /srv/try/use.sh || fail "in Debian's $1"
   check_needs "$try/moved/bin/pumice" "$try/moved/lib/libpumice.so.1"
   for licence in PCRE2 fmt; do
     grep -q "$licence" "$try/moved/share/doc/pumice/THIRD-PARTY-LICENSES" || fail "no licence of $licence"
   done
   [ -s "$try/moved/share/doc/pumice/licences/flac.txt" ] || fail "no licence of FLAC"
 
-  # Where there is nothing but the old C library.
-  mkdir "$bare"
-  dpkg -x build-wheel/glibc-2.27/libc6_*.deb "$bare"
-  cp -r "$try/moved" "$models/stories-2m.gguf" "$bare"
-  local text
-  for text in "--version" "tokenize /stories-2m.gguf Once" "inspect /stories-2m.gguf"; do
-    # shellcheck disable=SC2086
-    chroot "$bare" /moved/bin/pumice $text >"$work/log" 2>&1 || { cat "$work/log"; fail "with glibc 2.27: pumice $text"; }
-  done
-  if chroot "$bare" /moved/bin/pumice devices >"$work/log" 2>&1; then fail "with glibc 2.27 there is a device"; fi
-  grep -q Vulkan "$work/log" || fail "with glibc 2.27: $(cat "$work/log")"
-  echo "$name: with glibc 2.27 and nothing else: $(head -n 1 "$work/log")"
   rm -rf "$try"
+  umount "$dir/dev/pts" "$dir/dev" "$dir/sys" "$dir/proc"
 }
 
 try_windows() {
