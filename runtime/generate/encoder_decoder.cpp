@@ -151,8 +151,7 @@ Status EncoderDecoder::make_runner(const GenerationOptions& options) {
   return {};
 }
 
-Status EncoderDecoder::prepare(const GenerationOptions& options, size_t threads,
-                               const Progress& progress) {
+Status EncoderDecoder::prepare(const GenerationOptions& options, size_t threads, const Progress& progress) {
   PUMICE_CHECK(make_runner(options));
   PUMICE_CHECK(encoder_->runner().prepare_all(threads, progress));
   return runner_of(options).prepare_all(threads, progress);

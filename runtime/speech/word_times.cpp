@@ -213,8 +213,7 @@ std::vector<WordTokens> words_of(const Tokenizer& tokenizer, std::span<const uin
 
 Result<std::unique_ptr<WordTimer>> WordTimer::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                                     std::vector<AlignmentHead> heads,
-                                                     const Making& making) {
+                                                     std::vector<AlignmentHead> heads, const Making& making) {
   std::unique_ptr<WordTimer> timer(new WordTimer());
   const ModelShape& shape = model->shape();
   const auto layers = static_cast<uint32_t>(shape.layers.size());

@@ -109,8 +109,7 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
 Result<std::unique_ptr<Captioner>> Captioner::create(std::shared_ptr<const Model> model,
                                                      std::shared_ptr<const Model> tower,
                                                      std::shared_ptr<const Tokenizer> tokenizer,
-                                                     CaptionerSettings settings,
-                                                     const Making& making) {
+                                                     CaptionerSettings settings, const Making& making) {
   if (tower) {
     return create_prompted_captioner(std::move(model), std::move(tower), std::move(tokenizer),
                                      std::move(settings), making);

@@ -58,8 +58,7 @@ public:
   static Result<std::unique_ptr<Captioner>> create(std::shared_ptr<const Model> model,
                                                    std::shared_ptr<const Model> tower,
                                                    std::shared_ptr<const Tokenizer> tokenizer,
-                                                   CaptionerSettings settings,
-                                                   const Making& making = {});
+                                                   CaptionerSettings settings, const Making& making = {});
 
   const CaptionerSettings& settings() const { return settings_; }
   // Pictures that run at a time.

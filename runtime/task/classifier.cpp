@@ -116,11 +116,11 @@ Result<std::vector<float>> ClassifierPlan::embed_labels(std::shared_ptr<const Mo
 }
 
 Result<std::unique_ptr<Classifier>> Classifier::create(std::shared_ptr<const Model> model,
-                                                       ClassifierPlan plan,
-                                                       std::vector<float> label_vectors,
+                                                       ClassifierPlan plan, std::vector<float> label_vectors,
                                                        const Making& making) {
   std::unique_ptr<Classifier> result(new Classifier(std::move(plan), std::move(label_vectors)));
-  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model, result->plan_.run, 0, making));
+  PUMICE_TRY(result->runner_,
+             InputRunner::create(std::move(model), result->plan_.model, result->plan_.run, 0, making));
   return result;
 }
 

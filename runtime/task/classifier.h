@@ -49,7 +49,8 @@ class Classifier {
 public:
   // `model`: loaded with plan.model.load(). `label_vectors`: of embed_labels(), for labels in a space.
   static Result<std::unique_ptr<Classifier>> create(std::shared_ptr<const Model> model, ClassifierPlan plan,
-                                                    std::vector<float> label_vectors = {}, const Making& making = {});
+                                                    std::vector<float> label_vectors = {},
+                                                    const Making& making = {});
 
   const std::vector<std::string>& labels() const { return plan_.labels; }
   Scoring scoring() const { return plan_.scoring; }

@@ -75,7 +75,8 @@ Result<EmbedderPlan> EmbedderPlan::of_pictures(const ModelFile& file, const Embe
   return plan;
 }
 
-Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan, const Making& making) {
+Result<std::unique_ptr<Embedder>> Embedder::create(std::shared_ptr<const Model> model, EmbedderPlan plan,
+                                                   const Making& making) {
   std::unique_ptr<Embedder> result(new Embedder(std::move(plan)));
   const EmbedderPlan& kept_plan = result->plan_;
   PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept_plan.model, kept_plan.run,

@@ -49,7 +49,8 @@ private:
 class Embedder {
 public:
   // `model`: loaded with plan.model.load().
-  static Result<std::unique_ptr<Embedder>> create(std::shared_ptr<const Model> model, EmbedderPlan plan, const Making& making = {});
+  static Result<std::unique_ptr<Embedder>> create(std::shared_ptr<const Model> model, EmbedderPlan plan,
+                                                  const Making& making = {});
 
   Result<EncoderInput> read(const std::string& text, const std::string& name);
   Result<EncoderInput> read(const Image& picture, const std::string& name) const {

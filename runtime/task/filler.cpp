@@ -30,10 +30,11 @@ Result<FillerPlan> FillerPlan::of(const ModelFile& file, const FillerOptions& op
   return plan;
 }
 
-Result<std::unique_ptr<Filler>> Filler::create(std::shared_ptr<const Model> model, FillerPlan plan, const Making& making) {
+Result<std::unique_ptr<Filler>> Filler::create(std::shared_ptr<const Model> model, FillerPlan plan,
+                                               const Making& making) {
   std::unique_ptr<Filler> result(new Filler(std::move(plan)));
-  PUMICE_TRY(result->runner_,
-             InputRunner::create(std::move(model), result->plan_.model, result->plan_.options.run, 0, making));
+  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model,
+                                                  result->plan_.options.run, 0, making));
   return result;
 }
 

@@ -30,7 +30,8 @@ struct FillerPlan {
 class Filler {
 public:
   // `model`: loaded with plan.model.load().
-  static Result<std::unique_ptr<Filler>> create(std::shared_ptr<const Model> model, FillerPlan plan, const Making& making = {});
+  static Result<std::unique_ptr<Filler>> create(std::shared_ptr<const Model> model, FillerPlan plan,
+                                                const Making& making = {});
 
   // A text with one gap at least, spelled as mask_name, "[MASK]" or "<mask>". Errors: there is none, more
   // than a step has room for.

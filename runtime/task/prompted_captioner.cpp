@@ -274,8 +274,8 @@ Result<std::unique_ptr<Captioner>> create_prompted_captioner(std::shared_ptr<con
                                                              std::shared_ptr<const Tokenizer> tokenizer,
                                                              CaptionerSettings settings,
                                                              const Making& making) {
-  auto captioner = std::make_unique<PromptedCaptioner>(std::move(model), std::move(tower),
-                                                       std::move(tokenizer), std::move(settings), making.prepared);
+  auto captioner = std::make_unique<PromptedCaptioner>(
+      std::move(model), std::move(tower), std::move(tokenizer), std::move(settings), making.prepared);
   PUMICE_CHECK(captioner->make(making));
   return std::unique_ptr<Captioner>(std::move(captioner));
 }

@@ -51,7 +51,8 @@ Result<RerankerPlan> RerankerPlan::of(const ModelFile& file, const RerankerOptio
   return plan;
 }
 
-Result<std::unique_ptr<Reranker>> Reranker::create(std::shared_ptr<const Model> model, RerankerPlan plan, const Making& making) {
+Result<std::unique_ptr<Reranker>> Reranker::create(std::shared_ptr<const Model> model, RerankerPlan plan,
+                                                   const Making& making) {
   std::unique_ptr<Reranker> result(new Reranker(std::move(plan)));
   const RerankerPlan& kept = result->plan_;
   PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), kept.model, kept.run,

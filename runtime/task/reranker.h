@@ -39,7 +39,8 @@ struct RerankerPlan {
 class Reranker {
 public:
   // `model`: loaded with plan.model.load().
-  static Result<std::unique_ptr<Reranker>> create(std::shared_ptr<const Model> model, RerankerPlan plan, const Making& making = {});
+  static Result<std::unique_ptr<Reranker>> create(std::shared_ptr<const Model> model, RerankerPlan plan,
+                                                  const Making& making = {});
 
   Result<EncoderInput> read(const std::string& query, const std::string& text, const std::string& name);
   // The score of a pair, of the row that the runner gives for the text that was read.

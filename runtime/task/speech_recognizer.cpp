@@ -115,8 +115,8 @@ Result<std::unique_ptr<SpeechRecognizer>> SpeechRecognizer::create(std::shared_p
   const SpeechSettings& own = result->settings_;
   const TranscriptionOptions& asked = own.transcription;
   if (own.prompted) {
-    PUMICE_TRY(result->captioner_, Captioner::create(result->model_, std::move(tower), own.tokenizer,
-                                                     *own.prompted, making));
+    PUMICE_TRY(result->captioner_,
+               Captioner::create(result->model_, std::move(tower), own.tokenizer, *own.prompted, making));
   } else if (own.letters) {
     const CtcOptions options = {std::max(asked.beams, 1u)};
     PUMICE_TRY(result->ctc_, CtcTranscriber::create(result->model_, *own.letters, options, making));

@@ -1,8 +1,13 @@
 /* What programs, libstdc++.a and libgcc_eh.a of a newer system ask of the C library, for one that lacks it.
- * old_glibc.sh has it linked in. All is hidden: the library that has it here is not to give it to a program. */
+ * old_glibc.sh has it linked in. All is hidden: the library that has it here is not to give it to a program.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,11 +25,35 @@ HIDDEN uint32_t arc4random(void) {
   return value;
 }
 
-/* glibc 2.35: a faster way to what dl_iterate_phdr() finds, which is asked after a failure. */
-HIDDEN int _dl_find_object(void* address, void* result) {
-  (void)address, (void)result;
-  return -1;
+/* glibc 2.35: where the tables of the code at an address are, which exceptions are thrown by. Found as it was
+ * before. */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+struct search {
+  uintptr_t address;
+  struct dl_find_object* found;
+};
+static int look_into(struct dl_phdr_info* object, size_t size, void* data) {
+  struct search* search = data;
+  const ElfW(Phdr)* code = NULL, *tables = NULL;
+  (void)size;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)* part = &object->dlpi_phdr[i];
+    if (part->p_type == PT_GNU_EH_FRAME) tables = part;
+    if (part->p_type == PT_LOAD && search->address - (object->dlpi_addr + part->p_vaddr) < part->p_memsz)
+      code = part;
+  }
+  if (!code || !tables) return 0;
+  search->found->dlfo_map_start = (void*)(object->dlpi_addr + code->p_vaddr);
+  search->found->dlfo_map_end = (void*)(object->dlpi_addr + code->p_vaddr + code->p_memsz);
+  search->found->dlfo_eh_frame = (void*)(object->dlpi_addr + tables->p_vaddr);
+  return 1;
 }
+HIDDEN int _dl_find_object(void* address, struct dl_find_object* found) {
+  struct search search = {(uintptr_t)address, found};
+  memset(found, 0, sizeof *found);
+  return dl_iterate_phdr(look_into, &search) == 1 ? 0 : -1;
+}
+#endif
 
 /* glibc 2.33: before that, these were no functions of the library, which had others with a version of the
  * structure, as it still does. */
@@ -82,8 +111,8 @@ static struct timespec on_clock(clockid_t clock, clockid_t other, const struct t
 }
 
 /* glibc 2.30: what condition variables and mutexes of C++ wait with until a moment of the steady clock. Here
- * they wait by the system's clock. Who sets that one forward makes a wait end early, for which callers look at
- * the steady clock again; who sets it back makes it longer. */
+ * they wait by the system's clock. Who sets that one forward makes a wait end early, for which callers look
+ * at the steady clock again; who sets it back makes it longer. */
 HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                   const struct timespec* until) {
   const struct timespec moment = on_clock(clock, CLOCK_REALTIME, until);
@@ -103,7 +132,8 @@ static void construct(int count, char** arguments, char** environment) {
   for (constructor* each = __init_array_start; each < __init_array_end; ++each)
     (*each)(count, arguments, environment);
 }
-int older_start(int (*)(int, char**, char**), int, char**, constructor, void (*)(void), void (*)(void), void*);
+int older_start(int (*)(int, char**, char**), int, char**, constructor, void (*)(void), void (*)(void),
+                void*);
 #ifdef __x86_64__
 __asm__(".symver older_start, __libc_start_main@GLIBC_2.2.5");
 #else

@@ -30,8 +30,7 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_answ
   PUMICE_TRY(const pumice_answerer_options given, read(asked, "options"));
   const AnswererOptions options = answerer_options(given);
   return Maker([=](const Making& making, pumice_created& created) -> Status {
-    PUMICE_TRY(AnswererPlan plan,
-               AnswererPlan::of(model.model->file(), options, model.tokenizer));
+    PUMICE_TRY(AnswererPlan plan, AnswererPlan::of(model.model->file(), options, model.tokenizer));
     auto handle = std::make_unique<pumice_answerer>();
     PUMICE_TRY(handle->answerer, Answerer::create(current_model(model), std::move(plan), making));
     created.answerer = handle.release();

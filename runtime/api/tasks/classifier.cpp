@@ -28,8 +28,7 @@ Result<ClassifierOptions> classifier_options(const pumice_classifier_options& op
 }
 
 Result<std::unique_ptr<Classifier>> make_classifier(const pumice_model& model,
-                                                    const ClassifierOptions& options,
-                                                    const Making& making) {
+                                                    const ClassifierOptions& options, const Making& making) {
   PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(model.model->file(), options, model.tokenizer));
   std::shared_ptr<const Model> reader = current_model(model);
   std::vector<float> label_vectors;

@@ -99,8 +99,7 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_enco
     handle->given_values = encoder_options.input.buffer != VK_NULL_HANDLE;
     EncoderOptions own = encoder_options;
     if (own.tokens == 0) own.tokens = making.chunk;
-    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, std::move(own), true,
-                                                          prepared(making)));
+    PUMICE_TRY(handle->encoding, ResumableEncoder::create(handle->model, std::move(own), prepared(making)));
     created.encoder = handle.release();
     return {};
   });

@@ -23,7 +23,8 @@ FillerOptions filler_options(const pumice_filler_options& asked) {
   return options;
 }
 
-Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const FillerOptions& options, const Making& making) {
+Result<std::unique_ptr<Filler>> make_filler(const pumice_model& model, const FillerOptions& options,
+                                            const Making& making) {
   PUMICE_TRY(FillerPlan plan, FillerPlan::of(model.model->file(), options, model.tokenizer));
   PUMICE_CHECK(check_head(model));
   return Filler::create(current_model(model), std::move(plan), making);

@@ -35,13 +35,11 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_inde
   const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
   const bool rebuild = options.rebuild;
   return Maker([=](const Making& making, pumice_created& created) -> Status {
-    PUMICE_TRY(
-        TextIndexPlan plan,
-        TextIndexPlan::of(model.model->file(), index_options, model.tokenizer));
+    PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model.model->file(), index_options, model.tokenizer));
     auto handle = std::make_unique<pumice_index>();
     handle->rebuild = rebuild;
-    PUMICE_TRY(handle->index,
-               TextIndex::create(current_model(model), std::move(plan), path_of(folder), path_of(kept), making));
+    PUMICE_TRY(handle->index, TextIndex::create(current_model(model), std::move(plan), path_of(folder),
+                                                path_of(kept), making));
     created.index = handle.release();
     return {};
   });

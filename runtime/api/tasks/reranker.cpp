@@ -19,9 +19,7 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_rera
   reranker_options.raw = options.raw;
   reranker_options.run = {options.max_tokens, options.batch_tokens};
   return Maker([=](const Making& making, pumice_created& created) -> Status {
-    PUMICE_TRY(
-        RerankerPlan plan,
-        RerankerPlan::of(model.model->file(), reranker_options, model.tokenizer));
+    PUMICE_TRY(RerankerPlan plan, RerankerPlan::of(model.model->file(), reranker_options, model.tokenizer));
     auto handle = std::make_unique<pumice_reranker>();
     PUMICE_TRY(handle->reranker, Reranker::create(current_model(model), std::move(plan), making));
     created.reranker = handle.release();

@@ -19,8 +19,7 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tagg
   run.max_tokens = options.max_tokens;
   run.batch_tokens = options.batch_tokens;
   return Maker([=](const Making& making, pumice_created& created) -> Status {
-    PUMICE_TRY(TaggerPlan plan,
-               TaggerPlan::of(model.model->file(), run, model.tokenizer));
+    PUMICE_TRY(TaggerPlan plan, TaggerPlan::of(model.model->file(), run, model.tokenizer));
     auto handle = std::make_unique<pumice_tagger>();
     PUMICE_TRY(handle->tagger, Tagger::create(current_model(model), std::move(plan), making));
     created.tagger = handle.release();

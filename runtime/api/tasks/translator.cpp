@@ -101,8 +101,8 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_tran
              read_translator_settings(model.model->file(), shape, *model.tokenizer, translator_options));
   return Maker([=](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_translator>();
-    PUMICE_TRY(handle->translator, Translator::create(current_model(model), model.tokenizer, settings,
-                                                      prepared(making)));
+    PUMICE_TRY(handle->translator,
+               Translator::create(current_model(model), model.tokenizer, settings, prepared(making)));
     created.translator = handle.release();
     return {};
   });

@@ -5,9 +5,8 @@
 
 namespace pumice {
 
-Result<std::unique_ptr<ResumableEncoder>> ResumableEncoder::create(std::shared_ptr<const Model> model,
-                                                                   EncoderOptions options,
-                                                                   const Making& making) {
+Result<std::unique_ptr<ResumableEncoder>>
+ResumableEncoder::create(std::shared_ptr<const Model> model, EncoderOptions options, const Making& making) {
   std::unique_ptr<ResumableEncoder> encoding(
       new ResumableEncoder(std::move(model), std::move(options), making.prepared, making.threads));
   PUMICE_CHECK(encoding->make(making.progress));

@@ -72,7 +72,8 @@ Result<AnswererPlan> AnswererPlan::of(const ModelFile& file, const AnswererOptio
   return plan;
 }
 
-Result<std::unique_ptr<Answerer>> Answerer::create(std::shared_ptr<const Model> model, AnswererPlan plan, const Making& making) {
+Result<std::unique_ptr<Answerer>> Answerer::create(std::shared_ptr<const Model> model, AnswererPlan plan,
+                                                   const Making& making) {
   std::unique_ptr<Answerer> result(new Answerer(std::move(plan)));
   PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model,
                                                   result->plan_.options.run, usual_window, making));

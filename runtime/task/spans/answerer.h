@@ -31,7 +31,8 @@ struct AnswererPlan {
 class Answerer {
 public:
   // `model`: loaded with plan.model.load().
-  static Result<std::unique_ptr<Answerer>> create(std::shared_ptr<const Model> model, AnswererPlan plan, const Making& making = {});
+  static Result<std::unique_ptr<Answerer>> create(std::shared_ptr<const Model> model, AnswererPlan plan,
+                                                  const Making& making = {});
 
   // The text's windows. An error if the question leaves no room for them.
   Result<std::vector<EncoderInput>> read(const std::string& question, const std::string& text,

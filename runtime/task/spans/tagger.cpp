@@ -83,9 +83,11 @@ Result<TaggerPlan> TaggerPlan::of(const ModelFile& file, const RunOptions& run,
   return plan;
 }
 
-Result<std::unique_ptr<Tagger>> Tagger::create(std::shared_ptr<const Model> model, TaggerPlan plan, const Making& making) {
+Result<std::unique_ptr<Tagger>> Tagger::create(std::shared_ptr<const Model> model, TaggerPlan plan,
+                                               const Making& making) {
   std::unique_ptr<Tagger> result(new Tagger(std::move(plan)));
-  PUMICE_TRY(result->runner_, InputRunner::create(std::move(model), result->plan_.model, result->plan_.run, 0, making));
+  PUMICE_TRY(result->runner_,
+             InputRunner::create(std::move(model), result->plan_.model, result->plan_.run, 0, making));
   const size_t around = result->plan_.model.tokenizer->around({}).ids.size();
   if (result->runner_->limit() > around) return result;
   return Error{Code::invalid_argument,

@@ -26,7 +26,8 @@ struct TaggerPlan {
 class Tagger {
 public:
   // `model`: loaded with plan.model.load().
-  static Result<std::unique_ptr<Tagger>> create(std::shared_ptr<const Model> model, TaggerPlan plan, const Making& making = {});
+  static Result<std::unique_ptr<Tagger>> create(std::shared_ptr<const Model> model, TaggerPlan plan,
+                                                const Making& making = {});
 
   // A text's windows.
   Result<std::vector<EncoderInput>> read(const std::string& text, const std::string& name);

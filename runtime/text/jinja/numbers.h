@@ -15,7 +15,7 @@ std::optional<Integer> read_integer(std::string_view text, int base);
 std::optional<double> read_float(std::string_view text);
 
 std::string write_integer(Integer value, int base = 10); // with small letters, and without a prefix
-std::string write_float(double value); // repr
+std::string write_float(double value);                   // repr
 
 // Fail where the result is larger than 127 bits.
 Integer add(Integer left, Integer right);

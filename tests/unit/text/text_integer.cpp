@@ -25,7 +25,8 @@ std::vector<Exact> some_numbers() {
   for (int length = 0; length < 127; ++length) {
     const Exact power = Exact(1) << length;
     const Bits random = Bits(words.next()) << 64 | words.next();
-    numbers.insert(numbers.end(), {power, power - 1, -power, -power - 1, static_cast<Exact>(random >> (127 - length))});
+    numbers.insert(numbers.end(),
+                   {power, power - 1, -power, -power - 1, static_cast<Exact>(random >> (127 - length))});
     numbers.push_back(-numbers.back());
   }
   return numbers;
@@ -38,7 +39,8 @@ TEST_CASE("integers: calculated and compared as by the compiler's own") {
   bool same = true;
   for (const Exact left : numbers) {
     const double real = static_cast<double>(left);
-    same &= static_cast<double>(of(left)) == real && static_cast<int64_t>(of(left)) == static_cast<int64_t>(left);
+    same &=
+        static_cast<double>(of(left)) == real && static_cast<int64_t>(of(left)) == static_cast<int64_t>(left);
     same &= std::fabs(real) > 1e38 || Integer(real) == of(static_cast<Exact>(real));
     for (const Exact right : numbers) {
       same &= of(left) + of(right) == of(static_cast<Exact>(Bits(left) + Bits(right)));
@@ -46,7 +48,8 @@ TEST_CASE("integers: calculated and compared as by the compiler's own") {
       same &= of(left) * of(right) == of(static_cast<Exact>(Bits(left) * Bits(right)));
       same &= (of(left) & of(right)) == of(left & right);
       same &= (of(left) < of(right)) == (left < right) && (of(left) == of(right)) == (left == right);
-      if (right != 0) same &= of(left) / of(right) == of(left / right) && of(left) % of(right) == of(left % right);
+      if (right != 0)
+        same &= of(left) / of(right) == of(left / right) && of(left) % of(right) == of(left % right);
     }
     REQUIRE(same);
   }
