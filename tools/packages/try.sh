@@ -60,9 +60,9 @@ try_linux() {
 }
 
 try_in() {  # SUITE
-  local try
-  dir=$made/roots/$1 try=$dir/srv/try
-  if ! curl -sfIo "$work/answer" "$(debian_mirror)/dists/$1/InRelease"; then
+  local try uri
+  dir=$made/roots/$1 try=$dir/srv/try uri=$(debian_mirror)
+  if ! curl -sfo "$work/answer" "${uri%/}/dists/$1/InRelease"; then
     [ "$1" != bookworm ] || fail "the mirror has no $1"
     echo "$name: the mirror has no $1"
     return

@@ -302,7 +302,7 @@ private:
     const std::optional<Integer> index = name.empty() ? Integer(next_++) : read_integer(name, 10);
     if (index) {
       if (*index < 0 || *index >= Integer(arguments_.positional.size()))
-        fail("Replacement index {} out of range for positional args tuple", *index);
+        fail("Replacement index {} out of range for positional args tuple", write_integer(*index));
       return arguments_.positional[static_cast<size_t>(*index)];
     }
     for (const auto& [given, value] : arguments_.named) {

@@ -10,7 +10,7 @@ namespace pumice::text::jinja {
 
 namespace {
 
-constexpr Integer longest_range = 100'000; // as Jinja2's sandbox
+constexpr int longest_range = 100'000; // as Jinja2's sandbox
 
 Value range(Interpreter&, const Arguments& arguments) {
   const Bound given("range", arguments, {"start", "stop", "step"}, 1);

@@ -90,6 +90,7 @@ public:
   }
   constexpr Integer& operator+=(Integer other) { return *this = *this + other; }
   constexpr Integer& operator++() { return *this += 1; }
+  constexpr Integer& operator--() { return *this = *this - 1; }
 
 private:
   constexpr Integer(uint64_t high, uint64_t low) : low_(low), high_(high) {}

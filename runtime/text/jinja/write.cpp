@@ -39,8 +39,8 @@ void append_sequence(std::string& result, const Sequence& sequence, int depth) {
     append_items(result, sequence.items, depth);
     result += sequence.items.size() == 1 ? ",)" : ")";
   } else if (sequence.kind == Kind::range) {
-    result += fmt::format("range({}, {}", sequence.start, sequence.stop);
-    result += sequence.step == 1 ? ")" : fmt::format(", {})", sequence.step);
+    result += "range(" + write_integer(sequence.start) + ", " + write_integer(sequence.stop);
+    result += sequence.step == 1 ? ")" : ", " + write_integer(sequence.step) + ")";
   } else if (sequence.is_generator()) {
     result += "<generator object>";
   } else {
