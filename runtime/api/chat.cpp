@@ -83,26 +83,38 @@ Status add_members(ordered_json members, const std::string& name, ordered_json& 
   return {};
 }
 
-Result<ordered_json> show(const pumice_picture& picture, const std::string& name, ChatPictures& pictures) {
+Result<ordered_json> show(const pumice_picture& picture, const std::string& name, ChatMedia& media) {
   PUMICE_CHECK(check_picture(picture, name));
-  if (const Status vision = pictures.check_vision(); !vision.ok())
+  if (const Status vision = media.check_vision(); !vision.ok())
     return Error{vision.error().code, fmt::format("{}: {}", name, vision.error().message)};
   if (picture.file)
-    return pictures.show({static_cast<const std::byte*>(picture.file), picture.file_bytes}, name);
+    return media.show({static_cast<const std::byte*>(picture.file), picture.file_bytes}, name);
   PUMICE_TRY(Image image, image_of_pixels(Pixels(picture), name));
-  return pictures.show(std::move(image), name);
+  return media.show(std::move(image), name);
 }
 
-// The pictures of a message, and its text behind them, as the models were trained.
-Status read_parts(const pumice_message& message, ChatPictures& pictures, ordered_json& parts) {
-  PUMICE_CHECK(
-      check_array(message.pictures, message.picture_count, sizeof *message.pictures, "message.pictures"));
+Result<ordered_json> play(const pumice_sound& sound, const std::string& name, ChatMedia& media) {
+  if (const Status hearing = media.check_hearing(); !hearing.ok())
+    return Error{hearing.error().code, fmt::format("{}: {}", name, hearing.error().message)};
+  PUMICE_TRY(std::vector<float> samples, read_samples({sound.samples, sound.count}, sound.rate,
+                                                      media.sound()->spectrum.sample_rate, name + "."));
+  return media.play(std::move(samples), name);
+}
+
+// The pictures and sounds of a message, and its text behind them, as the models were trained.
+Status read_parts(const pumice_message& message, ChatMedia& media, ordered_json& parts) {
   parts = ordered_json::array();
-  for (size_t i = 0; i < message.picture_count; ++i) {
-    PUMICE_TRY(const pumice_picture picture, read_element(message.pictures, i, "message.pictures"));
-    PUMICE_TRY(ordered_json part, show(picture, fmt::format("message.pictures[{}]", i), pictures));
-    parts.push_back(std::move(part));
-  }
+  const auto add_all = [&](const auto* given, size_t count, const std::string& array, auto take) -> Status {
+    PUMICE_CHECK(check_array(given, count, sizeof *given, array));
+    for (size_t i = 0; i < count; ++i) {
+      PUMICE_TRY(const auto each, read_element(given, i, array.c_str()));
+      PUMICE_TRY(ordered_json part, take(each, fmt::format("{}[{}]", array, i), media));
+      parts.push_back(std::move(part));
+    }
+    return {};
+  };
+  PUMICE_CHECK(add_all(message.pictures, message.picture_count, "message.pictures", show));
+  PUMICE_CHECK(add_all(message.sounds, message.sound_count, "message.sounds", play));
   if (message.content) {
     ordered_json text = {{"type", "text"}};
     PUMICE_CHECK(read_text(message.content, "message.content", text["text"]));
@@ -111,12 +123,11 @@ Status read_parts(const pumice_message& message, ChatPictures& pictures, ordered
   return {};
 }
 
-Status read_message(const pumice_message& message, const Chat& chat, ChatPictures& pictures,
-                    ordered_json& json) {
+Status read_message(const pumice_message& message, const Chat& chat, ChatMedia& media, ordered_json& json) {
   if (!message.role) return null_argument("message.role");
   PUMICE_CHECK(read_text(message.role, "message.role", json["role"]));
-  if (message.picture_count > 0) {
-    PUMICE_CHECK(read_parts(message, pictures, json["content"]));
+  if (message.picture_count + message.sound_count > 0) {
+    PUMICE_CHECK(read_parts(message, media, json["content"]));
   } else if (message.content) {
     PUMICE_CHECK(read_text(message.content, "message.content", json["content"]));
   }
@@ -212,9 +223,9 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model,
 
 Status add_message(const pumice_message& message, ModelChat& talk) {
   ordered_json json;
-  Status added = read_message(message, talk.chat(), talk.pictures(), json);
+  Status added = read_message(message, talk.chat(), talk.media(), json);
   if (added.ok()) added = talk.chat().add(json);
-  if (!added.ok()) talk.forget_pictures(ordered_json::array({json}));
+  if (!added.ok()) talk.forget_media(ordered_json::array({json}));
   return added;
 }
 
@@ -284,7 +295,7 @@ pumice_status pumice_chat_remove(pumice_chat* chat, size_t first, size_t count, 
     }
     const ordered_json before = chat->shared->talk.messages();
     chat->shared->talk.chat().remove(first, count);
-    chat->shared->talk.forget_pictures(before);
+    chat->shared->talk.forget_media(before);
     return {};
   });
 }
@@ -295,7 +306,7 @@ pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, pumice_erro
     PUMICE_CHECK(chat->shared->check_idle());
     const ordered_json before = chat->shared->talk.messages();
     const size_t count = chat->shared->talk.chat().forget_oldest_turn();
-    chat->shared->talk.forget_pictures(before);
+    chat->shared->talk.forget_media(before);
     if (removed) *removed = count;
     if (count) return {};
     return Error{Code::not_found, "the chat has one turn alone: there is nothing older to forget"};
@@ -335,7 +346,18 @@ pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* p
     PUMICE_REQUIRE(picture);
     PUMICE_CHECK(chat->shared->check_idle());
     PUMICE_TRY(const pumice_picture added, read(picture, "picture"));
-    const Result<ordered_json> part = show(added, "picture", chat->shared->talk.pictures());
+    const Result<ordered_json> part = show(added, "picture", chat->shared->talk.media());
+    return part.ok() ? Status() : Status(part.error());
+  });
+}
+
+pumice_status pumice_chat_add_sound(pumice_chat* chat, const pumice_sound* sound, pumice_error* error) {
+  return call(error, [&]() -> Status {
+    PUMICE_REQUIRE_LIVE(chat);
+    PUMICE_REQUIRE(sound);
+    PUMICE_CHECK(chat->shared->check_idle());
+    PUMICE_TRY(const pumice_sound added, read(sound, "sound"));
+    const Result<ordered_json> part = play(added, "sound", chat->shared->talk.media());
     return part.ok() ? Status() : Status(part.error());
   });
 }
@@ -346,7 +368,7 @@ pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t cap
     PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
     ModelChat& talk = chat->shared->talk;
-    PUMICE_TRY(const ChatPrompt prompt, talk.chat().prompt(talk.pictures().places(talk.messages())));
+    PUMICE_TRY(const ChatPrompt prompt, talk.chat().prompt(talk.media().places(talk.messages())));
     hand_out(prompt.text, text, capacity, count);
     return {};
   });

@@ -1,11 +1,13 @@
 #include "api/input.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "api/call.h"
 #include "api/handles.h"
+#include "media/resample.h"
 #include "model/picture_preparation.h"
 
 namespace pumice::api {
@@ -52,6 +54,24 @@ Result<std::vector<float>> read_pixels(const pumice_input& input, const Model& m
 }
 
 } // namespace
+
+Result<std::vector<float>> read_samples(std::span<const float> samples, uint32_t rate, uint32_t model_rate,
+                                        const std::string& prefix) {
+  constexpr uint32_t highest_rate = 768'000;
+  PUMICE_CHECK(check_array(samples.data(), samples.size(), sizeof(float), prefix + "samples"));
+  if (samples.empty()) return wrong(prefix + "count", "is 0: there is no sound");
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (!std::isfinite(samples[i]))
+      return Error{Code::invalid_argument,
+                   fmt::format("{}samples[{}] is {}: expected a number", prefix, i, samples[i])};
+  }
+  if (rate > highest_rate) {
+    return Error{Code::invalid_argument, fmt::format("{}rate is {}: expected at most {} samples a second",
+                                                     prefix, rate, highest_rate)};
+  }
+  if (rate && rate != model_rate) return resample(samples, rate, model_rate);
+  return std::vector<float>(samples.begin(), samples.end());
+}
 
 Status check_picture(const pumice_picture& picture, const std::string& name) {
   if ((picture.file != nullptr) == (picture.pixels != nullptr)) {

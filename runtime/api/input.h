@@ -1,6 +1,8 @@
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "api/pumice.h"
 #include "media/image.h"
@@ -21,6 +23,11 @@ struct InputReader {
 // Reads an input and checks it. `name` names it in messages.
 Result<EncoderInput> read_input(const pumice_input& input, const InputReader& reader,
                                 const std::string& name);
+
+// A sound of the application's at the rate that a model reads. `rate`: of its samples; 0: that one. `prefix`
+// names in messages what has the fields "samples", "count" and "rate".
+Result<std::vector<float>> read_samples(std::span<const float> samples, uint32_t rate, uint32_t model_rate,
+                                        const std::string& prefix);
 
 // Checks that a picture of the application's is given in one way.
 Status check_picture(const pumice_picture& picture, const std::string& name);

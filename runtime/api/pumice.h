@@ -275,8 +275,8 @@ typedef struct pumice_load_options {
   pumice_experts experts;
   uint32_t vision; /* 1: of a decoder that sees (Gemma 3, Qwen 2.5-VL), loads the encoder of its pictures too,
                       for sessions with pumice_session_options.pictures; of one that hears (Voxtral), that of
-                      its sounds, for transcribers; of a model of texts and pictures in one space (CLIP,
-                      SigLIP), for embedders and classifiers of pictures */
+                      its sounds, for such sessions and for transcribers; of a model of texts and pictures in
+                      one space (CLIP, SigLIP), for embedders and classifiers of pictures */
   uint32_t stage_count;
   /* Cuts a model with a decoder by layers into stages, each on a device, which hand on their results in the
    * host's memory. The layers of an encoder come before those of its decoder. NULL: it is on one device. The
@@ -460,8 +460,9 @@ typedef struct pumice_session_options {
   pumice_buffer
       logits; /* if set, each step copies the logits that its token is chosen from there: f32[vocabulary] */
   /* Pictures that are looked at in one step, at most 64; 0: the session answers no chats that show pictures.
-   * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. The model must have
-   * been loaded with pumice_load_options.vision. */
+   * For a model of tiles (SmolVLM), each tile is one; a picture's may take several steps. Of a model that
+   * hears, a picture is a window of a sound. The model must have been loaded with
+   * pumice_load_options.vision. */
   uint32_t pictures;
   /* 1: choose what fits the memory that is free on the device, as `--fit` of the command does: a shorter
    * chunk where none is set, keys and values in Q8_0 where `cache` is F16, and at last a
@@ -741,6 +742,15 @@ typedef struct pumice_picture {
   uint32_t reserved; /* 0 */
 } pumice_picture;
 
+/* A sound that a message has. */
+typedef struct pumice_sound {
+  size_t struct_size;
+  const float* samples; /* one channel, -1 to 1 */
+  size_t count;
+  uint32_t rate;     /* samples a second; 0: the model's own */
+  uint32_t reserved; /* 0 */
+} pumice_sound;
+
 /* Text needs no quoting: what a player types is `content`, as it is. */
 typedef struct pumice_message {
   size_t struct_size;
@@ -757,10 +767,15 @@ typedef struct pumice_message {
    * them, all have the struct_size of the first. */
   const pumice_picture* pictures;
   size_t picture_count;
+  /* The same of a model that hears: what is heard before its content. The call copies the samples; the session
+   * computes their spectrum and listens, in slices. */
+  const pumice_sound* sounds;
+  size_t sound_count;
 } pumice_message;
 
 /* Adds a message to the end. With pictures, PUMICE_UNSUPPORTED for a model that does not see, and
- * PUMICE_INVALID_FILE for a file that is damaged or no picture. */
+ * PUMICE_INVALID_FILE for a file that is damaged or no picture; with sounds, PUMICE_UNSUPPORTED for a model
+ * that does not hear, and PUMICE_INVALID_ARGUMENT for a sound that is too short or too long for it. */
 PUMICE_API pumice_status pumice_chat_add(pumice_chat* chat, const pumice_message* message,
                                          pumice_error* error);
 /* The number of messages. */
@@ -780,10 +795,12 @@ PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, 
 PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
 PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
                                            size_t* count, pumice_error* error);
-/* Pictures are not in that JSON: a message names each by a checksum, as {"type": "image", "checksum": "..."}.
- * This gives a chat a picture for messages that it reads. */
+/* Pictures and sounds are not in that JSON: a message names each by a checksum, as {"type": "image",
+ * "checksum": "..."}, or "audio". These give a chat one for messages that it reads. */
 PUMICE_API pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture,
                                                  pumice_error* error);
+PUMICE_API pumice_status pumice_chat_add_sound(pumice_chat* chat, const pumice_sound* sound,
+                                               pumice_error* error);
 /* The prompt that the template makes of the messages. PUMICE_INVALID_ARGUMENT if the template refuses them,
  * does not end, or nests too deep: the message has what it says, with line and construct. */
 PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text, size_t capacity,

@@ -48,6 +48,7 @@ using Event = pumice_event;
 using ChatOptions = pumice_chat_options;
 using Message = pumice_message;
 using Picture = pumice_picture;
+using Sound = pumice_sound;
 using Slice = pumice_slice;
 using Sync = pumice_sync;
 using BatchOptions = pumice_batch_options;
@@ -477,10 +478,24 @@ public:
     message.picture_count = sized.size();
     return add(message);
   }
-  // A picture for messages that read() reads.
+  // With sounds, which are heard before the content.
+  Status add(const std::string& role, const std::string& content, std::vector<Sound> sounds) {
+    const std::vector<Sound> sized = detail::all_sized(std::move(sounds));
+    Message message{};
+    message.role = role.c_str();
+    message.content = content.c_str();
+    message.sounds = sized.data();
+    message.sound_count = sized.size();
+    return add(message);
+  }
+  // A picture or a sound for messages that read() reads.
   Status add_picture(const Picture& picture) {
     const Picture sized = detail::sized(picture);
     return detail::call(pumice_chat_add_picture, get(), &sized);
+  }
+  Status add_sound(const Sound& sound) {
+    const Sound sized = detail::sized(sound);
+    return detail::call(pumice_chat_add_sound, get(), &sized);
   }
   size_t count() const { return pumice_chat_count(get()); }
   Status remove(size_t first, size_t count = 1) {

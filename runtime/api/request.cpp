@@ -181,7 +181,7 @@ Result<ModelChat::Prompt> chat_prompt(const pumice_request& request, const Reque
   if (!room.ok() && request.forget) {
     const nlohmann::ordered_json before = talk.messages();
     PUMICE_TRY(ModelChat::Room left, talk.make_room(reader.context, request.max_tokens, prefill));
-    talk.forget_pictures(before);
+    talk.forget_media(before);
     prompt = std::move(left.prompt);
     room = std::move(left.now);
   }
@@ -249,7 +249,7 @@ Result<FormSource> read_form(const pumice_form* given, const std::string& name) 
 }
 
 Status TextRequest::put_pictures() {
-  if (prompt.pictures.empty()) return {};
+  if (prompt.media.empty()) return {};
   PUMICE_TRY(PicturePrompt made, chat->talk.with_rows(prompt));
   generation.tokens = std::move(made.tokens);
   generation.embeddings = std::move(made.embeddings);

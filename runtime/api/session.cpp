@@ -102,7 +102,7 @@ Status pumice_session::begin(TextRequest request) {
   PUMICE_CHECK(stop_pictures());
   // What is said of the text at its end, if it ends before it begins.
   events.begin(tokenizer, request.generation.tokens, request.stops, request.open());
-  vision->begin(request.prompt.pictures);
+  vision->begin(request.prompt.media);
   waiting = std::move(request);
   return {};
 }

@@ -8,8 +8,15 @@ namespace pumice::api {
 
 namespace {
 
-// The least and the most of the caller's time that a slice takes for preparing pictures.
+// The least and the most of the caller's time that a slice takes for preparing pictures or sounds.
 constexpr double least_preparing_seconds = 1e-4, most_preparing_seconds = 2e-3;
+
+std::chrono::steady_clock::time_point preparing_end(double budget) {
+  const std::chrono::duration<double> time(
+      std::clamp(budget, least_preparing_seconds, most_preparing_seconds));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+}
 
 Error suspended() {
   return {Code::not_ready, "the session is suspended: resume it first"};
@@ -57,9 +64,9 @@ void Vision::suspend() {
   encoding_.reset();
 }
 
-void Vision::begin(const PictureParts& parts) {
+void Vision::begin(const MediumParts& parts) {
   cancelled_ = false;
-  for (const std::shared_ptr<PicturePart>& each : parts) {
+  for (const std::shared_ptr<MediumPart>& each : parts) {
     if (!each->encoded() && std::ranges::find(waiting_, each) == waiting_.end()) waiting_.push_back(each);
   }
 }
@@ -79,7 +86,7 @@ void Vision::cancel() {
 // False: there is more to do at this time.
 bool Vision::prepare_next(std::chrono::steady_clock::time_point until) const {
   return std::all_of(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(next_count()),
-                     [&](const std::shared_ptr<PicturePart>& each) { return each->prepare(until); });
+                     [&](const std::shared_ptr<MediumPart>& each) { return each->prepare(until); });
 }
 
 // Moves them: they are large.
@@ -103,7 +110,7 @@ Status Vision::take_rows() {
   const size_t columns = encoding_->columns(), equal = all.size() / under_way_;
   auto first = all.begin();
   for (; under_way_ > 0; --under_way_) {
-    PicturePart& part = *waiting_.front();
+    MediumPart& part = *waiting_.front();
     const size_t values = shape_.of_any_size() ? columns * static_cast<size_t>(part.grid.count()) : equal;
     const auto end = first + static_cast<ptrdiff_t>(values);
     part.rows = rows_of_picture(shape_, tower_, part.grid, {first, end}, columns);
@@ -130,7 +137,7 @@ Status Vision::run() {
     if (!encoding_) return suspended();
     if (cancelled_) return failed(Status(Error{Code::cancelled, "looking at pictures was cancelled"}));
     PUMICE_CHECK(pause()); // what slices have begun
-    (void)prepare_next(std::chrono::steady_clock::time_point::max());
+    if (!prepare_next(preparing_end(most_preparing_seconds))) continue;
     under_way_ = next_count();
     const Status ran = encoding_->run(next_inputs());
     if (!ran.ok()) take_back();
@@ -145,11 +152,7 @@ Status Vision::begin_slice(double budget) {
   if (cancelled_ && under_way_ == 0) return Error{Code::cancelled, "looking at pictures was cancelled"};
   if (cancelled_) encoding_->cancel(); // what began before it was heard
   if (under_way_ > 0) return {};
-  const std::chrono::duration<double> time(
-      std::clamp(budget, least_preparing_seconds, most_preparing_seconds));
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
-  if (!prepare_next(until)) return {};
+  if (!prepare_next(preparing_end(budget))) return {};
   under_way_ = next_count();
   Status begun = encoding_->begin(next_inputs());
   if (!begun.ok()) take_back();

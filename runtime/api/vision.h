@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "step/work/resumable_encoder.h"
-#include "task/chat_pictures.h"
+#include "task/chat_media.h"
 
 namespace pumice::api {
 
@@ -16,8 +16,8 @@ namespace pumice::api {
 // pixels of Qwen 2.5-VL's. Larger ones are made smaller.
 inline constexpr uint32_t most_patches_in_session = 4 * 1280;
 
-// What a session looks at pictures with: the model's tower, which makes the rows that stand for them, or for
-// their tiles, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
+// What a session looks at pictures with, or hears sounds: the model's tower, which makes the rows that stand
+// for them, or for their tiles or windows, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
 class Vision : public Work {
 public:
   // `inputs`: most pictures or tiles of a step. `warm_up`: runs some steps in slices, so that their costs are
@@ -31,13 +31,13 @@ public:
   static EncoderOptions encoder_options(const ModelShape& tower, uint32_t inputs);
 
   // Looks at those of the parts that have no rows yet. Computes nothing.
-  void begin(const PictureParts& parts);
+  void begin(const MediumParts& parts);
   bool active() const { return !waiting_.empty(); }
   // Ends it. `not_ready` while a recorded slice has not finished.
   Status stop();
   // To the end. `cancelled` ends it.
   Status run();
-  // A slice of it, or on the host about as much of preparing a picture. The call that finds the last part
+  // A slice of it, or on the host about as much of preparing a picture or a sound. The call that finds the last part
   // done submits nothing.
   Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override;
@@ -68,7 +68,7 @@ private:
   const bool warm_up_;
   std::mutex mutex_;                           // of the pointer, for cancel()
   std::unique_ptr<ResumableEncoder> encoding_; // null while it is suspended
-  std::deque<std::shared_ptr<PicturePart>> waiting_;
+  std::deque<std::shared_ptr<MediumPart>> waiting_;
   size_t under_way_ = 0; // of them, from the first on
   std::atomic<bool> cancelled_ = false;
 };

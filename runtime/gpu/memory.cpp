@@ -6,6 +6,12 @@
 
 namespace pumice {
 
+namespace {
+
+thread_local int64_t thread_bytes = 0;
+
+} // namespace
+
 MemoryReport with_available(MemoryReport report, HeapBudget driver) {
   const auto left = [](uint64_t all, uint64_t taken) { return all - std::min(all, taken); };
   report.available = left(report.heap, report.allocated);
@@ -35,6 +41,7 @@ void MemoryCount::confirm(uint64_t bytes) {
   reserved_ -= bytes;
   allocated_ += bytes;
   peak_ = std::max(peak_, allocated_);
+  thread_bytes += static_cast<int64_t>(bytes);
 }
 
 void MemoryCount::cancel(uint64_t bytes) {
@@ -45,6 +52,11 @@ void MemoryCount::cancel(uint64_t bytes) {
 void MemoryCount::release(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   allocated_ -= bytes;
+  thread_bytes -= static_cast<int64_t>(bytes);
+}
+
+int64_t MemoryCount::of_thread() {
+  return thread_bytes;
 }
 
 uint64_t MemoryCount::allocated() const {

@@ -75,6 +75,9 @@ public:
   uint64_t allocated() const;
   uint64_t peak() const;
   uint64_t limit() const { return limit_; }
+  // Bytes that the calling thread has allocated so far, counted by any of these, without those that it has
+  // freed.
+  static int64_t of_thread();
 
 private:
   uint64_t limit_;

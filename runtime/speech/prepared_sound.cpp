@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "speech/audio_features.h"
-#include "speech/host_log_mel.h"
 
 namespace pumice {
 
@@ -48,35 +47,41 @@ size_t most_samples(const SoundPreparation& preparation) {
   return most_windows * preparation.spectrum.samples;
 }
 
-Result<PreparedPicture> prepare_sound(std::span<const float> samples, const SoundPreparation& preparation,
-                                      const std::string& name) try {
-  LogMelShape whole = preparation.spectrum;
-  const size_t each = whole.samples;
-  if (preparation.windows.one) samples = samples.first(std::min(samples.size(), each));
+PreparedPicture PreparingSound::finish() {
+  std::vector<std::vector<float>> windows = spectrum.take();
+  for (size_t i = 0; i < windows.size(); ++i) sound.inputs[i].values = std::move(windows[i]);
+  return std::move(sound);
+}
+
+Result<PreparingSound> begin_sound(std::vector<float> samples, const SoundPreparation& preparation,
+                                   const std::string& name) {
+  const LogMelShape& window = preparation.spectrum;
+  const size_t each = window.samples;
+  if (preparation.windows.one) samples.resize(std::min(samples.size(), each));
   const size_t count = std::max<size_t>((samples.size() + each - 1) / each, 1);
   if (count > most_windows) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: it lasts {:.0f} seconds, and this model hears at most {:.0f} at once", name,
-                             static_cast<double>(samples.size()) / whole.sample_rate,
-                             static_cast<double>(most_windows * each) / whole.sample_rate)};
+                             static_cast<double>(samples.size()) / window.sample_rate,
+                             static_cast<double>(most_windows * each) / window.sample_rate)};
   }
-  const auto frames = static_cast<uint32_t>((samples.size() + whole.hop - 1) / whole.hop);
-  if (samples.empty() || preparation.input({}, frames).grid.count() == 0)
+  const auto frames = static_cast<uint32_t>((samples.size() + window.hop - 1) / window.hop);
+  const EncoderInput input = preparation.input({}, frames);
+  if (samples.empty() || input.grid.count() == 0)
     return Error{Code::invalid_argument, fmt::format("{}: the sound is too short for a row", name)};
-  whole.samples = static_cast<uint32_t>(count * each);
-  const std::vector<float> features = host_log_mel(samples, whole);
-  const size_t columns = preparation.spectrum.frames();
-  PreparedPicture sound;
-  sound.grid = {static_cast<uint32_t>(count - 1), 1};
-  for (size_t window = 0; window < count; ++window) {
-    std::vector<float> values;
-    for (size_t mel = 0; mel < whole.mels; ++mel) {
-      const auto first = features.begin() + static_cast<ptrdiff_t>((mel * count + window) * columns);
-      values.insert(values.end(), first, first + static_cast<ptrdiff_t>(columns));
-    }
-    sound.inputs.push_back(preparation.input(std::move(values), frames));
+  PreparedPicture sound{{static_cast<uint32_t>(count - 1), 1}, std::vector<EncoderInput>(count, input)};
+  return PreparingSound{std::move(sound), HostLogMel(std::move(samples), window, count)};
+}
+
+Result<PreparedPicture> prepare_sound(std::vector<float> samples, const SoundPreparation& preparation,
+                                      const std::string& name, const std::function<bool()>& goes_on) try {
+  PUMICE_TRY(PreparingSound preparing, begin_sound(std::move(samples), preparation, name));
+  constexpr size_t frames = 256; // between two questions
+  for (size_t i = 1; preparing.spectrum.advance(); ++i) {
+    if (i % frames == 0 && goes_on && !goes_on())
+      return Error{Code::cancelled, fmt::format("{}: its spectrum was cancelled", name)};
   }
-  return sound;
+  return preparing.finish();
 } catch (const std::bad_alloc&) {
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory for its spectrum", name)};
 }

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <span>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "generate/prepared_picture.h"
 #include "kernel/audio/log_mel.h"
+#include "speech/host_log_mel.h"
 
 namespace pumice {
 
@@ -24,9 +25,21 @@ Result<SoundPreparation> sound_preparation(const ModelFile& file, const ModelSha
 // Longer sounds are refused.
 size_t most_samples(const SoundPreparation& preparation);
 
-// A sound's windows: a picture's tiles, see PreparedPicture. `samples`: at the spectrum's rate.
-// invalid_argument for a sound that gives no row; `name` names it.
-Result<PreparedPicture> prepare_sound(std::span<const float> samples, const SoundPreparation& preparation,
-                                      const std::string& name);
+// A sound whose spectrum is being computed. Its windows are as a picture's tiles, see PreparedPicture.
+struct PreparingSound {
+  PreparedPicture sound; // the inputs have no values yet
+  HostLogMel spectrum;   // which gives them
+
+  // Once the spectrum is done.
+  PreparedPicture finish();
+};
+
+// `samples`: at the spectrum's rate. invalid_argument for a sound that gives no row, or is too long; `name`
+// names it.
+Result<PreparingSound> begin_sound(std::vector<float> samples, const SoundPreparation& preparation,
+                                   const std::string& name);
+// The same with its spectrum. `goes_on` is called now and then; false: cancelled.
+Result<PreparedPicture> prepare_sound(std::vector<float> samples, const SoundPreparation& preparation,
+                                      const std::string& name, const std::function<bool()>& goes_on = {});
 
 } // namespace pumice

@@ -313,7 +313,7 @@ Status Batch::read_oldest() {
   }
   if (oldest.composed) { // of those whose prompts go on
     for (const Sequence& sequence : sequences_) {
-      if (std::ranges::find(rows_, &sequence) == rows_.end()) PUMICE_CHECK(follow_hidden(sequence, true));
+      if (std::ranges::find(rows_, &sequence) == rows_.end()) follow_hidden(sequence, true);
     }
   }
   if (!oldest.outputs) return {};
@@ -337,7 +337,7 @@ Status Batch::read_oldest() {
       by_model = true;
     }
     if (!drafts.empty()) forget_drafts(*row);
-    PUMICE_CHECK(follow_hidden(*row, oldest.composed));
+    follow_hidden(*row, oldest.composed);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
   }
   append_forced_tokens();

@@ -329,7 +329,8 @@ private:
   Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
   Status draft(uint32_t most);
-  Status follow_hidden(const Sequence& sequence, bool composed);
+  void follow_hidden(const Sequence& sequence, bool composed);
+  Status hand_hidden(const Sequence& sequence, bool composed);
   void forget_drafts(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
   bool masks_by_host() const;
@@ -363,6 +364,7 @@ private:
   DraftCosts draft_costs_;
   std::unique_ptr<Drafter> model_drafter_; // null: there is no such model
   LayerDrafter* layer_drafter_ = nullptr;  // the same, if it is a prediction layer
+  bool drafter_failed_ = false;            // and guesses no more
   std::string hidden_name_;                // of what that reads
   std::vector<TextRows> text_rows_;        // only with a prediction layer
   DraftCounts draft_counts_;

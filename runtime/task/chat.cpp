@@ -23,29 +23,29 @@ constexpr const char* source = "the prompt that the chat template makes";
 Result<ModelChat> ModelChat::open(const ModelFile& file, const ModelShape& shape, ChatTemplate chosen,
                                   std::shared_ptr<const Tokenizer> tokenizer,
                                   const ModelChatOptions& options) {
-  PUMICE_TRY(ChatPictures pictures, ChatPictures::open(file, shape, options.most_patches));
+  PUMICE_TRY(ChatMedia media, ChatMedia::open(file, shape, options.most_patches));
   std::vector<uint32_t> ends = end_tokens(file, tokenizer.get());
   return ModelChat(Chat(std::move(chosen), std::move(tokenizer), std::move(ends), options.now),
-                   std::move(pictures), shape.pictures, file.path(), options.other_template);
+                   std::move(media), shape.pictures, file.path(), options.other_template);
 }
 
 bool ModelChat::Prompt::encoded() const {
-  return std::ranges::all_of(pictures, [](const auto& each) { return each->encoded(); });
+  return std::ranges::all_of(media, [](const auto& each) { return each->encoded(); });
 }
 
 Result<ModelChat::Prompt> ModelChat::prompt(std::string begun) const {
   Prompt made;
-  PUMICE_TRY(made.text, chat_.prompt(pictures_.places(messages()), std::move(begun)));
+  PUMICE_TRY(made.text, chat_.prompt(media_.places(messages()), std::move(begun)));
   made.tokens = made.text.ids.size();
   if (!shape_) return made;
-  PUMICE_TRY(made.pictures, pictures_.shown_by(messages()));
-  if (!made.pictures.empty() && std::ranges::count(made.text.ids, shape_->token) == 0) {
+  PUMICE_TRY(made.media, media_.shown_by(messages()));
+  if (!made.media.empty() && std::ranges::count(made.text.ids, shape_->token) == 0) {
     return Error{Code::invalid_argument,
                  fmt::format("{}: its chat template writes no token {} for a picture, which is where this "
                              "model sees it: {}",
                              model_, shape_->token, other_template_)};
   }
-  PUMICE_TRY(made.tokens, length_with_pictures(*shape_, made.text.ids, grids_of(made.pictures), source));
+  PUMICE_TRY(made.tokens, length_with_pictures(*shape_, made.text.ids, grids_of(made.media), source));
   return made;
 }
 
@@ -102,10 +102,10 @@ Status ModelChat::check_calls() const {
 }
 
 Result<PicturePrompt> ModelChat::with_rows(const Prompt& prompt) const {
-  if (prompt.pictures.empty()) return PicturePrompt{prompt.text.ids, {}};
+  if (prompt.media.empty()) return PicturePrompt{prompt.text.ids, {}};
   std::vector<std::vector<float>> rows;
-  for (const std::shared_ptr<PicturePart>& each : prompt.pictures) rows.push_back(each->rows);
-  return with_pictures(*shape_, prompt.text.ids, rows, source, grids_of(prompt.pictures));
+  for (const std::shared_ptr<MediumPart>& each : prompt.media) rows.push_back(each->rows);
+  return with_pictures(*shape_, prompt.text.ids, rows, source, grids_of(prompt.media));
 }
 
 Result<ModelChat::Room> ModelChat::make_room(uint32_t context, uint32_t max_tokens,

@@ -8,7 +8,7 @@
 
 #include "form/form.h"
 #include "generate/picture_prompt.h"
-#include "task/chat_pictures.h"
+#include "task/chat_media.h"
 #include "text/chat/chat.h"
 #include "text/stop_strings.h"
 
@@ -28,7 +28,7 @@ struct AnswerOptions {
   std::string tool_choice = "auto";
 };
 
-// A model's chat: what was said, the pictures that it shows, and the prompts that they make.
+// A model's chat: what was said, the pictures and sounds in it, and the prompts that they make.
 class ModelChat {
 public:
   static Result<ModelChat> open(const ModelFile& file, const ModelShape& shape, ChatTemplate chosen,
@@ -37,20 +37,20 @@ public:
   Chat& chat() { return chat_; }
   const Chat& chat() const { return chat_; }
   const nlohmann::ordered_json& messages() const { return chat_.messages(); }
-  ChatPictures& pictures() { return pictures_; }
-  bool has_vision() const { return pictures_.has_vision(); }
+  ChatMedia& media() { return media_; }
+  bool has_vision() const { return media_.has_vision(); }
   const std::optional<PictureTokens>& picture_tokens() const { return shape_; }
-  // Forgets the pictures that these messages show and the chat's do not.
-  void forget_pictures(const nlohmann::ordered_json& messages) {
-    pictures_.forget(messages, chat_.messages());
+  // Forgets the pictures and sounds that these messages have and the chat's do not.
+  void forget_media(const nlohmann::ordered_json& messages) {
+    media_.forget(messages, chat_.messages());
   }
 
   struct Prompt {
     ChatPrompt text;
-    PictureParts pictures; // in their order
-    size_t tokens = 0;     // with the rows of the pictures
+    MediumParts media; // in their order
+    size_t tokens = 0; // with the rows of the media
 
-    bool encoded() const; // all pictures have rows
+    bool encoded() const; // all of them have rows
   };
   // The prompt for the next answer, which begins with `begun`. invalid_argument where the template has no
   // place for the pictures.
@@ -78,13 +78,13 @@ public:
   Result<Room> make_room(uint32_t context, uint32_t max_tokens, const std::string& begun = {});
 
 private:
-  ModelChat(Chat chat, ChatPictures pictures, std::optional<PictureTokens> shape, std::string model,
+  ModelChat(Chat chat, ChatMedia media, std::optional<PictureTokens> shape, std::string model,
             std::string other_template)
-      : chat_(std::move(chat)), pictures_(std::move(pictures)), shape_(std::move(shape)),
+      : chat_(std::move(chat)), media_(std::move(media)), shape_(std::move(shape)),
         model_(std::move(model)), other_template_(std::move(other_template)) {}
 
   Chat chat_;
-  ChatPictures pictures_;
+  ChatMedia media_;
   std::optional<PictureTokens> shape_; // of a model that has pictures in its prompts
   std::string model_, other_template_; // for messages
   struct KnownForm {

@@ -136,6 +136,7 @@ uint32_t PromptedCaptioner::most_tokens(const Shown& shown) const {
 
 // One with a context that fits the longest prompt and its answer.
 Status PromptedCaptioner::make_session(const Making& making) {
+  if (shown_.empty()) return {};
   size_t longest = 0;
   for (const Shown& each : shown_) {
     PUMICE_TRY(const size_t length,
@@ -252,6 +253,8 @@ Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
   } else if (state_ == State::decodes) {
     PUMICE_TRY(result, session_->slice(request));
     PUMICE_CHECK(take_tokens());
+  } else if (encoder_) {
+    PUMICE_TRY(result, encoder_->slice(request)); // of nothing: its semaphores are signalled
   }
   result.active = state_ == State::encodes || state_ == State::decodes;
   return result;

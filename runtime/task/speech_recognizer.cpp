@@ -146,6 +146,8 @@ Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_w
   const size_t most = most_samples(*settings_.prompted->sound);
   cancelled_ = false;
   on_window_ = {};
+  preparing_.reset();
+  PUMICE_CHECK(captioner_->begin({})); // ends what is under way
   std::vector<float> samples;
   size_t before = 0;
   do {
@@ -153,14 +155,26 @@ Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_w
     PUMICE_CHECK(source.read(piece, samples));
     if (cancelled_ || (progress && !progress(0, source.samples()))) return stopped;
   } while (samples.size() > before && samples.size() <= most);
-  std::vector<PreparedPicture> sounds(1);
-  PUMICE_TRY(sounds[0], prepare_sound(samples, *settings_.prompted->sound, "the sound"));
+  const size_t count = samples.size();
+  PUMICE_TRY(preparing_, begin_sound(std::move(samples), *settings_.prompted->sound, "the sound"));
   const std::string& language = settings_.transcription.language;
   transcript_ = {language, language.empty() ? 0.0f : 1.0f, {}};
-  seconds_ = static_cast<double>(samples.size()) / settings_.sample_rate;
-  PUMICE_CHECK(captioner_->begin(std::move(sounds)));
-  if (cancelled_) return stopped;
+  seconds_ = static_cast<double>(count) / settings_.sample_rate;
   on_window_ = std::move(on_window);
+  return {};
+}
+
+// Goes on with the sound's spectrum, and begins the text once that is done.
+Status SpeechRecognizer::prepare(std::chrono::steady_clock::time_point until) {
+  do {
+    if (cancelled_ || model_->context().interrupted()) return Error{Code::cancelled, "transcribing was cancelled"};
+    if (preparing_->spectrum.advance()) continue;
+    std::vector<PreparedPicture> sounds(1, preparing_->finish());
+    preparing_.reset();
+    PUMICE_CHECK(captioner_->begin(std::move(sounds)));
+    if (cancelled_) captioner_->cancel(); // begin() forgets what was cancelled before it
+    return {};
+  } while (std::chrono::steady_clock::now() < until);
   return {};
 }
 
@@ -184,18 +198,36 @@ Status SpeechRecognizer::end_prompted() {
 
 Result<Transcript> SpeechRecognizer::run() {
   if (!captioner_) return ctc_ ? ctc_->run() : transcriber_->run();
-  if (const Status status = captioner_->run(); !status.ok()) {
-    on_window_ = {};
-    return status.error();
-  }
+  PUMICE_CHECK(ended(preparing_ ? prepare(std::chrono::steady_clock::time_point::max()) : Status()));
+  PUMICE_CHECK(ended(captioner_->run()));
   PUMICE_CHECK(end_prompted());
   return transcript_;
 }
 
 Result<SliceResult> SpeechRecognizer::slice(const SliceRequest& request) {
-  Result<SliceResult> result = work().slice(request);
-  if (!result.ok()) on_window_ = {};
-  if (captioner_ && result.ok() && !result->active) PUMICE_CHECK(end_prompted());
+  if (preparing_) {
+    // The host's part takes as much of the caller's time as the device's.
+    constexpr double least_seconds = 1e-4, most_seconds = 2e-3;
+    const std::chrono::duration<double> time(std::clamp(request.budget, least_seconds, most_seconds));
+    PUMICE_CHECK(ended(prepare(std::chrono::steady_clock::now() +
+                               std::chrono::duration_cast<std::chrono::steady_clock::duration>(time))));
+  }
+  PUMICE_TRY(SliceResult result, ended(work().slice(request)));
+  if (preparing_) {
+    result.active = true;
+  } else if (captioner_ && !result.active) {
+    PUMICE_CHECK(end_prompted());
+  }
+  return result;
+}
+
+// An error ends what is under way.
+template <class T>
+T SpeechRecognizer::ended(T result) {
+  if (!result.ok()) {
+    on_window_ = {};
+    preparing_.reset();
+  }
   return result;
 }
 

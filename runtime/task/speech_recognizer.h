@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,7 +68,10 @@ private:
       : settings_(std::move(settings)), model_(std::move(model)) {}
   Work& work();
   Status begin_prompted(SoundSource& source, WindowFunction on_window, const Progress& progress);
+  Status prepare(std::chrono::steady_clock::time_point until);
   Status end_prompted();
+  template <class T>
+  T ended(T result);
 
   const SpeechSettings settings_;
   const std::shared_ptr<const Model> model_;
@@ -75,7 +79,8 @@ private:
   std::unique_ptr<CtcTranscriber> ctc_;
 
   std::unique_ptr<Captioner> captioner_; // with settings_.prompted; of its sound:
-  std::atomic<bool> cancelled_ = false;  // while it is read
+  std::atomic<bool> cancelled_ = false;  // while it is read and prepared
+  std::optional<PreparingSound> preparing_;
   double seconds_ = 0;
   WindowFunction on_window_; // empty: the sound has ended, or there is none
   Transcript transcript_;

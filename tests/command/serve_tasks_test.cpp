@@ -15,6 +15,7 @@
 #include "support/files/vision_folder.h"
 #include "support/files/whisper_folder.h"
 #include "support/skip.h"
+#include "support/vision_models.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -121,8 +122,8 @@ TEST_CASE("pictures in chats are seen as `pumice chat` sees them, by each interf
   refused(by_url("data:image/png;base64,"), ".image_url.url", "base64");
   refused(by_url(data_url("this is no picture")), ".image_url.url", "PNG");
   refused(by_url(data_url(file_text(a).substr(0, 200))), ".image_url.url", "");
-  refused({{"type", "image"}, {"checksum", "0"}}, ".type", "text and pictures");
-  refused({{"type", "image"}, {"bytes", "abc"}, {"field", "x"}}, ".type", "text and pictures");
+  refused({{"type", "image"}, {"checksum", "0"}}, ".type", "text, pictures and sounds");
+  refused({{"type", "image"}, {"bytes", "abc"}, {"field", "x"}}, ".type", "text, pictures and sounds");
   Image large{8000, 5000, {}};
   large.pixels.resize(size_t{3} * large.width * large.height);
   const Result<std::vector<std::byte>> png = png_bytes(large);
@@ -420,4 +421,93 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
   const HttpAnswer other =
       server.post("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "a"}]})");
   CHECK(other.body.find("it writes down speech: /v1/audio/transcriptions") != std::string::npos);
+}
+
+TEST_CASE("sounds in chats are heard as `pumice chat` hears them, by a model that also writes them down") {
+  const TemporaryFolder folder;
+  picture_tests::write_vision_folder(folder, picture_tests::voxtral());
+  const std::string model = folder.path().string();
+  const std::string wav = wav_bytes(wail(40000)), other = wav_bytes(wail(70000));
+  const std::string sound = folder.write("a.wav", wav).string(), sound2 = folder.write("b.wav", other).string();
+  const Server server({"--kv", "f32", "--alias", "ears", "--alias", "deaf"}, {model, Server::chat_model()},
+                      "256");
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  const auto printed_chat = [&](std::vector<std::string> sounds) {
+    std::vector<std::string> arguments = {"chat", model, "w20 w21", "--temp", "0",
+                                          "-n",   "4",   "--kv",    "f32",    "--json"};
+    for (const std::string& each : sounds) arguments.insert(arguments.end(), {"--audio", each});
+    return json::parse(pumice_command(arguments).out)["content"].get<std::string>();
+  };
+  const std::string one = printed_chat({sound}), both = printed_chat({sound, sound2});
+  REQUIRE(one != printed_chat({sound2}));
+  const json text = {{"type", "text"}, {"text", "w20 w21"}};
+  const auto heard = [](const std::string& data) -> json {
+    return {{"type", "input_audio"}, {"input_audio", {{"data", data}, {"format", "wav"}}}};
+  };
+  const auto body = [&](const json& content) -> json {
+    return {{"model", "ears"},
+            {"temperature", 0},
+            {"max_tokens", 4},
+            {"messages", {{{"role", "user"}, {"content", content}}}}};
+  };
+  const auto said = [&](const json& content) {
+    return server.ask("/v1/chat/completions", body(content))["choices"][0]["message"]["content"]
+        .get<std::string>();
+  };
+  const std::string url = "data:audio/wav;base64," + base64(wav);
+  CHECK(said({heard(base64(wav)), text}) == one);
+  CHECK(said({heard(url), text}) == one);
+  CHECK(said({{{"type", "audio_url"}, {"audio_url", {{"url", url}}}}, text}) == one);
+  CHECK(said({heard(base64(wav)), heard(base64(other)), text}) == both);
+  json response = body(nullptr);
+  response["input"] = {
+      {{"role", "user"}, {"content", {heard(base64(wav)), {{"type", "input_text"}, {"text", "w20 w21"}}}}}};
+  response["max_output_tokens"] = 4;
+  CHECK(server.ask("/v1/responses", response)["output"][0]["content"][0]["text"].get<std::string>() == one);
+
+  const json shown = json::parse(server.get("/v1/models/ears").body);
+  CHECK(shown["kind"] == "text");
+  CHECK(shown["audio"] == true);
+  CHECK(shown["transcribes"] == true);
+  const HttpAnswer written =
+      post_form(server, "/v1/audio/transcriptions", form({{"file", wav}, {"response_format", "text"}}));
+  CHECK(written.status == 200);
+  CHECK(written.body == pumice_command({"transcribe", model, sound, "--no-tune"}).out);
+
+  const auto refused = [&](const json& request, const std::string& what) {
+    const std::string sentence = server.refused("/v1/chat/completions", request.dump());
+    CAPTURE(what);
+    CAPTURE(sentence);
+    CHECK(sentence.find(what) != std::string::npos);
+  };
+  const std::string field = "field 'messages[0].content[0].input_audio";
+  refused(body({heard("$$$$"), text}), field + ".data'");
+  refused(body({heard("http://127.0.0.1/a.wav"), text}), field + ".data'");
+  refused(body({{{"type", "input_audio"}}, text}), field + "'");
+  refused(body({{{"type", "audio_url"}, {"audio_url", {{"url", "file://" + sound}}}}}), "only data URLs");
+  refused(body({heard(base64("this is no sound")), text}), field + ".data'");
+  refused(body({heard(base64(wav.substr(0, 2000))), text}), field + ".data'"); // cut off
+  // Minutes of silence, at a rate of 1,000.
+  const auto silence = [](size_t seconds) {
+    std::string bytes = wav_bytes(std::vector<float>(seconds * 1000));
+    constexpr size_t rate_at = 24;
+    const uint32_t rate = 1000;
+    return bytes.replace(rate_at, sizeof rate, reinterpret_cast<const char*>(&rate), sizeof rate);
+  };
+  refused(body({heard(base64(silence(601))), text}), "at most 10 minutes");
+  const std::string long_one = base64(silence(301));
+  refused(body({heard(long_one), heard(long_one), text}), "content[1].input_audio.data'");
+  json many = json::array();
+  for (int i = 0; i < 17; ++i) many.push_back(heard(base64(wav)));
+  refused(body(many), "at most 16");
+  json deaf = body({heard(base64(wav)), text});
+  deaf["model"] = "deaf";
+  refused(deaf, "chat-2m.gguf reads text alone");
+  const std::string picture = write_picture(folder, "a.png", 1);
+  refused(body({{{"type", "image_url"}, {"image_url", {{"url", data_url(file_text(picture))}}}}, text}),
+          "reads text and sounds alone");
+  CHECK(said({heard(base64(wav)), text}) == one);
 }

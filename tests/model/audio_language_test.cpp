@@ -22,8 +22,9 @@ std::vector<HearingModel> hearing_models() {
   return {{voxtral(), {38400}}, {qwen2_audio(), {11200, 19200}}};
 }
 
-std::span<const float> samples_of(const Answers& answers, size_t count) {
-  return std::span(answers.floats.at("audio_16khz")).first(count);
+std::vector<float> samples_of(const Answers& answers, size_t count) {
+  const std::span<const float> samples = std::span(answers.floats.at("audio_16khz")).first(count);
+  return {samples.begin(), samples.end()};
 }
 
 std::string output(const std::vector<std::string>& arguments) {
@@ -83,7 +84,7 @@ TEST_CASE("generate, caption, chat and transcribe hear, from a folder and from a
     const PicturePair pair(each.model);
     const std::string folder = pair.folder.path().string();
     const auto samples = samples_of(answers, each.samples[0]);
-    pair.folder.write("sound.wav", wav_bytes({samples.begin(), samples.end()}));
+    pair.folder.write("sound.wav", wav_bytes(samples));
     const std::string sound = (pair.folder.path() / "sound.wav").string();
     const std::string written = (pair.converted.path() / "written.safetensors").string();
     (void)output({"generate", pair.text, "--mmproj", pair.mmproj, "--inputs", inputs.string(), "--outputs",
@@ -125,7 +126,7 @@ TEST_CASE("Voxtral writes down what is said, and Qwen2-Audio refuses to") {
   const Answers answers(fixtures().model("voxtral") / "expected.safetensors");
   const PicturePair pair(voxtral()), other(qwen2_audio());
   const auto samples = samples_of(answers, 38400);
-  pair.folder.write("sound.wav", wav_bytes({samples.begin(), samples.end()}));
+  pair.folder.write("sound.wav", wav_bytes(samples));
   const std::string folder = pair.folder.path().string(), sound = folder + "/sound.wav";
   const auto tokens = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"-n", "12", "--json"});

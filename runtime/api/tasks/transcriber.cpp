@@ -1,13 +1,11 @@
-#include <cmath>
-
 #include <fmt/format.h>
 
 #include "api/handles.h"
+#include "api/input.h"
 #include "api/request.h"
 #include "api/tasks/creation.h"
 #include "api/tune.h"
 #include "api/work.h"
-#include "media/resample.h"
 #include "model/architecture.h"
 #include "task/speech_recognizer.h"
 
@@ -30,7 +28,6 @@ struct pumice_transcriber : pumice_work, Live<pumice_transcriber> {
 
 namespace {
 
-constexpr uint32_t highest_rate = 768'000;
 constexpr uint32_t most_windows = 256;
 
 uint64_t microseconds(double seconds) {
@@ -57,43 +54,27 @@ void report_segment(const TranscriptSegment& segment, pumice_segment_function on
   on_segment(user, &event);
 }
 
-// A sound as the application hands it in.
+// A sound as the application hands it in, at the model's rate.
 struct GivenSound {
   const float* samples;
   size_t count;
   uint32_t rate;
-  pumice_segment_function on_segment;
-  void* user;
 
-  Status check() const {
-    PUMICE_CHECK(check_array(samples, count, sizeof *samples, "samples"));
-    if (count == 0) return Error{Code::invalid_argument, "count is 0: there is no sound"};
-    for (size_t i = 0; i < count; ++i) {
-      if (!std::isfinite(samples[i]))
-        return Error{Code::invalid_argument,
-                     fmt::format("samples[{}] is {}: expected a number", i, samples[i])};
-    }
-    if (rate <= highest_rate) return {};
-    return Error{Code::invalid_argument,
-                 fmt::format("rate is {}: expected at most {} samples a second", rate, highest_rate)};
-  }
-  std::vector<float> at_rate(uint32_t model_rate) const {
-    if (rate && rate != model_rate) return resample({samples, count}, rate, model_rate);
-    return std::vector<float>(samples, samples + count);
+  Result<std::vector<float>> read(const SpeechRecognizer& recognizer) const {
+    return read_samples({samples, count}, rate, recognizer.settings().sample_rate, "");
   }
 };
 
-Status begin_sound(pumice_transcriber& transcriber, const GivenSound& sound) {
-  const auto& on_segment = sound.on_segment;
+Status begin_sound(pumice_transcriber& transcriber, const GivenSound& sound,
+                   pumice_segment_function on_segment, void* user) {
   PUMICE_REQUIRE(on_segment);
-  PUMICE_CHECK(sound.check());
   SpeechRecognizer& recognizer = *transcriber.recognizer;
-  std::vector<float> samples = sound.at_rate(recognizer.settings().sample_rate);
+  PUMICE_TRY(std::vector<float> samples, sound.read(recognizer));
   SoundLevel level;
   if (recognizer.wants_level()) level.add(samples);
-  const auto on_window = [&transcriber, sound](const TranscriptWindow& window) {
+  const auto on_window = [&transcriber, on_segment, user](const TranscriptWindow& window) {
     for (const TranscriptSegment& segment : window.segments) {
-      if (!transcriber.destroyed) report_segment(segment, sound.on_segment, sound.user);
+      if (!transcriber.destroyed) report_segment(segment, on_segment, user);
     }
   };
   PUMICE_CHECK(recognizer.begin(source_of(samples), level, on_window));
@@ -155,7 +136,7 @@ pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, con
                                             size_t count, uint32_t rate, pumice_segment_function on_segment,
                                             void* user, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate, on_segment, user}));
+    PUMICE_CHECK(begin_sound(*transcriber, {samples, count, rate}, on_segment, user));
     const Result<Transcript> result = transcriber->recognizer->run();
     return result.ok() ? Status() : Status(result.error());
   });
@@ -164,10 +145,9 @@ pumice_status pumice_transcriber_transcribe(pumice_transcriber* transcriber, con
 pumice_status pumice_transcriber_detect(pumice_transcriber* transcriber, const float* samples, size_t count,
                                         uint32_t rate, pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    const GivenSound sound = {samples, count, rate, nullptr, nullptr};
-    PUMICE_CHECK(sound.check());
     SpeechRecognizer& recognizer = *transcriber->recognizer;
-    transcriber->samples = sound.at_rate(recognizer.settings().sample_rate);
+    const GivenSound sound = {samples, count, rate};
+    PUMICE_TRY(transcriber->samples, sound.read(recognizer));
     const Result<Transcript> heard = recognizer.detect_language(source_of(transcriber->samples));
     return heard.ok() ? Status() : Status(heard.error());
   });
@@ -184,7 +164,7 @@ pumice_status pumice_transcriber_begin(pumice_transcriber* transcriber, const fl
                                        uint32_t rate, pumice_segment_function on_segment, void* user,
                                        pumice_error* error) {
   return call_exclusive(transcriber, error, [&]() -> Status {
-    return begin_sound(*transcriber, {samples, count, rate, on_segment, user});
+    return begin_sound(*transcriber, {samples, count, rate}, on_segment, user);
   });
 }
 

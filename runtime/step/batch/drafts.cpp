@@ -25,7 +25,7 @@ Status Batch::prepare_drafts(std::shared_ptr<const Model> draft_model) {
 // How many tokens of each text the next step guesses at.
 uint32_t Batch::choose_drafts() {
   if (size().drafts == 0) return 0;
-  const double of_model = model_drafter_ && may_wait_ ? model_drafter_->chance() : 0;
+  const double of_model = model_drafter_ && may_wait_ && !drafter_failed_ ? model_drafter_->chance() : 0;
   bool by_model = false;
   std::vector<double> chances;
   for (Sequence& sequence : sequences_) {
@@ -77,9 +77,9 @@ Status Batch::draft(uint32_t most) {
 
 // Hands the prediction layer what the last layer gave for a text's tokens in the last step, which was read.
 // Nothing for rows whose guess did not hold.
-Status Batch::follow_hidden(const Sequence& sequence, bool composed) {
-  if (!layer_drafter_ || !may_wait_ || sequence.slot < 0 || !sequence.drafter || sequence.embeddings)
-    return {};
+Status Batch::hand_hidden(const Sequence& sequence, bool composed) {
+  if (!layer_drafter_ || drafter_failed_ || !may_wait_) return {};
+  if (sequence.slot < 0 || !sequence.drafter || sequence.embeddings) return {};
   if (!in_flight_.empty()) return {}; // a later step has written over it
   const auto tokens = static_cast<uint32_t>(sequence.tokens().size());
   TextRows rows;
@@ -97,6 +97,11 @@ Status Batch::follow_hidden(const Sequence& sequence, bool composed) {
   PUMICE_TRY(const std::vector<float> hidden, runner_->read(hidden_name_, rows.count, rows.first));
   return layer_drafter_->follow(static_cast<uint32_t>(sequence.slot), sequence.tokens(), rows.position,
                                 hidden);
+}
+
+// An error of the guesses loses no token that was read: the texts go on without them.
+void Batch::follow_hidden(const Sequence& sequence, bool composed) {
+  if (!hand_hidden(sequence, composed).ok()) drafter_failed_ = true;
 }
 
 // After a step with guesses: goes back to the last token that was sampled behind one that holds.

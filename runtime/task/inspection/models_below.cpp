@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -22,8 +23,8 @@ bool is_gguf(const fs::path& path) {
   return path.extension() == ".gguf";
 }
 
-// Adds the names, sizes and times of these files to a model's stamp.
-void add_files(ModelBelow& model, std::vector<fs::path> files) {
+// Adds the names below a folder, sizes and times of these files to a model's stamp.
+void add_files(ModelBelow& model, const fs::path& folder, std::vector<fs::path> files) {
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     std::error_code failed;
@@ -34,19 +35,36 @@ void add_files(ModelBelow& model, std::vector<fs::path> files) {
     const auto written = std::chrono::system_clock::now() -
                          std::chrono::duration_cast<std::chrono::system_clock::duration>(age);
     model.modified = std::max<int64_t>(model.modified, std::chrono::system_clock::to_time_t(written));
-    model.stamp +=
-        fmt::format("{} {} {}\n", path_text(file.filename()), bytes, time.time_since_epoch().count());
+    model.stamp += fmt::format("{} {} {}\n", path_text(file.lexically_relative(folder)), bytes,
+                               time.time_since_epoch().count());
   }
 }
 
+bool is_hidden(const fs::path& path) {
+  return path_text(path.filename()).starts_with('.');
+}
+
+// Also in folders below it, as the modules of sentence-transformers are; not hidden ones.
 std::vector<fs::path> files_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code failed, ignored;
-  for (fs::directory_iterator entry(folder, failed); !failed && entry != fs::directory_iterator();
-       entry.increment(failed)) {
-    if (entry->is_regular_file(ignored)) files.push_back(entry->path());
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
+  for (; !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
+    if (is_hidden(entry->path()))
+      entry.disable_recursion_pending();
+    else if (entry->is_regular_file(ignored))
+      files.push_back(entry->path());
   }
   return files;
+}
+
+// Files whose names would be another model's, too, keep their .gguf.
+void make_names_different(std::vector<ModelBelow>& models, const fs::path& folder) {
+  std::map<std::string, size_t> counts;
+  for (const ModelBelow& each : models) ++counts[each.name];
+  for (ModelBelow& each : models) {
+    if (counts[each.name] > 1) each.name = path_text(each.path.lexically_relative(folder));
+  }
 }
 
 } // namespace
@@ -69,13 +87,13 @@ Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
     model.name = std::move(name);
     model.path = path;
     model.bytes = weight_bytes(path);
-    add_files(model, std::move(files));
+    add_files(model, path.parent_path(), std::move(files));
   };
   const auto name_of = [&](const fs::path& path) { return path_text(path.lexically_relative(folder)); };
   fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failed);
   for (; !failed && entry != fs::recursive_directory_iterator(); entry.increment(failed)) {
     const fs::path& path = entry->path();
-    if (path_text(path.filename()).starts_with('.')) {
+    if (is_hidden(path)) {
       entry.disable_recursion_pending();
     } else if (entry->is_directory(ignored)) {
       const bool model =
@@ -93,6 +111,7 @@ Result<std::vector<ModelBelow>> models_below(const fs::path& folder) {
     }
   }
   if (failed) return Error{Code::io, fmt::format("{}: {}", path_text(folder), failed.message())};
+  make_names_different(models, folder);
   std::ranges::sort(models, {}, &ModelBelow::name);
   return models;
 }

@@ -14,7 +14,9 @@ uint64_t weight_bytes(const std::filesystem::path& model);
 
 // A model among the files below a folder.
 struct ModelBelow {
-  std::string name; // its path below the folder, in UTF-8, without .gguf and without the number of a part
+  // Its path below the folder, in UTF-8, without .gguf and without the number of a part, unless another one
+  // would have that name, too.
+  std::string name;
   std::filesystem::path path; // for ModelFile::open()
   std::string stamp;          // another one once a file of the model is another
   uint64_t bytes = 0;         // weight_bytes()

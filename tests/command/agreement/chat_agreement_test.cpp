@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "media/audio.h"
 #include "support/command/chats.h"
 #include "support/command/written.h"
 #include "support/files/vision_folder.h"
+#include "support/files/whisper_folder.h"
 #include "support/vision_player.h"
 
 using namespace pumice;
@@ -127,5 +129,35 @@ TEST_CASE("the C interface answers files of pictures as the command does, howeve
     const CommandResult shown = chat_command(arguments);
     CAPTURE(shown.err);
     CHECK(shown.out == words(tokens) + "\n");
+  }
+}
+
+TEST_CASE("the C interface answers what it hears as the command does") {
+  using namespace picture_tests;
+  for (const VisionModel& fixture : {voxtral(), qwen2_audio()}) {
+    CAPTURE(std::string(fixture.name));
+    const VisionPlayer player(fixture);
+    const std::string file = wav_bytes(wail(40000));
+    const std::string path = player.folder.write("sound.wav", file).string();
+    const Audio audio = require(parse_audio(std::as_bytes(std::span(file)), "sound.wav"));
+    pumice_sound sound = {sizeof sound};
+    sound.samples = audio.samples.data();
+    sound.count = audio.samples.size();
+    sound.rate = audio.rate;
+    pumice_message message = {sizeof message};
+    message.role = "user";
+    message.content = "w226 w28";
+    message.sounds = &sound;
+    message.sound_count = 1;
+    const ChatHandle asked = player.make_chat();
+    pumice_error error;
+    require_ok(pumice_chat_add(asked.get(), &message, &error), error);
+    const SessionHandle session = player.open_session(2);
+    const std::vector<uint32_t> tokens = player.answer(session.get(), asked.get(), 0, 4);
+    REQUIRE(tokens.size() == 4);
+    const CommandResult heard =
+        chat_command({player.folder.path().string(), "--audio", path, "w226 w28"});
+    CAPTURE(heard.err);
+    CHECK(heard.out == words(tokens) + "\n");
   }
 }

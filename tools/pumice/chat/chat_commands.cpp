@@ -81,6 +81,9 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        }},
       {"/image", "FILE", "show the model a picture, with the next question",
        [](ChatCommands& self, const std::string& rest) { return then(self.show(rest), Then::prompt); }},
+      {"/sound", "FILE", "let the model hear a sound, with the next question",
+       [](ChatCommands& self, const std::string& rest) { return then(self.play(rest), Then::prompt); },
+       "/audio"},
       {"/read", "FILE", "begin the next question with the text of a file",
        [](ChatCommands& self, const std::string& rest) { return then(self.read(rest), Then::prompt); }},
       {"/help", "", "show this",
@@ -243,6 +246,13 @@ Status ChatCommands::show(const std::string& picture) {
   if (picture.empty()) return missing_file("/image");
   PUMICE_CHECK(conversation_.show(picture));
   print_figures(fmt::format("{} is a part of the next question\n", picture));
+  return {};
+}
+
+Status ChatCommands::play(const std::string& sound) {
+  if (sound.empty()) return missing_file("/sound");
+  PUMICE_CHECK(conversation_.play(sound));
+  print_figures(fmt::format("{} is a part of the next question\n", sound));
   return {};
 }
 

@@ -42,6 +42,7 @@ private:
   Status save(const std::string& file);
   Status load(const std::string& file);
   Status show(const std::string& picture);
+  Status play(const std::string& sound);
   Status read(const std::string& file);
 
   Conversation& conversation_;

@@ -1,6 +1,7 @@
 #include "chat/conversation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "options/prompt.h"
 #include "output/json_output.h"
 #include "terminal/counted.h"
+#include "terminal/interrupt.h"
 #include "terminal/terminal.h"
 #include "text/chat/message_pictures.h"
 
@@ -29,6 +31,8 @@ namespace pumice::command {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds between_looks(50); // whether the work was interrupted
 
 Result<ordered_json> read_conversation(const std::filesystem::path& path) {
   const std::string name = path_text(path);
@@ -84,27 +88,28 @@ Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string to
   if (!settings_.sampling.seed) settings_.sampling.seed = settings_.sampling.resolved().seed;
 }
 
+Result<ordered_json> Conversation::read_sound(const std::string& file) {
+  PUMICE_CHECK(talk_.media().check_hearing());
+  PUMICE_TRY(Audio audio, read_audio_at(talk_.media().sound()->spectrum.sample_rate, path_of(file)));
+  PUMICE_TRY(ordered_json part, talk_.media().play(std::move(audio.samples), file));
+  part["path"] = absolute_path(file);
+  return part;
+}
+
 Result<ordered_json> Conversation::read_picture(const std::string& file) {
-  if (talk_.pictures().hears()) {
-    const uint32_t rate = talk_.pictures().sound()->spectrum.sample_rate;
-    PUMICE_TRY(const Audio audio, read_audio_at(rate, path_of(file)));
-    PUMICE_TRY(ordered_json part, talk_.pictures().play(audio.samples, file));
-    part["path"] = absolute_path(file);
-    return part;
-  }
-  if (const Status vision = talk_.pictures().check_vision(); !vision.ok()) {
+  if (const Status vision = talk_.media().check_vision(); !vision.ok()) {
     return Error{vision.error().code, vision.error().message +
                                           "; of a GGUF model that does, --mmproj names the file "
                                           "that reads pictures"};
   }
   PUMICE_TRY(const MappedFile mapped, MappedFile::open(path_of(file)));
-  PUMICE_TRY(ordered_json part, talk_.pictures().show(mapped.bytes(), mapped.path()));
+  PUMICE_TRY(ordered_json part, talk_.media().show(mapped.bytes(), mapped.path()));
   part["path"] = absolute_path(file);
   return part;
 }
 
 // Reads those of a saved conversation again.
-Status Conversation::read_pictures(ordered_json& messages) {
+Status Conversation::read_media(ordered_json& messages) {
   return for_each_medium(messages, [&](size_t message, ordered_json& part) -> Status {
     const auto named = [&](const Error& error) {
       return Error{error.code, fmt::format("\"messages\"[{}]: {}", message, error.message)};
@@ -112,13 +117,15 @@ Status Conversation::read_pictures(ordered_json& messages) {
     const ordered_json path = part.value("path", ordered_json());
     const ordered_json before = part.value("checksum", ordered_json());
     if (!path.is_string()) {
-      return named({Code::invalid_file, "a picture needs a \"path\", the name of its file"});
+      return named({Code::invalid_file, "a picture or a sound needs a \"path\", the name of its file"});
     }
-    Result<ordered_json> shown = read_picture(path.get<std::string>());
+    const bool sound = part["type"] == "audio";
+    Result<ordered_json> shown =
+        sound ? read_sound(path.get<std::string>()) : read_picture(path.get<std::string>());
     if (!shown.ok()) return named(shown.error());
     if (before.is_string() && before != (*shown)["checksum"])
-      print_note(
-          fmt::format("{} is another picture than when the conversation was saved", path.get<std::string>()));
+      print_note(fmt::format("{} is another {} than when the conversation was saved", path.get<std::string>(),
+                             sound ? "sound" : "picture"));
     part.update(*shown);
     return {};
   });
@@ -130,7 +137,13 @@ Status Conversation::show(const std::string& picture) {
   return {};
 }
 
-// Pictures come before the text, as the models were trained.
+Status Conversation::play(const std::string& sound) {
+  PUMICE_TRY(ordered_json part, read_sound(sound));
+  shown_.push_back(std::move(part));
+  return {};
+}
+
+// Pictures and sounds come before the text, as the models were trained.
 ordered_json Conversation::question_message(const std::string& text) const {
   if (shown_.empty()) return {{"role", "user"}, {"content", text}};
   ordered_json parts = shown_;
@@ -155,7 +168,7 @@ Status Conversation::open(OpenedModel opened, const DeviceOptions& device, const
   PUMICE_TRY(const NamedAdapters adapters, NamedAdapters::load(uses, opened));
   PUMICE_TRY(device_, open_device(device));
   load_ = wanted.load;
-  if (wanted.fit && (talk_.has_vision() || talk_.pictures().hears()))
+  if (wanted.fit && (talk_.has_vision() || talk_.media().hears()))
     PUMICE_CHECK(load_tower()); // before the session takes its memory
   SizeOptions size = wanted;
   PUMICE_TRY(const std::shared_ptr<const Model> model, load_fitting_model(std::move(opened), *device_, size));
@@ -214,7 +227,7 @@ Result<std::string> Conversation::take_last_question() {
   std::optional<Question> question = question_of(talk_.messages()[last].value("content", ordered_json()));
   if (!question) {
     return Error{Code::invalid_argument,
-                 "the last question is not a text with pictures, so that no line can hold it"};
+                 "the last question is not a text with pictures or sounds, so that no line can hold it"};
   }
   chat().remove(last, SIZE_MAX);
   shown_ = std::move(question->pictures);
@@ -223,7 +236,7 @@ Result<std::string> Conversation::take_last_question() {
 
 Status Conversation::reset() {
   shown_.clear();
-  talk_.pictures().forget(talk_.messages(), {});
+  talk_.media().forget(talk_.messages(), {});
   ordered_json messages = ordered_json::array();
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});
   return chat().set_messages(std::move(messages));
@@ -256,7 +269,7 @@ Result<size_t> Conversation::load(const std::filesystem::path& path) {
   const auto named = [&](const Error& error) {
     return Error{error.code, fmt::format("{}: {}", path_text(path), error.message)};
   };
-  if (const Status pictures = read_pictures(file["messages"]); !pictures.ok()) return named(pictures.error());
+  if (const Status media = read_media(file["messages"]); !media.ok()) return named(media.error());
   ordered_json before = talk_.messages();
   PUMICE_CHECK(chat().set_messages(file["messages"]));
   set_thinking();
@@ -318,12 +331,14 @@ Status Conversation::load_tower() {
   return {};
 }
 
-// Runs the model's tower for pictures that are new.
-Status Conversation::encode(const PictureParts& pictures) {
-  for (const std::shared_ptr<PicturePart>& each : pictures) {
+// Runs the model's tower for pictures and sounds that are new.
+Status Conversation::encode(const MediumParts& parts) {
+  for (const std::shared_ptr<MediumPart>& each : parts) {
     if (each->encoded()) continue;
     PUMICE_CHECK(load_tower());
-    (void)each->prepare();
+    while (!each->prepare(std::chrono::steady_clock::now() + between_looks)) {
+      if (interrupted()) return interruption();
+    }
     PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
     each->rows = std::move(rows.front());
     each->input = {};
@@ -359,7 +374,7 @@ Status Conversation::answer_prompt(const ModelChat::Prompt& prompt) {
   PUMICE_TRY(sampling_, settings_.sampling.resolved(*chat().tokenizer()));
   PUMICE_TRY(TextForm form, talk_.form_of_answer(wanted(), prompt, forms_));
   if (form.form) sampling_.stop_tokens.assign(chat().ends().begin(), chat().ends().end());
-  PUMICE_CHECK(encode(prompt.pictures));
+  PUMICE_CHECK(encode(prompt.media));
   PUMICE_TRY(PicturePrompt read, talk_.with_rows(prompt));
   PUMICE_CHECK(
       session_->set_prompt(read.tokens, sampling_, progress, std::move(read.embeddings), std::move(form)));

@@ -43,6 +43,8 @@ public:
   // Reads a picture, which is a part of the next question:
   //   {"type": "image", "path": FILE, "checksum": "..."}
   Status show(const std::string& picture);
+  // The same of a sound, {"type": "audio", ...}.
+  Status play(const std::string& sound);
   // The context holds a question: says so before a model is loaded.
   Status check(const std::string& question, uint32_t context);
   // `adapters`: as --lora names them.
@@ -64,7 +66,7 @@ public:
   Status set_variables(const std::string& json);
 
   Status save(const std::filesystem::path& path) const;
-  // Takes the place of what was said. Pictures are read again. Returns the number of messages.
+  // Takes the place of what was said. Pictures and sounds are read again. Returns the number of messages.
   Result<size_t> load(const std::filesystem::path& path);
 
   ChatSettings& settings() { return settings_; }
@@ -79,13 +81,14 @@ public:
 private:
   Chat& chat() { return talk_.chat(); }
   Result<nlohmann::ordered_json> read_picture(const std::string& file);
-  Status read_pictures(nlohmann::ordered_json& messages);
+  Result<nlohmann::ordered_json> read_sound(const std::string& file);
+  Status read_media(nlohmann::ordered_json& messages);
   nlohmann::ordered_json question_message(const std::string& text) const;
   void set_thinking();
   Status prepare();
   Result<ModelChat::Prompt> prompt_with_room(const AskToForget& forget);
   Status load_tower();
-  Status encode(const PictureParts& pictures);
+  Status encode(const MediumParts& parts);
   Status answer(const AskToForget& forget);
   Status answer_prompt(const ModelChat::Prompt& prompt);
   void print_answer(const ChatAnswer& answer, size_t prompt_tokens, const char* finish_reason) const;

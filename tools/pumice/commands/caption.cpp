@@ -103,8 +103,8 @@ Status check_options(const CaptionOptions& options, const ModelFile& file, const
 
 Result<PreparedPicture> read_picture(const std::string& path, const CaptionerSettings& settings) {
   if (settings.sound) {
-    PUMICE_TRY(const Audio audio, read_audio_at(settings.sound->spectrum.sample_rate, path_of(path)));
-    return prepare_sound(audio.samples, *settings.sound, path);
+    PUMICE_TRY(Audio audio, read_audio_at(settings.sound->spectrum.sample_rate, path_of(path)));
+    return prepare_sound(std::move(audio.samples), *settings.sound, path, [] { return !interrupted(); });
   }
   PUMICE_TRY(const Image image, read_image(path_of(path)));
   return prepare_for_prompt(image, settings.preparation, path);

@@ -217,7 +217,7 @@ Status chat(const ChatOptions& options) {
     print_detail(fmt::format("{}: {}", options.session, counted(loaded, "message")));
   }
   for (const std::string& picture : options.pictures) PUMICE_CHECK(conversation.show(picture));
-  for (const std::string& sound : options.sounds) PUMICE_CHECK(conversation.show(sound));
+  for (const std::string& sound : options.sounds) PUMICE_CHECK(conversation.play(sound));
   PUMICE_TRY(const std::optional<std::string> question, read_question(options));
   if (question) {
     PUMICE_CHECK(check_utf8(*question, "the question"));

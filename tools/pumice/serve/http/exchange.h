@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "serve/http/key_use.h"
 
 namespace pumice::serve {
@@ -47,6 +48,8 @@ public:
   // Waits while the client reads too slowly. False: it is gone.
   virtual bool write(std::string_view piece) = 0;
   virtual bool begun() const = 0; // either was called
+  // An answer in pieces has ended with this error, which the client was told of in one.
+  virtual void failed(const Error& /*error*/) {}
 };
 
 } // namespace pumice::serve

@@ -29,7 +29,7 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
     kind.of = Of::vectors;
   } else if (has("translate")) {
     kind.of = Of::translation;
-  } else if (has("transcribe")) {
+  } else if (has("transcribe") && !shape.pictures) {
     kind.of = Of::speech;
   } else if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) {
     kind.of = Of::captions;
@@ -37,9 +37,11 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
     PUMICE_CHECK(check_continues_text(opened.file, shape));
     PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
     PUMICE_TRY(const ChatTemplates templates, ChatTemplates::of(opened.file));
-    PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, shape));
+    PUMICE_TRY(const ChatMedia media, ChatMedia::open(opened.file, shape));
     kind.chats = !templates.empty();
-    kind.sees = pictures.has_vision();
+    kind.sees = media.has_vision();
+    kind.hears = media.hears();
+    kind.transcribes = has("transcribe");
     if (Result<ChatTemplate> chosen = templates.choose("", true); chosen.ok()) {
       const Result<ModelChat> chat = ModelChat::open(opened.file, shape, *std::move(chosen), tokenizer,
                                                      {fmt::localtime(std::time(nullptr)), 0, ""});
@@ -90,7 +92,7 @@ bool ServedKind::can(Use use) const {
   case Use::captions:
     return of == Of::captions;
   case Use::speech:
-    return of == Of::speech;
+    return of == Of::speech || transcribes;
   }
   return false;
 }
@@ -122,6 +124,7 @@ std::string ServedKind::refusal(Use use) const {
     switch (of) {
     case Of::text:
       return sees    ? "it answers chats, with pictures too: /v1/chat/completions"
+             : hears ? "it answers chats, with sounds too: /v1/chat/completions"
              : chats ? "it answers chats: /v1/chat/completions"
                      : "it continues texts: /v1/completions";
     case Of::vectors:

@@ -12,6 +12,8 @@ struct ServedKind {
   Of of = Of::text;
   bool chats = false;       // a text model with a template
   bool sees = false;        // and pictures in its chats
+  bool hears = false;       // or sounds
+  bool transcribes = false; // and writes down speech, too
   bool calls = false;       // and a way to write calls of tools that is known
   bool of_pictures = false; // its classes
 

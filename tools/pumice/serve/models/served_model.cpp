@@ -1,6 +1,7 @@
 #include "serve/models/served_model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -34,11 +35,12 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   command::SizeOptions size = options.size;
   if (const uint32_t own = opened.definition->shape().context; options.own_context && own > 0)
     size.context = std::min(size.context, own);
+  std::shared_ptr<const Model> tower_model;
   std::optional<PictureRows> tower;
-  PUMICE_TRY(const ChatPictures pictures, ChatPictures::open(opened.file, opened.definition->shape()));
-  if (pictures.has_vision()) {
-    PUMICE_TRY(tower, command::load_picture_tower(tower_path(opened.file),
-                                                  *opened.definition->shape().pictures, device, size.load));
+  PUMICE_TRY(const ChatMedia media, ChatMedia::open(opened.file, opened.definition->shape()));
+  if (media.has_vision() || media.hears()) {
+    PUMICE_TRY(tower_model, command::load_tower(tower_path(opened.file), device, size.load));
+    PUMICE_TRY(tower, PictureRows::create(tower_model, *opened.definition->shape().pictures));
   }
   PUMICE_TRY(std::shared_ptr<const Model> model,
              command::load_model(std::move(opened), device, size.load, &size));
@@ -57,6 +59,7 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   std::unique_ptr<TextModel> text(
       new TextModel(model, std::move(tokenizer), std::move(templates), options.sampling));
   text->adapters_ = std::move(adapters);
+  text->tower_model_ = std::move(tower_model);
   text->tower_ = std::move(tower);
   text->ends_ = end_tokens(model->file(), text->tokenizer_.get());
   Result<std::unique_ptr<Scheduler>> scheduler = Scheduler::create(model, session, options.most_waiting);
@@ -91,11 +94,14 @@ Result<ModelChat> TextModel::chat(bool with_tools) {
   return *known;
 }
 
-Status TextModel::encode(const PictureParts& pictures) {
+Status TextModel::encode(const MediumParts& parts, const std::function<bool()>& wanted) {
+  constexpr std::chrono::milliseconds between_looks(50);
   const std::lock_guard lock(tower_mutex_);
-  for (const std::shared_ptr<PicturePart>& each : pictures) {
+  for (const std::shared_ptr<MediumPart>& each : parts) {
     if (each->encoded()) continue;
-    (void)each->prepare();
+    do {
+      if (!wanted()) return Error{Code::cancelled, "the client is gone"};
+    } while (!each->prepare(std::chrono::steady_clock::now() + between_looks));
     PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
     each->rows = std::move(rows.front());
     each->input = {};
@@ -254,6 +260,9 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path, 
   switch (served->kind.of) {
   case ServedKind::Of::text: {
     PUMICE_TRY(served->text, TextModel::load(std::move(opened), device, options));
+    if (served->kind.transcribes) {
+      PUMICE_TRY(served->speech, served->text->speech());
+    }
     break;
   }
   case ServedKind::Of::vectors: {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,10 +48,11 @@ public:
   bool has_chat() const { return !templates_.empty(); }
   // A chat without messages. not_found for a model without a template.
   Result<ModelChat> chat(bool with_tools);
-  // Whether it reads pictures in chats.
-  bool sees() const { return tower_.has_value(); }
-  // Runs the tower for those pictures that have no rows yet. One request at a time.
-  Status encode(const PictureParts& pictures);
+  // Runs the tower for those parts that have no rows yet, one request at a time, for as long as `wanted` says
+  // so.
+  Status encode(const MediumParts& parts, const std::function<bool()>& wanted);
+  // What writes down speech, of a model that does that beside its chats.
+  Result<std::unique_ptr<SpeechModel>> speech() const { return SpeechModel::create(model_, tower_model_); }
   // Those that requests choose from, by their numbers there.
   const std::vector<command::NamedAdapters::Use>& adapters() const { return adapters_.uses(); }
   const AdapterChoice& usual_adapter() const { return adapters_.usual(); }
@@ -83,7 +85,8 @@ private:
   command::NamedAdapters adapters_;
 
   std::mutex tower_mutex_;
-  std::optional<PictureRows> tower_; // of a model that sees
+  std::shared_ptr<const Model> tower_model_; // of a model that sees or hears; otherwise null
+  std::optional<PictureRows> tower_;
 };
 
 // A model that turns texts into vectors.
@@ -144,7 +147,7 @@ private:
   std::mutex mutex_;
 };
 
-// A model by the name that requests have. One of its kinds is there.
+// A model by the name that requests have. One of its kinds is there, or two: text and speech.
 struct ServedModel {
   std::string name;
   ServedKind kind;

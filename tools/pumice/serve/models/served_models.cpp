@@ -9,6 +9,7 @@
 
 #include "base/guarded.h"
 #include "base/path.h"
+#include "gpu/memory.h"
 #include "loading/picture_tower.h"
 #include "serve/http/error.h"
 #include "task/inspection/models_below.h"
@@ -172,26 +173,30 @@ Result<ServedModels::SharedEntry> ServedModels::look_up(const std::string& name,
                                             request_field("model"), name, fmt::join(names, ", "))};
 }
 
-// `counts`: it is a use after which the model is idle for longer again.
-UsedModel ServedModels::take(const SharedEntry& entry, bool counts) {
+ServedModels::Use::~Use() {
+  if (!owner) return;
+  const std::lock_guard lock(owner->mutex_);
+  --entry->uses;
+  entry->used = Clock::now();
+  owner->changed_.notify_all();
+}
+
+// Under the lock: nothing can fail once the use is there, whose end takes it.
+UsedModel ServedModels::take(const SharedEntry& entry) {
+  const auto use = std::make_shared<Use>();
   ++entry->uses;
-  if (counts) {
-    entry->unwanted = false;
-    entry->used = Clock::now();
-  }
-  return UsedModel(entry->model.get(), [this, entry, counts](ServedModel*) {
-    const std::lock_guard lock(mutex_);
-    --entry->uses;
-    if (counts) entry->used = Clock::now();
-    changed_.notify_all();
-  });
+  entry->unwanted = false;
+  entry->used = Clock::now();
+  use->owner = this;
+  use->entry = entry;
+  return UsedModel(use, entry->model.get());
 }
 
 Result<UsedModel> ServedModels::find(const std::string& name, ServedKind::Use use,
                                      const std::function<bool()>& wait) {
   Lock lock(mutex_);
   PUMICE_TRY(const SharedEntry entry, look_up(name, use));
-  if (entry->model && !entry->leaving) return take(entry, true);
+  if (entry->model && !entry->leaving) return take(entry);
   Waiting own{name, use};
   const auto place = waiting_.insert(waiting_.end(), &own);
   changed_.notify_all();
@@ -208,32 +213,30 @@ Result<UsedModel> ServedModels::find(const std::string& name, ServedKind::Use us
   return *std::move(own.found);
 }
 
-ServedModels::Listed ServedModels::listed(const SharedEntry& entry) {
-  Listed one{entry->name, entry->kind, entry->bytes, entry->created, entry->loads};
-  if (entry->model) one.model = take(entry, false);
-  return one;
+ServedModels::Listed ServedModels::listed(const Entry& entry) {
+  return {entry.name, entry.kind, entry.bytes, entry.created, entry.loads, entry.model.get()};
 }
 
-std::vector<ServedModels::Listed> ServedModels::list() {
-  std::vector<Listed> all;
+void ServedModels::list(const Look& look) const {
   const std::lock_guard lock(mutex_);
   for (const SharedEntry& each : all_) {
-    if (!each->wrong) all.push_back(listed(each));
+    if (!each->wrong) look(listed(*each));
   }
-  return all;
 }
 
-Result<ServedModels::Listed> ServedModels::show(const std::string& name) {
+Status ServedModels::show(const std::string& name, const Look& look) const {
   const std::lock_guard lock(mutex_);
   PUMICE_TRY(const SharedEntry entry, look_up(name, ServedKind::Use::any));
-  return listed(entry);
+  look(listed(*entry));
+  return {};
 }
 
-void ServedModels::let_go(const UsedModel& model) {
+Status ServedModels::let_go(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  const auto found =
-      std::ranges::find(all_, model.get(), [](const SharedEntry& each) { return each->model.get(); });
-  if (found != all_.end()) (*found)->unwanted = !(*found)->stays;
+  PUMICE_TRY(const SharedEntry entry, look_up(name, ServedKind::Use::any));
+  entry->unwanted = !entry->stays;
+  changed_.notify_all();
+  return {};
 }
 
 ServedModels::Memory ServedModels::memory() const {
@@ -244,19 +247,22 @@ ServedModels::Memory ServedModels::memory() const {
 void ServedModels::run() {
   Lock lock(mutex_);
   while (!ending_) {
-    if (std::exchange(reload_, false)) read_folder(lock);
-    if (let_go_unwanted(lock)) continue;
-    answer_waiting();
-    if (serve_first(lock) || ending_ || reload_) continue;
-    if (const std::optional<Clock::time_point> end = idle_end())
-      changed_.wait_until(lock, *end);
-    else
-      changed_.wait(lock);
+    const Status status = guarded([&] { work(lock); });
+    if (!lock.owns_lock()) lock.lock();
+    if (!status.ok()) changed_.wait_for(lock, pause); // mostly the host's memory, which may be there again then
   }
-  for (Waiting* each : waiting_) {
-    if (!each->found) each->found = Error{Code::not_ready, "the server is ending"};
-  }
-  answered_.notify_all();
+}
+
+// What is to be done next; or waits until there may be something.
+void ServedModels::work(Lock& lock) {
+  if (std::exchange(reload_, false)) read_folder(lock);
+  if (let_go_unwanted(lock)) return;
+  answer_waiting();
+  if (serve_first(lock) || ending_ || reload_) return;
+  if (const std::optional<Clock::time_point> end = idle_end())
+    changed_.wait_until(lock, *end);
+  else
+    changed_.wait(lock);
 }
 
 void ServedModels::read_folder(Lock& lock) {
@@ -287,7 +293,7 @@ void ServedModels::answer_waiting() {
     if (!entry.ok())
       each->found = entry.error();
     else if ((*entry)->model && !(*entry)->leaving)
-      each->found = take(*entry, true);
+      each->found = take(*entry);
   }
   answered_.notify_all();
 }
@@ -308,11 +314,11 @@ bool ServedModels::serve_first(Lock& lock) {
     return true;
   }
   const bool alone = on_demand().empty() && gone_.empty();
-  const uint64_t before = memory().used;
+  const int64_t before = MemoryCount::of_thread(); // others may take memory meanwhile, too
   lock.unlock();
   Result<std::unique_ptr<ServedModel>> loaded =
       guarded([&] { return ServedModel::load(entry->path, entry->name, on_demand_, folder_options_, ""); });
-  const uint64_t after = memory().used;
+  const int64_t needs = MemoryCount::of_thread() - before;
   lock.lock();
   if (!loaded.ok()) {
     // What is free is not known to the byte: another one may have to go.
@@ -326,8 +332,7 @@ bool ServedModels::serve_first(Lock& lock) {
   // It may take more than its files.
   const auto over = [&] { return memory().used > limits_.memory; };
   while (over() && least_recent()) let_go(least_recent(), lock);
-  entry->needs = std::max<uint64_t>(after - std::min(before, after), 1);
-  entry->measured_alone = alone;
+  entry->needs = static_cast<uint64_t>(std::max<int64_t>(needs, 1));
   entry->used = Clock::now();
   entry->unwanted = false;
   entry->model = *std::move(loaded);
@@ -348,9 +353,7 @@ std::vector<ServedModels::SharedEntry> ServedModels::on_demand() const {
 
 // `wait`: for those that go once no request uses them.
 ServedModels::Room ServedModels::make_room(const SharedEntry& wanted, Lock& lock) {
-  // While a model was loaded, others may have taken memory, too: by that alone none is refused.
-  const bool sure = wanted->needs == 0 || wanted->measured_alone;
-  const uint64_t needs = sure ? needs_of(*wanted) : std::min(wanted->needs, limits_.memory);
+  const uint64_t needs = needs_of(*wanted);
   for (;;) {
     for (const SharedEntry& each : all_) each->leaving = false;
     if (needs > limits_.memory) return Room::none;
@@ -362,7 +365,7 @@ ServedModels::Room ServedModels::make_room(const SharedEntry& wanted, Lock& lock
       continue;
     }
     std::vector<SharedEntry> others = on_demand();
-    if (others.empty() && gone_.empty()) return sure ? Room::none : Room::there;
+    if (others.empty() && gone_.empty()) return Room::none;
     std::ranges::sort(others, {}, &Entry::used);
     for (const SharedEntry& each : others) {
       if (used <= limits_.memory - needs) break;

@@ -48,18 +48,20 @@ public:
   // there are; unsupported for a model of another kind; cancelled; and what is wrong with the model.
   Result<UsedModel> find(const std::string& name, ServedKind::Use use, const std::function<bool()>& wait);
   // What a model is, whether it is loaded or not.
-  struct Listed {
+  struct Listed { // as long as one looks at it
     std::string name;
     ServedKind kind;
     uint64_t bytes = 0;   // of its files
     int64_t created = 0;  // when it was loaded, or its files were written
     uint64_t loads = 0;   // so far
-    UsedModel model = {}; // null: it is not loaded
+    const ServedModel* model = nullptr; // null: it is not loaded
   };
-  std::vector<Listed> list();
-  Result<Listed> show(const std::string& name);
+  // Looks at each model, or at one. That is no use of it. `look` must not call any of these functions.
+  using Look = std::function<void(const Listed&)>;
+  void list(const Look& look) const;
+  Status show(const std::string& name, const Look& look) const;
   // The model is let go once no request uses it, if none comes before that.
-  void let_go(const UsedModel& model);
+  Status let_go(const std::string& name);
 
   struct Memory {
     uint64_t used = 0, most = 0; // bytes of the device
@@ -81,10 +83,14 @@ private:
     bool leaving = false;               // its memory is needed: requests wait for it again
     bool unwanted = false;              // it goes once it is not used
     uint64_t needs = 0;                 // bytes of the device that it took; 0: it was never loaded
-    bool measured_alone = false;        // while no other one of the folder was there
     Clock::time_point used = {};        // the last time
   };
   using SharedEntry = std::shared_ptr<Entry>;
+  struct Use { // of a model by a request
+    ServedModels* owner = nullptr;
+    SharedEntry entry;
+    ~Use();
+  };
   struct Waiting { // a request
     const std::string& name;
     ServedKind::Use use;
@@ -93,9 +99,10 @@ private:
   using Lock = std::unique_lock<std::mutex>;
 
   Result<SharedEntry> look_up(const std::string& name, ServedKind::Use use) const;
-  Listed listed(const SharedEntry& entry);
-  UsedModel take(const SharedEntry& entry, bool counts);
+  static Listed listed(const Entry& entry);
+  UsedModel take(const SharedEntry& entry);
   void run();
+  void work(Lock& lock);
   void read_folder(Lock& lock);
   void answer_waiting();
   bool serve_first(Lock& lock);

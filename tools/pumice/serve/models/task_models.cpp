@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "loading/picture_tower.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "serve/http/error.h"
@@ -210,13 +209,17 @@ Status CaptionModel::describe(const std::vector<Picture>& pictures, const Captio
 
 Result<std::unique_ptr<SpeechModel>> SpeechModel::load(OpenedModel opened, const OpenedDevice& device,
                                                        const LoadOptions& options) {
+  PUMICE_TRY(std::shared_ptr<const Model> model, command::load_model(std::move(opened), device, options));
+  return create(std::move(model), nullptr);
+}
+
+Result<std::unique_ptr<SpeechModel>> SpeechModel::create(std::shared_ptr<const Model> model,
+                                                         std::shared_ptr<const Model> tower) {
   auto made = std::make_unique<SpeechModel>();
-  PUMICE_TRY(SpeechSettings settings, read_speech_settings(opened.file, *opened.definition, {}));
-  made->tokenizer_ = settings.tokenizer;
-  if (settings.prompted) {
-    PUMICE_TRY(made->tower_, command::load_tower(tower_path(opened.file), device, options));
-  }
-  PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, options));
+  PUMICE_TRY(SpeechSettings settings, read_speech_settings(model->file(), model->definition(), {}));
+  made->tokenizer_ = std::move(settings.tokenizer);
+  made->model_ = std::move(model);
+  made->tower_ = std::move(tower);
   return made;
 }
 

@@ -108,6 +108,9 @@ class SpeechModel {
 public:
   static Result<std::unique_ptr<SpeechModel>> load(OpenedModel opened, const command::OpenedDevice& device,
                                                    const LoadOptions& options);
+  // `tower`: of a decoder that hears; otherwise null.
+  static Result<std::unique_ptr<SpeechModel>> create(std::shared_ptr<const Model> model,
+                                                     std::shared_ptr<const Model> tower);
 
   struct Heard {
     Transcript transcript;
@@ -125,7 +128,7 @@ public:
   const Tokenizer* tokenizer() const { return tokenizer_.get(); } // null: it hears letters
 
 private:
-  std::shared_ptr<const Model> model_, tower_; // the latter of a decoder that hears
+  std::shared_ptr<const Model> model_, tower_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::mutex mutex_;
   std::string options_;

@@ -70,6 +70,9 @@ public:
   }
   bool write(std::string_view piece) override { return exchange_.write(piece); }
   bool begun() const override { return exchange_.begun(); }
+  void failed(const Error& error) override {
+    if (!gone()) status = status_of(error);
+  }
 
   int status = 0;
 
@@ -78,13 +81,17 @@ private:
 };
 
 void answer_error_as_asked(Exchange& exchange, const Error& error) {
-  if (exchange.begun()) { // a stream, which waited for its model
-    exchange.write(fmt::format("event: error\ndata: {}\n", error_body(status_of(error), error.text())));
-    return;
-  }
-  if (!exchange.request().path.starts_with("/api/")) return answer_error(exchange, error);
   const int status = status_of(error);
-  exchange.answer(status, "application/json", text_of({{"error", error.text()}}) + "\n");
+  const bool lines = exchange.request().path.starts_with("/api/");
+  const std::string line = lines ? text_of({{"error", error.text()}}) + "\n" : "";
+  if (exchange.begun()) { // a stream, such as one that waited for its model
+    exchange.failed(error);
+    exchange.write(lines ? line : fmt::format("event: error\ndata: {}\n", error_body(status, error.text())));
+  } else if (lines) {
+    exchange.answer(status, "application/json", line);
+  } else {
+    answer_error(exchange, error);
+  }
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "serve/routes/generation.h"
-#include "serve/routes/request_pictures.h"
+#include "serve/routes/request_media.h"
 #include "serve/routes/service.h"
 
 // Anthropic's interface of messages.
@@ -232,6 +232,7 @@ public:
   Status finish(const Status& status) {
     if (!status.ok()) {
       if (!streams_) return status;
+      exchange_.failed(status.error());
       exchange_.write("event: error\ndata: " + error_body(status_of(status.error()), status.error().text()) +
                       "\n");
       return {};

@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "io/json_text.h"
-#include "serve/routes/request_pictures.h"
+#include "serve/routes/request_media.h"
 #include "step/check_tokens.h"
 #include "text/chat/argument_types.h"
 #include "text/chat/message_pictures.h"
@@ -39,26 +40,47 @@ Result<Json> read_picture_part(const Json& part, const std::string& place) {
   return picture_part(bytes, field);
 }
 
-// A content that is a list of parts: its text, or where there are pictures a list of these and of texts.
+// {"type": "input_audio", "input_audio": {"data": BASE64, "format": "wav"}}, as both interfaces of OpenAI have
+// it, or with a data URL; and {"type": "audio_url", "audio_url": {"url": URL}}. The bytes say their format.
+Result<Json> read_sound_part(const Json& part, const std::string& place) {
+  const bool by_url = part.contains("audio_url");
+  const char* const name = by_url ? "audio_url" : "input_audio";
+  const Json given = part.value(name, Json());
+  if (!given.is_object()) return bad_field(fmt::format("{}.{}", place, name), "expected an object");
+  const char* const inner = by_url ? "url" : "data";
+  const std::string field = fmt::format("{}.{}.{}", place, name, inner);
+  const Json data = given.value(inner, Json());
+  const bool url = by_url || (data.is_string() && data.get_ref<const std::string&>().starts_with("data:"));
+  PUMICE_TRY(const std::string bytes, url ? read_data_url(data, field) : read_base64(data, field));
+  return sound_part(bytes, field);
+}
+
+// A part that is a picture or a sound, as sound_part() and picture_part() make it; null: it is another one.
+Result<Json> read_medium(Json part, const std::string& place) {
+  if (is_medium_part(part)) return part;
+  const Json type = part.value("type", Json());
+  if (type == "image_url" || type == "input_image") return read_picture_part(part, place);
+  if (type == "input_audio" || type == "audio_url") return read_sound_part(part, place);
+  return Json();
+}
+
+// A content that is a list of parts: its text, or where there are others a list of these and of texts.
 Result<Json> read_parts(Json parts, const std::string& field) {
   Json list = Json::array();
   std::string text;
-  bool pictures = false;
+  bool media = false;
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string place = fmt::format("{}[{}]", field, i);
     if (!parts[i].is_object()) return bad_field(place, "expected an object with a 'type'");
     const Json type = parts[i].value("type", Json());
-    const bool ready = is_picture_part(parts[i]);
-    if (ready || type == "image_url" || type == "input_image") {
-      pictures = true;
-      if (!ready) {
-        PUMICE_TRY(parts[i], read_picture_part(parts[i], place));
-      }
-      list.push_back(std::move(parts[i]));
+    PUMICE_TRY(Json medium, read_medium(parts[i], place));
+    if (!medium.is_null()) {
+      media = true;
+      list.push_back(std::move(medium));
       continue;
     }
     if (type != "text" && type != "input_text" && type != "output_text") {
-      return bad_field(place + ".type", fmt::format("is {}: this server reads text and pictures",
+      return bad_field(place + ".type", fmt::format("is {}: this server reads text, pictures and sounds",
                                                     type.is_string() ? type.dump() : "none"));
     }
     const Json piece = parts[i].value("text", Json());
@@ -70,29 +92,47 @@ Result<Json> read_parts(Json parts, const std::string& field) {
     else
       list.push_back({{"type", "text"}, {"text", piece}});
   }
-  return pictures ? list : Json(text);
+  return media ? list : Json(text);
 }
 
-// The chat has the pictures that its messages show.
-Status take_pictures(ModelChat& chat, Json& messages) {
-  size_t count = 0;
-  return for_each_medium(messages, [&](size_t, Json& part) -> Status {
+// unsupported, with the model's name, for a picture or a sound that it does not read.
+Status check_medium(const TextModel& model, const ChatMedia& media, bool sound, const std::string& field) {
+  if (sound ? media.hears() : media.has_vision()) return {};
+  const char* const reads = media.hears() ? "text and sounds" : media.has_vision() ? "text and pictures"
+                                                                                   : "text";
+  return Error{Code::unsupported,
+               fmt::format("{}: {} reads {} alone: choose a model that {}, which /v1/models shows as '{}'",
+                           request_field(field), path_text(path_of(model.file().path()).filename()), reads,
+                           sound ? "hears" : "sees", sound ? "audio" : "vision")};
+}
+
+// The chat has the pictures and sounds of its messages.
+Status take_media(const TextModel& model, ModelChat& chat, Json& messages) {
+  ChatMedia& media = chat.media();
+  const uint32_t rate = media.hears() ? media.sound()->spectrum.sample_rate : 0;
+  size_t count = 0, current = 0, left = 0; // of the current message: samples
+  return for_each_medium(messages, [&](size_t message, Json& part) -> Status {
     const std::string field = part["field"];
-    if (!chat.has_vision()) {
-      return Error{Code::unsupported,
-                   fmt::format("{}: the model reads text alone: choose one that reads pictures, which "
-                               "/v1/models shows as 'vision'",
-                               request_field(field))};
-    }
+    const bool sound = part["type"] == "audio";
+    PUMICE_CHECK(check_medium(model, media, sound, field));
+    if (count == 0 || message != current) left = size_t{most_sound_minutes} * 60 * rate;
+    current = message;
     if (++count > most_pictures)
-      return bad_field(field, fmt::format("expected at most {} pictures", most_pictures));
+      return bad_field(field, fmt::format("expected at most {} {}", most_pictures,
+                                          sound ? "sounds" : "pictures"));
     const std::vector<uint8_t>& bytes = part["bytes"].get_binary();
+    if (sound) {
+      PUMICE_TRY(std::vector<float> samples, read_sound({bytes.begin(), bytes.end()}, rate, left, field));
+      left -= samples.size();
+      PUMICE_TRY(part, media.play(std::move(samples), request_field(field)));
+      return {};
+    }
     PUMICE_TRY(Image image, read_picture(std::as_bytes(std::span(bytes)), field));
-    PUMICE_TRY(part, chat.pictures().show(std::move(image), request_field(field)));
+    PUMICE_TRY(part, media.show(std::move(image), request_field(field)));
     // Prepared at once, so that the pixels of one picture at a time are in memory.
-    Json message = {{"content", Json::array({part})}};
-    PUMICE_TRY(const PictureParts parts, chat.pictures().shown_by(Json::array({std::move(message)})));
-    for (const std::shared_ptr<PicturePart>& each : parts) (void)each->prepare();
+    Json shown = {{"content", Json::array({part})}};
+    PUMICE_TRY(const MediumParts parts, media.shown_by(Json::array({std::move(shown)})));
+    for (const std::shared_ptr<MediumPart>& each : parts) (void)each->prepare();
     return {};
   });
 }
@@ -192,7 +232,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     begun = wish.messages.back()["content"];
     wish.messages.erase(wish.messages.size() - 1);
   }
-  PUMICE_CHECK(take_pictures(chat, wish.messages));
+  PUMICE_CHECK(take_media(model, chat, wish.messages));
   PUMICE_CHECK(chat.chat().set_messages(std::move(wish.messages)));
   Result<ModelChat::Prompt> prompt = chat.prompt(std::move(begun));
   if (!prompt.ok()) {
@@ -220,7 +260,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     text.request.form_begin = ids.size();
     text.request.adapter = wish.text.adapter;
   }
-  if (!prompt->pictures.empty()) generation->seen_.emplace(std::move(chat), *std::move(prompt));
+  if (!prompt->media.empty()) generation->seen_.emplace(std::move(chat), *std::move(prompt));
   return generation;
 }
 
@@ -298,9 +338,9 @@ void Generation::take(Text& text, size_t index, const BatchToken& token, TextTak
                     text.tokens});
 }
 
-Status Generation::see() {
+Status Generation::see(const Exchange& exchange) {
   auto& [chat, prompt] = *seen_;
-  PUMICE_CHECK(model_.encode(prompt.pictures));
+  PUMICE_CHECK(model_.encode(prompt.media, [&] { return !exchange.gone(); }));
   PUMICE_TRY(const PicturePrompt read, chat.with_rows(prompt));
   for (Text& text : texts_) {
     text.request.prompt = read.tokens;
@@ -312,7 +352,7 @@ Status Generation::see() {
 }
 
 Status Generation::start(Slots& slots, const std::string& model, const Exchange& exchange) {
-  if (seen_) PUMICE_CHECK(see());
+  if (seen_) PUMICE_CHECK(see(exchange));
   std::vector<SequenceRequest> requests;
   for (Text& text : texts_) {
     requests.push_back(std::move(text.request));

@@ -61,7 +61,7 @@ public:
   uint64_t reused_tokens() const { return reused_tokens_; } // of the prompts
   uint64_t tokens() const { return tokens_; }               // that were generated
   size_t texts() const { return texts_.size(); }
-  // Runs the model's tower for pictures, and hands the texts to the batch. not_ready where too many wait
+  // Runs the model's tower for pictures and sounds, and hands the texts to the batch. not_ready where too many wait
   // there; then nothing of the answer was sent.
   Status start(Slots& slots, const std::string& model, const Exchange& exchange);
   // Then runs to the end, or until the client is gone.
@@ -77,7 +77,7 @@ private:
     bool ended = false;
   };
   explicit Generation(TextModel& model) : model_(model) {}
-  Status see(); // the prompt gets the rows of its pictures
+  Status see(const Exchange& exchange); // the prompt gets the rows of its pictures and sounds
   void take(Text& text, size_t index, const BatchToken& token, TextTaker& taker, Texts& texts);
   void hand_out(Text& text, size_t index, const std::vector<AnswerPart>& parts, TextTaker& taker);
 
@@ -87,12 +87,12 @@ private:
   std::shared_ptr<Texts> running_;
   std::shared_ptr<Slot> slot_;
   std::shared_ptr<KeyUse> key_;                                 // null: none
-  std::optional<std::pair<ModelChat, ModelChat::Prompt>> seen_; // a prompt with pictures
+  std::optional<std::pair<ModelChat, ModelChat::Prompt>> seen_; // a prompt with media
   uint64_t prompt_tokens_ = 0, reused_tokens_ = 0, tokens_ = 0;
 };
 
 // Messages as templates read them, of those that OpenAI's interface has. Errors name the message. Pictures
-// are what picture_part() makes.
+// and sounds are what picture_part() and sound_part() make.
 Result<Json> read_messages(Json messages);
 // The tools of OpenAI's interface, and which of them are to be called.
 Status read_tools(const RequestBody& body, ChatWish& wish);

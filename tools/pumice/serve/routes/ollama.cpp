@@ -5,7 +5,7 @@
 
 #include "options/prompt.h"
 #include "serve/routes/generation.h"
-#include "serve/routes/request_pictures.h"
+#include "serve/routes/request_media.h"
 #include "serve/routes/service.h"
 #include "terminal/version.h"
 
@@ -74,8 +74,7 @@ Status load_or_let_go(Service& service, Exchange& exchange, const RequestBody& b
   PUMICE_TRY(const std::string name, body.string_or("model", ""));
   const bool goes = lets_go(body);
   if (goes) {
-    PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
-    if (listed.model) service.models.let_go(listed.model);
+    PUMICE_CHECK(service.models.let_go(name));
   } else {
     PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::any));
   }
@@ -146,9 +145,7 @@ public:
 
   Status finish(const Status& status) {
     if (!status.ok()) {
-      if (!streams_) return status;
-      send({{"error", status.error().text()}});
-      return {};
+      return status;
     }
     Json last = line(streams_ ? Answered() : answered_);
     const auto now = Clock::now();
@@ -212,6 +209,25 @@ private:
   bool open_ = true;
 };
 
+// What `show` tells of a model.
+Json shown(const ServedModels::Listed& listed) {
+  const ServedKind& kind = listed.kind;
+  Json can = Json::array();
+  Json info = Json::object();
+  if (kind.can(ServedKind::Use::text)) can.push_back("completion");
+  if (kind.calls) can.push_back("tools");
+  if (kind.sees) can.push_back("vision");
+  if (kind.hears) can.push_back("audio");
+  if (kind.can(ServedKind::Use::vectors)) can.push_back("embedding");
+  const ServedModel* const loaded = listed.model;
+  if (loaded && loaded->text) info["general.context_length"] = loaded->text->scheduler().context();
+  if (loaded && loaded->vectors) info["general.embedding_length"] = loaded->vectors->columns();
+  return {{"modified_at", time_text(listed.created)},
+          {"details", {{"format", "gguf"}, {"family", kind.name()}}},
+          {"model_info", std::move(info)},
+          {"capabilities", std::move(can)}};
+}
+
 // A request that only loads a model, or lets it go.
 bool says_nothing(const Json& text) {
   return text.is_null() || text == "" || text == Json::array();
@@ -224,7 +240,7 @@ Status ollama_chat(Service& service, Exchange& exchange) {
   if (given.has("keep_alive") && says_nothing(given["messages"]))
     return load_or_let_go(service, exchange, given);
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::chat));
-  if (lets_go(given)) service.models.let_go(served);
+  if (lets_go(given)) (void)service.models.let_go(served->name);
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   ChatWish wish;
@@ -247,7 +263,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
   if (given.has("keep_alive") && says_nothing(given["prompt"]))
     return load_or_let_go(service, exchange, given);
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::text));
-  if (lets_go(given)) service.models.let_go(served);
+  if (lets_go(given)) (void)service.models.let_go(served->name);
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   for (const char* field : {"suffix", "template", "context"}) {
@@ -290,7 +306,7 @@ Status ollama_generate(Service& service, Exchange& exchange) {
 
 Status ollama_tags(Service& service, Exchange& exchange) {
   Json models = Json::array();
-  for (const ServedModels::Listed& each : service.models.list()) {
+  service.models.list([&](const ServedModels::Listed& each) {
     models.push_back({{"name", each.name},
                       {"model", each.name},
                       {"modified_at", time_text(each.created)},
@@ -298,7 +314,7 @@ Status ollama_tags(Service& service, Exchange& exchange) {
                       {"digest", ""},
                       {"loaded", each.model != nullptr},
                       {"details", {{"format", "gguf"}, {"family", each.kind.name()}}}});
-  }
+  });
   answer_json(exchange, {{"models", std::move(models)}});
   return {};
 }
@@ -307,24 +323,11 @@ Status ollama_show(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(const std::string other, body.string_or("name", ""));
   PUMICE_TRY(const std::string name, body.string_or("model", other));
-  PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
-  const ServedKind& kind = listed.kind;
-  Json can = Json::array();
-  Json info = Json::object();
-  if (kind.can(ServedKind::Use::text)) can.push_back("completion");
-  if (kind.calls) can.push_back("tools");
-  if (kind.sees) can.push_back("vision");
-  if (kind.can(ServedKind::Use::vectors)) can.push_back("embedding");
-  const ServedModel* const loaded = listed.model.get();
-  if (loaded && loaded->text) info["general.context_length"] = loaded->text->scheduler().context();
-  if (loaded && loaded->vectors) info["general.embedding_length"] = loaded->vectors->columns();
-  answer_json(exchange, {{"modified_at", time_text(listed.created)},
-                         {"details", {{"format", "gguf"}, {"family", kind.name()}}},
-                         {"model_info", std::move(info)},
-                         {"capabilities", std::move(can)}});
+  Json told;
+  PUMICE_CHECK(service.models.show(name, [&](const ServedModels::Listed& each) { told = shown(each); }));
+  answer_json(exchange, told);
   return {};
 }
-
 Status ollama_version(Service&, Exchange& exchange) {
   answer_json(exchange, {{"version", command::version_number()}});
   return {};

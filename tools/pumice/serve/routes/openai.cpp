@@ -88,6 +88,7 @@ public:
       return {};
     }
     if (!status.ok()) {
+      exchange_.failed(status.error());
       exchange_.write("data: " + error_body(status_of(status.error()), status.error().text()) + "\n");
       return {};
     }
@@ -327,6 +328,8 @@ Json description_of(const ServedModels::Listed& listed) {
   Json made = {{"id", listed.name},    {"object", "model"},   {"created", listed.created},
                {"owned_by", "pumice"}, {"kind", kind.name()}, {"loaded", listed.model != nullptr}};
   if (kind.sees) made["vision"] = true;
+  if (kind.hears) made["audio"] = true;
+  if (kind.transcribes) made["transcribes"] = true;
   if (kind.can(ServedKind::Use::classes)) made["reads"] = kind.of_pictures ? "image" : "text";
   if (!listed.model) return made;
   const ServedModel& model = *listed.model;
@@ -405,7 +408,7 @@ Status completions(Service& service, Exchange& exchange) {
 
 Status list_models(Service& service, Exchange& exchange) {
   Json list = Json::array();
-  for (const ServedModels::Listed& each : service.models.list()) list.push_back(description_of(each));
+  service.models.list([&](const ServedModels::Listed& each) { list.push_back(description_of(each)); });
   answer_json(exchange, {{"object", "list"}, {"data", std::move(list)}});
   return {};
 }
@@ -413,8 +416,10 @@ Status list_models(Service& service, Exchange& exchange) {
 Status show_model(Service& service, Exchange& exchange) {
   constexpr std::string_view beginning = "/v1/models/";
   const std::string name = name_in_path(exchange.request().path.substr(beginning.size()));
-  PUMICE_TRY(const ServedModels::Listed listed, service.models.show(name));
-  answer_json(exchange, description_of(listed));
+  Json description;
+  PUMICE_CHECK(service.models.show(
+      name, [&](const ServedModels::Listed& listed) { description = description_of(listed); }));
+  answer_json(exchange, description);
   return {};
 }
 

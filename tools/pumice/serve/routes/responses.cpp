@@ -135,6 +135,7 @@ public:
   Status finish(const Status& status) {
     if (!status.ok()) {
       if (!streams_) return status;
+      exchange_.failed(status.error());
       send("error",
            {{"code", status_of(status.error())}, {"message", status.error().text()}, {"param", nullptr}});
       return {};

@@ -24,15 +24,15 @@ std::string label(const std::string& text) {
 
 Status health(Service& service, Exchange& exchange) {
   bool works = !service.draining;
-  const std::vector<ServedModels::Listed> all = service.models.list();
-  size_t loaded = 0;
-  for (const ServedModels::Listed& each : all) {
+  size_t models = 0, loaded = 0;
+  service.models.list([&](const ServedModels::Listed& each) {
+    ++models;
     loaded += each.model != nullptr;
     works = works && (!each.model || !each.model->text || each.model->text->scheduler().works());
-  }
+  });
   const char* state = works ? "ok" : service.draining ? "draining" : "failed";
   // No names: no key is asked for here.
-  const Json body = {{"status", state}, {"models", all.size()}, {"loaded", loaded}};
+  const Json body = {{"status", state}, {"models", models}, {"loaded", loaded}};
   exchange.answer(works ? 200 : 503, "application/json", text_of(body) + "\n");
   return {};
 }
@@ -72,13 +72,14 @@ Status metrics(Service& service, Exchange& exchange) {
   text += fmt::format("pumice_memory_bytes {}\n", used);
   head("pumice_memory_limit_bytes", "gauge", "Most of it that models may take");
   text += fmt::format("pumice_memory_limit_bytes {}\n", most);
-  const std::vector<ServedModels::Listed> all = service.models.list();
   head("pumice_model_loaded", "gauge", "Whether a model is loaded");
-  for (const ServedModels::Listed& each : all)
+  service.models.list([&](const ServedModels::Listed& each) {
     text += fmt::format("pumice_model_loaded{{model=\"{}\"}} {}\n", label(each.name), each.model ? 1 : 0);
+  });
   head("pumice_model_loads_total", "counter", "How often it was loaded");
-  for (const ServedModels::Listed& each : all)
+  service.models.list([&](const ServedModels::Listed& each) {
     text += fmt::format("pumice_model_loads_total{{model=\"{}\"}} {}\n", label(each.name), each.loads);
+  });
   struct Row {
     const char *name, *type, *help;
     std::atomic<uint64_t> Scheduler::Figures::*value;
@@ -100,11 +101,11 @@ Status metrics(Service& service, Exchange& exchange) {
   };
   for (const Row& row : rows) {
     head(row.name, row.type, row.help);
-    for (const ServedModels::Listed& each : all) {
-      if (!each.model || !each.model->text) continue;
+    service.models.list([&](const ServedModels::Listed& each) {
+      if (!each.model || !each.model->text) return;
       text += fmt::format("{}{{model=\"{}\"}} {}\n", row.name, label(each.name),
                           (each.model->text->scheduler().figures().*row.value).load());
-    }
+    });
   }
   exchange.answer(200, "text/plain; version=0.0.4", std::move(text));
   return {};

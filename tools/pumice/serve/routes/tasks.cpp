@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "output/span_json.h"
-#include "serve/routes/request_pictures.h"
+#include "serve/routes/request_media.h"
 #include "serve/routes/service.h"
 #include "terminal/writing.h"
 

@@ -156,7 +156,7 @@ Status ollama_embed(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::vectors));
   const auto slot = service.slots.open(served->name, exchange.request().path);
-  if (lets_go(body)) service.models.let_go(served);
+  if (lets_go(body)) (void)service.models.let_go(served->name);
   PUMICE_TRY(const VectorModel::Vectors made, embed(*served->vectors, body, exchange));
   answer_json(exchange,
               {{"model", served->name}, {"embeddings", made.vectors}, {"prompt_eval_count", made.tokens}});

@@ -1,4 +1,4 @@
-#include "task/chat_pictures.h"
+#include "task/chat_media.h"
 
 #include <algorithm>
 #include <set>
@@ -29,11 +29,18 @@ ordered_json part_of(const std::string& checksum, const char* type = "image") {
 
 } // namespace
 
-bool PicturePart::prepare(std::chrono::steady_clock::time_point until) {
+void PreparingMedium::advance() {
+  const auto more = [this](auto& each) {
+    if (!each.advance()) values = each.take();
+  };
+  std::visit(more, work);
+}
+
+bool MediumPart::prepare(std::chrono::steady_clock::time_point until) {
   if (!preparing) return true;
   while (preparing->values.empty()) {
     if (std::chrono::steady_clock::now() >= until) return false;
-    if (!preparing->work.advance()) preparing->values = preparing->work.take();
+    preparing->advance();
   }
   input.values = std::move(preparing->values[number]);
   input.grid = grid;
@@ -41,15 +48,14 @@ bool PicturePart::prepare(std::chrono::steady_clock::time_point until) {
   return true;
 }
 
-std::vector<PatchGrid> grids_of(const PictureParts& parts) {
+std::vector<PatchGrid> grids_of(const MediumParts& parts) {
   std::vector<PatchGrid> grids;
-  for (const std::shared_ptr<PicturePart>& each : parts) grids.push_back(each->grid);
+  for (const std::shared_ptr<MediumPart>& each : parts) grids.push_back(each->grid);
   return grids;
 }
 
-Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape& shape,
-                                        uint32_t most_patches) {
-  ChatPictures result;
+Result<ChatMedia> ChatMedia::open(const ModelFile& file, const ModelShape& shape, uint32_t most_patches) {
+  ChatMedia result;
   result.model_ = file.path();
   if (!shape.pictures) return result;
   result.markup_ = shape.pictures->markup;
@@ -66,24 +72,24 @@ Result<ChatPictures> ChatPictures::open(const ModelFile& file, const ModelShape&
   return result;
 }
 
-Status ChatPictures::check_vision() const {
+Status ChatMedia::check_vision() const {
   if (has_vision()) return {};
   return Error{Code::unsupported, fmt::format("{} does not see: it reads text {}. Choose a model that "
                                               "does, such as LLaVA, SmolVLM, Gemma 3 or Qwen 2.5-VL",
                                               model_, hears() ? "and sounds" : "only")};
 }
 
-Result<ordered_json> ChatPictures::show(std::span<const std::byte> file, const std::string& name) {
+Result<ordered_json> ChatMedia::show(std::span<const std::byte> file, const std::string& name) {
   PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(file);
   std::string checksum = fmt::format("{:016x}", sum.value());
-  if (pictures_.contains(checksum)) return part_of(checksum);
+  if (media_.contains(checksum)) return part_of(checksum);
   PUMICE_TRY(Image image, parse_image(file, name));
   return keep(std::move(checksum), std::move(image), name);
 }
 
-Result<ordered_json> ChatPictures::show(Image image, const std::string& name) {
+Result<ordered_json> ChatMedia::show(Image image, const std::string& name) {
   PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(uint64_t{image.width});
@@ -92,77 +98,78 @@ Result<ordered_json> ChatPictures::show(Image image, const std::string& name) {
   return keep(fmt::format("{:016x}", sum.value()), std::move(image), name);
 }
 
-Result<ordered_json> ChatPictures::play(std::span<const float> samples, const std::string& name) {
-  if (!sound_) {
-    return Error{Code::unsupported,
-                 fmt::format("{} does not hear: choose a model that does, such as Voxtral or "
-                             "Qwen2-Audio",
-                             model_)};
-  }
+Status ChatMedia::check_hearing() const {
+  if (hears()) return {};
+  return Error{Code::unsupported, fmt::format("{} does not hear: it reads text {}. Choose a model that does, "
+                                              "such as Voxtral or Qwen2-Audio",
+                                              model_, has_vision() ? "and pictures" : "only")};
+}
+
+Result<ordered_json> ChatMedia::play(std::vector<float> samples, const std::string& name) {
+  PUMICE_CHECK(check_hearing());
   Checksum sum;
-  sum.add(std::as_bytes(samples));
+  sum.add(std::as_bytes(std::span(samples)));
   const std::string checksum = fmt::format("{:016x}", sum.value());
-  if (!pictures_.contains(checksum)) {
-    PUMICE_TRY(PreparedPicture prepared, prepare_sound(samples, *sound_, name));
-    Picture sound{prepared.grid, {}};
-    for (EncoderInput& input : prepared.inputs) {
-      const auto part = std::make_shared<PicturePart>();
-      part->grid = input.grid;
-      part->input = std::move(input);
-      sound.parts.push_back(part);
+  if (!media_.contains(checksum)) {
+    PUMICE_TRY(PreparingSound begun, begin_sound(std::move(samples), *sound_, name));
+    const auto preparing = std::make_shared<PreparingMedium>(PreparingMedium{std::move(begun.spectrum)});
+    Medium sound{begun.sound.grid, {}};
+    for (EncoderInput& input : begun.sound.inputs) {
+      sound.parts.push_back(std::make_shared<MediumPart>(
+          MediumPart{input.grid, preparing, sound.parts.size(), std::move(input)}));
     }
-    pictures_[checksum] = std::move(sound);
+    media_[checksum] = std::move(sound);
   }
   return part_of(checksum, "audio");
 }
 
-Result<ordered_json> ChatPictures::keep(std::string checksum, Image image, const std::string& name) {
-  if (!pictures_.contains(checksum)) {
+Result<ordered_json> ChatMedia::keep(std::string checksum, Image image, const std::string& name) {
+  if (!media_.contains(checksum)) {
     PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, *preparation_, name));
-    const auto preparing = std::make_shared<PreparingPicture>(PreparingPicture{
+    const auto preparing = std::make_shared<PreparingMedium>(PreparingMedium{
         GradualPreparation(std::make_shared<const Image>(std::move(image)), *preparation_, plan)});
-    Picture picture{grid_of(plan, *preparation_), {}};
+    Medium picture{grid_of(plan, *preparation_), {}};
     for (size_t number = 0; number < plan.parts.size(); ++number)
-      picture.parts.push_back(std::make_shared<PicturePart>(PicturePart{plan.grid, preparing, number}));
-    pictures_[checksum] = std::move(picture);
+      picture.parts.push_back(std::make_shared<MediumPart>(MediumPart{plan.grid, preparing, number}));
+    media_[checksum] = std::move(picture);
   }
   return part_of(checksum);
 }
 
-Result<PictureParts> ChatPictures::shown_by(const ordered_json& messages) const {
-  PictureParts shown;
+Result<MediumParts> ChatMedia::shown_by(const ordered_json& messages) const {
+  MediumParts shown;
   PUMICE_CHECK(for_each_medium(messages, [&](size_t message, const ordered_json& part) -> Status {
-    const auto found = pictures_.find(checksum_in(part));
-    if (found == pictures_.end())
+    const auto found = media_.find(checksum_in(part));
+    if (found == media_.end())
       return Error{
           Code::not_found,
           fmt::format("messages[{}] shows a picture or a sound that the chat does not have", message)};
-    const PictureParts& parts = found->second.parts;
+    const MediumParts& parts = found->second.parts;
     shown.insert(shown.end(), parts.begin(), parts.end());
     return {};
   }));
   return shown;
 }
 
-PicturePlaces ChatPictures::places(const ordered_json& messages) const {
+PicturePlaces ChatMedia::places(const ordered_json& messages) const {
   if (!preparation_ && !sound_) return {};
   std::vector<PictureGrid> grids;
   (void)for_each_medium(messages, [&](size_t, const ordered_json& part) {
-    const auto found = pictures_.find(checksum_in(part));
-    grids.push_back(found == pictures_.end() ? PictureGrid() : found->second.grid);
+    const auto found = media_.find(checksum_in(part));
+    grids.push_back(found == media_.end() ? PictureGrid() : found->second.grid);
     return Status();
   });
   return picture_places(markup_, grids);
 }
 
-void ChatPictures::forget(const ordered_json& messages, const ordered_json& others) {
+void ChatMedia::forget(const ordered_json& messages, const ordered_json& others) {
   std::set<std::string> kept;
   (void)for_each_medium(others, [&](size_t, const ordered_json& part) {
     kept.insert(checksum_in(part));
     return Status();
   });
   (void)for_each_medium(messages, [&](size_t, const ordered_json& part) {
-    if (const std::string checksum = checksum_in(part); !kept.contains(checksum)) pictures_.erase(checksum);
+    if (const std::string checksum = checksum_in(part); !kept.contains(checksum)) media_.erase(checksum);
     return Status();
   });
 }
