@@ -156,3 +156,21 @@ def test_pictures(made, load):
             assert again.ask(max_tokens=4) == answer
         with pytest.raises(ValueError, match="shape"):
             chat.add("user", "w5", pictures=[picture[0, 0]])
+
+
+def test_sounds(made, load):
+    template = ("{% for m in messages %}{% for p in m.content | selectattr('type', 'equalto', 'audio') %}[BEGIN_AUDIO][AUDIO] {% endfor %}"
+                "{% for p in m.content | selectattr('type', 'equalto', 'text') %}{{ p.text + ' ' }}{% endfor %}{% endfor %}w6")
+    folder = made("voxtral", lambda path: fixtures.write_words(path, changed={318: "[BEGIN_AUDIO]", 319: "[AUDIO]"}))
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    sound = [((i * i * 31) % 256 - 128) / 256 for i in range(20000)]
+    with pumice.Chat(folder, sampling={}, load={**load, "vision": True}) as chat:
+        answer = chat.ask("w9", sounds=[(sound, 16000)], max_tokens=4)
+        assert answer
+        saved = chat.to_json()
+        with pumice.Chat(chat._model, session=chat.session, sampling={}) as again:
+            again.from_json(saved, sounds=[sound])
+            again.remove(-1)
+            assert again.ask(max_tokens=4) == answer
+        with pytest.raises(ValueError, match="rate"):
+            chat.add("user", "w5", sounds=[(sound, 10**6)])

@@ -15,6 +15,7 @@ from .errors import Unsupported
 from .model import Model, opened
 from .options import request, usual_sampling
 from .pictures import Picture, structures
+from .sounds import ChatSound, sound_structures
 from .session import Session
 from .stream import Event, Stream, Text, Underway
 from .tools import Call, Toolbox
@@ -90,8 +91,8 @@ class Chat(OneAtATime):
 
     # ---- messages ----
 
-    def add(self, role: str, content: str = "", *, pictures: Sequence[Picture] = (), thinking: Optional[str] = None,
-            tool_calls: Optional[List[Dict[str, Any]]] = None, **members: Any) -> None:
+    def add(self, role: str, content: str = "", *, pictures: Sequence[Picture] = (), sounds: Sequence[ChatSound] = (),
+            thinking: Optional[str] = None, tool_calls: Optional[List[Dict[str, Any]]] = None, **members: Any) -> None:
         """Adds a message: its role is "system", "user", "assistant", "tool", or another one that the template knows. `members` is all
         else that the template reads of it."""
         message = structure(_bindings.pumice_message, role=role, content=content, thinking=thinking,
@@ -100,6 +101,9 @@ class Chat(OneAtATime):
         if pictures:
             array = structures(pictures)
             message.pictures, message.picture_count = array, len(array)
+        if sounds:
+            heard = sound_structures(sounds)
+            message.sounds, message.sound_count = heard, len(heard)
         with self._turn() as pointer:
             call(lib.pumice_chat_add, pointer, message)
 
@@ -134,11 +138,13 @@ class Chat(OneAtATime):
         with self._turn() as pointer:
             return text_of(lib.pumice_chat_write, pointer)
 
-    def from_json(self, text: str, pictures: Iterable[Picture] = ()) -> None:
-        """Takes a conversation in place of what there is. It names pictures by their checksums: hand them in again."""
+    def from_json(self, text: str, pictures: Iterable[Picture] = (), sounds: Iterable[ChatSound] = ()) -> None:
+        """Takes a conversation in place of what there is. It names pictures and sounds by their checksums: hand them in again."""
         with self._turn() as pointer:
             for picture in structures(pictures):
                 call(lib.pumice_chat_add_picture, pointer, picture)
+            for sound in sound_structures(sounds):
+                call(lib.pumice_chat_add_sound, pointer, sound)
             call(lib.pumice_chat_read, pointer, encoded(text, "text"))
 
     @property
@@ -170,30 +176,31 @@ class Chat(OneAtATime):
             self._own_session = True
         return self._session
 
-    def ask(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), tool_choice: Optional[str] = None,
-            prefill: Optional[str] = None, **options: "Unpack[Options]") -> Answer:
+    def ask(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), sounds: Sequence[ChatSound] = (),
+            tool_choice: Optional[str] = None, prefill: Optional[str] = None, **options: "Unpack[Options]") -> Answer:
         """Adds a question, and has the chat answered. Tools that are called run, and the model goes on with their results.
 
         question: None: answers what is there.
         pictures: what the question shows: images of PIL's, arrays, bytes or paths.
+        sounds: what a model that hears hears with it: (samples, rate), or the paths of WAV files.
         tool_choice: "auto", "none", "required", or the name of the only tool to call.
         prefill: what the answer begins with.
         options: see Options: max_tokens, temperature, choices, json_schema ...
         """
-        events = self._answer(lambda of_request: self.session._all_events(of_request, self), question, pictures, tool_choice, prefill,
-                              options)
+        events = self._answer(lambda of_request: self.session._all_events(of_request, self), question, pictures, sounds, tool_choice,
+                              prefill, options)
         return self._whole(list(events))
 
-    def stream(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), tool_choice: Optional[str] = None,
-               prefill: Optional[str] = None, **options: "Unpack[Options]") -> Stream[str]:
+    def stream(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), sounds: Sequence[ChatSound] = (),
+               tool_choice: Optional[str] = None, prefill: Optional[str] = None, **options: "Unpack[Options]") -> Stream[str]:
         """The same in pieces, as they come: the answer without its thoughts. `text` of the stream is the Answer so far."""
-        return self._stream(lambda event: event.text if event.part == "content" else None, question, pictures, tool_choice, prefill,
-                            options)
+        return self._stream(lambda event: event.text if event.part == "content" else None, question, pictures, sounds, tool_choice,
+                            prefill, options)
 
-    def events(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), tool_choice: Optional[str] = None,
-               prefill: Optional[str] = None, **options: "Unpack[Options]") -> Stream[Event]:
+    def events(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), sounds: Sequence[ChatSound] = (),
+               tool_choice: Optional[str] = None, prefill: Optional[str] = None, **options: "Unpack[Options]") -> Stream[Event]:
         """The same as events: content, thinking and calls of tools by their Event.part."""
-        return self._stream(lambda event: event, question, pictures, tool_choice, prefill, options)
+        return self._stream(lambda event: event, question, pictures, sounds, tool_choice, prefill, options)
 
     def _stream(self, piece: Callable[[Event], Any], *answer: Any) -> Stream:
         def begin(underway: Underway) -> Generator[Event, None, None]:
@@ -202,10 +209,11 @@ class Chat(OneAtATime):
         return Stream(begin, piece, self._whole)
 
     def _answer(self, run: Callable[[Any], Iterable[Event]], question: Optional[str], pictures: Sequence[Picture],
-                tool_choice: Optional[str], prefill: Optional[str], options: Mapping[str, Any]) -> Generator[Event, None, None]:
+                sounds: Sequence[ChatSound], tool_choice: Optional[str], prefill: Optional[str],
+                options: Mapping[str, Any]) -> Generator[Event, None, None]:
         self._calls: List[Call] = []
         if question is not None:
-            self.add("user", question, pictures=pictures)
+            self.add("user", question, pictures=pictures, sounds=sounds)
         for _ in range(self.ROUNDS):
             with self._use() as pointer:
                 of_request = request({**self._sampling, **options}, chat=pointer, forget=self._forget, tool_choice=tool_choice,
