@@ -12,8 +12,10 @@
 #include "support/command/command.h"
 #include "support/command/server.h"
 #include "support/files/bert_folder.h"
+#include "support/files/fixture_picture.h"
 #include "support/files/vision_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/files/word_folder.h"
 #include "support/skip.h"
 #include "support/vision_models.h"
 
@@ -296,6 +298,55 @@ TEST_CASE("translations, labels and captions are those of the commands") {
   other("/caption", "dates", "it translates: /translate");
   other("/v1/embeddings", "parts", "it finds labels: /classify");
   other("/v1/chat/completions", "captions", "it captions pictures: /caption");
+}
+
+TEST_CASE("pictures are told apart by labels of the request, as `pumice classify --labels` does") {
+  const TemporaryFolder folder;
+  write_word_folder(folder, "clip");
+  const Answers answers(fixtures().model("clip") / "expected.safetensors");
+  const std::string model = folder.path().string();
+  std::vector<std::string> pictures, labels;
+  json images = json::array();
+  for (size_t i = 0; i < answers.shapes.at("pixel_values")[0]; ++i) {
+    pictures.push_back((folder.path() / (std::to_string(i) + ".png")).string());
+    REQUIRE(write_png(fixture_picture(answers, i), pictures.back()).ok());
+    images.push_back(data_url(file_text(pictures.back())));
+  }
+  std::string lines;
+  for (size_t i = 0; i < answers.shapes.at("input_ids")[0]; ++i) {
+    labels.push_back(words(answers.ids("input_ids", i)));
+    lines += labels.back() + "\n";
+  }
+  const std::string file = folder.write("labels.txt", lines).string();
+  const Server server({"--alias", "clip"}, {model});
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  const auto found = [&](const std::string& sentence, const std::vector<std::string>& names) {
+    const json body = {{"image", images}, {"labels", names}, {"sentence", sentence}};
+    return server.ask("/classify", body)["results"];
+  };
+  for (const std::string sentence : {"{}", "w9 {}"}) {
+    std::vector<std::string> arguments = {"classify", model, "--labels", file, "--sentence", sentence};
+    arguments.insert(arguments.end(), pictures.begin(), pictures.end());
+    const std::vector<json> expected = printed(arguments);
+    const json results = found(sentence, labels);
+    REQUIRE(results.size() == expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(alike(without_index(results[i]), expected[i]));
+  }
+  CHECK(found("{}", {labels[0]})[0]["labels"].size() == 1); // other labels, and then these again
+  CHECK(found("{}", labels)[0]["labels"].size() == labels.size());
+  CHECK(server.ask("/v1/embeddings", {{"input", labels[0]}})["data"].size() == 1);
+  const auto refused = [&](json body, const char* field) {
+    body["image"] = images;
+    CHECK(server.refused("/classify", body.dump()).find("field '" + std::string(field) + "'") !=
+          std::string::npos);
+  };
+  refused(json::object(), "labels");
+  refused({{"labels", {"a", ""}}}, "labels");
+  refused({{"labels", std::vector<std::string>(257, "a")}}, "labels");
+  refused({{"labels", {"a"}}, {"sentence", "none"}}, "sentence");
 }
 
 TEST_CASE("speech is written down as `pumice transcribe` does, from forms that are whole") {

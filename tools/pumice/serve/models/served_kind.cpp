@@ -27,6 +27,7 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
     kind.of_pictures = shape.encoder && shape.encoder->kind != InputKind::tokens;
   } else if (has("search")) { // vectors of texts
     kind.of = Of::vectors;
+    kind.takes_labels = kind.of_pictures = shape.shared_space && has("classify");
   } else if (has("translate")) {
     kind.of = Of::translation;
   } else if (has("transcribe") && !shape.pictures) {
@@ -86,7 +87,7 @@ bool ServedKind::can(Use use) const {
   case Use::ranks:
     return of == Of::ranks;
   case Use::classes:
-    return of == Of::classes || of == Of::spans;
+    return of == Of::classes || of == Of::spans || takes_labels;
   case Use::translation:
     return of == Of::translation;
   case Use::captions:
@@ -128,7 +129,8 @@ std::string ServedKind::refusal(Use use) const {
              : chats ? "it answers chats: /v1/chat/completions"
                      : "it continues texts: /v1/completions";
     case Of::vectors:
-      return "it makes vectors: /v1/embeddings";
+      return takes_labels ? "it makes vectors, and finds labels of yours: /v1/embeddings, /classify"
+                          : "it makes vectors: /v1/embeddings";
     case Of::ranks:
       return "it ranks texts: /v1/rerank";
     case Of::classes:

@@ -16,6 +16,7 @@ struct ServedKind {
   bool transcribes = false; // and writes down speech, too
   bool calls = false;       // and a way to write calls of tools that is known
   bool of_pictures = false; // its classes
+  bool takes_labels = false; // vectors of texts and pictures: classes of pictures by labels of the request
 
   // unsupported for a model that this server has no use for.
   static Result<ServedKind> read(const OpenedModel& opened);

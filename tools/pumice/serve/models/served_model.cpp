@@ -121,7 +121,7 @@ Result<std::unique_ptr<VectorModel>> VectorModel::load(ModelFile file, const Ope
   PUMICE_TRY(std::shared_ptr<const Model> model,
              command::load_model(std::move(file), device, plan.model.load(options)));
   PUMICE_TRY(std::unique_ptr<Embedder> embedder, Embedder::create(model, std::move(plan)));
-  std::unique_ptr<VectorModel> made(new VectorModel(std::move(embedder)));
+  std::unique_ptr<VectorModel> made(new VectorModel(model, std::move(embedder)));
   made->before_query_ = index.before_query;
   made->before_text_ = index.embedder.before;
   if (search.empty()) return made;
@@ -267,6 +267,9 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path, 
   }
   case ServedKind::Of::vectors: {
     PUMICE_TRY(served->vectors, VectorModel::load(std::move(opened.file), device, load, search));
+    if (served->kind.takes_labels) {
+      PUMICE_TRY(served->classes, served->vectors->classes(device, load));
+    }
     break;
   }
   case ServedKind::Of::ranks: {

@@ -115,10 +115,17 @@ public:
   const Tokenizer& tokenizer() const { return *embedder_->plan().model.tokenizer; }
   uint32_t columns() const { return embedder_->columns(); }
   uint32_t limit() const { return embedder_->runner().limit(); }
+  // Of a model of texts and pictures in one space: finds labels of pictures, see ClassModel.
+  Result<std::unique_ptr<ClassModel>> classes(const command::OpenedDevice& device,
+                                              const LoadOptions& options) const {
+    return ClassModel::of_space(model_, device, options);
+  }
 
 private:
-  explicit VectorModel(std::unique_ptr<Embedder> embedder) : embedder_(std::move(embedder)) {}
+  VectorModel(std::shared_ptr<const Model> model, std::unique_ptr<Embedder> embedder)
+      : model_(std::move(model)), embedder_(std::move(embedder)) {}
 
+  const std::shared_ptr<const Model> model_;
   std::unique_ptr<Embedder> embedder_;
   std::string before_query_, before_text_; // where texts are searched
   std::unique_ptr<TextIndex> index_;
@@ -147,7 +154,8 @@ private:
   std::mutex mutex_;
 };
 
-// A model by the name that requests have. One of its kinds is there, or two: text and speech.
+// A model by the name that requests have. One of its kinds is there, or two: text and
+// speech, or vectors and classes.
 struct ServedModel {
   std::string name;
   ServedKind kind;

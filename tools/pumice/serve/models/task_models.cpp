@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/path.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
 #include "serve/http/error.h"
@@ -124,13 +125,37 @@ Result<std::unique_ptr<ClassModel>> ClassModel::load(ModelFile file, const Opene
   return made;
 }
 
+Result<std::unique_ptr<ClassModel>> ClassModel::of_space(std::shared_ptr<const Model> texts,
+                                                         const OpenedDevice& device,
+                                                         const LoadOptions& options) {
+  auto made = std::make_unique<ClassModel>();
+  PUMICE_TRY(ModelFile file, ModelFile::open(path_of(texts->file().path())));
+  PUMICE_TRY(const TaskModel pictures, TaskModel::of_pictures(file));
+  PUMICE_TRY(made->pictures_, command::load_model(std::move(file), device, pictures.load(options)));
+  made->texts_ = std::move(texts);
+  return made;
+}
+
+// Their vectors are kept for the next request with the same ones.
+Status ClassModel::set_labels(const ClassifierOptions& options) {
+  if (classifier_ && options.labels == options_.labels && options.sentence == options_.sentence) return {};
+  classifier_.reset(); // its memory is free for the next one
+  PUMICE_TRY(ClassifierPlan plan, ClassifierPlan::of(texts_->file(), options));
+  PUMICE_TRY(std::vector<float> vectors, plan.embed_labels(texts_));
+  PUMICE_TRY(classifier_, Classifier::create(pictures_, std::move(plan), std::move(vectors)));
+  options_ = options;
+  return {};
+}
+
 const Tokenizer* ClassModel::tokenizer() const {
   return tagger_ ? tagger_->plan().model.tokenizer.get() : classifier_->runner().source().tokenizer.get();
 }
 
 Result<std::vector<std::vector<float>>> ClassModel::scores(const std::vector<Input>& inputs,
+                                                           const ClassifierOptions& options,
                                                            const Progress& progress, uint64_t& tokens) {
   const std::lock_guard lock(mutex_);
+  if (takes_labels()) PUMICE_CHECK(set_labels(options));
   InputRunner& runner = classifier_->runner();
   std::vector<EncoderInput> read;
   for (const Input& each : inputs) {

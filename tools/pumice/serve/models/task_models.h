@@ -57,28 +57,41 @@ class ClassModel {
 public:
   static Result<std::unique_ptr<ClassModel>> load(ModelFile file, const command::OpenedDevice& device,
                                                   const LoadOptions& options);
+  // Of a model of texts and pictures in one space, which reads its `texts`: each request has labels.
+  static Result<std::unique_ptr<ClassModel>> of_space(std::shared_ptr<const Model> texts,
+                                                      const command::OpenedDevice& device,
+                                                      const LoadOptions& options);
 
   bool of_parts() const { return tagger_ != nullptr; }
-  bool of_pictures() const { return classifier_ && classifier_->runner().source().reads_pictures(); }
+  bool takes_labels() const { return texts_ != nullptr; }
+  bool of_pictures() const {
+    return takes_labels() || (classifier_ && classifier_->runner().source().reads_pictures());
+  }
   const Tokenizer* tokenizer() const; // null: of pictures
-  const std::vector<std::string>& labels() const { return classifier_->labels(); }
-  bool has_probabilities() const { return classifier_->scoring() != Scoring::raw; }
+  const std::vector<std::string>& labels() const { return classifier_->labels(); } // its own
+  bool has_probabilities() const { return takes_labels() || classifier_->scoring() != Scoring::raw; }
 
   struct Input {
     std::string text, name; // in errors
     std::optional<Image> picture;
   };
-  // The score of each label, of each input; `tokens` counts those that were read.
-  Result<std::vector<std::vector<float>>> scores(const std::vector<Input>& inputs, const Progress& progress,
+  // The score of each label, of each input; `tokens` counts those that were read. `options`: with the labels
+  // of a request that has some.
+  Result<std::vector<std::vector<float>>> scores(const std::vector<Input>& inputs,
+                                                 const ClassifierOptions& options, const Progress& progress,
                                                  uint64_t& tokens);
   // Of each text.
   Result<std::vector<std::vector<TextSpan>>> spans(const std::vector<Input>& texts, const Progress& progress,
                                                    uint64_t& tokens);
 
 private:
+  Status set_labels(const ClassifierOptions& options);
+
   std::unique_ptr<Classifier> classifier_; // or
   std::unique_ptr<Tagger> tagger_;
   std::mutex mutex_;
+  std::shared_ptr<const Model> texts_, pictures_; // with labels of requests, the last of which were:
+  ClassifierOptions options_;
 };
 
 // An encoder of pictures with a decoder.

@@ -122,7 +122,22 @@ Status translate(Service& service, Exchange& exchange) {
   return {};
 }
 
-// {"input": TEXT or [TEXT], "top": N}, or {"image": DATA URL or [DATA URL], "top": N}
+// The labels of a request, for a model that has none of its own: "labels", and "sentence", which stands for
+// one.
+Status read_labels(const RequestBody& body, const ServedModel& served, ClassifierOptions& options) {
+  if (!served.classes->takes_labels()) {
+    if (!body.has("labels")) return {};
+    return body.error("labels", fmt::format("'{}' has labels of its own: leave it out", served.name));
+  }
+  PUMICE_TRY(options.labels, read_texts(body, "labels"));
+  if (std::ranges::count(options.labels, "") > 0) return body.error("labels", "one of them is empty");
+  PUMICE_TRY(options.sentence, body.string_or("sentence", options.sentence));
+  if (options.sentence.find("{}") == std::string::npos)
+    return body.error("sentence", "expected a text with {} in the place of a label");
+  return {};
+}
+
+// {"input": TEXT or [TEXT], "top": N}, or {"image": DATA URL or [DATA URL], "labels": [TEXT], "top": N}
 Status classify(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody body, RequestBody::read(exchange.request()));
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::classes));
@@ -131,6 +146,8 @@ Status classify(Service& service, Exchange& exchange) {
   const Fields fields = body.fields();
   constexpr uint32_t usual_labels = 5;
   PUMICE_TRY(const uint32_t top, fields.u32_or("top", 1, 1u << 24, usual_labels));
+  ClassifierOptions options;
+  PUMICE_CHECK(read_labels(body, *served, options));
   std::vector<ClassModel::Input> inputs;
   if (model.of_pictures()) {
     if (!body.has("image") && body.has("input"))
@@ -164,7 +181,8 @@ Status classify(Service& service, Exchange& exchange) {
       }
     }
   } else {
-    PUMICE_TRY(const std::vector<std::vector<float>> all, model.scores(inputs, progress, tokens));
+    PUMICE_TRY(const std::vector<std::vector<float>> all, model.scores(inputs, options, progress, tokens));
+    const std::vector<std::string>& labels = model.takes_labels() ? options.labels : model.labels();
     const char* value = model.has_probabilities() ? "probability" : "score";
     for (size_t i = 0; i < inputs.size(); ++i) {
       std::vector<size_t> order(all[i].size());
@@ -173,7 +191,7 @@ Status classify(Service& service, Exchange& exchange) {
       order.resize(std::min<size_t>(order.size(), top));
       Json& list = results[i]["labels"] = Json::array();
       for (const size_t label : order)
-        list.push_back({{"label", model.labels()[label]}, {value, all[i][label]}});
+        list.push_back({{"label", labels[label]}, {value, all[i][label]}});
     }
   }
   count_tokens(exchange, tokens);
