@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/command/command.h"
+#include "support/command/server.h"
 #include "support/files/paths.h"
 #include "support/files/word_folder.h"
 #include "support/skip.h"
@@ -108,6 +109,23 @@ TEST_CASE("a model on two devices continues prompts as on one") {
   const json one = ids_of(pumice_command(generate));
   CHECK(ids_of(pumice_command(with(generate, {"--devices", "0,0"}))) == one);
   CHECK(ids_of(pumice_command(with(generate, {"--devices", "0,0,0", "--split", "1,3,1"}))) == one);
+}
+
+TEST_CASE("a server on two devices answers as on one, with one model") {
+  const std::string chat_model = Server::chat_model();
+  const Server one, two({"--devices", "0,0"});
+  if (!one.there()) {
+    skip("this build has no server");
+    return;
+  }
+  const auto written = [](const Server& server, int seed) {
+    const json body = {{"prompt", "What does"}, {"max_tokens", 12}, {"seed", seed}, {"n", 3}};
+    return server.ask("/v1/completions", body)["choices"];
+  };
+  for (const int seed : {1, 9}) CHECK(written(two, seed) == written(one, seed));
+  const CommandResult several = pumice_command({"serve", chat_model, model, "--devices", "0,0", "--port", "0"});
+  CHECK(several.status == 1);
+  CHECK(several.err.find("one MODEL") != std::string::npos);
 }
 
 TEST_CASE("cuts that do not fit are refused") {

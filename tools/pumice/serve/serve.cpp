@@ -5,6 +5,7 @@
 #include "loading/open_device.h"
 #include "options/adapter_options.h"
 #include "options/subcommand.h"
+#include "process/processes.h"
 #include "serve/http/access.h"
 #include "serve/http/error.h"
 #include "serve/http/server.h"
@@ -37,6 +38,11 @@ Status run_server(const ServeOptions& given) {
   if (options.names.size() > options.models.size()) {
     return Error{Code::invalid_argument, fmt::format("--alias has {} names for {} models",
                                                      options.names.size(), options.models.size())};
+  }
+  if ((others() || !options.device.devices.empty()) &&
+      (options.models.size() != 1 || !options.folder.empty())) {
+    return Error{Code::invalid_argument, "a server on several devices has one model: give one MODEL, and "
+                                         "leave --models out"};
   }
   options.names.resize(options.models.size());
   if (!options.keys.empty()) {
@@ -187,8 +193,17 @@ Subcommand add_serve(CLI::App& app) {
   add_max_stall_option(*sub, options->model.size);
   add_cache_tokens_option(*sub, options->model.size);
   add_device_options(*sub, options->device);
+  add_stage_options(*sub, options->device);
   sub->footer(example("pumice serve model.gguf --port 8080"));
-  return {sub, [options] { return run_server(*options); }, {{"MODEL", "--models", "--api-key-file"}, {}}};
+  const auto serve_stage_of = [options] {
+    const std::string& model = options->models.empty() ? options->folder : options->models.front();
+    return serve_stage(model, options->device, options->model.size.load);
+  };
+  return {sub,
+          [options] { return run_server(*options); },
+          {{"MODEL", "--models", "--api-key-file"}, {}},
+          serve_stage_of,
+          &options->device.timeout};
 }
 
 } // namespace pumice::command

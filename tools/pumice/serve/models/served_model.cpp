@@ -16,6 +16,7 @@
 #include "loading/fitting_size.h"
 #include "loading/picture_tower.h"
 #include "model/vocabulary.h"
+#include "process/processes.h"
 #include "serve/http/error.h"
 #include "task/load_model.h"
 #include "task/model_kind.h"
@@ -39,6 +40,10 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   std::optional<PictureRows> tower;
   PUMICE_TRY(const ChatMedia media, ChatMedia::open(opened.file, opened.definition->shape()));
   if (media.has_vision() || media.hears()) {
+    if (command::others() || !device.before.empty()) {
+      return wrong_kind(opened.file.path(), opened.definition->shape(),
+                        "it reads pictures or sounds in its prompt, which takes one device");
+    }
     PUMICE_TRY(tower_model, command::load_tower(tower_path(opened.file), device, size.load));
     PUMICE_TRY(tower, PictureRows::create(tower_model, *opened.definition->shape().pictures));
   }
