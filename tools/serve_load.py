@@ -9,10 +9,12 @@ the server lives; a valid greedy request has the answer that it had alone; a ref
 500 or hangs; memory does not grow; at the end nothing runs, /health is well and SIGTERM ends the server with 0.
 
 With --seconds, clients ask for streams for so long instead, and half of them leave in the middle: the times to the first token and
-between tokens, and the memory, are printed.
+between tokens, and the memory, are printed. With --ladder, 1, 2, 4 ... 64 clients ask for 64 tokens each, again and again for so many
+seconds: the tokens of all in a second are printed, of every pass.
 """
 import argparse
 import asyncio
+import base64
 import collections
 import copy
 import json
@@ -172,7 +174,13 @@ def valid_requests(models, sound):
     for model in models:
         name, kind = model["id"], model["kind"]
         both = {"model": name}
-        if kind == "text":
+        if model.get("transcribes") or kind == "speech":
+            for style in ("json", "verbose_json"):
+                yield "/v1/audio/transcriptions", form({"file": sound, "model": name, "response_format": style})
+        if model.get("audio"):
+            heard = {"type": "input_audio", "input_audio": {"data": base64.b64encode(sound).decode(), "format": "wav"}}
+            yield "/v1/chat/completions", {**both, **greedy, "messages": [{"role": "user", "content": [heard, {"type": "text", "text": "w20"}]}]}
+        elif kind == "text":
             for text in texts:
                 messages = [{"role": "user", "content": text}]
                 if model.get("vision"):
@@ -204,9 +212,6 @@ def valid_requests(models, sound):
             yield "/translate", {**both, "text": "12 juin 1987", "beams": 3, "n_best": 2}
         elif kind == "captions":
             yield "/caption", {**both, "image": "data:image/png;base64," + PICTURE, "max_tokens": 8}
-        elif kind == "speech":
-            for kind in ("json", "verbose_json"):
-                yield "/v1/audio/transcriptions", form({"file": sound, "model": name, "response_format": kind})
 
 
 def hostile(dice):
@@ -412,6 +417,27 @@ async def streams(server, name, clients, seconds, seed):
     return memory
 
 
+async def ladder(server, name, seconds):
+    """Tokens a second of more and more clients, in three passes after one that is not counted."""
+    rows = collections.defaultdict(list)
+    for turn in range(4):
+        for clients in (1, 2, 4, 8, 16, 32, 64):
+            began, tokens = time.monotonic(), 0
+
+            async def client(number, clients=clients, began=began):
+                nonlocal tokens
+                while time.monotonic() - began < seconds:
+                    value = {"model": name, "prompt": f"Once upon a time there was cow {number}", "max_tokens": 64, "regex": "[a-z ]{400}"}
+                    answer = await server.say([post("/v1/completions", value)])
+                    tokens += json.loads(answer.body)["usage"]["completion_tokens"]
+
+            await asyncio.gather(*(client(number) for number in range(clients)))
+            if turn > 0:
+                rows[clients].append(tokens / (time.monotonic() - began))
+        print("clients " + ", ".join(f"{clients}: {statistics.median(rows[clients]):.0f} of {[round(each) for each in rows[clients]]}"
+                                     for clients in rows), flush=True)
+
+
 async def quiet(server):
     """Nothing runs any more, within ten seconds."""
     for _ in range(100):
@@ -429,6 +455,7 @@ async def main():
     parser.add_argument("--requests", type=int, default=10000)
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--ladder", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--options", default="", help="further options of the server, in one word")
     given = parser.parse_args()
@@ -444,7 +471,10 @@ async def main():
                 sys.exit(f"{path} {value}: {answer and answer.body}")
             known.append((path, value, request, answer.lasting()))
         print(f"{len(models)} models, {len(known)} known requests, {server.memory():.1f} MiB", flush=True)
-        if given.seconds:
+        if given.ladder:
+            await ladder(server, models[0]["id"], given.ladder)
+            memory = [server.memory()]
+        elif given.seconds:
             memory = await streams(server, models[0]["id"], given.clients, given.seconds, given.seed)
         else:
             load = Load(server, known, sound, given.seed)
