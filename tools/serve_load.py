@@ -427,7 +427,7 @@ async def ladder(server, name, seconds):
             async def client(number, clients=clients, began=began):
                 nonlocal tokens
                 while time.monotonic() - began < seconds:
-                    value = {"model": name, "prompt": f"Once upon a time there was cow {number}", "max_tokens": 64, "regex": "[a-z ]{400}"}
+                    value = {"model": name, "prompt": f"Once upon a time there was cow {number}", "max_tokens": 64}
                     answer = await server.say([post("/v1/completions", value)])
                     tokens += json.loads(answer.body)["usage"]["completion_tokens"]
 
