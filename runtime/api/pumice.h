@@ -767,8 +767,8 @@ typedef struct pumice_message {
    * them, all have the struct_size of the first. */
   const pumice_picture* pictures;
   size_t picture_count;
-  /* The same of a model that hears: what is heard before its content. The call copies the samples; the session
-   * computes their spectrum and listens, in slices. */
+  /* The same of a model that hears: what is heard before its content. The call copies the samples; the
+   * session computes their spectrum and listens, in slices. */
   const pumice_sound* sounds;
   size_t sound_count;
 } pumice_message;

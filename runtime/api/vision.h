@@ -17,7 +17,8 @@ namespace pumice::api {
 inline constexpr uint32_t most_patches_in_session = 4 * 1280;
 
 // What a session looks at pictures with, or hears sounds: the model's tower, which makes the rows that stand
-// for them, or for their tiles or windows, in a prompt. It runs in slices or all at once. Used by one thread at a time, except cancel().
+// for them, or for their tiles or windows, in a prompt. It runs in slices or all at once. Used by one thread
+// at a time, except cancel().
 class Vision : public Work {
 public:
   // `inputs`: most pictures or tiles of a step. `warm_up`: runs some steps in slices, so that their costs are
@@ -37,8 +38,8 @@ public:
   Status stop();
   // To the end. `cancelled` ends it.
   Status run();
-  // A slice of it, or on the host about as much of preparing a picture or a sound. The call that finds the last part
-  // done submits nothing.
+  // A slice of it, or on the host about as much of preparing a picture or a sound. The call that finds the
+  // last part done submits nothing.
   Result<SliceResult> slice(const SliceRequest& request) override;
   Status discard() override;
   void cancel() override;

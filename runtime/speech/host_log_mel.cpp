@@ -104,11 +104,9 @@ bool HostLogMel::advance() {
   const size_t frames = window_.frames();
   if (frame_ == windows_ * frames) return false;
   const size_t column = frame_ % frames;
-  if (column == 0)
-    features_.emplace_back(size_t{window_.mels} * frames, feature(std::log10(least_energy)));
-  const std::span<const double> energies =
-      spectrum_->energies(samples_, static_cast<int64_t>(frame_ * window_.hop),
-                          static_cast<int64_t>(windows_ * window_.samples));
+  if (column == 0) features_.emplace_back(size_t{window_.mels} * frames, feature(std::log10(least_energy)));
+  const std::span<const double> energies = spectrum_->energies(
+      samples_, static_cast<int64_t>(frame_ * window_.hop), static_cast<int64_t>(windows_ * window_.samples));
   for (size_t mel = 0; mel < window_.mels && !energies.empty(); ++mel) {
     const double log = std::log10(std::max(spectrum_->of_band(energies, mel), least_energy));
     loudest_ = std::max(loudest_, log);

@@ -41,9 +41,7 @@ public:
   bool has_vision() const { return media_.has_vision(); }
   const std::optional<PictureTokens>& picture_tokens() const { return shape_; }
   // Forgets the pictures and sounds that these messages have and the chat's do not.
-  void forget_media(const nlohmann::ordered_json& messages) {
-    media_.forget(messages, chat_.messages());
-  }
+  void forget_media(const nlohmann::ordered_json& messages) { media_.forget(messages, chat_.messages()); }
 
   struct Prompt {
     ChatPrompt text;
@@ -80,8 +78,8 @@ public:
 private:
   ModelChat(Chat chat, ChatMedia media, std::optional<PictureTokens> shape, std::string model,
             std::string other_template)
-      : chat_(std::move(chat)), media_(std::move(media)), shape_(std::move(shape)),
-        model_(std::move(model)), other_template_(std::move(other_template)) {}
+      : chat_(std::move(chat)), media_(std::move(media)), shape_(std::move(shape)), model_(std::move(model)),
+        other_template_(std::move(other_template)) {}
 
   Chat chat_;
   ChatMedia media_;

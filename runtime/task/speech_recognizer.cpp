@@ -167,7 +167,8 @@ Status SpeechRecognizer::begin_prompted(SoundSource& source, WindowFunction on_w
 // Goes on with the sound's spectrum, and begins the text once that is done.
 Status SpeechRecognizer::prepare(std::chrono::steady_clock::time_point until) {
   do {
-    if (cancelled_ || model_->context().interrupted()) return Error{Code::cancelled, "transcribing was cancelled"};
+    if (cancelled_ || model_->context().interrupted())
+      return Error{Code::cancelled, "transcribing was cancelled"};
     if (preparing_->spectrum.advance()) continue;
     std::vector<PreparedPicture> sounds(1, preparing_->finish());
     preparing_.reset();

@@ -479,7 +479,8 @@ TEST_CASE("sounds in chats are heard as `pumice chat` hears them, by a model tha
   picture_tests::write_vision_folder(folder, picture_tests::voxtral());
   const std::string model = folder.path().string();
   const std::string wav = wav_bytes(wail(40000)), other = wav_bytes(wail(70000));
-  const std::string sound = folder.write("a.wav", wav).string(), sound2 = folder.write("b.wav", other).string();
+  const std::string sound = folder.write("a.wav", wav).string(),
+                    sound2 = folder.write("b.wav", other).string();
   const Server server({"--kv", "f32", "--alias", "ears", "--alias", "deaf"}, {model, Server::chat_model()},
                       "256");
   if (!server.there()) {

@@ -123,7 +123,8 @@ TEST_CASE("a server on two devices answers as on one, with one model") {
     return server.ask("/v1/completions", body)["choices"];
   };
   for (const int seed : {1, 9}) CHECK(written(two, seed) == written(one, seed));
-  const CommandResult several = pumice_command({"serve", chat_model, model, "--devices", "0,0", "--port", "0"});
+  const CommandResult several =
+      pumice_command({"serve", chat_model, model, "--devices", "0,0", "--port", "0"});
   CHECK(several.status == 1);
   CHECK(several.err.find("one MODEL") != std::string::npos);
 }

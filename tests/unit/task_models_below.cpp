@@ -32,7 +32,8 @@ TEST_CASE("models below a folder have the names of their paths, each another one
   for (const char* name : {"one.gguf", "mmproj-one.gguf", ".hidden.gguf", "notes.txt"})
     folder.write(name, std::string_view("bytes"));
   fs::create_directories(folder.path() / "deep/.cache");
-  for (const char* name : {"deep/two-00001-of-00002.gguf", "deep/two-00002-of-00002.gguf", "deep/.cache/x.gguf"})
+  for (const char* name :
+       {"deep/two-00001-of-00002.gguf", "deep/two-00002-of-00002.gguf", "deep/.cache/x.gguf"})
     folder.write(name, std::string_view("part"));
   write_model_folder(folder, "deep/three");
   folder.write("deep/three/other.gguf", std::string_view("a part of the folder"));

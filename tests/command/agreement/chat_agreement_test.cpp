@@ -155,8 +155,7 @@ TEST_CASE("the C interface answers what it hears as the command does") {
     const SessionHandle session = player.open_session(2);
     const std::vector<uint32_t> tokens = player.answer(session.get(), asked.get(), 0, 4);
     REQUIRE(tokens.size() == 4);
-    const CommandResult heard =
-        chat_command({player.folder.path().string(), "--audio", path, "w226 w28"});
+    const CommandResult heard = chat_command({player.folder.path().string(), "--audio", path, "w226 w28"});
     CAPTURE(heard.err);
     CHECK(heard.out == words(tokens) + "\n");
   }

@@ -10,12 +10,12 @@ namespace pumice::serve {
 struct ServedKind {
   enum class Of { text, vectors, ranks, classes, spans, translation, captions, speech };
   Of of = Of::text;
-  bool chats = false;       // a text model with a template
-  bool sees = false;        // and pictures in its chats
-  bool hears = false;       // or sounds
-  bool transcribes = false; // and writes down speech, too
-  bool calls = false;       // and a way to write calls of tools that is known
-  bool of_pictures = false; // its classes
+  bool chats = false;        // a text model with a template
+  bool sees = false;         // and pictures in its chats
+  bool hears = false;        // or sounds
+  bool transcribes = false;  // and writes down speech, too
+  bool calls = false;        // and a way to write calls of tools that is known
+  bool of_pictures = false;  // its classes
   bool takes_labels = false; // vectors of texts and pictures: classes of pictures by labels of the request
 
   // unsupported for a model that this server has no use for.

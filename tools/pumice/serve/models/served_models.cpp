@@ -249,7 +249,8 @@ void ServedModels::run() {
   while (!ending_) {
     const Status status = guarded([&] { work(lock); });
     if (!lock.owns_lock()) lock.lock();
-    if (!status.ok()) changed_.wait_for(lock, pause); // mostly the host's memory, which may be there again then
+    if (!status.ok())
+      changed_.wait_for(lock, pause); // mostly the host's memory, which may be there again then
   }
 }
 

@@ -51,9 +51,9 @@ public:
   struct Listed { // as long as one looks at it
     std::string name;
     ServedKind kind;
-    uint64_t bytes = 0;   // of its files
-    int64_t created = 0;  // when it was loaded, or its files were written
-    uint64_t loads = 0;   // so far
+    uint64_t bytes = 0;                 // of its files
+    int64_t created = 0;                // when it was loaded, or its files were written
+    uint64_t loads = 0;                 // so far
     const ServedModel* model = nullptr; // null: it is not loaded
   };
   // Looks at each model, or at one. That is no use of it. `look` must not call any of these functions.

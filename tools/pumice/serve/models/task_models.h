@@ -67,7 +67,7 @@ public:
   bool of_pictures() const {
     return takes_labels() || (classifier_ && classifier_->runner().source().reads_pictures());
   }
-  const Tokenizer* tokenizer() const; // null: of pictures
+  const Tokenizer* tokenizer() const;                                              // null: of pictures
   const std::vector<std::string>& labels() const { return classifier_->labels(); } // its own
   bool has_probabilities() const { return takes_labels() || classifier_->scoring() != Scoring::raw; }
 

@@ -40,8 +40,9 @@ Result<Json> read_picture_part(const Json& part, const std::string& place) {
   return picture_part(bytes, field);
 }
 
-// {"type": "input_audio", "input_audio": {"data": BASE64, "format": "wav"}}, as both interfaces of OpenAI have
-// it, or with a data URL; and {"type": "audio_url", "audio_url": {"url": URL}}. The bytes say their format.
+// {"type": "input_audio", "input_audio": {"data": BASE64, "format": "wav"}}, as both interfaces of OpenAI
+// have it, or with a data URL; and {"type": "audio_url", "audio_url": {"url": URL}}. The bytes say their
+// format.
 Result<Json> read_sound_part(const Json& part, const std::string& place) {
   const bool by_url = part.contains("audio_url");
   const char* const name = by_url ? "audio_url" : "input_audio";
@@ -98,8 +99,9 @@ Result<Json> read_parts(Json parts, const std::string& field) {
 // unsupported, with the model's name, for a picture or a sound that it does not read.
 Status check_medium(const TextModel& model, const ChatMedia& media, bool sound, const std::string& field) {
   if (sound ? media.hears() : media.has_vision()) return {};
-  const char* const reads = media.hears() ? "text and sounds" : media.has_vision() ? "text and pictures"
-                                                                                   : "text";
+  const char* const reads = media.hears()        ? "text and sounds"
+                            : media.has_vision() ? "text and pictures"
+                                                 : "text";
   return Error{Code::unsupported,
                fmt::format("{}: {} reads {} alone: choose a model that {}, which /v1/models shows as '{}'",
                            request_field(field), path_text(path_of(model.file().path()).filename()), reads,
@@ -118,8 +120,8 @@ Status take_media(const TextModel& model, ModelChat& chat, Json& messages) {
     if (count == 0 || message != current) left = size_t{most_sound_minutes} * 60 * rate;
     current = message;
     if (++count > most_pictures)
-      return bad_field(field, fmt::format("expected at most {} {}", most_pictures,
-                                          sound ? "sounds" : "pictures"));
+      return bad_field(field,
+                       fmt::format("expected at most {} {}", most_pictures, sound ? "sounds" : "pictures"));
     const std::vector<uint8_t>& bytes = part["bytes"].get_binary();
     if (sound) {
       PUMICE_TRY(std::vector<float> samples, read_sound({bytes.begin(), bytes.end()}, rate, left, field));

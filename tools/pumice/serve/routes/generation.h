@@ -61,8 +61,8 @@ public:
   uint64_t reused_tokens() const { return reused_tokens_; } // of the prompts
   uint64_t tokens() const { return tokens_; }               // that were generated
   size_t texts() const { return texts_.size(); }
-  // Runs the model's tower for pictures and sounds, and hands the texts to the batch. not_ready where too many wait
-  // there; then nothing of the answer was sent.
+  // Runs the model's tower for pictures and sounds, and hands the texts to the batch. not_ready where too
+  // many wait there; then nothing of the answer was sent.
   Status start(Slots& slots, const std::string& model, const Exchange& exchange);
   // Then runs to the end, or until the client is gone.
   Status run(Exchange& exchange, TextTaker& taker);

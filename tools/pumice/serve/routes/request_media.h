@@ -24,8 +24,8 @@ Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& 
 Result<std::vector<float>> read_sound(std::string bytes, uint32_t rate, size_t most,
                                       const std::string& field);
 
-// The part of a message that is a picture or a sound, until the chat takes it. Its bytes are what no JSON of a
-// client can have: {"type": "image", "bytes": BINARY, "field": FIELD}, or "audio".
+// The part of a message that is a picture or a sound, until the chat takes it. Its bytes are what no JSON of
+// a client can have: {"type": "image", "bytes": BINARY, "field": FIELD}, or "audio".
 Json picture_part(const std::string& bytes, const std::string& field);
 Json sound_part(const std::string& bytes, const std::string& field);
 inline bool is_medium_part(const Json& part) {

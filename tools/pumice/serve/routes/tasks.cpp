@@ -190,8 +190,7 @@ Status classify(Service& service, Exchange& exchange) {
       std::ranges::stable_sort(order, [&](size_t a, size_t b) { return all[i][a] > all[i][b]; });
       order.resize(std::min<size_t>(order.size(), top));
       Json& list = results[i]["labels"] = Json::array();
-      for (const size_t label : order)
-        list.push_back({{"label", labels[label]}, {value, all[i][label]}});
+      for (const size_t label : order) list.push_back({{"label", labels[label]}, {value, all[i][label]}});
     }
   }
   count_tokens(exchange, tokens);
