@@ -364,14 +364,14 @@ private:
   DraftCosts draft_costs_;
   std::unique_ptr<Drafter> model_drafter_; // null: there is no such model
   LayerDrafter* layer_drafter_ = nullptr;  // the same, if it is a prediction layer
-  bool drafter_failed_ = false;            // and guesses no more
   std::string hidden_name_;                // of what that reads
   std::vector<TextRows> text_rows_;        // only with a prediction layer
   DraftCounts draft_counts_;
   std::deque<InFlightStep> in_flight_; // submitted steps whose tokens have not been read, oldest first
   std::vector<BatchToken> results_;
-  bool changed_ = false; // the host must compose the next step
-  bool waiting_ = false; // a sequence for what another one reads
+  bool changed_ = false;        // the host must compose the next step
+  bool waiting_ = false;        // a sequence for what another one reads
+  bool drafter_failed_ = false; // the prediction layer, which guesses no more
   uint32_t next_id_ = 0;
   uint64_t releases_ = 0;
   double host_seconds_ = 0;
