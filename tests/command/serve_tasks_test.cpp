@@ -182,7 +182,7 @@ json without_index(json entry) {
 }
 
 // A form whose parts are names and values; the file is one, too.
-std::string form(const std::vector<std::pair<std::string, std::string>>& parts) {
+std::string form_body(const std::vector<std::pair<std::string, std::string>>& parts) {
   std::string text;
   for (const auto& [name, value] : parts) {
     text += "--XX\r\nContent-Disposition: form-data; name=\"" + name + "\"" +
@@ -363,7 +363,7 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
   const std::string path = "/v1/audio/transcriptions";
   const auto heard = [&](std::vector<std::pair<std::string, std::string>> parts, const std::string& to) {
     parts.insert(parts.begin(), {"file", wav});
-    const HttpAnswer answer = post_form(server, to, form(parts));
+    const HttpAnswer answer = post_form(server, to, form_body(parts));
     CAPTURE(answer.body.substr(0, 300));
     CHECK(answer.status == 200);
     return answer.body;
@@ -423,7 +423,7 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
     CHECK(answer.body.find(what) != std::string::npos);
   };
   const auto wrong = [&](const std::string& field, const std::string& value) {
-    refused(form({{"file", wav}, {field, value}}), "field '" + field + "'");
+    refused(form_body({{"file", wav}, {field, value}}), "field '" + field + "'");
   };
   wrong("response_format", "pdf");
   wrong("temperature", "hot");
@@ -433,17 +433,17 @@ TEST_CASE("speech is written down as `pumice transcribe` does, from forms that a
   wrong("timestamp_granularities[]", "letter");
   wrong("timestamp_granularities[]", "word"); // of json, which has no words
   wrong("stream", "yes");
-  refused(form({{"file", wav}, {"stream", "true"}, {"response_format", "srt"}}), "field 'stream'");
+  refused(form_body({{"file", wav}, {"stream", "true"}, {"response_format", "srt"}}), "field 'stream'");
   wrong("prompt", "\xff");
-  refused(form({{"file", wav}, {"file", wav}}), "'file': it is there twice");
-  refused(form({{"language", "en"}}), "'file'");
-  refused(form({{"file", ""}}), "'file'");
-  refused(form({{"file", "no sound"}}), "'file'");
-  refused(form({{"file", wav.substr(0, 30)}}), "'file'");
-  refused(form({{"file", wav}, {"model", std::string("wh\0", 3)}}).substr(0, 300), "cut off");
+  refused(form_body({{"file", wav}, {"file", wav}}), "'file': it is there twice");
+  refused(form_body({{"language", "en"}}), "'file'");
+  refused(form_body({{"file", ""}}), "'file'");
+  refused(form_body({{"file", "no sound"}}), "'file'");
+  refused(form_body({{"file", wav.substr(0, 30)}}), "'file'");
+  refused(form_body({{"file", wav}, {"model", std::string("wh\0", 3)}}).substr(0, 300), "cut off");
 
   // Forms that are none.
-  const std::string whole = form({{"language", "en"}});
+  const std::string whole = form_body({{"language", "en"}});
   const std::string head = "--XX\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n";
   for (size_t cut = 0; cut + 2 < whole.size(); cut += 3) refused(whole.substr(0, cut), "form");
   refused(whole, "boundary", "multipart/form-data");
@@ -525,7 +525,7 @@ TEST_CASE("sounds in chats are heard as `pumice chat` hears them, by a model tha
   CHECK(shown["audio"] == true);
   CHECK(shown["transcribes"] == true);
   const HttpAnswer written =
-      post_form(server, "/v1/audio/transcriptions", form({{"file", wav}, {"response_format", "text"}}));
+      post_form(server, "/v1/audio/transcriptions", form_body({{"file", wav}, {"response_format", "text"}}));
   CHECK(written.status == 200);
   CHECK(written.body == pumice_command({"transcribe", model, sound, "--no-tune"}).out);
 
