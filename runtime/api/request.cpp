@@ -171,7 +171,8 @@ Result<ModelChat::Prompt> chat_prompt(const pumice_request& request, const Reque
   const std::string prefill = request.prefill ? request.prefill : "";
   Result<ModelChat::Prompt> made = talk.prompt(prefill);
   if (!made.ok() && made.error().code == Code::not_found)
-    return Error{Code::not_found, made.error().message + ": give it with pumice_chat_add_picture"};
+    return Error{Code::not_found,
+                 made.error().message + ": give it with pumice_chat_add_picture or pumice_chat_add_sound"};
   PUMICE_TRY(ModelChat::Prompt prompt, std::move(made));
   if (prompt.text.ids.empty()) {
     return Error{Code::invalid_argument,

@@ -89,6 +89,7 @@ TEST_CASE("a chat that is read needs its sounds again, and what is no sound is r
   const std::vector<uint32_t> answered = player.answer(session.get(), chat.get());
   require_ok(pumice_chat_read(read.get(), written.c_str(), &error), error);
   CHECK(player.begin(session.get(), read.get(), error) == PUMICE_NOT_FOUND);
+  CHECK(contains(error, "pumice_chat_add_sound"));
   const pumice_sound sound = sound_of(samples);
   require_ok(pumice_chat_add_sound(read.get(), &sound, &error), error);
   CHECK(player.answer(session.get(), read.get()) == answered);
