@@ -107,6 +107,10 @@ std::u32string drawable(std::string_view text) {
   return result;
 }
 
+bool has_glyph(char32_t code, const Font& font) {
+  return drawing_of(code, font).glyph || is_invisible(code);
+}
+
 uint32_t text_width(std::u32string_view text, const Font& font) {
   uint32_t width = 0;
   for (const char32_t code : text) width += advance(code, font);

@@ -22,16 +22,28 @@ std::u32string cut_to(std::u32string text, const Font& font, uint32_t width);
 
 uint32_t text_width(std::u32string_view text, const Font& font);
 
-// A white picture to draw on. Drawing outside of it has no effect.
-class Canvas {
+// Whether this font, or one of the machine's, has a character. What is not seen needs none.
+bool has_glyph(char32_t code, const Font& font);
+
+// What is drawn on, white at first.
+class Surface {
+public:
+  virtual ~Surface() = default;
+  virtual void fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour) = 0;
+  // Draws text from (x, y) on the base line.
+  virtual void text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,
+                    Direction direction = Direction::right) = 0;
+};
+
+// Pixels. Drawing outside of them has no effect.
+class Canvas : public Surface {
 public:
   Canvas(uint32_t width, uint32_t height);
 
-  void fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour);
-  // Draws text from (x, y) on the base line. A character that neither the font nor the
-  // machine's fonts have is drawn as a box with its code.
+  void fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour) override;
+  // A character that neither the font nor the machine's fonts have is drawn as a box with its code.
   void text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,
-            Direction direction = Direction::right);
+            Direction direction = Direction::right) override;
 
   Image take() && { return std::move(image_); }
 

@@ -2,6 +2,7 @@
 
 #include "media/axis_marks.h"
 #include "media/canvas.h"
+#include "media/svg.h"
 
 #include <algorithm>
 #include <cmath>
@@ -139,25 +140,25 @@ struct Layout {
   }
 };
 
-void draw_cells(Canvas& canvas, const Layout& layout, const HeatMap& map) {
+void draw_cells(Surface& surface, const Layout& layout, const HeatMap& map) {
   const Side &rows = layout.rows, &columns = layout.columns;
   const uint32_t between = std::min(rows.cell, columns.cell) >= 8 ? 1 : 0;
-  canvas.fill(layout.left - 1, layout.top - 1, columns.length() + 2 - between, rows.length() + 2 - between,
+  surface.fill(layout.left - 1, layout.top - 1, columns.length() + 2 - between, rows.length() + 2 - between,
               lines);
   for (size_t row = 0; row < map.rows.size(); ++row)
     for (size_t column = 0; column < map.columns.size(); ++column) {
       const double weight = map.weights[row * map.columns.size() + column], share = weight / layout.darkest;
-      canvas.fill(layout.left + column * columns.cell, layout.top + row * rows.cell, columns.cell - between,
+      surface.fill(layout.left + column * columns.cell, layout.top + row * rows.cell, columns.cell - between,
                   rows.cell - between, colour_of(share));
       if (columns.cell < cell_with_number || rows.cell < 20 || std::abs(weight) < 0.005) continue;
       const std::u32string number = drawable(fmt::format("{:.2f}", weight));
       const int64_t x = layout.left + columns.centre(column) - text_width(number, small()) / 2;
-      canvas.text(x, layout.top + rows.centre(row) + small().size * 3 / 8, number, small(),
+      surface.text(x, layout.top + rows.centre(row) + small().size * 3 / 8, number, small(),
                   share > 0.33 ? white : ink);
     }
 }
 
-void draw_labels(Canvas& canvas, const Layout& layout) {
+void draw_labels(Surface& surface, const Layout& layout) {
   const Side &rows = layout.rows, &columns = layout.columns;
   const uint32_t space = layout.rows.sparse ? tick : 0;
   int64_t free_from = 0;
@@ -166,8 +167,8 @@ void draw_labels(Canvas& canvas, const Layout& layout) {
     const int64_t y = layout.top + rows.centre(row);
     if (label.empty() || y < free_from) continue;
     free_from = y + rows.font->size;
-    if (space) canvas.fill(layout.left - tick - 1, y, tick, 1, faint);
-    canvas.text(layout.left - gap - text_width(label, *rows.font), y + rows.font->size * 3 / 8, label,
+    if (space) surface.fill(layout.left - tick - 1, y, tick, 1, faint);
+    surface.text(layout.left - gap - text_width(label, *rows.font), y + rows.font->size * 3 / 8, label,
                 *rows.font, ink);
   }
   free_from = 0;
@@ -176,46 +177,51 @@ void draw_labels(Canvas& canvas, const Layout& layout) {
     const int64_t x = layout.left + columns.centre(column), y = layout.top - gap;
     if (label.empty() || (layout.upright && x < free_from)) continue;
     free_from = x + columns.font->size;
-    if (columns.sparse) canvas.fill(x, layout.top - tick - 1, 1, tick, faint);
+    if (columns.sparse) surface.fill(x, layout.top - tick - 1, 1, tick, faint);
     if (layout.upright)
-      canvas.text(x + columns.font->size * 3 / 8, y, label, *columns.font, ink, Direction::up);
+      surface.text(x + columns.font->size * 3 / 8, y, label, *columns.font, ink, Direction::up);
     else
-      canvas.text(x - text_width(label, *columns.font) / 2, y, label, *columns.font, ink);
+      surface.text(x - text_width(label, *columns.font) / 2, y, label, *columns.font, ink);
   }
 }
 
-void draw_names(Canvas& canvas, const Layout& layout, const HeatMap& map) {
+void draw_names(Surface& surface, const Layout& layout, const HeatMap& map) {
   uint32_t y = margin;
   if (!map.title.empty()) {
-    canvas.text(margin, y + large().size * 4 / 5,
+    surface.text(margin, y + large().size * 4 / 5,
                 cut_to(drawable(map.title), large(), layout.width - 2 * margin), large(), ink);
     y += large().size + 2 * gap;
   }
-  canvas.text(layout.left, y + small().size * 4 / 5, line(map.column_axis), small(), faint);
+  surface.text(layout.left, y + small().size * 4 / 5, line(map.column_axis), small(), faint);
   const std::u32string name = line(map.row_axis);
-  canvas.text(margin + small().size * 4 / 5, layout.top + text_width(name, small()), name, small(), faint,
+  surface.text(margin + small().size * 4 / 5, layout.top + text_width(name, small()), name, small(), faint,
               Direction::up);
 }
 
-void draw_legend(Canvas& canvas, const Layout& layout) {
+void draw_legend(Surface& surface, const Layout& layout) {
   const uint32_t x = layout.left + layout.columns.length() + 3 * gap, last = layout.legend_height - 1;
   for (uint32_t step = 0; step <= last; ++step)
-    canvas.fill(x, layout.top + last - step, legend_width, 1, colour_of(static_cast<double>(step) / last));
-  canvas.fill(x - 1, layout.top, 1, last + 1, lines);
-  canvas.fill(x + legend_width, layout.top, 1, last + 1, lines);
-  canvas.fill(x - 1, layout.top - 1, legend_width + 2, 1, lines);
-  canvas.fill(x - 1, layout.top + last + 1, legend_width + 2, 1, lines);
+    surface.fill(x, layout.top + last - step, legend_width, 1, colour_of(static_cast<double>(step) / last));
+  surface.fill(x - 1, layout.top, 1, last + 1, lines);
+  surface.fill(x + legend_width, layout.top, 1, last + 1, lines);
+  surface.fill(x - 1, layout.top - 1, legend_width + 2, 1, lines);
+  surface.fill(x - 1, layout.top + last + 1, legend_width + 2, 1, lines);
   for (const double mark : axis_marks(0, layout.darkest, 5)) {
     const int64_t y = layout.top + std::llround(last * (1 - mark / layout.darkest));
-    canvas.fill(x + legend_width + 1, y, tick, 1, faint);
+    surface.fill(x + legend_width + 1, y, tick, 1, faint);
     const std::u32string number = drawable(fmt::format("{:.6g}", mark));
-    canvas.text(x + legend_width + gap, y + small().size * 3 / 8, number, small(), faint);
+    surface.text(x + legend_width + gap, y + small().size * 3 / 8, number, small(), faint);
   }
 }
 
-} // namespace
+void draw(Surface& surface, const Layout& layout, const HeatMap& map) {
+  draw_cells(surface, layout, map);
+  draw_labels(surface, layout);
+  draw_names(surface, layout, map);
+  draw_legend(surface, layout);
+}
 
-Result<Image> draw_heat_map(const HeatMap& map) {
+Status check(const HeatMap& map) {
   const size_t rows = map.rows.size(), columns = map.columns.size();
   if (rows == 0 || columns == 0 || rows > max_heat_map_tokens || columns > max_heat_map_tokens)
     return Error{Code::invalid_argument,
@@ -226,13 +232,42 @@ Result<Image> draw_heat_map(const HeatMap& map) {
                                                      columns, map.weights.size())};
   if (!std::ranges::all_of(map.weights, [](float weight) { return std::isfinite(weight); }))
     return Error{Code::invalid_argument, "a heat map: expected finite weights, found one that is not"};
+  return {};
+}
+
+} // namespace
+
+Result<Image> draw_heat_map(const HeatMap& map) {
+  PUMICE_CHECK(check(map));
   const Layout layout(map);
   Canvas canvas(layout.width, layout.height);
-  draw_cells(canvas, layout, map);
-  draw_labels(canvas, layout);
-  draw_names(canvas, layout, map);
-  draw_legend(canvas, layout);
+  draw(canvas, layout, map);
   return std::move(canvas).take();
+}
+
+Result<std::string> heat_map_svg(const HeatMap& map) {
+  PUMICE_CHECK(check(map));
+  if (map.weights.size() > max_svg_cells)
+    return Error{Code::invalid_argument,
+                 fmt::format("a heat map: expected at most {} weights in an SVG file, found {}: a PNG file "
+                             "takes as many as there are",
+                             max_svg_cells, map.weights.size())};
+  const Layout layout(map);
+  Svg svg(layout.width, layout.height);
+  draw(svg, layout, map);
+  return std::move(svg).take();
+}
+
+std::u32string boxes_in(const HeatMap& map) {
+  std::u32string missing;
+  for (const std::vector<std::string>* labels : {&map.rows, &map.columns}) {
+    for (const std::string& label : *labels) {
+      for (const char32_t code : line(label)) {
+        if (!has_glyph(code, normal()) && missing.find(code) == std::u32string::npos) missing += code;
+      }
+    }
+  }
+  return missing;
 }
 
 } // namespace pumice

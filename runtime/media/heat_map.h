@@ -25,5 +25,11 @@ inline constexpr size_t max_heat_map_tokens = 3600;
 // invalid_argument for too many or no rows or columns, weights of another number, or weights that are not
 // finite.
 Result<Image> draw_heat_map(const HeatMap& map);
+// The same as an SVG file, whose text is drawn with the fonts of who shows it. Error: invalid_argument, too,
+// for more than max_svg_cells weights.
+inline constexpr size_t max_svg_cells = 200'000;
+Result<std::string> heat_map_svg(const HeatMap& map);
+// The characters of its labels that draw_heat_map() draws as boxes, each once.
+std::u32string boxes_in(const HeatMap& map);
 
 } // namespace pumice

@@ -356,6 +356,30 @@ TEST_CASE("the predictions until Ctrl-C are a whole file of fewer windows") {
   CHECK(found["kl_divergence"]["value"].get<double>() < 1e-4);
 }
 
+TEST_CASE("the importance matrix until Ctrl-C is a whole file of fewer windows") {
+  const EveryCommand every;
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "Tom and the dog ran to the pond.\n";
+  const std::string file = folder.write("text.txt", text).string(), story = fixtures().story().string();
+  const fs::path matrix = folder.path() / "matrix.gguf";
+  const std::vector<std::string> arguments = {"perplexity", story,           file,
+                                              "--context",  "64",            "--imatrix-out",
+                                              matrix.string(), "--cache", every.file("cache")};
+  for (double after = 0.5; after < 60 && !fs::exists(matrix); after *= 1.5) {
+    CommandProcess process(arguments, streams(every));
+    pause(after);
+    process.interrupt();
+    REQUIRE(process.wait() == interrupted);
+  }
+  REQUIRE(fs::exists(matrix));
+  CHECK(contents(every.file("err")).find(matrix.string() + " has the first ") != std::string::npos);
+  const CommandResult used = pumice_command({"convert", story, (folder.path() / "small.gguf").string(),
+                                             "--type", "Q4_K_M", "--imatrix", matrix.string()});
+  CAPTURE(used.err);
+  CHECK(used.status == 0);
+}
+
 TEST_CASE("what was measured is printed even if the device does not end its step in time" *
           doctest::test_suite("long")) {
   const TemporaryFolder model;

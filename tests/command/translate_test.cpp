@@ -286,14 +286,18 @@ TEST_CASE("translate --attention: rows sum to one and are where the decoder look
   CHECK(std::equal(one.begin(), one.end(), from));
 }
 
-TEST_CASE("translate --attention draws a PNG, and refuses what it cannot draw") {
+TEST_CASE("translate --attention draws a PNG or an SVG, and refuses what it cannot draw") {
   const Words words;
   const std::string path = (words.folder.path() / "a.png").string();
   words.translate({words.source, "--beams", "2", "--attention", path});
   std::string head(4, ' ');
   std::ifstream(path, std::ios::binary).read(head.data(), 4);
   CHECK(head == "\x89PNG");
-  CHECK(fails_saying(words.fail({"--attention", "a.gif"}), {".png", ".safetensors", "a.gif"}) == "");
+  const std::string svg = (words.folder.path() / "a.svg").string();
+  words.translate({words.source, "--attention", svg});
+  std::getline(std::ifstream(svg), head);
+  CHECK(head.starts_with("<svg "));
+  CHECK(fails_saying(words.fail({"--attention", "a.gif"}), {".png", ".svg", ".safetensors", "a.gif"}) == "");
   CHECK(fails_saying(words.fail({"--attention", "/no/such/a.png"}), {"no folder /no/such"}) == "");
   CHECK(fails_saying(words.fail({"--attention", path, "--attention-layer", "2"}), {"0 to 1", "2"}) == "");
   CHECK(fails_saying(words.fail({"--attention", path, "--attention-head", "4"}), {"0 to 3", "4"}) == "");

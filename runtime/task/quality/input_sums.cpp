@@ -63,8 +63,8 @@ Status InputSums::read(std::span<const uint32_t> tokens) {
     PUMICE_TRY(const Completion done, runner_->submit(count));
     PUMICE_CHECK(done.wait());
     PUMICE_CHECK(add(count));
+    tokens_ += count; // of a text that is read in part, too
   }
-  tokens_ += length;
   longest_ = std::max(longest_, length);
   ++texts_;
   return {};

@@ -5,6 +5,7 @@
 #include "support/command/messages.h"
 
 #include <array>
+#include <cstdio>
 #include <limits>
 #include <set>
 
@@ -168,4 +169,46 @@ TEST_CASE("heat map: invalid shapes and weights are refused") {
   CHECK(says(draw_heat_map(map_of(0, 2, {})), {"1 to 3600", "0 x 2"}) == "");
   const std::vector<float> many(3601, 0.0F);
   CHECK(says(draw_heat_map(map_of(1, 3601, many)), {"1 to 3600", "1 x 3601"}) == "");
+}
+
+TEST_CASE("heat map: as SVG it has the same cells, and its labels are text in any script") {
+  const std::vector<float> weights = {0, 0.25F, 0.75F, 1};
+  HeatMap map = map_of(2, 2, weights);
+  map.rows = {"a<b&c", "\u65e5"};
+  map.columns = {"\u0434", "\U00010000"};
+  const auto svg = heat_map_svg(map);
+  REQUIRE(svg.ok());
+  for (const char* part : {">a&lt;b&amp;c</text>", ">\u65e5</text>", ">\u0434</text>", ">\U00010000</text>", ">0.25</text>"})
+    CHECK(svg->find(part) != std::string::npos);
+  CHECK(svg->starts_with("<svg "));
+  CHECK(svg->ends_with("</svg>\n"));
+  // A cell's colour is the one that its pixel has.
+  const Image image = drawn(map);
+  const auto hex = [&](size_t x, size_t y) {
+    const uint8_t* pixel = image.pixels.data() + (y * image.width + x) * 3;
+    char text[8];
+    std::snprintf(text, sizeof text, "#%02x%02x%02x", pixel[0], pixel[1], pixel[2]);
+    return std::string(text);
+  };
+  size_t cells = 0;
+  for (size_t at = svg->find("<rect x="); at != std::string::npos; at = svg->find("<rect x=", at + 1)) {
+    int x = 0, y = 0, width = 0, height = 0;
+    char colour[8] = {};
+    REQUIRE(std::sscanf(svg->c_str() + at, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%7s", &x, &y,
+                        &width, &height, colour) == 5);
+    if (width < 20 || height < 20 || width > 60) continue; // the legend, and what is behind the cells
+    CHECK(hex(static_cast<size_t>(x) + 1, static_cast<size_t>(y) + 1) == colour);
+    ++cells;
+  }
+  CHECK(cells == 4);
+  const std::vector<float> many(500 * 500);
+  CHECK(says(heat_map_svg(map_of(500, 500, many)), {"200000", "250000", "PNG"}) == "");
+}
+
+TEST_CASE("heat map: characters that would be boxes are told") {
+  const std::vector<float> weights = {0, 0, 0, 0};
+  HeatMap map = map_of(2, 2, weights);
+  CHECK(boxes_in(map).empty());
+  map.rows = {"\U000e0001\U000f0000", "\U000f0000"}; // an unseen tag, and a private character, twice
+  CHECK(boxes_in(map) == U"\U000f0000");
 }

@@ -18,13 +18,24 @@ Status write_importance(const PerplexityOptions& options, MeasuredFile file, con
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file.opened), device, options.size.load, &options.size));
   PUMICE_TRY(const std::unique_ptr<InputSums> sums, InputSums::create(std::move(model), file.size));
+  const SavedWork saved; // the windows until Ctrl-C
   ProgressBar bar("reading");
-  for (uint32_t n = 0; n < windows.count; ++n) {
-    if (!bar.update(n, windows.count)) return interruption();
-    PUMICE_CHECK(sums->read(windows.window(n)));
-  }
+  uint32_t done = 0;
+  const auto read_all = [&]() -> Status {
+    for (; done < windows.count; ++done) {
+      if (!bar.update(done, windows.count)) return interruption();
+      PUMICE_CHECK(sums->read(windows.window(done)));
+    }
+    return {};
+  };
+  const Status status = read_all();
   bar.erase();
-  PUMICE_CHECK(sums->write(path_of(options.importance), input_name(options.text)));
+  if (done > 0) {
+    PUMICE_CHECK(sums->write(path_of(options.importance), input_name(options.text)));
+    if (!status.ok())
+      print_note(fmt::format("{} has the first {} of {} windows", options.importance, done, windows.count));
+  }
+  PUMICE_CHECK(status);
   if (options.json) {
     Json json = {{"path", options.importance}, {"matrices", sums->matrices()}, {"tokens", sums->tokens()}};
     add_device(json, device);

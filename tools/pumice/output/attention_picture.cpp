@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 
 #include "io/formats/safetensors.h"
+#include "io/output_file.h"
 #include "media/heat_map.h"
 #include "options/option_text.h"
 #include "options/option_values.h"
 #include "task/translation/alignment.h"
+#include "terminal/terminal.h"
 
 namespace pumice::command {
 
@@ -17,8 +19,12 @@ namespace {
 constexpr std::string_view space_mark = "\u2581"; // SentencePiece's mark for a space
 constexpr std::string_view open_box = "\u2423";   // how a space is written that is to be seen
 
+bool is_svg(const AttentionOptions& options) {
+  return options.path.ends_with(".svg");
+}
+
 bool is_picture(const AttentionOptions& options) {
-  return options.path.ends_with(".png");
+  return options.path.ends_with(".png") || is_svg(options);
 }
 
 uint32_t layer_of(const AttentionOptions& options, const ModelShape& shape) {
@@ -64,15 +70,29 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
   // The weights of a row sum to 1. In a text a few positions share that, in a picture or a sound hundreds,
   // which would all look pale.
   map.scale_to_largest = text.input.tokens.empty();
+  if (is_svg(options)) {
+    PUMICE_TRY(const std::string svg, heat_map_svg(map));
+    OutputFile file;
+    PUMICE_CHECK(file.open(path_of(options.path)));
+    PUMICE_CHECK(file.write(std::as_bytes(std::span(svg))));
+    return file.finish();
+  }
   PUMICE_TRY(const Image image, draw_heat_map(map));
-  return write_png(image, path_of(options.path));
+  PUMICE_CHECK(write_png(image, path_of(options.path)));
+  if (const size_t boxes = boxes_in(map).size()) {
+    print_note(fmt::format("{}: no font of this machine has {} of its characters, which are boxes with their "
+                           "numbers: install one (Debian: fonts-noto-cjk for Chinese, Japanese and Korean), "
+                           "or name the file .svg, which is drawn with the fonts of who shows it",
+                           options.path, boxes));
+  }
+  return {};
 }
 
 Status check_file(const AttentionOptions& options) {
   if (!is_picture(options) && !options.path.ends_with(".safetensors")) {
     return Error{
         Code::invalid_argument,
-        fmt::format("--attention {}: the name of the file must end in .png or .safetensors", options.path)};
+        fmt::format("--attention {}: the name of the file must end in .png, .svg or .safetensors", options.path)};
   }
   return {};
 }
@@ -81,7 +101,7 @@ Status check_file(const AttentionOptions& options) {
 
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
   app.add_option("--attention", options.path,
-                 "Show the attention to the input in FILE.png. The picture is a heat map "
+                 "Show the attention to the input in FILE.png or FILE.svg. The picture is a heat map "
                  "of the decoder's attention; FILE.safetensors gets the numbers")
       ->type_name("FILE")
       ->group("Attention");

@@ -15,7 +15,7 @@
 namespace pumice::command {
 
 struct AttentionOptions {
-  std::string path;              // a PNG or a safetensors file; empty: not asked for
+  std::string path;              // a PNG, an SVG or a safetensors file; empty: not asked for
   std::optional<uint32_t> layer; // default: the decoder's last layer
   std::optional<uint32_t> head;  // default: the mean of all heads
   bool alignment = false;        // words are linked by the attention
