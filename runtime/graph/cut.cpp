@@ -67,4 +67,24 @@ Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> t
   return {};
 }
 
+void drop_unread_outputs(Graph& graph) {
+  std::vector<bool> read(graph.tensors().size());
+  for (TensorId id = 0; id < read.size(); ++id) {
+    if (graph.tensor(id).readable || graph.tensor(id).sent) read[graph.storage(id)] = true;
+  }
+  const auto is_unread = [&](TensorId id) {
+    const Tensor& tensor = graph.tensor(id);
+    return tensor.rows == RowKind::outputs && tensor.columns > 0 && !read[graph.storage(id)];
+  };
+  std::vector<Node> kept;
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    if (is_unread(node.output) && std::ranges::all_of(node.more_outputs, is_unread)) continue;
+    for (const TensorId input : node.inputs) read[graph.storage(input)] = true;
+    kept.push_back(node);
+  }
+  std::ranges::reverse(kept);
+  graph.replace_nodes(std::move(kept));
+}
+
 } // namespace pumice

@@ -14,4 +14,7 @@ namespace pumice {
 // where it is read.
 Status cut(Graph& graph, std::optional<TensorId> from, std::optional<TensorId> to);
 
+// Leaves out the nodes that give rows of a step's outputs, and nothing else, which no node and no host reads.
+void drop_unread_outputs(Graph& graph);
+
 } // namespace pumice

@@ -144,17 +144,17 @@ void draw_cells(Surface& surface, const Layout& layout, const HeatMap& map) {
   const Side &rows = layout.rows, &columns = layout.columns;
   const uint32_t between = std::min(rows.cell, columns.cell) >= 8 ? 1 : 0;
   surface.fill(layout.left - 1, layout.top - 1, columns.length() + 2 - between, rows.length() + 2 - between,
-              lines);
+               lines);
   for (size_t row = 0; row < map.rows.size(); ++row)
     for (size_t column = 0; column < map.columns.size(); ++column) {
       const double weight = map.weights[row * map.columns.size() + column], share = weight / layout.darkest;
       surface.fill(layout.left + column * columns.cell, layout.top + row * rows.cell, columns.cell - between,
-                  rows.cell - between, colour_of(share));
+                   rows.cell - between, colour_of(share));
       if (columns.cell < cell_with_number || rows.cell < 20 || std::abs(weight) < 0.005) continue;
       const std::u32string number = drawable(fmt::format("{:.2f}", weight));
       const int64_t x = layout.left + columns.centre(column) - text_width(number, small()) / 2;
       surface.text(x, layout.top + rows.centre(row) + small().size * 3 / 8, number, small(),
-                  share > 0.33 ? white : ink);
+                   share > 0.33 ? white : ink);
     }
 }
 
@@ -169,7 +169,7 @@ void draw_labels(Surface& surface, const Layout& layout) {
     free_from = y + rows.font->size;
     if (space) surface.fill(layout.left - tick - 1, y, tick, 1, faint);
     surface.text(layout.left - gap - text_width(label, *rows.font), y + rows.font->size * 3 / 8, label,
-                *rows.font, ink);
+                 *rows.font, ink);
   }
   free_from = 0;
   for (size_t column = 0; column < columns.labels.size(); ++column) {
@@ -189,13 +189,13 @@ void draw_names(Surface& surface, const Layout& layout, const HeatMap& map) {
   uint32_t y = margin;
   if (!map.title.empty()) {
     surface.text(margin, y + large().size * 4 / 5,
-                cut_to(drawable(map.title), large(), layout.width - 2 * margin), large(), ink);
+                 cut_to(drawable(map.title), large(), layout.width - 2 * margin), large(), ink);
     y += large().size + 2 * gap;
   }
   surface.text(layout.left, y + small().size * 4 / 5, line(map.column_axis), small(), faint);
   const std::u32string name = line(map.row_axis);
   surface.text(margin + small().size * 4 / 5, layout.top + text_width(name, small()), name, small(), faint,
-              Direction::up);
+               Direction::up);
 }
 
 void draw_legend(Surface& surface, const Layout& layout) {

@@ -10,10 +10,12 @@ namespace pumice {
 
 namespace {
 
-// Fonts as wide as the one that sizes are taken from, then what systems have for Chinese, Japanese and Korean.
-constexpr std::string_view families = "DejaVu Sans, Verdana, Noto Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans CJK KR, "
-                                      "PingFang SC, Hiragino Sans, Apple SD Gothic Neo, Microsoft YaHei, Yu Gothic, "
-                                      "Malgun Gothic, sans-serif";
+// Fonts as wide as the one that sizes are taken from, then what systems have for Chinese, Japanese and
+// Korean.
+constexpr std::string_view families =
+    "DejaVu Sans, Verdana, Noto Sans, Noto Sans CJK SC, Noto Sans CJK JP, Noto Sans CJK KR, "
+    "PingFang SC, Hiragino Sans, Apple SD Gothic Neo, Microsoft YaHei, Yu Gothic, "
+    "Malgun Gothic, sans-serif";
 
 std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
@@ -44,8 +46,8 @@ Svg::Svg(uint32_t width, uint32_t height)
                         width, height, families)) {}
 
 void Svg::fill(int64_t x, int64_t y, uint32_t width, uint32_t height, Colour colour) {
-  file_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x, y, width, height,
-                       hex(colour));
+  file_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", x, y, width,
+                       height, hex(colour));
 }
 
 void Svg::text(int64_t x, int64_t y, std::u32string_view text, const Font& font, Colour colour,

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/cut.h"
+
 namespace pumice {
 
 namespace {
@@ -77,6 +79,7 @@ Result<RunnerLayout> lay_out_runner(const Model& model, const RunnerOptions& opt
   if (encodes) layout.memory = layout.memory.with_steps(options.size.chunk, options.size.sequences);
   PUMICE_CHECK(check_reach(model, layout.memory));
   PUMICE_TRY(layout.graph, graph_of(model, options, layout.memory.size));
+  if (encodes && !options.readable.empty()) drop_unread_outputs(layout.graph); // such as those of a pooler
   if (options.adapters) {
     layout.adapters = AdapterMemory::of(layout.graph, options.adapters->places);
     layout.memory.step_layout.has_adapters = true;

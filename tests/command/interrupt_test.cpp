@@ -363,8 +363,8 @@ TEST_CASE("the importance matrix until Ctrl-C is a whole file of fewer windows")
   for (int i = 0; i < 3000; ++i) text += "Tom and the dog ran to the pond.\n";
   const std::string file = folder.write("text.txt", text).string(), story = fixtures().story().string();
   const fs::path matrix = folder.path() / "matrix.gguf";
-  const std::vector<std::string> arguments = {"perplexity", story,           file,
-                                              "--context",  "64",            "--imatrix-out",
+  const std::vector<std::string> arguments = {"perplexity",    story,     file,
+                                              "--context",     "64",      "--imatrix-out",
                                               matrix.string(), "--cache", every.file("cache")};
   for (double after = 0.5; after < 60 && !fs::exists(matrix); after *= 1.5) {
     CommandProcess process(arguments, streams(every));

@@ -178,7 +178,8 @@ TEST_CASE("heat map: as SVG it has the same cells, and its labels are text in an
   map.columns = {"\u0434", "\U00010000"};
   const auto svg = heat_map_svg(map);
   REQUIRE(svg.ok());
-  for (const char* part : {">a&lt;b&amp;c</text>", ">\u65e5</text>", ">\u0434</text>", ">\U00010000</text>", ">0.25</text>"})
+  for (const char* part :
+       {">a&lt;b&amp;c</text>", ">\u65e5</text>", ">\u0434</text>", ">\U00010000</text>", ">0.25</text>"})
     CHECK(svg->find(part) != std::string::npos);
   CHECK(svg->starts_with("<svg "));
   CHECK(svg->ends_with("</svg>\n"));
@@ -194,8 +195,8 @@ TEST_CASE("heat map: as SVG it has the same cells, and its labels are text in an
   for (size_t at = svg->find("<rect x="); at != std::string::npos; at = svg->find("<rect x=", at + 1)) {
     int x = 0, y = 0, width = 0, height = 0;
     char colour[8] = {};
-    REQUIRE(std::sscanf(svg->c_str() + at, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%7s", &x, &y,
-                        &width, &height, colour) == 5);
+    REQUIRE(std::sscanf(svg->c_str() + at, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%7s",
+                        &x, &y, &width, &height, colour) == 5);
     if (width < 20 || height < 20 || width > 60) continue; // the legend, and what is behind the cells
     CHECK(hex(static_cast<size_t>(x) + 1, static_cast<size_t>(y) + 1) == colour);
     ++cells;

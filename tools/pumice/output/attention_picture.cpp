@@ -90,9 +90,9 @@ Status draw(const AttentionOptions& options, uint32_t layer, const AttendedText&
 
 Status check_file(const AttentionOptions& options) {
   if (!is_picture(options) && !options.path.ends_with(".safetensors")) {
-    return Error{
-        Code::invalid_argument,
-        fmt::format("--attention {}: the name of the file must end in .png, .svg or .safetensors", options.path)};
+    return Error{Code::invalid_argument,
+                 fmt::format("--attention {}: the name of the file must end in .png, .svg or .safetensors",
+                             options.path)};
   }
   return {};
 }
