@@ -19,9 +19,9 @@ bool loads_numbers(const PackedFormat& format) {
   return format.type == TensorType::f32 ? format.lane_bytes == 4 : format.lane_bytes == 2;
 }
 
-// Loads by lane are much code: the driver takes a second for that of four rows by four tiles, where this is
-// computed in milliseconds. A quarter of the code is compiled in a quarter of the time, and takes half as
-// long again.
+// Loads by lane, also of texels, are much code: a driver takes a second for that of four rows by four tiles,
+// where this is computed in milliseconds. A quarter of the code is compiled in a quarter of the time, and
+// takes half as long again.
 bool is_soon_done(const MatmulArgs& args, const MatmulExtent& all) {
   constexpr uint64_t few = 20'000'000; // multiplications
   return !args.routing && uint64_t{all.rows} * all.tiles * 8 * args.x.padded_columns() <= few;
@@ -37,7 +37,7 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
     return {1, tiles};
   }
   if (profile.uniform_loads && all.rows == 2) return {2, 4};
-  if (fastest_load(profile) == LOAD_LANE && is_soon_done(args, all)) return {2, 2};
+  if (!profile.uniform_loads && is_soon_done(args, all)) return {2, 2};
   // Sixteen registers hold eight sums and what is multiplied, or twelve sums where nothing of a weight is
   // kept: two tiles share each number of x then. Where they hold more, a converted weight serves more rows.
   if (profile.uniform_loads && profile.vector_registers < 32) {
