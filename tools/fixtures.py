@@ -121,6 +121,8 @@ def distribution(name, shape, config):
         return 0.5, 0.25
     if name.endswith("act_fn.eps"):
         return 0, 2.0 ** -20
+    if name.endswith(".alpha"):  # a snake's
+        return 1, 0.5
     if name.endswith("sinks"):
         return 0, 1
     if name.endswith("weight.original0"):
@@ -447,6 +449,16 @@ def transduce(model, config, frames):
         symbols = 0 if further else symbols
         at += further
     return torch.tensor([ids]), torch.tensor([places]), min(leads)
+
+
+def coded_answers(model, config, seed):
+    """The samples that a codec makes of codes, and of the first of their frames. A frame is a token for each codebook in turn."""
+    import torch
+    books, codes = config["n_codebooks"], config["codebook_size"]
+    ids = torch.tensor(some_ids(seed, "audio_codes", (1, books, 23), codes, 0))
+    numbers = (ids + codes * torch.arange(books)[None, :, None]).transpose(1, 2).reshape(1, -1)
+    return {"input_ids": numbers, "samples": model.decode(audio_codes=ids).audio_values,
+            "first_samples": model.decode(audio_codes=ids[:, :, :9]).audio_values}, math.inf
 
 
 def class_answers(model, config, seed):
@@ -879,7 +891,7 @@ def answers_of(folder, config, seed, weights):
     if kind in ("vit", "deit", "beit"):
         return image_answers(model, config, seed)
     others = {"dinov2": picture_answers, "clip": pair_answers, "siglip": pair_answers, "wav2vec2": letter_answers,
-              "resnet": class_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers,
+              "resnet": class_answers, "dac": coded_answers, "llava": picture_text_answers, "smolvlm": tiled_picture_answers, "gemma3": whole_picture_answers,
               **dict.fromkeys(PATCHED, patched_picture_answers)}
     if config.get("vision_config", {}).get("model_type") == "pixtral":
         return lined_picture_answers(model, config, seed, folder)

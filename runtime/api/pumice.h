@@ -33,8 +33,8 @@
  * pass in are copied or used before the call returns, unless a field says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
- * embedder, a reranker, a classifier, a tagger, an answerer, a filler, an index, a translator, a captioner or
- * a transcriber is used by one thread at a time, with its work; different ones by different threads at the
+ * embedder, a reranker, a classifier, a tagger, an answerer, a filler, an index, a translator, a captioner, a
+ * transcriber or a speaker is used by one thread at a time, with its work; different ones by different threads at the
  * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
  * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
  * pumice_session_creation_start, pumice_batch_creation_start, pumice_creation_start, pumice_tune_start, and
@@ -811,7 +811,7 @@ PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text,
 /* ---- work: what runs in slices ---- */
 
 /* All that computes on the device can do so a slice at a time, in the time that a frame has left: sessions,
- * batches, encoders, embedders of texts, translators, captioners, transcribers and measurements. Each hands
+ * batches, encoders, embedders of texts, translators, captioners, transcribers, speakers and measurements. Each hands
  * out its work, which is valid as long as the object and needs no destroying. Whatever the budgets, the
  * results are the same as those of the functions that run to the end, bit for bit. */
 typedef struct pumice_work pumice_work;
@@ -1796,6 +1796,54 @@ PUMICE_API pumice_status pumice_transcriber_begin(pumice_transcriber* transcribe
                                                   pumice_error* error);
 PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber);
 
+/* ---- speakers: texts to speech ---- */
+
+/* A decoder that writes codes of a sound (OuteTTS 1.0), and a codec that makes the sound of them, chunk by chunk
+ * while more codes are written. */
+typedef struct pumice_speaker pumice_speaker;
+
+typedef struct pumice_speaker_options {
+  size_t struct_size;
+  pumice_model* codec; /* DAC, loaded on the same device: its codes are the tokens <|c1_0|> and so on of the model */
+  const char* voice;   /* to go on with: the JSON of a profile of OuteTTS, version 3; NULL: the model takes one */
+  const pumice_sampling* sampling; /* NULL: temperature 0.4, top_k 40, top_p 0.9, min_p 0.05, repeat_penalty 1.1 */
+  uint64_t seed;       /* without `sampling` */
+  uint32_t context;    /* tokens of text, voice and sound together; 0: the model's own, at most 4,096 */
+  uint32_t max_tokens; /* of a sound; 0: as many as fit the context */
+  /* Of sound that is handed out at a time, at most 60,000; 0: what costs little more than all at once. A
+   * chunk is made when the codes of it and of some frames after it are there. The samples are the same. */
+  uint32_t chunk_ms;
+  uint32_t reserved; /* 0 */
+} pumice_speaker_options;
+
+/* PUMICE_UNSUPPORTED for models that do not fit each other. */
+PUMICE_API pumice_status pumice_speaker_create(pumice_model* model, const pumice_speaker_options* options,
+                                               pumice_speaker** speaker, pumice_error* error);
+PUMICE_API void pumice_speaker_destroy(pumice_speaker* speaker);
+
+/* Called by the functions that speak with the next samples of a sound, of one channel, from -1 to 1. They are in
+ * Pumice's memory: valid until the callback returns. With this speaker, it may call pumice_work_cancel, and
+ * pumice_speaker_destroy: that takes effect when the function that runs returns. All others return
+ * PUMICE_NOT_READY. */
+typedef void (*pumice_samples_function)(void* user, const float* samples, size_t count);
+
+/* Speaks a text and waits. Calls `on_samples` whenever a chunk is done. PUMICE_CANCELLED after
+ * pumice_work_cancel. */
+PUMICE_API pumice_status pumice_speaker_speak(pumice_speaker* speaker, const char* text,
+                                              pumice_samples_function on_samples, void* user,
+                                              pumice_error* error);
+/* Samples a second. */
+PUMICE_API uint32_t pumice_speaker_rate(const pumice_speaker* speaker);
+/* Why the last sound ended: PUMICE_FINISH_STOP where the model has ended it. */
+PUMICE_API pumice_finish_reason pumice_speaker_finish_reason(const pumice_speaker* speaker);
+
+/* The same a slice at a time: pumice_speaker_begin, then slices of pumice_speaker_work until slice.active is
+ * false. They call `on_samples` when they find a chunk done. */
+PUMICE_API pumice_status pumice_speaker_begin(pumice_speaker* speaker, const char* text,
+                                              pumice_samples_function on_samples, void* user,
+                                              pumice_error* error);
+PUMICE_API pumice_work* pumice_speaker_work(pumice_speaker* speaker);
+
 /* ---- in the background: all that sees, hears, translates and finds ---- */
 
 /* What to create on a thread of its own: the options of one kind of object, those of the others NULL. They
@@ -1817,6 +1865,7 @@ typedef struct pumice_creation_options {
   const pumice_translator_options* translator;
   const pumice_captioner_options* captioner;
   const pumice_transcriber_options* transcriber;
+  const pumice_speaker_options* speaker;
   /* Called from the new thread with how far it is; if it returns false, the creation ends with
    * PUMICE_CANCELLED. NULL: not called. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
@@ -1848,6 +1897,7 @@ typedef struct pumice_created {
   pumice_translator* translator;
   pumice_captioner* captioner;
   pumice_transcriber* transcriber;
+  pumice_speaker* speaker;
 } pumice_created;
 
 typedef struct pumice_creation pumice_creation;
@@ -1871,7 +1921,7 @@ PUMICE_API void pumice_creation_destroy(pumice_creation* creation);
  * those with dot products of bytes and with cooperative matrices, which are the fastest on many GPUs.
  *
  * What was measured counts for everything that is created on the device from then on, or resumed: sessions,
- * batches, encoders, translators and transcribers, also of models that are loaded already. What there is
+ * batches, encoders, translators, transcribers and speakers, also of models that are loaded already. What there is
  * keeps its kernels. The results are stored in the cache folder, as those of the command `pumice tune` are,
  * and pumice_device_save_tuning writes them to a file that a program can ship. Kernels that give wrong
  * results are not used, and named in the log. So are kernels that a driver crashed or hung with: before a

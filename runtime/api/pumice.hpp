@@ -68,6 +68,7 @@ using WritingOptions = pumice_writing_options;
 using TranslatorOptions = pumice_translator_options;
 using CaptionerOptions = pumice_captioner_options;
 using TranscriberOptions = pumice_transcriber_options;
+using SpeakerOptions = pumice_speaker_options;
 using CreationOptions = pumice_creation_options;
 using Segment = pumice_segment;
 using TuneOptions = pumice_tune_options;
@@ -118,6 +119,7 @@ using Progress = std::function<bool(uint64_t done, uint64_t total)>;
 using Reader = std::function<bool(uint64_t at, void* to, size_t count)>;
 using EventFunction = std::function<void(const Event& event)>;
 using SegmentFunction = std::function<void(const Segment& segment)>;
+using SamplesFunction = std::function<void(const float* samples, size_t count)>;
 
 namespace detail {
 
@@ -1161,6 +1163,11 @@ struct SizedOptions {
   explicit SizedOptions(const Options& from) : options(sized(from)) {
     constexpr bool captions = std::is_same_v<Options, CaptionerOptions>;
     if constexpr (captions || std::is_same_v<Options, TranslatorOptions>) size_writing();
+    if constexpr (std::is_same_v<Options, SpeakerOptions>) {
+      if (!from.sampling) return;
+      sampling = sized(*from.sampling);
+      options.sampling = &sampling;
+    }
     if constexpr (captions || std::is_same_v<Options, TranscriberOptions>) {
       if (!from.form) return;
       form = sized(*from.form);
@@ -1345,6 +1352,57 @@ private:
   Handle handle_;
 };
 
+// Speaks texts.
+class Speaker {
+public:
+  // `options.codec` is the model that makes the sound.
+  static Result<Speaker> create(const Model& model, const SpeakerOptions& options) {
+    const detail::SizedOptions<SpeakerOptions> sized(options);
+    return detail::owned<Speaker, pumice_speaker>(pumice_speaker_create, model.get(), &sized.options);
+  }
+
+  Speaker() = default;
+  explicit Speaker(pumice_speaker* handle) : handle_(handle) {}
+  Speaker(Speaker&&) = default;
+  Speaker& operator=(Speaker&& from) {
+    handle_ = std::move(from.handle_); // before the function that it calls
+    on_samples_ = std::move(from.on_samples_);
+    return *this;
+  }
+
+  explicit operator bool() const { return bool(handle_); }
+  pumice_speaker* get() const { return handle_.get(); }
+
+  // Calls `on_samples` for each chunk of the sound when it is there.
+  Status speak(const std::string& text, const SamplesFunction& on_samples) {
+    return detail::call(pumice_speaker_speak, get(), text.c_str(), call_function, user(on_samples));
+  }
+  uint32_t rate() const { return pumice_speaker_rate(get()); } // samples a second
+  // Why the last sound ended.
+  pumice_finish_reason finish_reason() const { return pumice_speaker_finish_reason(get()); }
+
+  // A slice at a time: begin, which copies the function, then slices of work() until slice.active is false.
+  Status begin(const std::string& text, SamplesFunction on_samples) {
+    auto function = std::make_unique<SamplesFunction>(std::move(on_samples));
+    Status status = detail::call(pumice_speaker_begin, get(), text.c_str(), call_function, user(*function));
+    if (status.ok()) on_samples_ = std::move(function);
+    return status;
+  }
+
+  Work work() const { return Work(pumice_speaker_work(get())); }
+
+private:
+  using Handle = detail::Owner<pumice_speaker, pumice_speaker_destroy>;
+
+  static void call_function(void* user, const float* samples, size_t count) {
+    (*static_cast<const SamplesFunction*>(user))(samples, count);
+  }
+  static void* user(const SamplesFunction& function) { return const_cast<SamplesFunction*>(&function); }
+
+  std::unique_ptr<SamplesFunction> on_samples_; // of the text that begin() was called with
+  Handle handle_;
+};
+
 // What was created in the background: one of these.
 struct Created {
   Encoder encoder;
@@ -1358,6 +1416,7 @@ struct Created {
   Translator translator;
   Captioner captioner;
   Transcriber transcriber;
+  Speaker speaker;
 };
 
 // Something that is created on a thread of its own, with all its kernels.
@@ -1390,7 +1449,7 @@ public:
                    Tagger(all.tagger),          Answerer(all.answerer),
                    Filler(all.filler),          Index(all.index),
                    Translator(all.translator),  Captioner(all.captioner),
-                   Transcriber(all.transcriber)};
+                   Transcriber(all.transcriber), Speaker(all.speaker)};
   }
 
 private:
@@ -1405,6 +1464,7 @@ private:
   static void set(CreationOptions& all, const TranslatorOptions* one) { all.translator = one; }
   static void set(CreationOptions& all, const CaptionerOptions* one) { all.captioner = one; }
   static void set(CreationOptions& all, const TranscriberOptions* one) { all.transcriber = one; }
+  static void set(CreationOptions& all, const SpeakerOptions* one) { all.speaker = one; }
 };
 
 // Measures which kernels are the fastest for a model, on a thread of its own.

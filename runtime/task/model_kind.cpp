@@ -14,6 +14,7 @@
 #include "task/filler.h"
 #include "task/reranker.h"
 #include "task/sentence_settings.h"
+#include "task/speaking/code_tokens.h"
 #include "task/spans/answerer.h"
 #include "task/spans/tagger.h"
 
@@ -30,6 +31,7 @@ bool is_text_index(const ModelShape& shape) {
 const char* kind_of(const ModelShape& shape) {
   if (!shape.encoder) return "a decoder";
   if (shape.has_decoder()) return "an encoder-decoder";
+  if (shape.encoder->codec) return "a codec of sounds";
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return "an encoder";
@@ -47,6 +49,7 @@ const char* kind_of(const ModelShape& shape) {
 const char* purpose(const ModelShape& shape) {
   if (!shape.encoder) return "it continues a text";
   const bool writes = shape.has_decoder();
+  if (shape.encoder->codec) return "it makes the sound of codes that another model writes";
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return writes ? "it turns a text into another" : "it writes no text";
@@ -59,6 +62,12 @@ const char* purpose(const ModelShape& shape) {
     return "it turns speech into text";
   }
   return "";
+}
+
+// Null where there is none that can be read.
+std::shared_ptr<const Tokenizer> tokenizer_of(const ModelFile& file) {
+  const Result<std::shared_ptr<const Tokenizer>> read = load_tokenizer(file);
+  return read.ok() ? *read : nullptr;
 }
 
 // What an encoder of texts was made for.
@@ -86,8 +95,10 @@ std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& 
     if (shape.pictures && !shape.pictures->transcription.empty())
       return {"pumice caption", "pumice chat", "pumice transcribe"};
     if (shape.pictures) return {"pumice caption", "pumice chat"};
+    if (speaks(tokenizer_of(file).get())) return {"pumice speak"};
     return has_chat_template(file) ? std::vector{"pumice chat", "pumice run"} : std::vector{"pumice run"};
   }
+  if (shape.encoder->codec) return {"pumice speak --codec"};
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return writes ? std::vector{"pumice translate"} : text_encoder_made_for(file, definition);
@@ -152,8 +163,7 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
     if (can) names.push_back(name);
   };
   const ModelShape shape = definition.shape();
-  const Result<std::shared_ptr<const Tokenizer>> read = load_tokenizer(file);
-  const std::shared_ptr<const Tokenizer> tokenizer = read.ok() ? *read : nullptr;
+  const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(file);
   const bool text = tokenizer != nullptr, writes = shape.has_decoder(), continues = writes && !shape.encoder;
   const auto reads = [&](InputKind kind) { return shape.encoder && shape.encoder->kind == kind; };
   const bool hears =
@@ -169,6 +179,7 @@ std::vector<std::string> subcommands_for(const ModelFile& file, const ModelDefin
   add("translate", writes && text && reads(InputKind::tokens));
   add("transcribe", (writes && hears) || (head && reads(InputKind::samples)) ||
                         (text && shape.pictures && !shape.pictures->transcription.empty()));
+  add("speak", continues && speaks(tokenizer.get()));
   add("caption",
       writes && text && (shape.pictures || (reads(InputKind::pixels) && TaskModel::of_pictures(file).ok())));
   // What its files say of vectors.

@@ -20,7 +20,7 @@ const std::vector<std::string> commands = {"run",      "generate",   "translate"
                                            "embed",    "rerank",     "classify",  "fill",       "tokenize",
                                            "eval",     "inspect",    "devices",   "tune",       "bench",
                                            "help",     "perplexity", "convert",   "completion", "doctor",
-                                           "template", "plan-split", "search",    "answer",     "serve"};
+                                           "template", "plan-split", "search",    "answer",     "serve",      "speak"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -456,6 +456,7 @@ TEST_CASE("each kind of object is made in the background as it is at once") {
   fails_alike(&pumice_creation_options::index, pumice_index_create);
   fails_alike(&pumice_creation_options::captioner, pumice_captioner_create);
   fails_alike(&pumice_creation_options::transcriber, pumice_transcriber_create);
+  fails_alike(&pumice_creation_options::speaker, pumice_speaker_create);
 
   const pumice_embedder_options embedding = {sizeof embedding};
   const EmbedderHandle embedder(start(&pumice_creation_options::embedder, embedding).first.embedder);

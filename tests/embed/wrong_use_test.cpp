@@ -43,6 +43,7 @@ ENDS_WITH(pumice_writing_options, sampling);
 ENDS_WITH(pumice_translator_options, writing);
 ENDS_WITH(pumice_captioner_options, form);
 ENDS_WITH(pumice_transcriber_options, form);
+ENDS_WITH(pumice_speaker_options, reserved);
 ENDS_WITH(pumice_batch_options, cache_tokens);
 ENDS_WITH(pumice_embedder_options, reserved);
 ENDS_WITH(pumice_reranker_options, reserved);
@@ -52,7 +53,7 @@ ENDS_WITH(pumice_answerer_options, batch_tokens);
 ENDS_WITH(pumice_filler_options, reserved);
 ENDS_WITH(pumice_index_options, reserved);
 ENDS_WITH(pumice_creation_options, reserved);
-ENDS_WITH(pumice_created, transcriber);
+ENDS_WITH(pumice_created, speaker);
 ENDS_WITH(pumice_tune_options, reserved);
 static_assert(sizeof(pumice_error) == 1024);
 
@@ -533,6 +534,9 @@ TEST_CASE("every function takes nulls") {
   invalid(pumice_transcriber_transcribe(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
   invalid(pumice_transcriber_detect(nullptr, nullptr, 0, 0, &error));
   invalid(pumice_transcriber_begin(nullptr, nullptr, 0, 0, nullptr, nullptr, &error));
+  invalid(pumice_speaker_create(nullptr, nullptr, nullptr, &error));
+  invalid(pumice_speaker_speak(nullptr, nullptr, nullptr, nullptr, &error));
+  invalid(pumice_speaker_begin(nullptr, nullptr, nullptr, nullptr, &error));
   invalid(pumice_creation_start(nullptr, nullptr, nullptr, &error));
   invalid(pumice_creation_finish(nullptr, nullptr, &error));
   invalid(pumice_work_advance(nullptr, 1, nullptr, nullptr, &error));
@@ -545,6 +549,9 @@ TEST_CASE("every function takes nulls") {
   CHECK(pumice_embedder_work(nullptr) == nullptr);
   CHECK(pumice_translator_work(nullptr) == nullptr);
   CHECK(pumice_transcriber_work(nullptr) == nullptr);
+  CHECK(pumice_speaker_work(nullptr) == nullptr);
+  CHECK(pumice_speaker_rate(nullptr) == 0);
+  CHECK(pumice_speaker_finish_reason(nullptr) == PUMICE_FINISH_NONE);
   CHECK(pumice_tune_work(nullptr) == nullptr);
   CHECK(pumice_features_chain(nullptr) == nullptr);
   CHECK(pumice_features_extensions(nullptr, nullptr) == nullptr);
@@ -574,5 +581,6 @@ TEST_CASE("every function takes nulls") {
   pumice_translator_destroy(nullptr);
   pumice_captioner_destroy(nullptr);
   pumice_transcriber_destroy(nullptr);
+  pumice_speaker_destroy(nullptr);
   pumice_version(nullptr, nullptr, nullptr);
 }

@@ -102,7 +102,7 @@ std::vector<Subcommand> add_subcommands(CLI::App& app) {
                      add_tokenize(app), add_template(app)}));
   add(group("Vectors, labels, sound and pictures",
             {add_embed(app), add_rerank(app), add_search(app), add_classify(app), add_answer(app),
-             add_fill(app), add_transcribe(app), add_caption(app)}));
+             add_fill(app), add_transcribe(app), add_speak(app), add_caption(app)}));
   add(group("Models, devices, speed, help",
             {add_inspect(app), add_convert(app), add_perplexity(app), add_eval(app), add_devices(app),
              add_doctor(app), add_bench(app), add_tune(app), add_plan_split(app), add_help(app),

@@ -190,6 +190,9 @@ int main(int count, char** arguments) {
          "a translator of another thread");
   expect(!Creation::start(model, TranscriberOptions{}).ok(), "a decoder is no transcriber in the background");
   expect(!Transcriber::create(model).ok(), "a decoder is no transcriber");
+  SpeakerOptions silent{};
+  silent.codec = model.get();
+  expect(!Speaker::create(model, silent).ok(), "a decoder without codes is no speaker");
   const auto none = Encoder::create(model);
   expect(!none.ok() && none.error().status == PUMICE_UNSUPPORTED, "a decoder is no encoder");
   LoadOptions whole{};

@@ -37,6 +37,7 @@ Subcommand add_eval(CLI::App& app);
 Subcommand add_generate(CLI::App& app);
 Subcommand add_translate(CLI::App& app);
 Subcommand add_transcribe(CLI::App& app);
+Subcommand add_speak(CLI::App& app);
 Subcommand add_caption(CLI::App& app);
 Subcommand add_classify(CLI::App& app);
 Subcommand add_answer(CLI::App& app);
