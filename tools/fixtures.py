@@ -133,6 +133,8 @@ def distribution(name, shape, config):
         return 0, 2.0 ** round(math.log2(math.sqrt(3 / shape[0])))
     if name.endswith(("class_embedding", "masked_spec_embed", "probe")):
         return 0, 0.25
+    if config["model_type"] == "dac" and name.endswith("conv2.weight"):  # what residual units and the last tangent get
+        return 0, 2.0 ** round(math.log2(math.sqrt(3 / math.prod(shape[1:])))) / 4
     assert len(shape) > 1, f"no rule for {name} of shape {shape}"
     if config["model_type"] == "t5" and re.search(r"Attention\.[qk]\.", name):
         return 0, 0.125  # T5 does not scale its scores
@@ -455,7 +457,7 @@ def coded_answers(model, config, seed):
     """The samples that a codec makes of codes, and of the first of their frames. A frame is a token for each codebook in turn."""
     import torch
     books, codes = config["n_codebooks"], config["codebook_size"]
-    ids = torch.tensor(some_ids(seed, "audio_codes", (1, books, 23), codes, 0))
+    ids = torch.tensor(some_ids(seed, "audio_codes", (1, books, 60), codes, 0))
     numbers = (ids + codes * torch.arange(books)[None, :, None]).transpose(1, 2).reshape(1, -1)
     return {"input_ids": numbers, "samples": model.decode(audio_codes=ids).audio_values,
             "first_samples": model.decode(audio_codes=ids[:, :, :9]).audio_values}, math.inf

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,13 +15,41 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t width = 7;                  // taps of the convolutions that change no length
-constexpr uint32_t dilations[] = {1, 3, 9};    // of a block's residual units
+constexpr uint32_t width = 7;               // taps of the convolutions that change no length
+constexpr uint32_t dilations[] = {1, 3, 9}; // of a block's residual units
 constexpr float snake_least = 1e-9f;
-constexpr uint32_t in_quads(uint32_t columns) { return (columns + 3) / 4 * 4; }
+constexpr uint32_t in_quads(uint32_t columns) {
+  return (columns + 3) / 4 * 4;
+}
+
+// What files call the decoder's parts. As it was published, their numbers in torch.nn.Sequential.
+struct DacNames {
+  bool published = false;
+
+  std::string top() const { return published ? "decoder.model." : "decoder."; }
+  std::string first() const { return published ? "0" : "conv1"; }
+  std::string last_snake(size_t blocks) const { return published ? fmt::format("{}", blocks + 1) : "snake1"; }
+  std::string last(size_t blocks) const { return published ? fmt::format("{}", blocks + 2) : "conv2"; }
+  std::string block(size_t index) const {
+    return published ? fmt::format("decoder.model.{}.block.", index + 1)
+                     : fmt::format("decoder.block.{}.", index);
+  }
+  std::string up() const { return published ? "1" : "conv_t1"; }
+  std::string unit(size_t index) const {
+    return published ? fmt::format("{}.block.", index + 2) : fmt::format("res_unit{}.", index + 1);
+  }
+  // Of a block, or of a unit, whose convolutions come after them.
+  std::string snake(size_t index) const {
+    return published ? fmt::format("{}", 2 * index) : fmt::format("snake{}", index + 1);
+  }
+  std::string convolution(size_t index) const {
+    return published ? fmt::format("{}", 2 * index + 1) : fmt::format("conv{}", index + 1);
+  }
+};
 
 struct DacConfig {
   EncoderConfig encoder;
+  DacNames names;
   uint32_t codebook_dim = 8;
   uint32_t decoder_hidden = 1536;
   std::vector<uint32_t> ratios; // of the decoder's blocks
@@ -61,27 +91,28 @@ public:
 
 protected:
   void build(EncoderBuilder& builder) const override {
+    const DacNames& names = own_.names;
+    const size_t blocks = own_.ratios.size();
     Frames x = quantised(builder);
     builder.finish(x.tensor);
-    builder.prefix("decoder.", "");
+    builder.prefix(names.top(), "");
     uint32_t channels = own_.decoder_hidden;
-    x = convolve(builder, x, {"conv1", ""}, same_length(x.layout, width), channels);
-    for (size_t index = 0; index < own_.ratios.size(); ++index) {
-      const std::string block = fmt::format("decoder.block.{}.", index);
-      builder.prefix(block, "");
+    x = convolve(builder, x, names.first(), same_length(x.layout, width), channels);
+    for (size_t index = 0; index < blocks; ++index) {
+      builder.prefix(names.block(index), "");
       channels /= 2;
-      x = snake(builder, x, {"snake1", ""});
-      x = convolve(builder, x, {"conv_t1", ""}, upsampling(x.layout, own_.ratios[index]), channels);
-      for (uint32_t unit = 0; unit < std::size(dilations); ++unit) {
-        builder.prefix(fmt::format("{}res_unit{}.", block, unit + 1), "");
+      x = snake(builder, x, names.snake(0));
+      x = convolve(builder, x, names.up(), upsampling(x.layout, own_.ratios[index]), channels);
+      for (size_t unit = 0; unit < std::size(dilations); ++unit) {
+        builder.prefix(names.block(index) + names.unit(unit), "");
         x = residual_unit(builder, x, dilations[unit]);
       }
     }
-    builder.prefix("decoder.", "");
-    x = snake(builder, x, {"snake1", ""});
+    builder.prefix(names.top(), "");
+    x = snake(builder, x, names.last_snake(blocks));
     ConvolveFrames last = same_length(x.layout, width);
     last.activation = Activation::tanh;
-    builder.readable().add(SoundCodec::samples, convolve(builder, x, {"conv2", ""}, last, 1).tensor);
+    builder.readable().add(SoundCodec::samples, convolve(builder, x, names.last(blocks), last, 1).tensor);
   }
 
   std::vector<Hyperparameter> own_hyperparameters() const override {
@@ -96,11 +127,12 @@ private:
   Frames quantised(EncoderBuilder& builder) const {
     const SoundCodec& codec = own_.codec();
     const uint64_t dim = own_.codebook_dim, columns = in_quads(own_.codebook_dim), hidden = config().hidden;
-    std::vector<WeightView> tables, matrices, biases;
+    std::vector<WeightView> tables, biases;
+    std::vector<Values> matrices;
     for (uint32_t book = 0; book < codec.codebooks; ++book) {
       builder.prefix(fmt::format("quantizer.quantizers.{}.", book), "");
       tables.push_back(builder.tensor({"codebook", ""}, ".weight", codec.codes, dim, "embedding"));
-      matrices.push_back(builder.flat_tensor({"out_proj", ""}, ".weight", {hidden, dim, 1}, "embedding"));
+      matrices.push_back(kernel(builder, {"out_proj", ""}, {hidden, dim, 1}));
       biases.push_back(builder.tensor({"out_proj", ""}, ".bias", hidden, 0, "embedding"));
     }
     builder.prefix("quantizer.", "");
@@ -113,11 +145,11 @@ private:
               std::copy_n(&from[code * dim], dim, &to[(book * codec.codes + code) * columns]);
           }
         });
-    const WeightView projections = builder.derived_tensor(
-        "projections", {codec.codebooks * columns, hidden}, [&](std::span<float> to) {
+    const WeightView projections =
+        builder.derived_tensor("projections", {codec.codebooks * columns, hidden}, [&](std::span<float> to) {
           std::ranges::fill(to, 0.0f);
           for (size_t book = 0; book < matrices.size(); ++book) {
-            const std::vector<float> from = decode_vector(matrices[book]);
+            const std::vector<float> from = matrices[book]();
             for (size_t row = 0; row < hidden; ++row) {
               for (size_t c = 0; c < dim; ++c) to[(book * columns + c) * hidden + row] = from[row * dim + c];
             }
@@ -140,14 +172,40 @@ private:
 
   Frames residual_unit(EncoderBuilder& builder, const Frames& x, uint32_t dilation) const {
     const uint32_t channels = x.layout.channels;
-    Frames y = snake(builder, x, {"snake1", ""});
-    y = convolve(builder, y, {"conv1", ""}, same_length(y.layout, width, dilation), channels);
-    y = snake(builder, y, {"snake2", ""});
-    y = convolve(builder, y, {"conv2", ""}, same_length(y.layout, 1), channels);
+    const DacNames& names = own_.names;
+    Frames y = snake(builder, x, names.snake(0));
+    y = convolve(builder, y, names.convolution(0), same_length(y.layout, width, dilation), channels);
+    y = snake(builder, y, names.snake(1));
+    y = convolve(builder, y, names.convolution(1), same_length(y.layout, 1), channels);
     return {builder.add(x.tensor, y.tensor, "residual"), y.layout};
   }
 
-  static Frames snake(EncoderBuilder& builder, const Frames& x, const TensorName& name) {
+  // The weights of a convolution in the file's order. As they were published, they are directions and
+  // lengths, a length for each of the first dimension (Salimans and Kingma, Weight Normalization, 2016).
+  using Values = std::function<std::vector<float>()>;
+  Values kernel(EncoderBuilder& builder, const TensorName& name, const std::vector<uint64_t>& shape) const {
+    if (!own_.names.published) {
+      const WeightView weight = builder.flat_tensor(name, ".weight", shape, "convolution");
+      return [weight] { return decode_vector(weight); };
+    }
+    const WeightView directions = builder.flat_tensor(name, ".weight_v", shape, "convolution"),
+                     lengths = builder.flat_tensor(name, ".weight_g", {shape[0], 1, 1}, "convolution");
+    return [=] {
+      std::vector<float> values = decode_vector(directions);
+      const std::vector<float> length = decode_vector(lengths);
+      const size_t each = values.size() / length.size();
+      for (size_t row = 0; row < length.size(); ++row) {
+        const std::span<float> own = std::span(values).subspan(row * each, each);
+        double squares = 0;
+        for (const float value : own) squares += double{value} * value;
+        for (float& value : own) value = static_cast<float>(value / std::sqrt(squares) * length[row]);
+      }
+      return values;
+    };
+  }
+
+  static Frames snake(EncoderBuilder& builder, const Frames& x, const std::string& own_name) {
+    const TensorName name = {own_name, ""};
     Snake operation;
     operation.channels = x.layout.channels;
     operation.least = snake_least;
@@ -158,22 +216,23 @@ private:
   }
 
   // With the file's weights, [out, in, taps], or transposed [in, out, taps].
-  static Frames convolve(EncoderBuilder& builder, const Frames& x, const TensorName& name,
-                         const ConvolveFrames& operation, uint32_t channels) {
+  Frames convolve(EncoderBuilder& builder, const Frames& x, const std::string& own_name,
+                  const ConvolveFrames& operation, uint32_t channels) const {
+    const TensorName name = {own_name, ""};
     const uint64_t in = x.layout.channels, out = channels, taps = operation.taps;
     const bool transposed = operation.transposed;
-    const WeightView from = builder.flat_tensor(name, ".weight", {transposed ? in : out, transposed ? out : in, taps},
-                                                "convolution");
+    const Values from = kernel(builder, name, {transposed ? in : out, transposed ? out : in, taps});
     const WeightView bias = builder.tensor(name, ".bias", out, 0, "convolution");
     const uint64_t columns = in_quads(channels);
-    const WeightView weight = builder.derived_tensor(
-        std::string(name.hugging_face) + ".taps", {taps * in, columns}, [&](std::span<float> to) {
+    const WeightView weight =
+        builder.derived_tensor(own_name + ".taps", {taps * in, columns}, [&](std::span<float> to) {
           std::ranges::fill(to, 0.0f);
-          const std::vector<float> values = decode_vector(from);
+          const std::vector<float> values = from();
           for (uint64_t c = 0; c < in; ++c) {
             for (uint64_t o = 0; o < out; ++o) {
               for (uint64_t tap = 0; tap < taps; ++tap)
-                to[(tap * in + c) * columns + o] = values[(transposed ? c * out + o : o * in + c) * taps + tap];
+                to[(tap * in + c) * columns + o] =
+                    values[(transposed ? c * out + o : o * in + c) * taps + tap];
             }
           }
         });
@@ -228,13 +287,15 @@ Result<DacConfig> read_dac_config(const Settings& settings) {
                           fmt::format("expected at most {}; found {}", most_blocks, blocks));
   }
   if (config.decoder_hidden % (4u << blocks) != 0) {
-    return settings.error({"decoder_hidden_size", ""},
-                          fmt::format("expected a multiple of {}, as each of {} blocks has half of the channels "
-                                      "of the one before; found {}",
-                                      4u << blocks, blocks, config.decoder_hidden));
+    return settings.error(
+        {"decoder_hidden_size", ""},
+        fmt::format("expected a multiple of {}, as each of {} blocks has half of the channels "
+                    "of the one before; found {}",
+                    4u << blocks, blocks, config.decoder_hidden));
   }
   EncoderConfig& encoder = config.encoder;
-  PUMICE_TRY(encoder.hidden, settings.u32_or({"hidden_size", ""}, 4, limits::columns, first << std::min<size_t>(down.size(), most_blocks)));
+  PUMICE_TRY(encoder.hidden, settings.u32_or({"hidden_size", ""}, 4, limits::columns,
+                                             first << std::min<size_t>(down.size(), most_blocks)));
   if (encoder.hidden % 4 != 0) {
     return settings.error({"hidden_size", ""},
                           fmt::format("expected a multiple of 4; found {}", encoder.hidden));
@@ -253,6 +314,7 @@ Result<DacConfig> read_dac_config(const Settings& settings) {
 OpenedDefinition open_dac(const ModelFile& file) {
   const Settings settings(file);
   PUMICE_TRY(DacConfig config, read_dac_config(settings));
+  config.names.published = file.find("decoder.model.0.weight_v") != nullptr;
   return std::unique_ptr<ModelDefinition>(std::make_unique<Dac>(std::move(config), settings.gguf()));
 }
 

@@ -34,11 +34,11 @@
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
  * embedder, a reranker, a classifier, a tagger, an answerer, a filler, an index, a translator, a captioner, a
- * transcriber or a speaker is used by one thread at a time, with its work; different ones by different threads at the
- * same time. The *_cancel functions may be called from any thread at any time until the *_destroy of their
- * object begins. Pumice has no thread of its own unless it is asked for: pumice_load_start,
- * pumice_session_creation_start, pumice_batch_creation_start, pumice_creation_start, pumice_tune_start, and
- * `threads` and `stages` in options.
+ * transcriber or a speaker is used by one thread at a time, with its work; different ones by different
+ * threads at the same time. The *_cancel functions may be called from any thread at any time until the
+ * *_destroy of their object begins. Pumice has no thread of its own unless it is asked for:
+ * pumice_load_start, pumice_session_creation_start, pumice_batch_creation_start, pumice_creation_start,
+ * pumice_tune_start, and `threads` and `stages` in options.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */
@@ -811,9 +811,9 @@ PUMICE_API pumice_status pumice_chat_prompt(const pumice_chat* chat, char* text,
 /* ---- work: what runs in slices ---- */
 
 /* All that computes on the device can do so a slice at a time, in the time that a frame has left: sessions,
- * batches, encoders, embedders of texts, translators, captioners, transcribers, speakers and measurements. Each hands
- * out its work, which is valid as long as the object and needs no destroying. Whatever the budgets, the
- * results are the same as those of the functions that run to the end, bit for bit. */
+ * batches, encoders, embedders of texts, translators, captioners, transcribers, speakers and measurements.
+ * Each hands out its work, which is valid as long as the object and needs no destroying. Whatever the
+ * budgets, the results are the same as those of the functions that run to the end, bit for bit. */
 typedef struct pumice_work pumice_work;
 
 /* A slice, and what is known of earlier ones. Times are measured on the device. */
@@ -1798,15 +1798,16 @@ PUMICE_API pumice_work* pumice_transcriber_work(pumice_transcriber* transcriber)
 
 /* ---- speakers: texts to speech ---- */
 
-/* A decoder that writes codes of a sound (OuteTTS 1.0), and a codec that makes the sound of them, chunk by chunk
- * while more codes are written. */
+/* A decoder that writes codes of a sound (OuteTTS 1.0), and a codec that makes the sound of them, chunk by
+ * chunk while more codes are written. */
 typedef struct pumice_speaker pumice_speaker;
 
 typedef struct pumice_speaker_options {
   size_t struct_size;
-  pumice_model* codec; /* DAC, loaded on the same device: its codes are the tokens <|c1_0|> and so on of the model */
-  const char* voice;   /* to go on with: the JSON of a profile of OuteTTS, version 3; NULL: the model takes one */
-  const pumice_sampling* sampling; /* NULL: temperature 0.4, top_k 40, top_p 0.9, min_p 0.05, repeat_penalty 1.1 */
+  pumice_model* codec; /* DAC, on the same device, whose codes are the model's tokens <|c1_0|> and so on */
+  const char* voice;   /* to go on with: the JSON of a profile of OuteTTS, version 3; NULL: any */
+  /* NULL: temperature 0.4, top_k 40, top_p 0.9, min_p 0.05, repeat_penalty 1.1. */
+  const pumice_sampling* sampling;
   uint64_t seed;       /* without `sampling` */
   uint32_t context;    /* tokens of text, voice and sound together; 0: the model's own, at most 4,096 */
   uint32_t max_tokens; /* of a sound; 0: as many as fit the context */
@@ -1821,9 +1822,9 @@ PUMICE_API pumice_status pumice_speaker_create(pumice_model* model, const pumice
                                                pumice_speaker** speaker, pumice_error* error);
 PUMICE_API void pumice_speaker_destroy(pumice_speaker* speaker);
 
-/* Called by the functions that speak with the next samples of a sound, of one channel, from -1 to 1. They are in
- * Pumice's memory: valid until the callback returns. With this speaker, it may call pumice_work_cancel, and
- * pumice_speaker_destroy: that takes effect when the function that runs returns. All others return
+/* Called by the functions that speak with the next samples of a sound, of one channel, from -1 to 1. They are
+ * in Pumice's memory: valid until the callback returns. With this speaker, it may call pumice_work_cancel,
+ * and pumice_speaker_destroy: that takes effect when the function that runs returns. All others return
  * PUMICE_NOT_READY. */
 typedef void (*pumice_samples_function)(void* user, const float* samples, size_t count);
 
@@ -1921,11 +1922,11 @@ PUMICE_API void pumice_creation_destroy(pumice_creation* creation);
  * those with dot products of bytes and with cooperative matrices, which are the fastest on many GPUs.
  *
  * What was measured counts for everything that is created on the device from then on, or resumed: sessions,
- * batches, encoders, translators, transcribers and speakers, also of models that are loaded already. What there is
- * keeps its kernels. The results are stored in the cache folder, as those of the command `pumice tune` are,
- * and pumice_device_save_tuning writes them to a file that a program can ship. Kernels that give wrong
- * results are not used, and named in the log. So are kernels that a driver crashed or hung with: before a
- * kernel is tried for the first time, its name is written to a file in the cache folder, and a next start
+ * batches, encoders, translators, transcribers and speakers, also of models that are loaded already. What
+ * there is keeps its kernels. The results are stored in the cache folder, as those of the command `pumice
+ * tune` are, and pumice_device_save_tuning writes them to a file that a program can ship. Kernels that give
+ * wrong results are not used, and named in the log. So are kernels that a driver crashed or hung with: before
+ * a kernel is tried for the first time, its name is written to a file in the cache folder, and a next start
  * that finds it there goes on without that kernel until the driver or Pumice changes. A process that is
  * killed in such a moment leaves the name there too.
  *

@@ -1444,11 +1444,11 @@ public:
     auto made = detail::made(detail::sized(pumice_created{}), pumice_creation_finish, get());
     if (!made.ok()) return made.error();
     const pumice_created& all = made.value();
-    return Created{Encoder(all.encoder),        Embedder(all.embedder),
-                   Reranker(all.reranker),      Classifier(all.classifier),
-                   Tagger(all.tagger),          Answerer(all.answerer),
-                   Filler(all.filler),          Index(all.index),
-                   Translator(all.translator),  Captioner(all.captioner),
+    return Created{Encoder(all.encoder),         Embedder(all.embedder),
+                   Reranker(all.reranker),       Classifier(all.classifier),
+                   Tagger(all.tagger),           Answerer(all.answerer),
+                   Filler(all.filler),           Index(all.index),
+                   Translator(all.translator),   Captioner(all.captioner),
                    Transcriber(all.transcriber), Speaker(all.speaker)};
   }
 

@@ -14,9 +14,9 @@
 #include "task/filler.h"
 #include "task/reranker.h"
 #include "task/sentence_settings.h"
-#include "task/speaking/code_tokens.h"
 #include "task/spans/answerer.h"
 #include "task/spans/tagger.h"
+#include "task/speaking/code_tokens.h"
 
 namespace pumice {
 

@@ -16,11 +16,11 @@
 
 namespace {
 
-const std::vector<std::string> commands = {"run",      "generate",   "translate", "transcribe", "caption",
-                                           "embed",    "rerank",     "classify",  "fill",       "tokenize",
-                                           "eval",     "inspect",    "devices",   "tune",       "bench",
-                                           "help",     "perplexity", "convert",   "completion", "doctor",
-                                           "template", "plan-split", "search",    "answer",     "serve",      "speak"};
+const std::vector<std::string> commands = {
+    "run",        "generate", "translate",  "transcribe", "caption",    "embed",   "rerank",
+    "classify",   "fill",     "tokenize",   "eval",       "inspect",    "devices", "tune",
+    "bench",      "help",     "perplexity", "convert",    "completion", "doctor",  "template",
+    "plan-split", "search",   "answer",     "serve",      "speak"};
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

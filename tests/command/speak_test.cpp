@@ -15,7 +15,8 @@ namespace {
 
 // Options that make a sound of so many tokens, with the same codes each time.
 std::vector<std::string> sounding(const SpeechFolder& folder, uint32_t tokens) {
-  std::vector<std::string> options = {"--temp", "1", "--repeat-penalty", "1", "--seed", "5", "-n", std::to_string(tokens)};
+  std::vector<std::string> options = {"--temp", "1",  "--repeat-penalty",    "1", "--seed",
+                                      "5",      "-n", std::to_string(tokens)};
   for (const uint32_t id : folder.unwanted()) {
     options.push_back("--logit-bias");
     options.push_back(fmt::format("{}=-inf", id));
@@ -76,10 +77,9 @@ TEST_CASE("speak --json says what was made, and --codec and --voice name files")
   const TemporaryFolder out;
   const std::string path = (out.path() / "out.wav").string();
   std::filesystem::rename(folder.codec(), out.path() / "dac");
-  const std::string voice =
-      out.write("voice.json", std::string_view(R"({"text": "the fox", "words": [
+  const std::string voice = out.write("voice.json", std::string_view(R"({"text": "the fox", "words": [
           {"word": "the", "duration": 0.1, "c1": [1, 2], "c2": [3, 4]}]})"))
-          .string();
+                                .string();
   const std::string codec = (out.path() / "dac").string();
   const CommandResult plain = speak(folder, {"good morning", "-o", path, "--codec", codec, "--json"});
   CAPTURE(plain.err);
@@ -107,8 +107,10 @@ TEST_CASE("speak refuses what it cannot do with its reason, before it writes any
   CHECK(fails_saying(speak(folder, {"good", "-o", "-", "--json"}), {"--json", "--output"}) == "");
   CHECK(fails_saying(speak(folder, {" ", "-o", path}), {"text to speak is empty"}) == "");
   CHECK(fails_saying(speak(folder, {"-o", path}), {"no text to speak"}) == "");
-  CHECK(fails_saying(speak(folder, {"good", "-o", (out.path() / "no" / "out.wav").string()}), {"out.wav"}) == "");
-  CHECK(fails_saying(speak(folder, {"good", "-o", (folder.path() / "config.json").string()}), {"--output"}) == "");
+  CHECK(fails_saying(speak(folder, {"good", "-o", (out.path() / "no" / "out.wav").string()}), {"out.wav"}) ==
+        "");
+  CHECK(fails_saying(speak(folder, {"good", "-o", (folder.path() / "config.json").string()}), {"--output"}) ==
+        "");
   CHECK(fails_saying(speak(folder, {"good", "-o", path, "--voice", (folder.path() / "config.json").string()}),
                      {"config.json", "'text'"}) == "");
   CHECK(fails_saying(speak(folder, {"good", "-o", path, "--codec", folder.path().string()}),
@@ -120,12 +122,12 @@ TEST_CASE("speak refuses what it cannot do with its reason, before it writes any
   CHECK(fails_saying(pumice_command({"speak", fixtures().story().string(), "good", "-o", path, "--codec",
                                      fixtures().model("dac").string()}),
                      {"<|c1_0|>", "OuteTTS"}) == "");
-  CHECK(fails_saying(pumice_command({"speak", fixtures().model("llama-gqa").string(), "good", "-o", path, "--codec",
-                                     fixtures().model("dac").string()}),
+  CHECK(fails_saying(pumice_command({"speak", fixtures().model("llama-gqa").string(), "good", "-o", path,
+                                     "--codec", fixtures().model("dac").string()}),
                      {"tokenizer.json"}) == "");
   CHECK(!std::filesystem::exists(path));
   // What the model reads takes all of the context.
-  CHECK(fails_saying(pumice_command({"speak", folder.path().string(), "good morning", "-o", path, "--context", "6",
-                                     "--codec", fixtures().model("dac").string()}),
+  CHECK(fails_saying(pumice_command({"speak", folder.path().string(), "good morning", "-o", path, "--context",
+                                     "6", "--codec", fixtures().model("dac").string()}),
                      {"6 tokens", "in parts"}) == "");
 }

@@ -68,11 +68,13 @@ void run(const DeviceProfile& profile, ConvolveFrames operation, uint32_t channe
   CAPTURE(operation.describe());
   TestGpu& gpu = TestGpu::get();
   std::vector<StepInput> inputs;
-  for (const uint32_t rows : input_rows) inputs.push_back({rows, static_cast<uint32_t>(inputs.size()) * 64, 0});
+  for (const uint32_t rows : input_rows)
+    inputs.push_back({rows, static_cast<uint32_t>(inputs.size()) * 64, 0});
   const uint32_t rows = rows_of(inputs), columns = operation.x.columns();
   const uint32_t weight_columns = (channels + 3) / 4 * 4;
   const std::vector<float> x = random_values(size_t{rows} * columns, columns);
-  std::vector<float> weight = random_values(size_t{operation.taps} * operation.x.channels * weight_columns, 3);
+  std::vector<float> weight =
+      random_values(size_t{operation.taps} * operation.x.channels * weight_columns, 3);
   const std::vector<float> bias = random_values(channels, 4);
   TensorView matrix, shift;
   Graph graph;

@@ -2,7 +2,8 @@
 
 #include "kernel/test_lowering.h"
 
-// Lowers the graph's nodes and runs them with these tensors in place. `sequences`: inputs of the step at most.
+// Lowers the graph's nodes and runs them with these tensors in place. `sequences`: inputs of the step at
+// most.
 inline void run_graph(const pumice::DeviceProfile& profile, const pumice::Graph& graph,
                       pumice::BufferRef step, uint32_t capacity,
                       const std::vector<std::pair<pumice::TensorId, pumice::ActivationRef>>& tensors,

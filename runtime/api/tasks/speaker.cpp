@@ -37,8 +37,8 @@ Result<SpeakerOptions> read_options(const pumice_speaker_options& options, const
   SpeakerOptions result;
   if (options.sampling) {
     PUMICE_TRY(const pumice_sampling sampling, read(options.sampling, "options.sampling"));
-    PUMICE_TRY(result.sampling, read_sampling(sampling, model.model->shape().vocabulary, model.tokenizer.get(),
-                                              {}, "options.sampling"));
+    PUMICE_TRY(result.sampling, read_sampling(sampling, model.model->shape().vocabulary,
+                                              model.tokenizer.get(), {}, "options.sampling"));
   } else {
     result.sampling.seed = options.seed;
   }
@@ -100,9 +100,8 @@ pumice_finish_reason pumice_speaker_finish_reason(const pumice_speaker* speaker)
 
 pumice_status pumice_speaker_begin(pumice_speaker* speaker, const char* text,
                                    pumice_samples_function on_samples, void* user, pumice_error* error) {
-  return call_exclusive(speaker, error, [&]() -> Status {
-    return begin_text(*speaker, text, on_samples, user);
-  });
+  return call_exclusive(speaker, error,
+                        [&]() -> Status { return begin_text(*speaker, text, on_samples, user); });
 }
 
 pumice_work* pumice_speaker_work(pumice_speaker* speaker) {

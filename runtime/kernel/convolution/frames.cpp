@@ -44,10 +44,11 @@ Status ConvolveFrames::set_result(uint32_t channels) {
     lacking = -(beside >= 0 ? beside / all : -((-beside + all - 1) / all)) - 1;
   }
   if (lacking < 0 || (!transposed && x.rate % stride != 0)) {
-    return Error{Code::unsupported,
-                 fmt::format("a convolution of {} taps with the stride {} and the padding {} is not supported "
-                             "over {} frames for each of the input's",
-                             taps, stride, padding, x.rate)};
+    return Error{
+        Code::unsupported,
+        fmt::format("a convolution of {} taps with the stride {} and the padding {} is not supported "
+                    "over {} frames for each of the input's",
+                    taps, stride, padding, x.rate)};
   }
   result = x;
   result.rate = transposed ? x.rate * stride : x.rate / stride;
@@ -60,7 +61,8 @@ Status ConvolveFrames::set_result(uint32_t channels) {
 
 uint32_t ConvolveFrames::reach() const {
   const uint32_t span = dilation * (taps - 1);
-  return transposed ? (std::max(span, padding) + stride - 1) / stride : std::max(padding, span - std::min(span, padding));
+  return transposed ? (std::max(span, padding) + stride - 1) / stride
+                    : std::max(padding, span - std::min(span, padding));
 }
 
 std::string ConvolveFrames::describe() const {
@@ -132,10 +134,11 @@ std::string Snake::describe() const {
 Status Snake::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   if (channels == 0 || channels % 4 != 0 || x.columns % channels != 0) {
-    return Error{Code::unsupported,
-                 fmt::format("a snake of {} channels over {} columns is not supported: it needs a multiple of "
-                             "four channels, and whole frames",
-                             channels, x.columns)};
+    return Error{
+        Code::unsupported,
+        fmt::format("a snake of {} channels over {} columns is not supported: it needs a multiple of "
+                    "four channels, and whole frames",
+                    channels, x.columns)};
   }
   PUMICE_TRY(const BufferRef alpha, lowering.vector(node.weights[0]));
   Dispatch dispatch;

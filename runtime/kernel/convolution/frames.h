@@ -21,9 +21,9 @@ struct FrameLayout {
 };
 
 // result[t, o] = activation(bias[o] + sum over taps and channels of x[t * stride + tap * dilation - padding,
-// c] * weight[tap, c, o]), with zeros outside. Transposed, x[f, c] * weight[tap, c, o] is added to the result's
-// frame f * stride + tap - padding. Channels of x are a multiple of four. inputs: x. weights: [taps * channels,
-// channels of the result up to a multiple of four], the bias.
+// c] * weight[tap, c, o]), with zeros outside. Transposed, x[f, c] * weight[tap, c, o] is added to the
+// result's frame f * stride + tap - padding. Channels of x are a multiple of four. inputs: x. weights: [taps
+// * channels, channels of the result up to a multiple of four], the bias.
 struct ConvolveFrames : Operation {
   FrameLayout x, result;
   uint32_t taps = 1;
@@ -43,8 +43,9 @@ struct ConvolveFrames : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = x + sin(alpha x)^2 / (alpha + least), with an alpha for each channel (Ziyin et al., Neural Networks
-// Fail to Learn Periodic Functions and How to Fix It, 2020). inputs: x, of frames. weights: alpha [channels].
+// result = x + sin(alpha x)^2 / (alpha + least), with an alpha for each channel (Ziyin et al., Neural
+// Networks Fail to Learn Periodic Functions and How to Fix It, 2020). inputs: x, of frames. weights: alpha
+// [channels].
 struct Snake : Operation {
   uint32_t channels = 0; // a multiple of four
   float least = 0;

@@ -26,7 +26,7 @@ Result<CodeTokens> CodeTokens::find(const Tokenizer& tokenizer, const SoundCodec
     for (uint32_t code = 0; code < codec.codes; ++code) {
       const std::optional<uint32_t> id = tokenizer.find(spelled(codebook, code));
       if (!id) {
-        return Error{Code::unsupported,
+        return Error{pumice::Code::unsupported,
                      fmt::format("{}: the vocabulary has no token {}, and the codec reads {} codebooks of {} "
                                  "codes: expected a model that speaks by writing these (OuteTTS 1.0)",
                                  path, spelled(codebook, code), codec.codebooks, codec.codes)};

@@ -18,8 +18,10 @@ public:
     uint32_t codebook = 0, code = 0;
   };
 
-  // `path`: of the model, for messages. Error: unsupported where the vocabulary lacks one of the codec's codes.
-  static Result<CodeTokens> find(const Tokenizer& tokenizer, const SoundCodec& codec, const std::string& path);
+  // `path`: of the model, for messages. Error: unsupported where the vocabulary lacks one of the codec's
+  // codes.
+  static Result<CodeTokens> find(const Tokenizer& tokenizer, const SoundCodec& codec,
+                                 const std::string& path);
 
   // Null: the token is no code.
   const Code* code(uint32_t token) const;
@@ -35,10 +37,12 @@ private:
 bool speaks(const Tokenizer* tokenizer);
 
 // The codes that a model has written, and the inputs of a codec that make their sound, a chunk at a time. A
-// chunk's input has the frames around it that its samples depend on, so that they are those of the whole sound.
+// chunk's input has the frames around it that its samples depend on, so that they are those of the whole
+// sound.
 class CodeFrames {
 public:
-  CodeFrames(const SoundCodec& codec, uint32_t chunk) : codec_(codec), chunk_(chunk), codes_(codec.codebooks) {}
+  CodeFrames(const SoundCodec& codec, uint32_t chunk)
+      : codec_(codec), chunk_(chunk), codes_(codec.codebooks) {}
 
   // Frames of an input, at most.
   uint32_t most() const { return chunk_ + 2 * codec_.reach; }
@@ -58,7 +62,8 @@ private:
   SoundCodec codec_;
   uint32_t chunk_;
   std::vector<std::vector<uint32_t>> codes_; // of each codebook
-  // Frames: those that have their samples, and of the input that next() gave: how many, those before the chunk, and the chunk.
+  // Frames: those that have their samples, and of the input that next() gave: how many, those before the
+  // chunk, and the chunk.
   size_t done_ = 0;
   size_t input_ = 0, before_ = 0, taken_ = 0;
 };

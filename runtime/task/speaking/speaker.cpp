@@ -91,7 +91,7 @@ std::filesystem::path usual_codec_path(const ModelFile& file) {
 Result<std::unique_ptr<Speaker>> Speaker::create(std::shared_ptr<const Model> model,
                                                  std::shared_ptr<const Model> codec, SpeakerSettings settings,
                                                  bool prepared, const Compiling& compiling) {
-  std::unique_ptr<Speaker> speaker(new Speaker(model, std::move(settings)));
+  std::unique_ptr<Speaker> speaker(new Speaker(std::move(settings)));
   EncoderOptions encoder;
   encoder.readable = {SoundCodec::samples};
   encoder.tokens = speaker->frames_.most() * speaker->settings_.codec.codebooks;
@@ -135,9 +135,9 @@ Status Speaker::begin(std::string_view text, SamplesFunction on_samples) {
   }
   figures_.prompt_tokens = prompt.size();
   on_samples_ = std::move(on_samples);
-  PUMICE_CHECK(session_->begin({std::move(prompt), true,
-                                settings_.max_tokens ? settings_.max_tokens : UINT32_MAX,
-                                settings_.sampling}));
+  PUMICE_CHECK(
+      session_->begin({std::move(prompt), true, settings_.max_tokens ? settings_.max_tokens : UINT32_MAX,
+                       settings_.sampling}));
   state_ = State::writes;
   return {};
 }

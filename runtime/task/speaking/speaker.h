@@ -24,8 +24,9 @@ struct SpeakerOptions {
   SamplingParams sampling = usual_speech_sampling();
   SessionSize size;        // its context is for the prompt and the sound together
   uint32_t max_tokens = 0; // of a sound; 0: as many as fit the context
-  uint32_t chunk_ms = 0;   // of sound that is handed out at a time; 0: what costs little more than the whole at once
-  std::optional<std::string> voice; // a profile's JSON
+  uint32_t chunk_ms =
+      0; // of sound that is handed out at a time; 0: what costs little more than the whole at once
+  std::optional<std::string> voice;         // a profile's JSON
   std::string voice_name = "options.voice"; // in messages
 };
 
@@ -42,8 +43,8 @@ struct SpeakerSettings {
   std::string path;   // of the model, for messages
 };
 
-// `codec`: the definition of the model that makes a sound of codes. Errors: unsupported for models that do not do
-// this.
+// `codec`: the definition of the model that makes a sound of codes. Errors: unsupported for models that do
+// not do this.
 Result<SpeakerSettings> read_speaker_settings(const ModelFile& file, const ModelDefinition& definition,
                                               const ModelFile& codec_file, const ModelDefinition& codec,
                                               std::shared_ptr<const Tokenizer> tokenizer,
@@ -52,8 +53,8 @@ Result<SpeakerSettings> read_speaker_settings(const ModelFile& file, const Model
 // Where the codec of a model is if nobody says it: the folder "codec" in the model's, or beside its file.
 std::filesystem::path usual_codec_path(const ModelFile& file);
 
-// Speaks texts: a decoder writes codes, and a codec makes chunks of samples of them as they come. In slices of
-// time or all at once, with the same samples. Used by one thread at a time, except cancel().
+// Speaks texts: a decoder writes codes, and a codec makes chunks of samples of them as they come. In slices
+// of time or all at once, with the same samples. Used by one thread at a time, except cancel().
 class Speaker : public Work {
 public:
   // `prepared`: kernels are compiled now, and not when they first run.
@@ -86,8 +87,8 @@ public:
   std::span<const uint32_t> tokens() const { return tokens_; } // that the model has written
 
 private:
-  Speaker(std::shared_ptr<const Model> model, SpeakerSettings settings)
-      : model_(std::move(model)), settings_(std::move(settings)), frames_(settings_.codec, settings_.chunk) {}
+  explicit Speaker(SpeakerSettings settings)
+      : settings_(std::move(settings)), frames_(settings_.codec, settings_.chunk) {}
 
   enum class State { none, writes, sounds, done };
   bool active() const { return state_ == State::writes || state_ == State::sounds; }
@@ -99,7 +100,6 @@ private:
   Result<SliceResult> next_slice(const SliceRequest& request);
   Status stop();
 
-  const std::shared_ptr<const Model> model_;
   const SpeakerSettings settings_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<ResumableEncoder> encoder_;

@@ -77,8 +77,7 @@ Result<Voice> Voice::parse(std::string_view json, const std::string& name, uint3
   const Fields fields(profile, name);
   PUMICE_TRY(const uint32_t version, fields.u32_or("interface_version", profile_version));
   if (version != profile_version) {
-    return fields.error("interface_version",
-                        fmt::format("expected {}; found {}", profile_version, version));
+    return fields.error("interface_version", fmt::format("expected {}; found {}", profile_version, version));
   }
   Voice voice;
   PUMICE_TRY(const std::string said, fields.string("text"));
@@ -122,14 +121,15 @@ std::string spoken_text(std::string_view text) {
 Result<std::vector<uint32_t>> speech_prompt(const Tokenizer& tokenizer, std::string_view text,
                                             const Voice* voice, const std::string& path) {
   for (const std::string_view token :
-       {std::string_view("<|im_start|>"), std::string_view("<|text_start|>"), std::string_view("<|text_end|>"),
-        std::string_view("<|audio_start|>"), sound_end}) {
+       {std::string_view("<|im_start|>"), std::string_view("<|text_start|>"),
+        std::string_view("<|text_end|>"), std::string_view("<|audio_start|>"), sound_end}) {
     if (tokenizer.find(token)) continue;
     return Error{Code::unsupported,
                  fmt::format("{}: the vocabulary has no token {}: expected a model that speaks (OuteTTS 1.0)",
                              path, token)};
   }
-  if (!text::is_valid_utf8(text)) return Error{Code::invalid_argument, "the text to speak is not valid UTF-8"};
+  if (!text::is_valid_utf8(text))
+    return Error{Code::invalid_argument, "the text to speak is not valid UTF-8"};
   const std::string spoken = spoken_text(text);
   if (spoken.empty()) return Error{Code::invalid_argument, "the text to speak is empty"};
   std::deque<std::string> texts; // which the parts view

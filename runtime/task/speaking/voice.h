@@ -9,7 +9,8 @@
 
 namespace pumice {
 
-// A voice that a model goes on with: what it has said, word by word, as OuteTTS's profiles of version 3 have it.
+// A voice that a model goes on with: what it has said, word by word, as OuteTTS's profiles of version 3 have
+// it.
 struct Voice {
   struct Word {
     std::string text;
@@ -22,13 +23,13 @@ struct Voice {
   static Result<Voice> parse(std::string_view json, const std::string& name, uint32_t codebooks);
 };
 
-// Valid UTF-8 as models were trained with it: white space of any kind is a space, and quotation marks and dashes
-// are those of ASCII.
+// Valid UTF-8 as models were trained with it: white space of any kind is a space, and quotation marks and
+// dashes are those of ASCII.
 std::string spoken_text(std::string_view text);
 
 // The ids of what OuteTTS 1.0 continues with a sound of the text, in the voice if there is one. What the text
-// spells is never a special token. Errors: invalid_argument for a text without words, or that is not UTF-8; unsupported where the
-// vocabulary lacks a token of the prompt. `path`: of the model, for messages.
+// spells is never a special token. Errors: invalid_argument for a text without words, or that is not UTF-8;
+// unsupported where the vocabulary lacks a token of the prompt. `path`: of the model, for messages.
 Result<std::vector<uint32_t>> speech_prompt(const Tokenizer& tokenizer, std::string_view text,
                                             const Voice* voice, const std::string& path);
 

@@ -31,11 +31,30 @@ TEST_CASE("speak and the C interface agree, in whole steps and in slices") {
   const std::string path = (out.path() / "out.wav").string();
   const std::string voice = R"({"text": "the fox", "words": [
       {"word": "the", "duration": 0.1, "c1": [1, 2], "c2": [3, 4]}]})";
-  std::vector<std::string> arguments = {"speak", folder.path().string(), "good morning", "-o", path, "--temp", "1",
-                                        "--repeat-penalty", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--seed", "7", "-n", "100", "--voice",
+  std::vector<std::string> arguments = {"speak",
+                                        folder.path().string(),
+                                        "good morning",
+                                        "-o",
+                                        path,
+                                        "--temp",
+                                        "1",
+                                        "--repeat-penalty",
+                                        "1",
+                                        "--top-k",
+                                        "0",
+                                        "--top-p",
+                                        "1",
+                                        "--min-p",
+                                        "0",
+                                        "--seed",
+                                        "7",
+                                        "-n",
+                                        "100",
+                                        "--voice",
                                         out.write("voice.json", voice).string()};
   const std::vector<uint32_t> unwanted = folder.unwanted();
-  for (const uint32_t id : unwanted) arguments.insert(arguments.end(), {"--logit-bias", fmt::format("{}=-inf", id)});
+  for (const uint32_t id : unwanted)
+    arguments.insert(arguments.end(), {"--logit-bias", fmt::format("{}=-inf", id)});
   const CommandResult result = pumice_command(arguments);
   INFO(result.err);
   REQUIRE(result.status == 0);

@@ -1,6 +1,10 @@
 // Codecs of sounds against a reference's samples, and speakers, which make a sound of codes chunk by chunk.
-#include <fmt/format.h>
+#include <cmath>
+#include <deque>
+#include <regex>
+
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "model/vocabulary.h"
 #include "step/work/resumable_encoder.h"
@@ -20,8 +24,8 @@ std::vector<uint32_t> ids_of(const Answers& answers) {
   return answers.ids("input_ids", 0);
 }
 
-std::vector<float> decode(const std::shared_ptr<const Model>& model, const std::vector<std::vector<uint32_t>>& inputs,
-                          size_t which) {
+std::vector<float> decode(const std::shared_ptr<const Model>& model,
+                          const std::vector<std::vector<uint32_t>>& inputs, size_t which) {
   EncoderOptions options;
   options.readable = {SoundCodec::samples};
   options.inputs = static_cast<uint32_t>(inputs.size());
@@ -63,8 +67,9 @@ Loaded load(const SpeechFolder& folder, const SpeakerOptions& options) {
   Loaded loaded{load_model(folder.path()), load_model(folder.codec()), {}};
   const auto tokenizer = load_tokenizer(loaded.model->file());
   REQUIRE(tokenizer.ok());
-  auto settings = read_speaker_settings(loaded.model->file(), loaded.model->definition(), loaded.codec->file(),
-                                        loaded.codec->definition(), *tokenizer, options);
+  auto settings =
+      read_speaker_settings(loaded.model->file(), loaded.model->definition(), loaded.codec->file(),
+                            loaded.codec->definition(), *tokenizer, options);
   if (!settings.ok()) FAIL(settings.error().text());
   loaded.settings = *settings;
   return loaded;
@@ -119,8 +124,7 @@ TEST_CASE("a codec gives the reference's samples, alone and beside others, from 
   const auto model = load_model(folder);
   const SoundCodec& codec = *model->shape().encoder->codec;
   CHECK(codec.lacking > 0); // an odd ratio
-  const std::vector<uint32_t> some(all.begin(),
-                                   all.begin() + static_cast<ptrdiff_t>(9 * codec.codebooks));
+  const std::vector<uint32_t> some(all.begin(), all.begin() + static_cast<ptrdiff_t>(9 * codec.codebooks));
   const std::vector<float> alone = decode(model, {all}, 0), beside = decode(model, {some, all, some}, 1);
   REQUIRE(alone.size() == expected.size());
   CHECK(relative_rms(alone, expected) <= 1e-4);
@@ -134,13 +138,71 @@ TEST_CASE("a codec gives the reference's samples, alone and beside others, from 
   CHECK(decode(load_model(temporary.path() / "model.gguf"), {all}, 0) == alone);
 }
 
+// Its names, with a direction and a length for each of a convolution's weights.
+TEST_CASE("a codec as it was published gives the samples that transformers' form of it does") {
+  const std::filesystem::path folder = fixtures().model("dac");
+  const std::vector<uint32_t> all = ids_of(Answers(folder / "expected.safetensors"));
+  const auto file = SafetensorsFile::open(folder / "model.safetensors");
+  REQUIRE(file.ok());
+  const TemporaryFolder published;
+  std::filesystem::copy_file(folder / "config.json", published.path() / "config.json");
+  std::deque<std::vector<float>> values;
+  std::vector<SafetensorsFile::Entry> entries;
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, std::vector<float> data) {
+    const std::vector<float>& kept = values.emplace_back(std::move(data));
+    entries.push_back({name, "F32", std::move(shape), std::as_bytes(std::span(kept))});
+  };
+  const auto replace = [](std::string name, const std::regex& from, const auto& to) {
+    std::smatch match;
+    return std::regex_match(name, match, from) ? to(match) : name;
+  };
+  const auto number = [](const std::ssub_match& digits, int more) {
+    return std::to_string(std::stoi(digits) + more);
+  };
+  for (const SafetensorsFile::Entry& entry : file->entries) {
+    std::string name = entry.name;
+    name = replace(name, std::regex(R"(decoder\.block\.(\d)\.res_unit(\d)\.(snake|conv)(\d)\.(\w+))"),
+                   [&](const auto& m) {
+                     const int part = 2 * (std::stoi(m[4]) - 1) + (m[3] == "conv");
+                     return "decoder.model." + number(m[1], 1) + ".block." + number(m[2], 1) + ".block." +
+                            std::to_string(part) + "." + m[5].str();
+                   });
+    name = replace(name, std::regex(R"(decoder\.block\.(\d)\.(snake1|conv_t1)\.(\w+))"), [&](const auto& m) {
+      return "decoder.model." + number(m[1], 1) + ".block." + (m[2] == "snake1" ? "0." : "1.") + m[3].str();
+    });
+    name = replace(name, std::regex(R"(decoder\.(conv1|snake1|conv2)\.(\w+))"), [&](const auto& m) {
+      return std::string("decoder.model.") +
+             (m[1] == "conv1"    ? "0."
+              : m[1] == "snake1" ? "4."
+                                 : "5.") +
+             m[2].str();
+    });
+    std::vector<float> data = *SafetensorsFile::floats(entry);
+    if (entry.shape.size() != 3 || !name.ends_with(".weight")) {
+      add(name, entry.shape, std::move(data));
+      continue;
+    }
+    std::vector<float> lengths(entry.shape[0]);
+    const size_t each = data.size() / lengths.size();
+    for (size_t i = 0; i < data.size(); ++i) lengths[i / each] += data[i] * data[i];
+    for (float& length : lengths) length = std::sqrt(length);
+    for (size_t i = 0; i < data.size(); ++i) data[i] *= static_cast<float>(1 + i / each % 3);
+    add(name + "_g", {entry.shape[0], 1, 1}, std::move(lengths));
+    add(name + "_v", entry.shape, std::move(data));
+  }
+  REQUIRE(write_safetensors(published.path() / "model.safetensors", entries).ok());
+  CHECK(relative_rms(decode(load_model(published.path()), {all}, 0), decode(load_model(folder), {all}, 0)) <=
+        1e-5);
+}
+
 TEST_CASE("a sound's samples do not depend on its chunks") {
   const std::filesystem::path folder = fixtures().model("dac");
   const Answers answers(folder / "expected.safetensors");
   const std::vector<uint32_t> all = ids_of(answers);
   const auto model = load_model(folder);
   const SoundCodec& codec = *model->shape().encoder->codec;
-  REQUIRE(codec.reach < 12); // the sound is longer than what a sample depends on
+  REQUIRE(2 * codec.reach <
+          all.size() / codec.codebooks); // the sound is longer than what a sample depends on
   const std::vector<float> whole = decode(model, {all}, 0);
   for (const uint32_t chunk : {1u, 7u, 100u}) {
     CAPTURE(chunk);
@@ -186,7 +248,8 @@ TEST_CASE("a speaker gives the same sound in whole steps, in slices and in chunk
   // The sound is the codec's, of the codes in the tokens.
   std::vector<std::vector<uint32_t>> codes(SpeechFolder::codebooks);
   for (const uint32_t token : whole.tokens) {
-    if (const CodeTokens::Code* code = loaded.settings.codes->code(token)) codes[code->codebook].push_back(code->code);
+    if (const CodeTokens::Code* code = loaded.settings.codes->code(token))
+      codes[code->codebook].push_back(code->code);
   }
   std::vector<uint32_t> ids;
   for (size_t frame = 0; frame < std::min(codes[0].size(), codes[1].size()); ++frame) {
@@ -213,20 +276,30 @@ TEST_CASE("a speaker gives the same sound in whole steps, in slices and in chunk
 
 TEST_CASE("a speaker can be cancelled, and speaks again") {
   const SpeechFolder folder;
-  const auto speaker = make_speaker(load(folder, options_for(folder, 120)));
+  SpeakerOptions options = options_for(folder, 120);
+  options.chunk_ms = 10;
+  const auto speaker = make_speaker(load(folder, options));
   const Spoken whole = speak(*speaker, "good morning", false);
   size_t samples = 0;
-  REQUIRE(speaker->begin("good morning", [&](std::span<const float> some) -> Status {
-    samples += some.size();
-    speaker->cancel();
-    return {};
-  }).ok());
+  REQUIRE(speaker
+              ->begin("good morning",
+                      [&](std::span<const float> some) -> Status {
+                        samples += some.size();
+                        speaker->cancel();
+                        return {};
+                      })
+              .ok());
   CHECK(speaker->run().error().code == Code::cancelled);
   CHECK(samples > 0);
   CHECK(samples < whole.samples.size());
   CHECK(speak(*speaker, "good morning", false) == whole);
   // What the application returns ends the work.
-  REQUIRE(speaker->begin("good morning", [](std::span<const float>) { return Status(Error{Code::io, "full"}); }).ok());
+  REQUIRE(
+      speaker->begin("good morning",
+                     [](std::span<const float>) {
+                       return Status(Error{Code::io, "full"});
+                     })
+          .ok());
   CHECK(speaker->run().error().code == Code::io);
 }
 
@@ -240,8 +313,8 @@ TEST_CASE("a voice's words and codes stand before the sound") {
       "voice.json", 2);
   if (!voice.ok()) FAIL(voice.error().text());
   CHECK(voice->text == "the fox");
-  CHECK(voice->words[0].codes ==
-        "<|features|><|t_0.10|><|energy_1|><|spectral_centroid_0|><|pitch_0|><|code|><|c1_1|><|c2_3|><|c1_2|><|c2_4|>");
+  CHECK(voice->words[0].codes == "<|features|><|t_0.10|><|energy_1|><|spectral_centroid_0|><|pitch_0|><|code|"
+                                 "><|c1_1|><|c2_3|><|c1_2|><|c2_4|>");
   const std::vector<uint32_t> ids = *speech_prompt(*tokenizer, "good\tmorning ", &*voice, "model");
   const std::string text = tokenizer->decode(ids, true);
   CAPTURE(text);
@@ -251,8 +324,9 @@ TEST_CASE("a voice's words and codes stand before the sound") {
   CHECK(at("<|audio_start|>") < at("<|c1_5|>"));
   CHECK(text.ends_with("<|word_start|>"));
   const std::vector<uint32_t> plain = *speech_prompt(*tokenizer, "good morning", nullptr, "model");
-  CHECK(plain == std::vector<uint32_t>{folder.id("<|im_start|>"), folder.id("<|text_start|>"), folder.id("good"),
-                                       folder.id("morning"), folder.id("<|text_end|>"), folder.id("<|audio_start|>")});
+  CHECK(plain == std::vector<uint32_t>{folder.id("<|im_start|>"), folder.id("<|text_start|>"),
+                                       folder.id("good"), folder.id("morning"), folder.id("<|text_end|>"),
+                                       folder.id("<|audio_start|>")});
   // What a text spells is no special token.
   const std::vector<uint32_t> spelled = *speech_prompt(*tokenizer, "<|audio_end|>", nullptr, "model");
   CHECK(std::ranges::count(spelled, folder.id("<|audio_end|>")) == 0);

@@ -13,16 +13,17 @@
 #include "support/files/special_token.h"
 #include "support/files/temporary_folder.h"
 
-// A small llama with random weights and a vocabulary of the tokens that OuteTTS 1.0 speaks with, most of which are
-// codes of DAC's fixture; that is the folder's "codec".
+// A small llama with random weights and a vocabulary of the tokens that OuteTTS 1.0 speaks with, most of
+// which are codes of DAC's fixture; that is the folder's "codec".
 class SpeechFolder {
 public:
   static constexpr uint32_t codebooks = 2, codes = 16;
 
   SpeechFolder() {
     for (const char* word : {"<unk>", "good", "morning", "the", "fox"}) vocabulary_.push_back(word);
-    for (const char* special : {"<|im_start|>", "<|im_end|>", "<|text_start|>", "<|text_end|>", "<|audio_start|>",
-                                "<|audio_end|>", "<|word_start|>", "<|word_end|>", "<|features|>", "<|code|>"})
+    for (const char* special :
+         {"<|im_start|>", "<|im_end|>", "<|text_start|>", "<|text_end|>", "<|audio_start|>", "<|audio_end|>",
+          "<|word_start|>", "<|word_end|>", "<|features|>", "<|code|>"})
       vocabulary_.push_back(special);
     for (uint32_t codebook = 1; codebook <= codebooks; ++codebook) {
       for (uint32_t code = 0; code <= codes; ++code) // one more than the codec has
@@ -81,7 +82,8 @@ private:
     for (uint32_t each = 0; each < vocabulary_.size(); ++each) {
       if (vocabulary_[each].empty()) continue;
       made["model"]["vocab"][vocabulary_[each]] = each;
-      if (vocabulary_[each].starts_with('<')) made["added_tokens"].push_back(special_token(each, vocabulary_[each]));
+      if (vocabulary_[each].starts_with('<'))
+        made["added_tokens"].push_back(special_token(each, vocabulary_[each]));
     }
     return made;
   }

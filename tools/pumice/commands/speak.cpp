@@ -62,8 +62,10 @@ Status check_output(const SpeakOptions& options) {
                  "--json and the sound cannot both go to standard output: give a file with --output"};
   }
   std::vector<NamedFile> inputs;
-  for (const auto& [name, path] : {std::pair("MODEL", options.model), {"--codec", options.codec},
-                                   {"--voice", options.voice}, {"--file", options.file}}) {
+  for (const auto& [name, path] : {std::pair("MODEL", options.model),
+                                   {"--codec", options.codec},
+                                   {"--voice", options.voice},
+                                   {"--file", options.file}}) {
     if (!path.empty()) inputs.push_back({name, path_of(path)});
   }
   return check_files(inputs, {{"--output", path_of(options.output)}});
@@ -118,11 +120,10 @@ void print_figures_of(const SpeakOptions& options, const OpenedDevice& device, c
     print_json(json);
     return;
   }
-  print_figures(fmt::format("{} ({}){}\n{}{:.2f} s of sound, of {} tokens, in {:.3f} s, {:.2f} times as fast as it plays\n",
-                            device.name(), device.driver(),
-                            sampling.temperature > 0 ? fmt::format(", seed {}", sampling.seed) : "",
-                            compiled_text(), file.seconds(), figures.tokens, seconds,
-                            seconds > 0 ? file.seconds() / seconds : 0));
+  print_figures(fmt::format(
+      "{} ({}){}\n{}{:.2f} s of sound, of {} tokens, in {:.3f} s, {:.2f} times as fast as it plays\n",
+      device.name(), device.driver(), sampling.temperature > 0 ? fmt::format(", seed {}", sampling.seed) : "",
+      compiled_text(), file.seconds(), figures.tokens, seconds, seconds > 0 ? file.seconds() / seconds : 0));
 }
 
 Status speak(const SpeakOptions& options) {
@@ -201,9 +202,10 @@ Subcommand add_speak(CLI::App& app) {
       ->type_name("N")
       ->transform(token_count(0, UINT32_MAX, 0))
       ->group("Speech");
-  sub->add_option("--chunk-ms", options->chunk_ms,
-                  "Write the sound in pieces of so many milliseconds. Smaller ones come sooner, and cost more "
-                  "to make")
+  sub->add_option(
+         "--chunk-ms", options->chunk_ms,
+         "Write the sound in pieces of so many milliseconds. Smaller ones come sooner, and cost more "
+         "to make")
       ->type_name("N")
       ->check(within(1u, 60'000u))
       ->group(more_of("Speech"));

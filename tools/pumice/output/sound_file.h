@@ -13,7 +13,8 @@ public:
   Status open(const std::string& path, uint32_t rate);
   Status write(std::span<const float> samples); // from -1 to 1; what is beyond is cut
   Status finish();
-  // Of a sound that is not complete: writes what there is to a file beside the one that was asked for, with a note.
+  // Of a sound that is not complete: writes what there is to a file beside the one that was asked for, with a
+  // note.
   Status keep_part();
 
   uint64_t samples() const { return samples_; }
