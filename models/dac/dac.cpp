@@ -8,6 +8,7 @@
 #include "kernel/convolution/frames.h"
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
+#include "model/sound_codec.h"
 #include "models/encoder/model.h"
 #include "models/registry.h"
 
@@ -49,12 +50,11 @@ struct DacNames {
 
 struct DacConfig {
   EncoderConfig encoder;
+  SoundCodec codec;
   DacNames names;
   uint32_t codebook_dim = 8;
   uint32_t decoder_hidden = 1536;
   std::vector<uint32_t> ratios; // of the decoder's blocks
-
-  const SoundCodec& codec() const { return *encoder.codec; }
 };
 
 // Frames on the device.
@@ -85,9 +85,11 @@ ConvolveFrames upsampling(const FrameLayout& x, uint32_t ratio) {
 // DAC (Kumar et al., High-Fidelity Audio Compression with Improved RVQGAN, 2023), its decoder: the sum of the
 // codes' vectors, then blocks of a transposed convolution and three residual units of dilated ones, up to a
 // sound's samples.
-class Dac : public EncoderModel {
+class Dac : public EncoderModel, public SoundCodecModel {
 public:
   Dac(DacConfig config, bool gguf) : EncoderModel(config.encoder, gguf), own_(std::move(config)) {}
+
+  const SoundCodec& codec() const override { return own_.codec; }
 
 protected:
   void build(EncoderBuilder& builder) const override {
@@ -116,7 +118,7 @@ protected:
   }
 
   std::vector<Hyperparameter> own_hyperparameters() const override {
-    const SoundCodec& codec = own_.codec();
+    const SoundCodec& codec = own_.codec;
     return {{"codebooks", fmt::format("{} of {} codes", codec.codebooks, codec.codes)},
             {"samples of a frame", fmt::format("{} = {}", fmt::join(own_.ratios, " x "), codec.frame)},
             {"sample rate", fmt::format("{}", codec.sample_rate)}};
@@ -125,7 +127,7 @@ protected:
 private:
   // The sum of the projections of each frame's codes: a convolution whose taps are the codebooks.
   Frames quantised(EncoderBuilder& builder) const {
-    const SoundCodec& codec = own_.codec();
+    const SoundCodec& codec = own_.codec;
     const uint64_t dim = own_.codebook_dim, columns = in_quads(own_.codebook_dim), hidden = config().hidden;
     std::vector<WeightView> tables, biases;
     std::vector<Values> matrices;
@@ -252,7 +254,7 @@ private:
 
 // What follows from the blocks' ratios.
 void measure(DacConfig& config) {
-  SoundCodec& codec = *config.encoder.codec;
+  SoundCodec& codec = config.codec;
   codec.frame = 1;
   for (const uint32_t ratio : config.ratios) {
     codec.frame *= ratio;
@@ -269,7 +271,7 @@ void measure(DacConfig& config) {
 
 Result<DacConfig> read_dac_config(const Settings& settings) {
   DacConfig config;
-  SoundCodec codec;
+  SoundCodec& codec = config.codec;
   PUMICE_TRY(codec.codebooks, settings.u32_or({"n_codebooks", ""}, 1, 256, 9));
   PUMICE_TRY(codec.codes, settings.u32_or({"codebook_size", ""}, 1, limits::tokens / 256, 1024));
   PUMICE_TRY(codec.sample_rate, settings.u32_or({"sampling_rate", ""}, 1, 768'000, 16'000));
@@ -304,10 +306,9 @@ Result<DacConfig> read_dac_config(const Settings& settings) {
   encoder.any_length = true;
   encoder.layers = static_cast<uint32_t>(blocks);
   encoder.vocabulary = codec.codebooks * codec.codes;
-  encoder.codec = codec;
   measure(config);
   // About a second.
-  encoder.context = codec.codebooks * std::max(1u, codec.sample_rate / encoder.codec->frame);
+  encoder.context = codec.codebooks * std::max(1u, codec.sample_rate / codec.frame);
   return config;
 }
 

@@ -21,7 +21,6 @@ EncoderShape EncoderConfig::shape() const {
   shape.convolutions = convolutions;
   shape.patch_groups = patch_groups;
   shape.sound_windows = sound_windows;
-  shape.codec = codec;
   shape.preparation = preparation;
   shape.padding = padding;
   shape.hidden = hidden;

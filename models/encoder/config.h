@@ -18,7 +18,6 @@ struct EncoderConfig : StackConfig {
   std::vector<FrameConvolution> convolutions;  // over samples
   std::optional<PatchGroups> patch_groups;     // of patches
   std::optional<SoundWindows> sound_windows;   // see EncoderShape
-  std::optional<SoundCodec> codec;             // see EncoderShape
   std::optional<ImagePreparation> preparation; // see EncoderShape
   std::vector<bool> patch_windows; // by layer: a patch sees those of its window; empty: all see all
   std::optional<uint32_t> padding; // see EncoderShape

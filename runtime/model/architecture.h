@@ -70,23 +70,6 @@ struct SoundWindows {
   bool one = false;
 };
 
-// How an encoder makes a sound of codes. A frame of an input is a token for each codebook in turn, whose
-// number is that of the codebook times `codes` and the code.
-struct SoundCodec {
-  static constexpr const char* samples = "samples"; // of the graph, one after the other in an input's rows
-
-  uint32_t codebooks = 1;
-  uint32_t codes = 0; // of each
-  uint32_t sample_rate = 0;
-  uint32_t frame = 0;   // samples
-  uint32_t lacking = 0; // samples at the end of an input
-  uint32_t reach = 0;   // frames before and after one that its samples depend on
-
-  uint64_t samples_of(uint64_t frames) const {
-    return frames * frame > lacking ? frames * frame - lacking : 0;
-  }
-};
-
 // What the logits of each token say.
 enum class TokenHead : uint32_t {
   none,
@@ -117,7 +100,6 @@ struct EncoderShape {
 
   std::optional<PatchGroups> patch_groups;   // of patches
   std::optional<SoundWindows> sound_windows; // of features that a decoder's prompt has rows of
-  std::optional<SoundCodec> codec;           // of tokens that are codes of a sound
   // How pictures are prepared, where the model's file says it and not its folder: picture_preparation().
   std::optional<ImagePreparation> preparation;
 

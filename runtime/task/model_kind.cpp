@@ -6,6 +6,7 @@
 #include "convert/folder_conversion.h"
 #include "model/gguf_model.h"
 #include "model/model_facts.h"
+#include "model/sound_codec.h"
 #include "model/vocabulary.h"
 #include "speech/audio_features.h"
 #include "speech/transducer.h"
@@ -31,7 +32,6 @@ bool is_text_index(const ModelShape& shape) {
 const char* kind_of(const ModelShape& shape) {
   if (!shape.encoder) return "a decoder";
   if (shape.has_decoder()) return "an encoder-decoder";
-  if (shape.encoder->codec) return "a codec of sounds";
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return "an encoder";
@@ -49,7 +49,6 @@ const char* kind_of(const ModelShape& shape) {
 const char* purpose(const ModelShape& shape) {
   if (!shape.encoder) return "it continues a text";
   const bool writes = shape.has_decoder();
-  if (shape.encoder->codec) return "it makes the sound of codes that another model writes";
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return writes ? "it turns a text into another" : "it writes no text";
@@ -98,7 +97,7 @@ std::vector<const char*> made_for(const ModelFile& file, const ModelDefinition& 
     if (speaks(tokenizer_of(file).get())) return {"pumice speak"};
     return has_chat_template(file) ? std::vector{"pumice chat", "pumice run"} : std::vector{"pumice run"};
   }
-  if (shape.encoder->codec) return {"pumice speak --codec"};
+  if (sound_codec(definition)) return {"pumice speak --codec"};
   switch (shape.encoder->kind) {
   case InputKind::tokens:
     return writes ? std::vector{"pumice translate"} : text_encoder_made_for(file, definition);

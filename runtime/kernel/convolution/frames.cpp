@@ -14,8 +14,8 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_groups = 65535; // along an axis, on every device
-constexpr uint32_t whole_columns = 32;  // of a row of activations
+constexpr uint32_t most_workgroups = 65535; // along an axis, on every device
+constexpr uint32_t whole_columns = 32;      // of a row of activations
 
 // The frames of a tensor for so many rows of the step.
 uint64_t frames_of(const FrameLayout& layout, uint64_t rows) {
@@ -107,7 +107,7 @@ Status ConvolveFrames::lower(Lowering& lowering, const Node& node) const {
   const uint64_t frames = frames_of(result, to.rows), each = uint64_t{CONVOLVE_FRAMES_GROUP} * params.up;
   const uint64_t invocations = (frames + each - 1) / each * params.up * params.quads;
   const uint64_t all = (invocations + workgroup - 1) / workgroup;
-  params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_groups));
+  params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_workgroups));
   const uint32_t layers = static_cast<uint32_t>((all + params.columns_groups - 1) / params.columns_groups);
   Dispatch dispatch;
   dispatch.kernel = "convolve_frames";

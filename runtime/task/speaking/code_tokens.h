@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernel/sampling/sampling.h"
-#include "model/architecture.h"
+#include "model/sound_codec.h"
 #include "text/tokenizer.h"
 
 namespace pumice {

@@ -24,18 +24,12 @@ Result<uint32_t> chunk_frames(const SoundCodec& codec, uint32_t chunk_ms) {
   return static_cast<uint32_t>(std::max<uint64_t>(1, samples / codec.frame));
 }
 
-Status check_models(const ModelFile& file, const ModelShape& shape, const ModelFile& codec_file,
-                    const ModelShape& codec) {
-  if (!shape.has_decoder() || shape.encoder) {
-    return Error{Code::unsupported,
-                 fmt::format("{}: a model of the architecture '{}' cannot speak: expected a decoder that "
-                             "writes codes of a sound (OuteTTS 1.0)",
-                             file.path(), file.architecture())};
-  }
-  if (codec.encoder && codec.encoder->codec) return {};
+// What makes the sound of codes.
+Result<SoundCodec> read_codec(const ModelFile& file, const ModelDefinition& definition) {
+  if (const auto codec = sound_codec(definition)) return *codec;
   return Error{Code::unsupported,
                fmt::format("{}: a model of the architecture '{}' makes no sound of codes: expected DAC",
-                           codec_file.path(), codec_file.architecture())};
+                           file.path(), file.architecture())};
 }
 
 } // namespace
@@ -55,10 +49,15 @@ Result<SpeakerSettings> read_speaker_settings(const ModelFile& file, const Model
                                               const ModelFile& codec_file, const ModelDefinition& codec,
                                               std::shared_ptr<const Tokenizer> tokenizer,
                                               const SpeakerOptions& options) {
-  const ModelShape shape = definition.shape(), codec_shape = codec.shape();
-  PUMICE_CHECK(check_models(file, shape, codec_file, codec_shape));
+  const ModelShape shape = definition.shape();
+  if (!shape.has_decoder() || shape.encoder) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: a model of the architecture '{}' cannot speak: expected a decoder that "
+                             "writes codes of a sound (OuteTTS 1.0)",
+                             file.path(), file.architecture())};
+  }
   SpeakerSettings settings;
-  settings.codec = *codec_shape.encoder->codec;
+  PUMICE_TRY(settings.codec, read_codec(codec_file, codec));
   settings.tokenizer = std::move(tokenizer);
   settings.path = file.path();
   PUMICE_TRY(CodeTokens codes, CodeTokens::find(*settings.tokenizer, settings.codec, file.path()));

@@ -13,6 +13,7 @@
 #include "support/files/fixtures.h"
 #include "support/files/speech_folder.h"
 #include "support/model.h"
+#include "support/vulkan/gpu.h"
 #include "support/vulkan/row_bits.h"
 #include "task/speaking/speaker.h"
 
@@ -38,7 +39,7 @@ std::vector<float> decode(const std::shared_ptr<const Model>& model,
   if (!encoder.ok()) FAIL(encoder.error().text());
   const auto ranges = (*encoder)->encode(all);
   if (!ranges.ok()) FAIL(ranges.error().text());
-  const SoundCodec& codec = *model->shape().encoder->codec;
+  const SoundCodec codec = *sound_codec(model->definition());
   std::vector<float> samples = *(*encoder)->read(SoundCodec::samples, which);
   samples.resize(codec.samples_of(inputs[which].size() / codec.codebooks));
   return samples;
@@ -122,7 +123,7 @@ TEST_CASE("a codec gives the reference's samples, alone and beside others, from 
   const std::vector<float> expected = expected_samples(answers, "samples"),
                            first = expected_samples(answers, "first_samples");
   const auto model = load_model(folder);
-  const SoundCodec& codec = *model->shape().encoder->codec;
+  const SoundCodec codec = *sound_codec(model->definition());
   CHECK(codec.lacking > 0); // an odd ratio
   const std::vector<uint32_t> some(all.begin(), all.begin() + static_cast<ptrdiff_t>(9 * codec.codebooks));
   const std::vector<float> alone = decode(model, {all}, 0), beside = decode(model, {some, all, some}, 1);
@@ -200,7 +201,7 @@ TEST_CASE("a sound's samples do not depend on its chunks") {
   const Answers answers(folder / "expected.safetensors");
   const std::vector<uint32_t> all = ids_of(answers);
   const auto model = load_model(folder);
-  const SoundCodec& codec = *model->shape().encoder->codec;
+  const SoundCodec codec = *sound_codec(model->definition());
   REQUIRE(2 * codec.reach <
           all.size() / codec.codebooks); // the sound is longer than what a sample depends on
   const std::vector<float> whole = decode(model, {all}, 0);

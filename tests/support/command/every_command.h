@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/files/speech_folder.h"
 #include "support/files/temporary_folder.h"
 #include "support/files/whisper_folder.h"
 
@@ -35,5 +36,6 @@ private:
 
   TemporaryFolder folder_;
   WhisperFolder speech_;
+  SpeechFolder talker_;
   std::vector<Command> commands_;
 };

@@ -32,13 +32,13 @@ struct SpeakOptions {
   DeviceOptions device;
 };
 
-Result<std::string> read_text(const SpeakOptions& options) {
+Result<std::string> read_spoken(const SpeakOptions& options) {
   if (options.text_option->count() > 0 && options.text != "-") {
     PUMICE_CHECK(check_utf8(options.text, "TEXT"));
     return options.text;
   }
   if (options.text_option->count() > 0 || !options.file.empty() || input_is_given())
-    return command::read_text(options.file.empty() ? "-" : options.file);
+    return read_text(options.file.empty() ? "-" : options.file);
   return Error{Code::invalid_argument, "there is no text to speak: give TEXT, --file, or standard input"};
 }
 
@@ -132,7 +132,7 @@ Status speak(const SpeakOptions& options) {
   const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_continues_text(opened.file, shape));
   PUMICE_CHECK(check_biases(options.sampling, shape.vocabulary));
-  PUMICE_TRY(const std::string text, read_text(options));
+  PUMICE_TRY(const std::string text, read_spoken(options));
   PUMICE_TRY(OpenedModel codec, open_codec(options, opened.file));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   SpeakerOptions asked;
@@ -142,7 +142,7 @@ Status speak(const SpeakOptions& options) {
   asked.max_tokens = options.count;
   asked.chunk_ms = options.chunk_ms;
   if (!options.voice.empty()) {
-    PUMICE_TRY(asked.voice, command::read_text(options.voice));
+    PUMICE_TRY(asked.voice, read_text(options.voice));
     asked.voice_name = input_name(options.voice);
   }
   PUMICE_TRY(SpeakerSettings settings, read_speaker_settings(opened.file, *opened.definition, codec.file,
