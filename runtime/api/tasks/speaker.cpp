@@ -61,10 +61,10 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_spea
   PUMICE_TRY(const SpeakerSettings settings,
              read_speaker_settings(model.model->file(), model.model->definition(), codec.model->file(),
                                    codec.model->definition(), model.tokenizer, speaker_options));
-  return Maker([=, sounds = codec.model](const Compiling* compiling, pumice_created& created) -> Status {
+  return Maker([=, sounds = codec.model](const Making& making, pumice_created& created) -> Status {
     auto handle = std::make_unique<pumice_speaker>();
-    PUMICE_TRY(handle->speaker, Speaker::create(current_model(model), current_model(sounds), settings, true,
-                                                compiling ? *compiling : Compiling()));
+    PUMICE_TRY(handle->speaker,
+               Speaker::create(current_model(model), current_model(sounds), settings, prepared(making)));
     created.speaker = handle.release();
     return {};
   });

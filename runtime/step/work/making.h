@@ -13,9 +13,9 @@ struct Making {
   size_t threads = 0;    // that compile kernels, beside the calling one
   Progress progress = {};
   uint32_t chunk = 0; // most tokens of a step, where the options of what is made do not say; 0: as usual
-  bool warm_up =
-      false; // with `prepared`, steps have run in slices, so that the costs of their dispatches are known
-  bool all = false; // with `prepared`, also what is otherwise made when it is first needed
+  // With `prepared`: steps have run in slices, so that the costs of their dispatches are known.
+  bool warm_up = false;
+  bool all = false; // with `prepared`: also what is otherwise made when it is first needed
 };
 
 } // namespace pumice

@@ -89,18 +89,18 @@ std::filesystem::path usual_codec_path(const ModelFile& file) {
 
 Result<std::unique_ptr<Speaker>> Speaker::create(std::shared_ptr<const Model> model,
                                                  std::shared_ptr<const Model> codec, SpeakerSettings settings,
-                                                 bool prepared, const Compiling& compiling) {
+                                                 const Making& making) {
   std::unique_ptr<Speaker> speaker(new Speaker(std::move(settings)));
   EncoderOptions encoder;
   encoder.readable = {SoundCodec::samples};
   encoder.tokens = speaker->frames_.most() * speaker->settings_.codec.codebooks;
-  PUMICE_TRY(speaker->encoder_,
-             ResumableEncoder::create(std::move(codec), std::move(encoder), prepared, compiling));
+  PUMICE_TRY(speaker->encoder_, ResumableEncoder::create(std::move(codec), std::move(encoder), making));
   SessionOptions session;
   session.size = speaker->settings_.size;
-  session.compiling_threads = compiling.threads;
-  if (prepared) session.preparation = Preparation::compiled;
-  PUMICE_TRY(speaker->session_, Session::create(std::move(model), session, compiling.progress));
+  if (making.chunk) session.size.chunk = making.chunk;
+  session.compiling_threads = making.threads;
+  if (making.prepared) session.preparation = making.warm_up ? Preparation::warmed_up : Preparation::compiled;
+  PUMICE_TRY(speaker->session_, Session::create(std::move(model), session, making.progress));
   return speaker;
 }
 

@@ -24,8 +24,7 @@ struct SpeakerOptions {
   SamplingParams sampling = usual_speech_sampling();
   SessionSize size;        // its context is for the prompt and the sound together
   uint32_t max_tokens = 0; // of a sound; 0: as many as fit the context
-  uint32_t chunk_ms =
-      0; // of sound that is handed out at a time; 0: what costs little more than the whole at once
+  uint32_t chunk_ms = 0;   // of sound that comes at a time; 0: what costs little more than the whole at once
   std::optional<std::string> voice;         // a profile's JSON
   std::string voice_name = "options.voice"; // in messages
 };
@@ -57,10 +56,9 @@ std::filesystem::path usual_codec_path(const ModelFile& file);
 // of time or all at once, with the same samples. Used by one thread at a time, except cancel().
 class Speaker : public Work {
 public:
-  // `prepared`: kernels are compiled now, and not when they first run.
   static Result<std::unique_ptr<Speaker>> create(std::shared_ptr<const Model> model,
                                                  std::shared_ptr<const Model> codec, SpeakerSettings settings,
-                                                 bool prepared, const Compiling& compiling = {});
+                                                 const Making& making = {});
 
   const SpeakerSettings& settings() const { return settings_; }
   uint32_t sample_rate() const { return settings_.codec.sample_rate; }

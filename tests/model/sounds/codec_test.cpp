@@ -88,7 +88,7 @@ SpeakerOptions options_for(const SpeechFolder& folder, uint32_t tokens) {
 }
 
 std::unique_ptr<Speaker> make_speaker(const Loaded& loaded) {
-  auto speaker = Speaker::create(loaded.model, loaded.codec, loaded.settings, false);
+  auto speaker = Speaker::create(loaded.model, loaded.codec, loaded.settings);
   if (!speaker.ok()) FAIL(speaker.error().text());
   return std::move(*speaker);
 }

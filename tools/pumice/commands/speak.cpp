@@ -154,7 +154,7 @@ Status speak(const SpeakOptions& options) {
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(opened), device, options.size.load, &options.size));
   PUMICE_TRY(const std::unique_ptr<Speaker> speaker,
-             Speaker::create(std::move(model), std::move(sounds), std::move(settings), false));
+             Speaker::create(std::move(model), std::move(sounds), std::move(settings)));
   SoundFile file;
   PUMICE_CHECK(file.open(options.output, speaker->sample_rate()));
   const ComputeWatch watch;
