@@ -5,7 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/cut.h"
 #include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
+#include "kernel/pooling/pooling.h"
+#include "kernel/position/position.h"
 
 using namespace pumice;
 
@@ -90,4 +94,26 @@ TEST_CASE("a node can be put between others") {
   CHECK(graph.producer(between) == 1);
   CHECK(graph.producer(b) == 2);
   CHECK(graph.producer(x) == 3); // an input, which no node makes
+}
+
+TEST_CASE("rows of outputs that nobody reads are left out, and what is stored stays") {
+  Graph graph;
+  const TensorId x = graph.add_tensor({"x", RowKind::tokens, 32, {}, false});
+  const TensorId states = activate(graph, "states", x, Activation::relu);
+  cache_store(graph, "stored", states, states, 0);
+  const TensorId first = select_rows(graph, "first", states);
+  const TensorId pooled = activate(graph, "pooled", first, Activation::tanh);
+  const TensorId mean = mean_rows(graph, "mean", states);
+  const auto names_after = [&](TensorId readable) {
+    Graph copy = graph;
+    copy.make_readable(readable, copy.tensor(readable).name);
+    drop_unread_outputs(copy);
+    std::vector<std::string> names;
+    for (const Node& node : copy.nodes()) names.push_back(copy.tensor(node.output).name);
+    return names;
+  };
+  CHECK(names_after(mean) == std::vector<std::string>{"states", "stored", "mean"});
+  CHECK(names_after(pooled) == std::vector<std::string>{"states", "stored", "first", "pooled"});
+  const TensorId part = graph.add_tensor({"part", RowKind::outputs, 16, View{pooled, 0}, false});
+  CHECK(names_after(part) == std::vector<std::string>{"states", "stored", "first", "pooled"});
 }

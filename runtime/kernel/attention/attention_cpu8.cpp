@@ -13,14 +13,23 @@ namespace {
 // Few heads are divided among at least two workgroups, so that a CPU with two cores uses both.
 constexpr uint32_t fewest_groups = 2;
 
+// Whether short inputs see each other in less time than the loops take to compile, unrolled.
+bool is_soon_done(const AttentionArgs& args) {
+  constexpr uint64_t few = 10'000'000; // multiplications
+  const uint64_t rows = args.q.rows, columns = args.heads * args.cache.layout.head_dim;
+  return args.mask == AttentionMask::bidirectional && rows * rows * columns <= few;
+}
+
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  const std::string& variant) {
   Dispatch dispatch = prepare_attention(args, 8);
   dispatch.kernel = "attention.cpu8." + variant + cache_kernel(args.cache.layout.type);
   // Unrolled loops are up to twice as fast as long as the code stays small. Loads by lane from storage
-  // buffers are so much code that they are slower with it, and compiling takes seconds.
-  const bool unroll =
-      fastest_load(profile) != LOAD_LANE && shape.heads * shape.tokens * args.cache.layout.head_dim <= 256;
+  // buffers are so much code that they are slower with it, and compiling takes seconds, as it does with
+  // texels.
+  const uint32_t code = shape.heads * shape.tokens * args.cache.layout.head_dim;
+  const bool pays = profile.uniform_loads || (profile.texel_loads && !is_soon_done(args));
+  const bool unroll = pays && code <= 256;
   dispatch.set_constant(ATTENTION_HEADS_ID, shape.heads);
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
