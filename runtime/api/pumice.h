@@ -369,7 +369,9 @@ typedef enum pumice_cache_type {
   PUMICE_CACHE_F32 = 1,
   PUMICE_CACHE_Q8_0 = 2,
   PUMICE_CACHE_F16_Q8_0 = 3,
-  PUMICE_CACHE_Q8_0_F16 = 4
+  PUMICE_CACHE_Q8_0_F16 = 4,
+  PUMICE_CACHE_Q4_0 = 5,
+  PUMICE_CACHE_Q8_0_Q4_0 = 6
 } pumice_cache_type;
 
 typedef enum pumice_event_type {
@@ -489,7 +491,7 @@ typedef struct pumice_session_options {
    * what it would be, and not the same, because what stays has seen what was left out. Slices of work read it
    * again: pumice_session_run shifts. PUMICE_UNSUPPORTED, with the reason, for learned positions, recurrent
    * layers, layers with a window that is shorter than the context, pictures' positions, models in stages, and
-   * PUMICE_CACHE_Q8_0. */
+   * PUMICE_CACHE_Q8_0 and what is smaller. */
   uint32_t shift;
   uint32_t reserved; /* 0 */
 } pumice_session_options;

@@ -290,6 +290,10 @@ pumice_cache_type pumice::api::to_cache_type(CacheType type) {
     return PUMICE_CACHE_F16_Q8_0;
   case CacheType::q8_0_f16:
     return PUMICE_CACHE_Q8_0_F16;
+  case CacheType::q4_0:
+    return PUMICE_CACHE_Q4_0;
+  case CacheType::q8_0_q4_0:
+    return PUMICE_CACHE_Q8_0_Q4_0;
   }
   return PUMICE_CACHE_F16;
 }

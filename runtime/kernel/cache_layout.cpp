@@ -13,13 +13,15 @@ struct NamedType {
 
 // By their numbers.
 constexpr NamedType named_types[] = {
-    {CacheType::f32, CacheType::f32, "f32"},       {CacheType::f16, CacheType::f16, "f16"},
-    {CacheType::q8_0, CacheType::q8_0, "q8_0"},    {CacheType::f16, CacheType::q8_0, "f16/q8_0"},
-    {CacheType::q8_0, CacheType::f16, "q8_0/f16"},
+    {CacheType::f32, CacheType::f32, "f32"},         {CacheType::f16, CacheType::f16, "f16"},
+    {CacheType::q8_0, CacheType::q8_0, "q8_0"},      {CacheType::f16, CacheType::q8_0, "f16/q8_0"},
+    {CacheType::q8_0, CacheType::f16, "q8_0/f16"},   {CacheType::q4_0, CacheType::q4_0, "q4_0"},
+    {CacheType::q8_0, CacheType::q4_0, "q8_0/q4_0"},
 };
 
-constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::f16_q8_0,
-                                   CacheType::q8_0_f16};
+constexpr CacheType all_types[] = {CacheType::f32,      CacheType::f16,      CacheType::q8_0,
+                                   CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::q4_0,
+                                   CacheType::q8_0_q4_0};
 
 const NamedType& named(CacheType type) {
   return named_types[static_cast<uint32_t>(type)];
@@ -37,6 +39,11 @@ CacheType key_type(CacheType type) {
 
 CacheType value_type(CacheType type) {
   return named(type).values;
+}
+
+bool is_scaled(CacheType type) {
+  const auto few_bits = [](CacheType of) { return of == CacheType::q8_0 || of == CacheType::q4_0; };
+  return few_bits(key_type(type)) || few_bits(value_type(type));
 }
 
 CacheType cache_type_of(CacheType keys, CacheType values) {

@@ -21,10 +21,14 @@ enum class CacheType : uint32_t {
   q8_0,
   f16_q8_0,
   q8_0_f16,
+  q4_0,
+  q8_0_q4_0,
 };
 std::span<const CacheType> cache_types();
 CacheType key_type(CacheType type);
 CacheType value_type(CacheType type);
+// Whether keys or values are whole numbers of few bits, with a scale for each 32.
+bool is_scaled(CacheType type);
 // Of two types that are for both; they must be a pair.
 CacheType cache_type_of(CacheType keys, CacheType values);
 const char* to_string(CacheType type); // "f16", "f16/q8_0"
@@ -66,6 +70,9 @@ constexpr uint32_t pages_for(uint32_t positions) {
 //             [position % 8] f16, then [2][position % 8][16] bytes
 //   values: [sequence][kv_head][position / 8] of
 //             [head_dim / 32][position % 8] f16, then [position % 8][head_dim] bytes
+// q4_0 stores them as 16 bytes in place of 32. Byte i has dimension i in its lower half and dimension i + 16
+// in its upper half, each with 8 added. There is no [2] then, and a position's bytes are 16 for each 32
+// dimensions.
 //
 // With a window the cache is a ring: position p is stored at p % capacity and overwrites position p -
 // capacity.
@@ -86,8 +93,7 @@ struct CacheLayout {
   uint32_t pages = 0;      // in the pool; 0: each sequence has memory of its own
 
   uint32_t head_dim_padded() const {
-    const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
-    const uint32_t unit = bytes ? 32 : 8;
+    const uint32_t unit = is_scaled(type) ? 32 : 8;
     return (head_dim + unit - 1) / unit * unit;
   }
   // What lies together: pages, or sequences, and how many positions each has.
@@ -121,9 +127,12 @@ struct CacheLayout {
 
 private:
   uint64_t tile_bytes(CacheType of) const {
-    const uint64_t scales = of == CacheType::q8_0 ? head_dim_padded() / 32 * 16 : 0;
-    const uint64_t element = of == CacheType::f32 ? 4 : of == CacheType::f16 ? 2 : 1;
-    return scales + 8 * head_dim_padded() * element;
+    const uint64_t scales = is_scaled(of) ? head_dim_padded() / 32 * 16 : 0;
+    const uint64_t bits = of == CacheType::f32    ? 32
+                          : of == CacheType::f16  ? 16
+                          : of == CacheType::q8_0 ? 8
+                                                  : 4;
+    return scales + head_dim_padded() * bits; // eight positions of so many bits
   }
   uint64_t tiles() const { return uint64_t{stored_positions()} / 8 * kv_heads * stored_sequences(); }
 };

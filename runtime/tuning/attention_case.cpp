@@ -87,15 +87,17 @@ private:
     for (double& value : all) {
       if (type == CacheType::f16) value = half_to_float(float_to_half(static_cast<float>(value)));
     }
-    if (type != CacheType::q8_0) return;
+    if (!is_scaled(type)) return;
     for (size_t head = 0; head < all.size(); head += c_.head_dim) {
       for (uint32_t first = 0; first < c_.head_dim; first += 32) {
         const auto block = std::span(all).subspan(head + first, std::min(32u, c_.head_dim - first));
-        double largest = 0;
-        for (double value : block) largest = std::max(largest, std::abs(value));
-        const double scale = half_to_float(float_to_half(static_cast<float>(largest / 127)));
+        const double farthest = *std::ranges::max_element(block, {}, [](double a) { return std::abs(a); });
+        const bool bytes = type == CacheType::q8_0;
+        const double step = bytes ? std::abs(farthest) / 127 : farthest / -8;
+        const double scale = half_to_float(float_to_half(static_cast<float>(step)));
+        const double least = bytes ? -127 : -8, most = bytes ? 127 : 7;
         for (double& value : block)
-          value = scale > 0 ? std::clamp(std::nearbyint(value / scale), -127.0, 127.0) * scale : 0;
+          value = scale != 0 ? std::clamp(std::nearbyint(value / scale), least, most) * scale : 0;
       }
     }
   }
@@ -207,8 +209,11 @@ std::unique_ptr<KernelCase> AttentionCase::make() const {
   made->rows = rows;
   // A key that lies between two codes may be kept as either of them.
   const auto keeps = [&](CacheType type) { return key_type(cache) == type || value_type(cache) == type; };
-  made->allowed = keeps(CacheType::q8_0) ? 0.01 : keeps(CacheType::f16) ? 5e-4 : 5e-5;
-  made->allowed_rounded = 0.03;
+  made->allowed = keeps(CacheType::q4_0)   ? 0.1
+                  : keeps(CacheType::q8_0) ? 0.01
+                  : keeps(CacheType::f16)  ? 5e-4
+                                           : 5e-5;
+  made->allowed_rounded = std::max(made->allowed, 0.03);
   CacheLayout layout;
   layout.type = cache;
   layout.capacity = Sections::align(past + rows, 32);

@@ -81,13 +81,13 @@ private:
 
   void add_attentions() {
     uint32_t turn = 2;
-    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0}) {
       for (uint32_t rows : row_counts(turn)) add("attention", AttentionCase{type, 4, 2, 64, 37, rows, {}});
       add("attention", AttentionCase{type, 6, 2, 20, 5, 1 + turn, {}});
       add("attention", AttentionCase{type, 4, 1, 128, 700, 1, {}}); // long enough to be divided
       ++turn;
     }
-    for (CacheType type : {CacheType::f16_q8_0, CacheType::q8_0_f16})
+    for (CacheType type : {CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::q8_0_q4_0})
       add("attention", AttentionCase{type, 4, 2, 64, 37, turn++ % 2 ? 1u : 13u, {}});
     add("attention", AttentionCase{CacheType::f32, 4, 4, 32, 0, 13, {}, true});
     for (TensorType weights : {TensorType::f16, TensorType::q8_0, TensorType::q4_0})

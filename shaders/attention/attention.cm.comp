@@ -15,6 +15,8 @@
 // variant: q8_0 CACHE_TYPE=2
 // variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
 // variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
+// variant: q4_0 CACHE_TYPE=3
+// variant: q8_0_q4_0 KEY_TYPE=2 VALUE_TYPE=3
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require

@@ -9,9 +9,12 @@
 // variant: q8_0 CACHE_TYPE=2
 // variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
 // variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
+// variant: q4_0 CACHE_TYPE=3
+// variant: q8_0_q4_0 KEY_TYPE=2 VALUE_TYPE=3
 // variant: rope.f32 CACHE_TYPE=0 ROTARY
 // variant: rope.f16 CACHE_TYPE=1 ROTARY
 // variant: rope.q8_0 CACHE_TYPE=2 ROTARY
+// variant: rope.q4_0 CACHE_TYPE=3 ROTARY
 // variant: qkv.{weight_type} CACHE_TYPE=1 ROTARY
 // variant: qkv.f16_halves needs=half8 CACHE_TYPE=1 ROTARY WEIGHT_TYPE WEIGHT_TYPE_F16 HALVES
 #extension GL_GOOGLE_include_directive : require
@@ -94,14 +97,18 @@ float new_sum[QUERIES][OWN];
 const float UNSEEN = TOKENS == 1 ? 0.0 : -1.0;
 
 // Adds a step of the tile's keys to the dot products.
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 void add_keys(uint tile, uint step) {
   const uint at = tile + step * KEY_STEP_QUADS;
   const float scale = unpackHalf2x16(key_word(at * 4u + LANE / 2u))[LANE % 2u];
   vec2 product[QUERIES];
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) product[m] = vec2(0.0);
   [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
+#if KEY_TYPE == CACHE_Q8_0
     const uvec4 quad = key_quad(at + 1u + half_step * 8u + LANE);
+#else
+    const uvec4 quad = bytes_of_nibbles(key_quad(at + 1u + LANE), half_step);
+#endif
     [[unroll]] for (uint i = 0; i < 16; ++i) {
       const float key = float(bitfieldExtract(int(quad[i / 4]), int(i % 4 * 8), 8));
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {

@@ -5,7 +5,7 @@ const uint DIM_UNIT = K > N ? K : N; // powers of two
 const uint DIM = (DIM_PADDED + DIM_UNIT - 1) / DIM_UNIT * DIM_UNIT;
 const uint QUAD_STRIDE = DIM / 8 + 1; // the 16 bytes between two rows spread them over the memory banks
 // Dimensions in 16 bytes of a type.
-#define QUAD_DIMS(type) (type == CACHE_F32 ? 4 : type == CACHE_F16 ? 8 : 16)
+#define QUAD_DIMS(type) (type == CACHE_F32 ? 4 : type == CACHE_F16 ? 8 : type == CACHE_Q8_0 ? 16 : 32)
 // Of keys, and of values: quads for eight positions, without their scales; loads of a tile, and of an invocation.
 const uint KEY_QUADS = 8 * DIM_PADDED / QUAD_DIMS(KEY_TYPE), VALUE_QUADS = 8 * DIM_PADDED / QUAD_DIMS(VALUE_TYPE);
 const uint KEY_TILE_LOADS = KEYS / 8 * KEY_QUADS, VALUE_TILE_LOADS = KEYS / 8 * VALUE_QUADS;
@@ -27,18 +27,18 @@ const uint KEY_LOADS_AHEAD = KEY_LOADS < AHEAD ? KEY_LOADS : AHEAD;
 const uint VALUE_LOADS_AHEAD = VALUE_LOADS < AHEAD ? VALUE_LOADS : AHEAD;
 struct Loaded {
   uvec4 quad;
-#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0 || VALUE_TYPE >= CACHE_Q8_0
   uint scales; // of two positions, or nothing
 #endif
 };
 Loaded keys_ahead[KEY_LOADS_AHEAD], values_ahead[VALUE_LOADS_AHEAD];
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 READ_BUFFER(uint, key_dwords, ATTENTION_KEYS);
 #endif
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 READ_BUFFER(uint, value_dwords, ATTENTION_VALUES);
 #endif
-#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0 || VALUE_TYPE >= CACHE_Q8_0
 #define UNSCALED(quad) Loaded(quad, 0u)
 #else
 #define UNSCALED(quad) Loaded(quad)
@@ -96,7 +96,7 @@ uint f16_pair(vec2 v) {
 }
 
 // Put what was loaded of a position's dimensions, number `quad` of its 16 bytes, into the keys or values, which begin at
-// `first`: of f32, f16 and q8_0.
+// `first`: of f32, f16, q8_0 and q4_0.
 void keep_floats(uint first, uint position, uint number, uvec4 quad) {
   const uint at = first + position * QUAD_STRIDE + number / 2u;
   const vec4 four = uintBitsToFloat(quad);
@@ -121,6 +121,10 @@ void keep_bytes(uint first, uint position, uint number, uvec4 quad, float scale)
     const vec4 low = scale * bytes_of(quad[2 * i]), high = scale * bytes_of(quad[2 * i + 1]);
     operands[at + i] = uvec4(f16_pair(low.xy), f16_pair(low.zw), f16_pair(high.xy), f16_pair(high.zw));
   }
+}
+
+void keep_nibbles(uint first, uint position, uint number, uvec4 quad, float scale) {
+  [[unroll]] for (uint i = 0; i < 2; ++i) keep_bytes(first, position, number * 2u + i, bytes_of_nibbles(quad, i), scale);
 }
 
 // The cache's tiles of eight positions are a ring, in which `eight` is at most a tile of keys past the end.
@@ -161,9 +165,10 @@ Loaded load_key(TilePlace tile, uint j) {
   const uint i = load_number(j, KEY_TILE_LOADS);
   const uvec2 key = key_of_load(i);
   const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, key.x) * KEY_TILE_QUADS;
-#if KEY_TYPE == CACHE_Q8_0
-  const uint step_at = at + key.y / 2u * KEY_STEP_QUADS;
-  return Loaded(keys[step_at + 1u + key.y % 2u * 8u + key.x % 8u], key_dwords[step_at * 4u + key.x % 8u / 2u]);
+#if KEY_TYPE >= CACHE_Q8_0
+  const uint in_step = KEY_TYPE == CACHE_Q8_0 ? 2 : 1; // quads of a position
+  const uint step_at = at + key.y / in_step * KEY_STEP_QUADS;
+  return Loaded(keys[step_at + 1u + key.y % in_step * 8u + key.x % 8u], key_dwords[step_at * 4u + key.x % 8u / 2u]);
 #else
   return UNSCALED(keys[at + i % KEY_QUADS]);
 #endif
@@ -173,9 +178,10 @@ Loaded load_value(TilePlace tile, uint j) {
   const uint i = load_number(j, VALUE_TILE_LOADS);
   const uvec2 value = value_of_load(i);
   const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, value.x) * VALUE_TILE_QUADS;
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
   if (VALUES_ARE_KEYS == 1u) return load_key(tile, j);
-  return Loaded(values[at + VALUE_SCALE_QUADS + i % VALUE_QUADS], value_dwords[(at + value.y / 2u) * 4u + value.x % 8u / 2u]);
+  const uint step = value.y / (VALUE_TYPE == CACHE_Q8_0 ? 2 : 1);
+  return Loaded(values[at + VALUE_SCALE_QUADS + i % VALUE_QUADS], value_dwords[(at + step) * 4u + value.x % 8u / 2u]);
 #else
   return UNSCALED(values[at + i % VALUE_QUADS]);
 #endif
@@ -186,6 +192,8 @@ void keep_key(uint j, Loaded loaded) {
   const uvec2 place = key_of_load(load_number(j, KEY_TILE_LOADS));
 #if KEY_TYPE == CACHE_Q8_0
   keep_bytes(KEYS_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
+#elif KEY_TYPE == CACHE_Q4_0
+  keep_nibbles(KEYS_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
 #elif KEY_TYPE == CACHE_F16
   keep_halves(KEYS_AT, place.x, place.y, loaded.quad);
 #else
@@ -197,6 +205,8 @@ void keep_value(uint j, Loaded loaded) {
   const uvec2 place = value_of_load(load_number(j, VALUE_TILE_LOADS));
 #if VALUE_TYPE == CACHE_Q8_0
   keep_bytes(VALUES_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
+#elif VALUE_TYPE == CACHE_Q4_0
+  keep_nibbles(VALUES_AT, place.x, place.y, loaded.quad, scale_of(loaded.scales, place.x));
 #elif VALUE_TYPE == CACHE_F16
   keep_halves(VALUES_AT, place.x, place.y, loaded.quad);
 #else

@@ -10,9 +10,12 @@
 // variant: q8_0 CACHE_TYPE=2
 // variant: f16_q8_0 KEY_TYPE=1 VALUE_TYPE=2
 // variant: q8_0_f16 KEY_TYPE=2 VALUE_TYPE=1
+// variant: q4_0 CACHE_TYPE=3
+// variant: q8_0_q4_0 KEY_TYPE=2 VALUE_TYPE=3
 // variant: rope.f32 CACHE_TYPE=0 ROTARY
 // variant: rope.f16 CACHE_TYPE=1 ROTARY
 // variant: rope.q8_0 CACHE_TYPE=2 ROTARY
+// variant: rope.q4_0 CACHE_TYPE=3 ROTARY
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "attention/attention.params.h"
@@ -43,7 +46,7 @@ WRITE_BUFFER(float, sums, ATTENTION_SUMS);
 WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
-#if KEY_TYPE != CACHE_Q8_0 && VALUE_TYPE != CACHE_Q8_0
+#if KEY_TYPE < CACHE_Q8_0 && VALUE_TYPE < CACHE_Q8_0
 #define STRAIGHT (TOKENS == 1 ? SPLIT : 0u)
 #endif
 #include "attention/attention_scores.glsl"

@@ -6,21 +6,22 @@
 #include "embedding/prompt_rows.params.h"
 #define CACHE_F32 0
 #define CACHE_F16 1
-#define CACHE_Q8_0 2
+#define CACHE_Q8_0 2 // from here on: 32 numbers and their scale
+#define CACHE_Q4_0 3
 #ifndef KEY_TYPE // of the keys, and the values have another
 #define KEY_TYPE CACHE_TYPE
 #define VALUE_TYPE CACHE_TYPE
 #endif
 
 const uint QUERIES = HEADS * TOKENS;
-#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0 || VALUE_TYPE >= CACHE_Q8_0
 const uint DIM_PADDED = (HEAD_DIM + 31) / 32 * 32;
 #else
 const uint DIM_PADDED = (HEAD_DIM + 7) / 8 * 8;
 #endif
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 const uint KEY_STEP = 32; // dimensions of a key that are decoded together
-const uint KEY_STEP_QUADS = 17; // quads of 16 bytes, for eight positions
+const uint KEY_STEP_QUADS = KEY_TYPE == CACHE_Q8_0 ? 17 : 9; // quads of 16 bytes, for eight positions
 #elif KEY_TYPE == CACHE_F16
 const uint KEY_STEP = 8;
 const uint KEY_STEP_QUADS = 8;
@@ -31,9 +32,9 @@ const uint KEY_STEP_QUADS = 8;
 const uint KEY_STEPS = DIM_PADDED / KEY_STEP;
 // Quads of a tile, which has the keys, or the values, of eight positions.
 const uint KEY_TILE_QUADS = KEY_STEPS * KEY_STEP_QUADS;
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 const uint VALUE_SCALE_QUADS = DIM_PADDED / 32; // which come first
-const uint VALUE_TILE_QUADS = VALUE_SCALE_QUADS * 17;
+const uint VALUE_TILE_QUADS = VALUE_SCALE_QUADS * (VALUE_TYPE == CACHE_Q8_0 ? 17 : 9);
 #elif VALUE_TYPE == CACHE_F16
 const uint VALUE_TILE_QUADS = DIM_PADDED;
 #else
@@ -231,6 +232,11 @@ const float FIRST_TOTAL = SINKS == 1u ? 1.0 : 0.0;
 vec4 bytes_of(uint word) {
   const int i = int(word);
   return vec4(bitfieldExtract(i, 0, 8), bitfieldExtract(i, 8, 8), bitfieldExtract(i, 16, 8), i >> 24);
+}
+
+// Of 32 numbers of four bits, the first half as bytes, which the low halves of all bytes have, or the second.
+uvec4 bytes_of_nibbles(uvec4 quad, uint which) {
+  return ((quad >> which * 4u & 0x0f0f0f0fu) + 0x78787878u) ^ 0x80808080u;
 }
 
 // Columns after a row's last head, up to the next multiple of 32, are zeros.

@@ -33,8 +33,8 @@ void load_queries(uint rows) {
 layout(constant_id = ATTENTION_AHEAD_ID) const uint AHEAD = 4;
 
 // What is loaded for KEY_STEP dimensions of a key: all loads of some steps are under way before the first is used.
-#if KEY_TYPE == CACHE_Q8_0
-const uint KEY_LOADS = 3;
+#if KEY_TYPE >= CACHE_Q8_0
+const uint KEY_LOADS = KEY_TYPE == CACHE_Q8_0 ? 3 : 2;
 const uint MOST_STEPS_AHEAD = AHEAD / 2;
 #else
 const uint KEY_LOADS = 1;
@@ -45,9 +45,9 @@ const bool EVEN_STEPS = (STRAIGHT == 1u ? KEY_STEPS % STEPS_AHEAD : 1u) == 0u;
 
 // `at`: where the step of its tile begins, in units of 16 bytes.
 void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
   quads[0] = keys[at];
-  [[unroll]] for (uint half_step = 0; half_step < 2; ++half_step) {
+  [[unroll]] for (uint half_step = 0; half_step < KEY_LOADS - 1; ++half_step) {
     quads[1 + half_step] = keys[at + 1u + half_step * 8u + position % 8u];
   }
 #else
@@ -56,9 +56,14 @@ void load_key(uint at, uint position, out uvec4 quads[KEY_LOADS]) {
 }
 
 void decode_key(uvec4 quads[KEY_LOADS], uint position, out float key[KEY_STEP]) {
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
   const float scale = unpackHalf2x16(quads[0][position % 8u / 2u])[position % 2u];
-  [[unroll]] for (uint i = 0; i < 32; ++i) key[i] = scale * bytes_of(quads[1 + i / 16][i % 16 / 4])[i % 4];
+#if KEY_TYPE == CACHE_Q8_0
+  const uvec4 bytes[2] = {quads[1], quads[2]};
+#else
+  const uvec4 bytes[2] = {bytes_of_nibbles(quads[1], 0u), bytes_of_nibbles(quads[1], 1u)};
+#endif
+  [[unroll]] for (uint i = 0; i < 32; ++i) key[i] = scale * bytes_of(bytes[i / 16][i % 16 / 4])[i % 4];
 #else
   decode(quads[0], key);
 #endif

@@ -3,7 +3,7 @@
 // A chunk of the value at a position, as it is loaded: the quad, and where there are scales, theirs.
 struct LoadedValue {
   uvec4 quad;
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
   uvec4 scales;
 #endif
 };
@@ -11,12 +11,13 @@ struct LoadedValue {
 LoadedValue load_value(uint base, uint position, uint chunk) {
   const uint tile = (base + position % p.capacity / 8u) * VALUE_TILE_QUADS;
   LoadedValue loaded;
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
   const bool keyed = VALUES_ARE_KEYS == 1u;
   const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
-  const uint at = position % 8u * CHUNKS + chunk; // in 8 bytes
+  const uint in_quad = VALUE_TYPE == CACHE_Q8_0 ? 2 : 4; // chunks
+  const uint keyed_at = step_at + 1u + chunk % 4u / in_quad * 8u + position % 8u;
   loaded.scales = values[keyed ? step_at : tile + chunk / 4u];
-  loaded.quad = values[keyed ? step_at + 1u + chunk % 4u / 2u * 8u + position % 8u : tile + VALUE_SCALE_QUADS + at / 2u];
+  loaded.quad = values[keyed ? keyed_at : tile + VALUE_SCALE_QUADS + (position % 8u * CHUNKS + chunk) / in_quad];
 #else
   loaded.quad = values[tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + position % 8u : position % 8u * CHUNKS + chunk)];
 #endif
@@ -24,10 +25,10 @@ LoadedValue load_value(uint base, uint position, uint chunk) {
 }
 
 void decode_value(LoadedValue loaded, uint position, uint chunk, out float value[VALUE_CHUNK]) {
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
   const float scale = unpackHalf2x16(loaded.scales[position % 8u / 2u])[position % 2u];
-  const uint at = VALUES_ARE_KEYS == 1u ? chunk : position % 8u * CHUNKS + chunk;
-  const uvec2 words = at % 2u == 0u ? loaded.quad.xy : loaded.quad.zw;
+  const uvec4 bytes = VALUE_TYPE == CACHE_Q8_0 ? loaded.quad : bytes_of_nibbles(loaded.quad, chunk % 4u / 2u);
+  const uvec2 words = chunk % 2u == 0u ? bytes.xy : bytes.zw;
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * bytes_of(words[i / 4])[i % 4];
 #else
   decode(loaded.quad, value);

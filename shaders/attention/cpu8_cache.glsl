@@ -1,10 +1,10 @@
 // How the lanes of attention.cpu8.comp load keys and values. While scores are computed, a lane has one position of a tile; while
 // values are added up, it has OWN dimensions of each.
 // The same memory in other units: of bytes, a lane has half as many of a value as of a key.
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 CACHE_BUFFER(uint, key_words, ATTENTION_KEYS);
 #endif
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 CACHE_BUFFER(uint, value_words, ATTENTION_VALUES);
 CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 #endif
@@ -13,10 +13,10 @@ CACHE_BUFFER(uvec2, value_chunks, ATTENTION_VALUES);
 // What a kernel writes itself it must not read as texels.
 uvec4 key_quad(uint at) { return keys[at]; }
 uvec4 value_quad(uint at) { return values[at]; }
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 uint key_word(uint at) { return key_words[at]; }
 #endif
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 uint value_word(uint at) { return value_words[at]; }
 uvec2 value_chunk(uint at) { return value_chunks[at]; }
 #endif
@@ -27,11 +27,11 @@ TEXELS(value_texels, ATTENTION_VALUE_TEXELS);
 const bool TEXEL_CACHE = CACHE_LOAD == LOAD_TEXEL;
 uvec4 key_quad(uint at) { return TEXEL_CACHE ? texelFetch(key_texels, int(at)) : keys[at]; }
 uvec4 value_quad(uint at) { return TEXEL_CACHE ? texelFetch(value_texels, int(at)) : values[at]; }
-#if KEY_TYPE == CACHE_Q8_0
+#if KEY_TYPE >= CACHE_Q8_0
 TEXELS(key_dword_texels, ATTENTION_KEY_DWORD_TEXELS);
 uint key_word(uint at) { return TEXEL_CACHE ? texelFetch(key_dword_texels, int(at)).x : key_words[at]; }
 #endif
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 TEXELS(value_dword_texels, ATTENTION_VALUE_DWORD_TEXELS);
 uint value_word(uint at) { return TEXEL_CACHE ? texelFetch(value_dword_texels, int(at)).x : value_words[at]; }
 uvec2 value_chunk(uint at) {
@@ -56,14 +56,14 @@ float element(uint word, uint i) { return unpackHalf2x16(word)[i]; }
 #endif
 
 // A lane has every eighth chunk of dimensions. Chunks past the last one repeat it and are not stored.
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
 const uint VALUE_CHUNK = 8;
 #else
 const uint VALUE_CHUNK = 4 * PER_DWORD;
 #endif
 const uint CHUNKS = DIM_PADDED / VALUE_CHUNK;
 const uint OWN_CHUNKS = (CHUNKS + 7) / 8;
-#if KEY_TYPE == CACHE_Q8_0 || VALUE_TYPE != KEY_TYPE || defined(ROTARY)
+#if KEY_TYPE >= CACHE_Q8_0 || VALUE_TYPE != KEY_TYPE || defined(ROTARY)
 #define NO_UNIFORM_CACHE
 const bool UNIFORM_CACHE = false;
 const uint OWN = OWN_CHUNKS * VALUE_CHUNK;
@@ -86,7 +86,7 @@ struct KeyStep {
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KeySteps { KeyStep step[]; };
 #endif
 
-#if KEY_TYPE != CACHE_Q8_0
+#if KEY_TYPE < CACHE_Q8_0
 // The lane's key in a step of the tile.
 uvec4 load_key(uint tile, uint step) {
 #ifndef NO_UNIFORM_CACHE
@@ -108,13 +108,16 @@ uvec4 load_key(uint tile, uint step) {
 // zero would not remove: where none of the rows sees it, `seen` makes a zero of it.
 void load_value(uint tile, uint t, uint c, uint seen, out float value[VALUE_CHUNK]) {
   const uint chunk = min(c * 8u + LANE, CHUNKS - 1u);
-#if VALUE_TYPE == CACHE_Q8_0
+#if VALUE_TYPE >= CACHE_Q8_0
   const bool keyed = VALUES_ARE_KEYS == 1u;
   const uint step_at = tile + chunk / 4u * KEY_STEP_QUADS;
   const vec2 scales = unpackHalf2x16(value_word((keyed ? step_at : tile + chunk / 4u) * 4u + t / 2u) & seen);
   const float scale = t % 2u == 0u ? scales.x : scales.y;
-  const uint keyed_at = (step_at + 1u + chunk % 4u / 2u * 8u + t) * 2u + chunk % 2u;
-  const uvec2 words = value_chunk(keyed ? keyed_at : (tile + VALUE_SCALE_QUADS) * 2u + t * CHUNKS + chunk);
+  const uint shared_by = VALUE_TYPE == CACHE_Q8_0 ? 1 : 2; // chunks that have the same bytes
+  const uint keyed_at = (step_at + 1u + chunk % 4u / (2u * shared_by) * 8u + t) * 2u + chunk % 2u;
+  const uint of_position = VALUE_TYPE == CACHE_Q8_0 ? chunk : chunk / 4u * 2u + chunk % 2u;
+  uvec2 words = value_chunk(keyed ? keyed_at : (tile + VALUE_SCALE_QUADS) * 2u + t * (CHUNKS / shared_by) + of_position);
+  if (VALUE_TYPE == CACHE_Q4_0) words = bytes_of_nibbles(words.xyxy, chunk % 4u / 2u).xy;
   [[unroll]] for (uint i = 0; i < 8; ++i) value[i] = scale * float(bitfieldExtract(int(words[i / 4]), int(i % 4 * 8), 8));
 #else
   const uvec4 quad = value_quad(tile + (VALUES_ARE_KEYS == 1u ? chunk * 8u + t : t * CHUNKS + chunk)) & seen;

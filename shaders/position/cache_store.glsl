@@ -16,28 +16,44 @@ vec4 to_half(vec4 a) {
 #define VALUE_TYPE CACHE_TYPE
 #endif
 
-#if KEY_TYPE == 2 || VALUE_TYPE == 2
+// 32 numbers in a few bits each, for which eight neighbouring invocations have four each: what an invocation stores of them.
+struct Coded {
+  uint scale; // f16
+  uint word;
+  bool stored; // the word
+};
+
+#if KEY_TYPE >= 2 || VALUE_TYPE >= 2
 const uint CACHE_QUADS = (HEAD_DIM + 31) / 32 * 8; // of a head with its padding
 const uint BLOCKS = CACHE_QUADS / 8;
-const uint KEY_BLOCK_WORDS = 4 + 64; // the scales of eight positions, then their bytes
-const uint TILE_WORDS = BLOCKS * KEY_BLOCK_WORDS;
+// Of eight positions: the scales, then the numbers, of which a byte has one (q8_0) or two (q4_0).
+const uint KEY_BLOCK_WORDS = 4 + (KEY_TYPE == 2 ? 64 : 32), VALUE_BLOCK_WORDS = 4 + (VALUE_TYPE == 2 ? 64 : 32);
 
-float largest_of(vec4 a) { return max(max(abs(a.x), abs(a.y)), max(abs(a.z), abs(a.w))); }
-
-// The largest of the 32 numbers that eight neighbouring invocations have.
 #ifdef LANE
-float block_maximum(vec4 a) { return lane_max(largest_of(a)); }
+float block_maximum(float own) { return lane_max(own); }
+uint other_half(uint own) { return subgroupShuffleXor(own, 4u); }
 #else
-shared float largest[gl_WorkGroupSize.x];
+shared uint exchanged[gl_WorkGroupSize.x];
 
-float block_maximum(vec4 a) {
+// The largest number of the eight invocations.
+float block_maximum(float own_number) {
   const uint own = gl_LocalInvocationID.x;
-  largest[own] = largest_of(a);
+  exchanged[own] = floatBitsToUint(own_number);
   barrier();
-  float m = 0.0;
-  for (uint j = 0; j < 8u; ++j) m = max(m, largest[(own & ~7u) + j]);
+  float m = uintBitsToFloat(exchanged[own & ~7u]);
+  for (uint j = 1; j < 8u; ++j) m = max(m, uintBitsToFloat(exchanged[(own & ~7u) + j]));
   barrier(); // the next ones may overwrite them
   return m;
+}
+
+// What the invocation has whose numbers come 16 before or after.
+uint other_half(uint own_word) {
+  const uint own = gl_LocalInvocationID.x;
+  exchanged[own] = own_word;
+  barrier();
+  const uint other = exchanged[own ^ 4u];
+  barrier();
+  return other;
 }
 #endif
 
@@ -53,17 +69,46 @@ float block_maximum(vec4 a) {
   atomicOr(dwords[at], scale_half << place % 2u * 16u)
 #endif
 
-// To be called by all invocations of the workgroup.
-uint block_scale(vec4 a) { return packHalf2x16(to_half(vec4(block_maximum(a) / 127.0)).xx) & 0xffffu; }
+float largest_of(vec4 a) { return max(max(a.x, a.y), max(a.z, a.w)); }
 
-uint four_bytes(vec4 a, uint scale_half) {
+// Four numbers as whole multiples of the scale.
+ivec4 multiples(vec4 a, uint scale_half, float least, float most) {
   const float scale = unpackHalf2x16(scale_half).x;
-  const ivec4 bytes = scale > 0.0 ? ivec4(clamp(roundEven(a / scale), -127.0, 127.0)) : ivec4(0);
+  return scale != 0.0 ? ivec4(clamp(roundEven(a / scale), least, most)) : ivec4(0);
+}
+uint half_of(float a) { return packHalf2x16(to_half(vec4(a)).xx) & 0xffffu; }
+uint word_of(ivec4 bytes) {
   return uint(bytes.x & 255) | uint(bytes.y & 255) << 8 | uint(bytes.z & 255) << 16 | uint(bytes.w) << 24;
+}
+
+Coded as_bytes(vec4 a) {
+  const uint scale = half_of(block_maximum(largest_of(abs(a))) / 127.0);
+  return Coded(scale, word_of(multiples(a, scale, -127.0, 127.0)), true);
+}
+
+// A word has two times four numbers, each with 8 added. The number farthest from zero is -8 times the scale.
+Coded as_nibbles(vec4 a, uint quad) {
+  const float most = block_maximum(largest_of(a)), least = -block_maximum(largest_of(-a));
+  const uint scale = half_of((most > -least ? most : least) / -8.0);
+  const uint own = word_of(multiples(a, scale, -8.0, 7.0) + 8), other = other_half(own);
+  return Coded(scale, own | other << 4, quad % 8u < 4u);
+}
+
+// To be called by all invocations of the workgroup.
+Coded code(bool is_key, vec4 a, uint quad) {
+#if KEY_TYPE != 3 && VALUE_TYPE != 3
+  return as_bytes(a);
+#elif KEY_TYPE != 2 && VALUE_TYPE != 2
+  return as_nibbles(a, quad);
+#else
+  const Coded bytes = as_bytes(a), nibbles = as_nibbles(a, quad);
+  if (is_key == (KEY_TYPE == 2)) return bytes;
+  return nibbles;
+#endif
 }
 #else
 const uint CACHE_QUADS = (HEAD_DIM + 7) / 8 * 2; // of a head with its padding
-uint block_scale(vec4) { return 0u; }
+Coded code(bool, vec4, uint) { return Coded(0u, 0u, false); }
 #endif
 
 uvec2 four_halves(vec4 a) {
@@ -71,62 +116,63 @@ uvec2 four_halves(vec4 a) {
   return uvec2(packHalf2x16(a.xy), packHalf2x16(a.zw));
 }
 
-#if KEY_TYPE == 2
+#if KEY_TYPE >= 2
 CACHE_BUFFER(uint, stored_keys, SLOT_KEYS);
 
-void store_key(uint tile, uint place, uint quad, vec4 a, uint scale_half) {
-  const uint block = tile * TILE_WORDS + quad / 8u * KEY_BLOCK_WORDS;
-  stored_keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = four_bytes(a, scale_half);
+void store_key(uint tile, uint place, uint quad, vec4 a, Coded own) {
+  const uint block = (tile * BLOCKS + quad / 8u) * KEY_BLOCK_WORDS;
+  if (own.stored) stored_keys[block + 4u + (quad % 8u / 4u * 8u + place) * 4u + quad % 4u] = own.word;
   if (quad % 8u == 0u) {
-    KEEP_SCALE(stored_keys, block + place / 2u, place, scale_half);
+    KEEP_SCALE(stored_keys, block + place / 2u, place, own.scale);
   }
 }
 #elif KEY_TYPE == 1
 CACHE_BUFFER(uvec2, stored_keys, SLOT_KEYS);
 
-void store_key(uint tile, uint place, uint quad, vec4 a, uint) {
+void store_key(uint tile, uint place, uint quad, vec4 a, Coded) {
   const uint unit = tile * (CACHE_QUADS / 2u) + quad / 2u;
   stored_keys[(unit * 8u + place) * 2u + quad % 2u] = four_halves(a);
 }
 #else
 CACHE_BUFFER(vec4, stored_keys, SLOT_KEYS);
 
-void store_key(uint tile, uint place, uint quad, vec4 a, uint) {
+void store_key(uint tile, uint place, uint quad, vec4 a, Coded) {
   stored_keys[(tile * CACHE_QUADS + quad) * 8u + place] = a;
 }
 #endif
 
-#if VALUE_TYPE == 2
+#if VALUE_TYPE >= 2
 CACHE_BUFFER(uint, stored_values, SLOT_VALUES);
 
-void store_value(uint tile, uint place, uint quad, vec4 a, uint scale_half) {
-  const uint block = tile * TILE_WORDS + quad / 8u * 4u;
-  stored_values[tile * TILE_WORDS + BLOCKS * 4u + place * CACHE_QUADS + quad] = four_bytes(a, scale_half);
+void store_value(uint tile, uint place, uint quad, vec4 a, Coded own) {
+  const uint scales = tile * BLOCKS * VALUE_BLOCK_WORDS, numbers = scales + BLOCKS * 4u;
+  const uint word = VALUE_TYPE == 2 ? place * CACHE_QUADS + quad : (place * BLOCKS + quad / 8u) * 4u + quad % 4u;
+  if (own.stored) stored_values[numbers + word] = own.word;
   if (quad % 8u == 0u) {
-    KEEP_SCALE(stored_values, block + place / 2u, place, scale_half);
+    KEEP_SCALE(stored_values, scales + quad / 8u * 4u + place / 2u, place, own.scale);
   }
 }
 #elif VALUE_TYPE == 1
 CACHE_BUFFER(uvec2, stored_values, SLOT_VALUES);
 
-void store_value(uint tile, uint place, uint quad, vec4 a, uint) {
+void store_value(uint tile, uint place, uint quad, vec4 a, Coded) {
   stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = four_halves(a);
 }
 #else
 CACHE_BUFFER(vec4, stored_values, SLOT_VALUES);
 
-void store_value(uint tile, uint place, uint quad, vec4 a, uint) {
+void store_value(uint tile, uint place, uint quad, vec4 a, Coded) {
   stored_values[(tile * 8u + place) * CACHE_QUADS + quad] = a;
 }
 #endif
 
 // To be called by all invocations of the workgroup, also by those with nothing to store (`wanted` is false).
 void store_in_cache(bool wanted, bool is_key, uint tile, uint place, uint quad, vec4 a) {
-  const uint scale_half = block_scale(a);
+  const Coded own = code(is_key, a, quad);
   if (!wanted) return;
   if (is_key) {
-    store_key(tile, place, quad, a, scale_half);
+    store_key(tile, place, quad, a, own);
   } else {
-    store_value(tile, place, quad, a, scale_half);
+    store_value(tile, place, quad, a, own);
   }
 }

@@ -134,8 +134,8 @@ const std::vector<Completion>& completions() {
                                                 {"pumice run mo", "model.gguf "},
                                                 {"pumice model", ""},
                                                 {"pumice devices mo", ""},
-                                                {"pumice run --kv ''", "f16 f32 q8_0 "},
-                                                {"pumice run --kv q", "q8_0 "},
+                                                {"pumice run --kv ''", "f16 f32 q4_0 q8_0 "},
+                                                {"pumice run --kv q", "q4_0 q8_0 "},
                                                 {"pumice run --session mo", "model.gguf "},
                                                 {"pumice bench comp", "compare "},
                                                 {"pumice bench mo", "model.gguf "},
@@ -233,8 +233,8 @@ TEST_CASE("bash completes commands, options, and the names that an option takes"
   CHECK(completed("pumice --ver") == "--version ");
   CHECK(completed("pumice run --te") == "--temp ");
   CHECK(completed("pumice run mo") == "model.gguf ");
-  CHECK(completed("pumice run --kv ''") == "f32 f16 q8_0 ");
-  CHECK(completed("pumice run --kv q") == "q8_0 ");
+  CHECK(completed("pumice run --kv ''") == "f32 f16 q8_0 q4_0 ");
+  CHECK(completed("pumice run --kv q") == "q8_0 q4_0 ");
   CHECK(completed("pumice run --temp ''") == " ");
   CHECK(completed("pumice run --session mo") == "model.gguf ");
   CHECK(completed("pumice bench comp") == "compare ");
@@ -302,7 +302,7 @@ TEST_CASE("bad arguments end with status 1 and a message") {
   CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--top-p", "2"}),
                      {"--top-p: '2'", "from 0 to 1"}) == "");
   CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--kv", "f8"}),
-                     {"--kv: 'f8'", "f32, f16, q8_0"}) == "");
+                     {"--kv: 'f8'", "f32, f16, q8_0, q4_0"}) == "");
   CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--chunk", "0"}), {"--chunk", "1 to 65536"}) ==
         "");
   CHECK(fails_saying(pumice_command({"run", "m.gguf", "x", "--seed", "a"}), {"--seed: 'a'"}) == "");

@@ -48,13 +48,17 @@ TEST_CASE("keys and values may have two types" * doctest::test_suite("rest")) {
   CHECK(mixed.starts_with("Once upon a time, there was a little girl named"));
   CHECK(told({"-ctv", "f16", "-ctk", "q8_0"}) == mixed);
   CHECK(told({"--kv", "f16/q8_0"}).starts_with("Once upon a time, there was a little girl named"));
+  const std::string smaller = told({"-ctk", "q8_0", "-ctv", "q4_0"});
+  CHECK(smaller.starts_with("Once upon a time, there was"));
+  CHECK(smaller == told({"--kv", "q8_0,q4_0", "--chunk", "1"}));
+  CHECK(told({"-ctk", "q4_0", "-ctv", "q4_0"}).starts_with("Once upon a time, there"));
   // A session's file knows both.
   const auto go_on = [&](const char* kv) {
     return pumice_command({"run", model, "--session", session, "-n", "4", "--temp", "0", "--kv", kv});
   };
   CHECK(fails_saying(go_on("f16,q8_0"), {"cache type", "f16/q8_0", "q8_0/f16"}) == "");
   CHECK(go_on("q8_0/f16").status == 0);
-  CHECK(fails_saying(run(model, {"x", "--kv", "q8_0,q4_0"}), {"--kv: 'q8_0,q4_0'", "q8_0,f16"}) == "");
+  CHECK(fails_saying(run(model, {"x", "--kv", "f16,q4_0"}), {"--kv: 'f16,q4_0'", "q8_0,f16"}) == "");
 }
 
 TEST_CASE("run tells compiling apart from reading the prompt") {

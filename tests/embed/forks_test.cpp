@@ -112,7 +112,8 @@ TEST_CASE("a fork begins where its session is, and each goes on alone") {
 TEST_CASE("a fork has its session's keys and values, in any cache and with any context") {
   const DeviceHandle& device = shared_device();
   const ModelHandle model = load(device.get());
-  for (const pumice_cache_type cache : {PUMICE_CACHE_F16, PUMICE_CACHE_F32, PUMICE_CACHE_Q8_0}) {
+  for (const pumice_cache_type cache :
+       {PUMICE_CACHE_F16, PUMICE_CACHE_F32, PUMICE_CACHE_Q8_0, PUMICE_CACHE_Q4_0}) {
     CAPTURE(cache);
     const SessionHandle session = make_session(model.get(), options_of(192, 16, cache));
     tell(session.get(), prompt, 20);

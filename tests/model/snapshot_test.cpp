@@ -64,9 +64,9 @@ void seal(std::vector<char>& bytes) {
 
 } // namespace
 
-// Types of the cache take turns in these two; a long run has both in each.
+// Types of the cache take turns in these two; a long run has all in each.
 TEST_CASE("a prompt's beginning that is in the cache is not computed again, and changes no bit") {
-  for (CacheType cache : turn_of(std::array{CacheType::f32, CacheType::f16}, 0)) {
+  for (CacheType cache : turn_of(std::array{CacheType::f32, CacheType::f16, CacheType::q4_0}, 2)) {
     auto session = make_session(cache);
     REQUIRE(session->set_prompt(prompt, some_sampling()).ok());
     CHECK(session->reused() == 0);
@@ -104,7 +104,7 @@ TEST_CASE("a prompt's beginning that is in the cache is not computed again, and 
 TEST_CASE("a session goes on after saving and after restoring as it would have") {
   const TemporaryFolder folder;
   const auto path = folder.path() / "state";
-  for (CacheType cache : turn_of(std::array{CacheType::f32, CacheType::f16_q8_0}, 1)) {
+  for (CacheType cache : turn_of(std::array{CacheType::f32, CacheType::f16_q8_0, CacheType::q4_0}, 1)) {
     auto plain = make_session(cache);
     REQUIRE(plain->prefill(prompt, some_sampling()).ok());
     const std::vector<uint32_t> before = take(*plain, 25), after = take(*plain, 40);

@@ -141,8 +141,8 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_HELD_ID, shape.held ? 1 : 0);
   dispatch.set_constant(ATTENTION_APART_ID, shape.apart ? 1 : 0);
   const CacheType type = args.cache.layout.type;
-  const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
-  const uint32_t widened = bytes ? 2 : 1; // 16 bytes of it to 32
+  // Loads of 16 bytes become so many times 16.
+  const uint32_t widened = value_type(type) == CacheType::q4_0 ? 4 : is_scaled(type) ? 2 : 1;
   dispatch.set_constant(ATTENTION_AHEAD_ID, std::max(profile.registers.matrix_loads / widened, 1u));
   finish_attention(dispatch, args, shape.queries);
   return dispatch;

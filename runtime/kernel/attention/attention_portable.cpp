@@ -48,8 +48,7 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
   // Other shapes have branches in their loops, for which compilers keep what was loaded in memory.
   const CacheType type = args.cache.layout.type;
-  const bool bytes = key_type(type) == CacheType::q8_0 || value_type(type) == CacheType::q8_0;
-  const bool straight = split && shape.tokens == 1 && !bytes;
+  const bool straight = split && shape.tokens == 1 && !is_scaled(type);
   if (straight && !profile.cpu) dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.attention_loads);
   finish_attention(dispatch, args, shape);
   if (args.store) {

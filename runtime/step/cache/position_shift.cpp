@@ -29,8 +29,8 @@ Status check_caches(const Runner& runner) {
     if (layout.split != CacheSplit::whole)
       return no_shift(model, "the keys of a layer are in parts on this device");
     if (layout.type != CacheType::f16 && layout.type != CacheType::f32)
-      return no_shift(
-          model, "keys and values must be both in F16 or both in F32: Q8_0 would lose precision each time");
+      return no_shift(model, "keys and values must be both in F16 or both in F32: Q8_0 and Q4_0 would lose "
+                             "precision each time");
   }
   return {};
 }

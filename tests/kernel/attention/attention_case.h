@@ -443,8 +443,8 @@ inline void check_pages(const DeviceProfile& profile, const Case& c, bool weight
   CHECK(same_bits(a.weights, b.weights));
 }
 
-constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0};
-constexpr CacheType mixed_types[] = {CacheType::f16_q8_0, CacheType::q8_0_f16};
+constexpr CacheType all_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0};
+constexpr CacheType mixed_types[] = {CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::q8_0_q4_0};
 constexpr bool both[] = {false, true};
 
 } // namespace attention_case

@@ -81,6 +81,9 @@ TEST_CASE("bytes of a cache") {
   CHECK(CacheLayout{CacheType::f16, 3, 32, 1, 8}.key_bytes() == 3 * 32 * 8 * 2);
   CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 64}.key_bytes() == 64 * 2 * (64 + 2 * 2));
   CHECK(CacheLayout{CacheType::q8_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q4_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * (32 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q8_0_q4_0, 1, 64, 2, 64}.key_bytes() == 64 * 2 * (64 + 2 * 2));
+  CHECK(CacheLayout{CacheType::q8_0_q4_0, 1, 64, 2, 64}.value_bytes() == 64 * 2 * (32 + 2 * 2));
   // Both are padded for bytes.
   CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.key_bytes() == 64 * 2 * 64 * 2);
   CHECK(CacheLayout{CacheType::f16_q8_0, 1, 64, 2, 40}.value_bytes() == 64 * 2 * (64 + 2 * 2));
@@ -115,7 +118,7 @@ TEST_CASE("types of keys and values by their names") {
   }
   CHECK(find_cache_type("f16,q8_0") == CacheType::f16_q8_0);
   CHECK(find_cache_type("f16/f16") == CacheType::f16);
-  for (const char* wrong : {"", "f16/", "/f16", "q4_0", "f16,q4_0", "f16,q8_0,f16", "F16"}) {
+  for (const char* wrong : {"", "f16/", "/f16", "q4_1", "f16,q4_0", "f16,q8_0,f16", "F16"}) {
     CAPTURE(wrong);
     CHECK(!find_cache_type(wrong));
   }

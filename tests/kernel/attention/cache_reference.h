@@ -48,58 +48,85 @@ struct Place {
   size_t sequence = 0, head = 0, position = 0;
 };
 
-// Where one dimension is, in bytes.
+// Of eight positions and 32 dimensions.
+inline size_t scaled_block_bytes(pumice::CacheType type) {
+  return 16 + (type == pumice::CacheType::q8_0 ? 256 : 128);
+}
+
+// Where one dimension is, in bytes. Of q4_0, dimensions d and d + 16 have one byte.
 inline size_t element_offset(const pumice::CacheLayout& layout, Side side, const Place& place, size_t d) {
   const size_t padded = layout.head_dim_padded(), slot = place.position % layout.capacity;
   const size_t head = place.sequence * layout.kv_heads + place.head;
   const pumice::CacheType type = type_of(layout, side);
   const size_t element = type == pumice::CacheType::f32 ? 4 : 2, chunk = 16 / element;
-  if (type == pumice::CacheType::q8_0) {
-    const size_t tile = (head * (layout.capacity / 8) + slot / 8) * (padded / 32) * 272;
-    if (side == Side::values) return tile + padded / 32 * 16 + slot % 8 * padded + d;
-    return tile + d / 32 * 272 + 16 + (d % 32 / 16 * 8 + slot % 8) * 16 + d % 16;
+  if (is_scaled(type)) {
+    const size_t block = scaled_block_bytes(type), blocks = padded / 32;
+    const size_t tile = (head * (layout.capacity / 8) + slot / 8) * blocks * block;
+    const bool q8_0 = type == pumice::CacheType::q8_0;
+    const size_t byte = q8_0 ? d : d / 32 * 16 + d % 16, of_position = q8_0 ? padded : padded / 2;
+    if (side == Side::values) return tile + blocks * 16 + slot % 8 * of_position + byte;
+    return tile + d / 32 * block + 16 + ((q8_0 ? d % 32 / 16 * 8 : 0) + slot % 8) * 16 + d % 16;
   }
   if (side == Side::values) return ((head * layout.capacity + slot) * padded + d) * element;
   const size_t tile = head * (layout.capacity / 8) + slot / 8;
   return (((tile * (padded / chunk) + d / chunk) * 8 + slot % 8) * chunk + d % chunk) * element;
 }
 
-// q8_0: where the scale of 32 dimensions is, in bytes.
+// q8_0, q4_0: where the scale of 32 dimensions is, in bytes.
 inline size_t scale_offset(const pumice::CacheLayout& layout, Side side, const Place& place, size_t block) {
   const size_t blocks = layout.head_dim_padded() / 32, slot = place.position % layout.capacity;
   const size_t head = place.sequence * layout.kv_heads + place.head;
-  const size_t tile = (head * (layout.capacity / 8) + slot / 8) * blocks * 272;
-  return tile + block * (side == Side::keys ? 272 : 16) + slot % 8 * 2;
+  const size_t bytes = scaled_block_bytes(type_of(layout, side));
+  const size_t tile = (head * (layout.capacity / 8) + slot / 8) * blocks * bytes;
+  return tile + block * (side == Side::keys ? bytes : 16) + slot % 8 * 2;
 }
 
 // The scale that 32 numbers are kept with.
-inline float block_scale(std::span<const float> values, size_t block) {
-  float largest = 0;
+inline float block_scale(pumice::CacheType type, std::span<const float> values, size_t block) {
+  float most = 0, least = 0;
   for (size_t d = block * 32; d < std::min(values.size(), block * 32 + 32); ++d) {
-    largest = std::max(largest, std::fabs(values[d]));
+    most = std::max(most, values[d]);
+    least = std::min(least, values[d]);
   }
-  return from_half(to_half(std::min(largest / 127, 65504.0f)));
+  const float farthest = most > -least ? most : least;
+  const float scale = type == pumice::CacheType::q8_0 ? std::fabs(farthest) / 127 : farthest / -8;
+  return from_half(to_half(std::clamp(scale, -65504.0f, 65504.0f)));
 }
 
-inline int8_t quantise(float value, float scale) {
-  return scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(value / scale), -127.0f, 127.0f)) : 0;
+inline int8_t quantise(pumice::CacheType type, float value, float scale) {
+  const bool q8_0 = type == pumice::CacheType::q8_0;
+  const float least = q8_0 ? -127 : -8, most = q8_0 ? 127 : 7;
+  return scale != 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(value / scale), least, most)) : 0;
+}
+
+// The number that a byte has of dimension d.
+inline int8_t number_of(pumice::CacheType type, uint8_t byte, size_t d) {
+  if (type == pumice::CacheType::q8_0) return static_cast<int8_t>(byte);
+  return static_cast<int8_t>((d % 32 < 16 ? byte & 15 : byte >> 4) - 8);
 }
 
 // Puts one head of one position into the bytes; the padding becomes zeros.
 inline void store(const pumice::CacheLayout& layout, Side side, const Place& place,
                   std::span<const float> values, std::vector<uint8_t>& bytes) {
+  const pumice::CacheType type = type_of(layout, side);
   for (size_t d = 0; d < layout.head_dim_padded(); ++d) {
     const float value = d < values.size() ? values[d] : 0.0f;
     uint8_t* to = bytes.data() + element_offset(layout, side, place, d);
-    if (type_of(layout, side) == pumice::CacheType::f32) {
+    if (type == pumice::CacheType::f32) {
       std::memcpy(to, &value, sizeof(value));
-    } else if (type_of(layout, side) == pumice::CacheType::f16) {
+    } else if (type == pumice::CacheType::f16) {
       const uint16_t half = to_half(value);
       std::memcpy(to, &half, sizeof(half));
     } else {
-      const float scale = block_scale(values, d / 32);
+      const float scale = block_scale(type, values, d / 32);
       const uint16_t half = to_half(scale);
-      *to = static_cast<uint8_t>(quantise(value, scale));
+      const int number = quantise(type, value, scale);
+      if (type == pumice::CacheType::q8_0)
+        *to = static_cast<uint8_t>(number);
+      else if (d % 32 < 16)
+        *to = static_cast<uint8_t>((*to & 0xf0) | (number + 8));
+      else
+        *to = static_cast<uint8_t>((*to & 15) | (number + 8) << 4);
       std::memcpy(bytes.data() + scale_offset(layout, side, place, d / 32), &half, sizeof(half));
     }
   }
@@ -109,10 +136,11 @@ inline void store(const pumice::CacheLayout& layout, Side side, const Place& pla
 inline std::vector<float> kept(const pumice::CacheLayout& layout, Side side, std::span<const float> values) {
   std::vector<float> result(values.begin(), values.end());
   for (size_t d = 0; d < values.size(); ++d) {
-    if (type_of(layout, side) == pumice::CacheType::f16) result[d] = from_half(to_half(values[d]));
-    if (type_of(layout, side) != pumice::CacheType::q8_0) continue;
-    const float scale = block_scale(values, d / 32);
-    result[d] = scale * quantise(values[d], scale);
+    const pumice::CacheType type = type_of(layout, side);
+    if (type == pumice::CacheType::f16) result[d] = from_half(to_half(values[d]));
+    if (!is_scaled(type)) continue;
+    const float scale = block_scale(type, values, d / 32);
+    result[d] = scale * quantise(type, values[d], scale);
   }
   return result;
 }

@@ -57,7 +57,9 @@ struct Written {
 // How far a number may be from what was stored: half a step of the type's, and a little for the arithmetic.
 double tolerance(CacheType type, double wanted, double scale) {
   if (type == CacheType::f32) return std::abs(wanted) * 1e-6 + 2e-7;
-  if (type == CacheType::q8_0) return scale * 0.5005 + 2e-7;
+  // A number of four bits is 7 at most.
+  if (is_scaled(type))
+    return std::abs(scale) * std::max(type == CacheType::q4_0 ? wanted / scale - 6.9995 : 0, 0.5005) + 2e-7;
   int exponent = 0;
   std::frexp(wanted, &exponent);
   return std::ldexp(1.0, std::max(exponent - 12, -24)) + 2e-7;
@@ -78,7 +80,7 @@ double read_element(const CacheLayout& layout, Side side, const Place& place, si
     return cache_reference::from_half(half);
   }
   std::memcpy(&half, bytes.data() + cache_reference::scale_offset(layout, side, place, d / 32), sizeof(half));
-  return double{cache_reference::from_half(half)} * static_cast<int8_t>(*at);
+  return double{cache_reference::from_half(half)} * cache_reference::number_of(type, *at, d);
 }
 
 void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
@@ -93,12 +95,12 @@ void check_cache(const CacheLayout& layout, Side side, const BufferRef& buffer,
     const std::vector<float> values(one.values.begin(), one.values.end());
     for (size_t d = 0; d < layout.head_dim_padded(); ++d) {
       const double wanted = d < one.values.size() ? one.values[d] : 0;
-      const double scale = cache_reference::block_scale(values, d / 32);
+      const double scale = cache_reference::block_scale(type, values, d / 32);
       const double actual = read_element(layout, side, one.place, d, got);
       wrong += !(std::abs(actual - wanted) <= tolerance(type, wanted, scale));
       const size_t at = cache_reference::element_offset(layout, side, one.place, d);
       std::copy_n(before.begin() + at, size, untouched.begin() + at);
-      if (type != CacheType::q8_0) continue;
+      if (!is_scaled(type)) continue;
       const size_t scale_at = cache_reference::scale_offset(layout, side, one.place, d / 32);
       std::copy_n(before.begin() + scale_at, 2, untouched.begin() + scale_at);
     }
@@ -207,8 +209,9 @@ void run(const DeviceProfile& profile, const Case& c) {
   run(profile, c, rotary_frequencies(config));
 }
 
-constexpr CacheType stored_types[] = {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::f16_q8_0,
-                                      CacheType::q8_0_f16};
+constexpr CacheType stored_types[] = {CacheType::f32,      CacheType::f16,      CacheType::q8_0,
+                                      CacheType::f16_q8_0, CacheType::q8_0_f16, CacheType::q4_0,
+                                      CacheType::q8_0_q4_0};
 constexpr RotaryPairs all_pairs[] = {RotaryPairs::none, RotaryPairs::neighbouring, RotaryPairs::half_split};
 
 } // namespace

@@ -131,6 +131,7 @@ TEST_CASE("models whose positions cannot be shifted say why") {
   refused("hunyuan-dense", "weights behind the rotation");
   refused("qwen2-5-vl", "picture");
   refused("llama-gqa", "Q8_0", CacheType::q8_0);
+  refused("llama-gqa", "Q4_0", CacheType::q4_0);
   for (const char* fixture : {"llama-gqa", "bloom", "deepseek-v2", "phi"}) {
     CAPTURE(fixture);
     const auto made = make_session(load_model(fixtures().model(fixture)), true);

@@ -220,7 +220,7 @@ void add_size_lists(CLI::App& sub, BenchOptions& options) {
       ->default_str(std::to_string(options.size.chunk))
       ->group(more_of(device_group));
   list(sub.add_option("--kv", options.kvs,
-                      "Types of keys and values: f32, f16, q8_0, or one of each: q8_0/f16"))
+                      "Types of keys and values: f32, f16, q8_0, q4_0, or one of each: q8_0/f16"))
       ->type_name("TYPE,...")
       ->transform(kv_type())
       ->default_str(options.size.kv)

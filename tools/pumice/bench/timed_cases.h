@@ -39,7 +39,8 @@ struct Attention {
 
 inline std::vector<Attention> attentions() {
   std::vector<Attention> cases;
-  for (pumice::CacheType type : {pumice::CacheType::f32, pumice::CacheType::f16, pumice::CacheType::q8_0}) {
+  for (pumice::CacheType type :
+       {pumice::CacheType::f32, pumice::CacheType::f16, pumice::CacheType::q8_0, pumice::CacheType::q4_0}) {
     cases.push_back({type, 12, 12, 64, 1, 1023});
     cases.push_back({type, 32, 8, 128, 1, 1023});
     cases.push_back({type, 32, 8, 128, 16, 40});

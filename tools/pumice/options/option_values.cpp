@@ -155,14 +155,14 @@ CLI::Validator one_of(std::vector<std::string> names) {
 }
 
 CLI::Validator kv_type() {
-  const std::vector<std::string> names = {"f32", "f16", "q8_0"};
+  const std::vector<std::string> names = {"f32", "f16", "q8_0", "q4_0"};
   const auto parse = [names](std::string& text) {
     const std::optional<CacheType> both = find_cache_type(CLI::detail::to_lower(text));
     if (both) text = to_string(*both);
     return both ? std::string()
-                : fmt::format(
-                      "'{}' is not one of {}, nor one of the pairs of keys and values: f16,q8_0 and q8_0,f16",
-                      text, fmt::join(names, ", "));
+                : fmt::format("'{}' is not one of {}, nor one of the pairs of keys and values: f16,q8_0, "
+                              "q8_0,f16 and q8_0,q4_0",
+                              text, fmt::join(names, ", "));
   };
   return {parse, choice_list(names)};
 }

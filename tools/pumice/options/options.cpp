@@ -259,8 +259,7 @@ void add_size_options(CLI::App& app, SizeOptions& options, const std::string& kv
       ->each([&options](const std::string&) { options.chunk_given = true; })
       ->capture_default_str()
       ->group(more_of(device_group));
-  app.add_option("--kv", options.kv,
-                 "Type of keys and values: f32, f16, q8_0, or of each: f16,q8_0 or q8_0,f16")
+  app.add_option("--kv", options.kv, "Type of keys and values: f32, f16, q8_0, q4_0, or of each: q8_0,q4_0")
       ->type_name("TYPE")
       ->transform(kv_type())
       ->each([&options](const std::string&) { options.kv_given = true; })
