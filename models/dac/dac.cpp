@@ -192,11 +192,11 @@ private:
     }
     const WeightView directions = builder.flat_tensor(name, ".weight_v", shape, "convolution"),
                      lengths = builder.flat_tensor(name, ".weight_g", {shape[0], 1, 1}, "convolution");
+    const size_t rows = shape[0], each = shape[1] * shape[2];
     return [=] {
       std::vector<float> values = decode_vector(directions);
       const std::vector<float> length = decode_vector(lengths);
-      const size_t each = values.size() / length.size();
-      for (size_t row = 0; row < length.size(); ++row) {
+      for (size_t row = 0; row < rows; ++row) {
         const std::span<float> own = std::span(values).subspan(row * each, each);
         double squares = 0;
         for (const float value : own) squares += double{value} * value;
