@@ -130,7 +130,8 @@ Result<std::unique_ptr<ClassModel>> ClassModel::of_space(std::shared_ptr<const M
                                                          const LoadOptions& options) {
   auto made = std::make_unique<ClassModel>();
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(texts->file().path())));
-  PUMICE_TRY(const TaskModel pictures, TaskModel::of_pictures(file));
+  PUMICE_TRY(TaskModel pictures, TaskModel::of_pictures(file));
+  pictures.output = SharedSpace::picture;
   PUMICE_TRY(made->pictures_, command::load_model(std::move(file), device, pictures.load(options)));
   made->texts_ = std::move(texts);
   return made;
