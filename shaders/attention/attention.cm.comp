@@ -24,7 +24,6 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #include "common/types.glsl"
-#include "common/half.glsl"
 #include "attention/attention.params.h"
 
 layout(local_size_x = 128, local_size_x_id = 0) in;
@@ -53,10 +52,16 @@ WRITE_BUFFER(float, spans, ATTENTION_SPANS);
 
 #include "attention/attention_rows.glsl"
 #include "attention/attention_shared_rows.glsl"
-#include "attention/attention_f16.glsl"
 
 const uint WORKGROUP = gl_WorkGroupSize.x;
 const uint GROUPS = WORKGROUP / GROUP;
+// Behind the tile in `operands` are its scores, which its weights overwrite. When neither is needed, one matrix of sums of
+// each subgroup lies there.
+const uint SCORE_STRIDE = ATTENTION_MATRIX_KEYS / 4 + 1; // in quads; they spread rows over the memory banks
+const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N / 4;
+const uint AFTER_TILE = TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH;
+#include "attention/attention_f16.glsl"
+
 const uint STRIPS = ROWS / M; // rows of matrices
 // The subgroups are divided among the matrices: GROUPS_DOWN share the strips, GROUPS_ACROSS share the columns.
 const uint GROUPS_DOWN = STRIPS < GROUPS ? STRIPS : GROUPS;
@@ -66,26 +71,26 @@ const uint SCORE_COLUMNS = KEYS / N;
 const uint SCORES_ACROSS = (SCORE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
 const uint VALUE_COLUMNS = DIM / N;
 const uint VALUES_ACROSS = (VALUE_COLUMNS + GROUPS_ACROSS - 1) / GROUPS_ACROSS;
-const uint SCORE_STRIDE = KEYS / 4 + 1; // in quads; they spread rows over the memory banks
+const uint SCORES_AT = TILE_END;
 // Neighbouring lanes share a row: each takes OWN neighbouring positions of a tile.
 const uint LANES = WORKGROUP / ROWS; // 1, 2, 4 or 8
 const uint OWN = KEYS / LANES;
 
-// The scores of a tile, which its weights overwrite. When neither is needed, it holds one matrix of sums of each subgroup.
-const uint TILE_SCORES = ROWS * SCORE_STRIDE, ONE_EACH = GROUPS * M * N / 4;
-shared uvec4 scores[TILE_SCORES > ONE_EACH ? TILE_SCORES : ONE_EACH];
 shared uvec4 factors[ROWS / 4]; // takes the sums of a row to the maximum of this tile
 shared uint rescales[GROUPS];   // 1: the factor of some row is not 1; of a subgroup with whole rows, or the first's of all
 shared float total[ROWS];       // of the weights, at the end
+shared uint unusual;            // 1: a row of the workgroup is not `own_usual`
 
-const float WEIGHT_ONE = 32768.0;
+const float WEIGHT_BITS = 15.0;
+// No bias and no cap: a score is its dot product times a number of the row, which need not be multiplied to compare.
+const bool PLAIN = BIASED == 0u && CAPPED == 0u;
 
 #define MATRIX_SUMS coopmat<float, gl_ScopeSubgroup, M, N, gl_MatrixUseAccumulator>
 
 uint group_row() { return GROUPS == 1u ? 0u : gl_SubgroupID / GROUPS_ACROSS; }
 uint group_column() { return GROUPS_ACROSS == 1u ? 0u : gl_SubgroupID % GROUPS_ACROSS; }
 uint first_row(uint down) { return (group_row() * DOWN + down) * M; }
-uint own_scores() { return (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N / 4); }
+uint own_scores() { return SCORES_AT + (GROUPS == 1u ? 0u : gl_SubgroupID) * (M * N / 4); }
 uint own_flag() { return GROUPS_ACROSS == 1u && GROUPS > 1u ? gl_SubgroupID : 0u; }
 // This subgroup's columns of matrices. The last one may be past the end.
 uint column(uint across) { return across * GROUPS_ACROSS + group_column(); }
@@ -108,14 +113,18 @@ Row own;
 float own_scale;   // of its scores
 float own_maximum; // of its scores so far, rounded up
 float own_total;   // of their weights
+bool own_usual;    // no score can pass the limit, nor vanish beside NO_SCORE: none has to be looked at
 uint row_lane() { return gl_SubgroupInvocationID % LANES; }
 
 void begin_row(uint rows) {
   own_m = gl_SubgroupID * (GROUP / LANES) + gl_SubgroupInvocationID / LANES;
   own = row_of(own_m);
   own_scale = unscale[own_m] * score_scale();
+  // A dot product of halves, of which the queries' are below 2^15, is below 2^41.
+  own_usual = own_scale >= exp2(-60.0) && own_scale <= 1.0;
+  if (!own_usual) unusual = 1u;
   own_maximum = SINKS == 1u ? ceil(first_maximum(own_m)) : NO_SCORE;
-  own_total = SINKS == 1u ? WEIGHT_ONE * exp2(first_maximum(own_m) - own_maximum) : 0.0;
+  own_total = SINKS == 1u ? exp2(first_maximum(own_m) - own_maximum + WEIGHT_BITS) : 0.0;
   if (CARRY_TAKES && own_m < QUERIES && is_stored(own_m, rows)) {
     own_maximum = spans[carried_place(own_m) + HEAD_DIM];
     own_total = spans[carried_place(own_m) + HEAD_DIM + 1u];
@@ -124,6 +133,14 @@ void begin_row(uint rows) {
 
 // 2^(a - b) of whole numbers, exactly; 0 where that is too small.
 float power_of_two(float a, float b) { return uintBitsToFloat(uint(max(a - b + 127.0, 0.0)) << 23); }
+
+// Rounds to the 11 bits of a 16-bit float, in which it then lies exactly. Compilers may replace unpack(pack(a)) by a.
+float rounded_weight(float a) {
+  precise const float larger = a * 8193.0; // the bits that are to go fall off beside it
+  precise const float rest = larger - a;
+  precise const float rounded = larger - rest;
+  return rounded;
+}
 
 // Each quad by names: by an index, drivers may write all of it.
 void set_factor(float factor) {
@@ -134,32 +151,41 @@ void set_factor(float factor) {
   if (own_m % 4u == 3u) factors[at].w = word;
 }
 
-// Turns the tile's scores into weights.
-void weigh_tile(SourceRange range, int begin) {
-  // Of the tile's positions the row sees those whose distance from its first one is less than this.
-  const uint seen = own_m < QUERIES && own.source == range.source ? uint(max(own.last - own.first + 1, 0)) : 0u;
-  const int first = begin + int(row_lane() * OWN);
+// Turns the tile's scores into weights. `whole`: all rows of the workgroup see all of its positions, and are usual. The bits
+// of a row are the same then as otherwise.
+void weigh_tile(SourceRange range, int begin, bool whole) {
+  const uint scores_at = SCORES_AT + own_m * SCORE_STRIDE;
   float score[OWN], largest = NO_SCORE;
   [[unroll]] for (uint i = 0; i < OWN / 4; ++i) {
-    const vec4 four = uintBitsToFloat(scores[own_m * SCORE_STRIDE + row_lane() * (OWN / 4) + i]);
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-      const int position = first + int(i * 4 + j);
-      const float one = final_score(four[j] * own_scale, own_m, own, position);
-      score[i * 4 + j] = uint(position - own.first) < seen ? one : NO_SCORE;
-      largest = max(largest, score[i * 4 + j]);
+    const vec4 four = uintBitsToFloat(operands[scores_at + row_lane() * (OWN / 4) + i]);
+    [[unroll]] for (uint j = 0; j < 4; ++j) score[i * 4 + j] = four[j];
+  }
+  const bool multiplied = !PLAIN || !own_usual; // by own_scale
+  if (PLAIN && whole) {
+    [[unroll]] for (uint i = 0; i < OWN; ++i) largest = max(largest, score[i]);
+  } else {
+    // Of the tile's positions the row sees those whose distance from its first one is less than this.
+    const uint seen = own_m < QUERIES && own.source == range.source ? uint(max(own.last - own.first + 1, 0)) : 0u;
+    const int first = begin + int(row_lane() * OWN);
+    if (multiplied) {
+      [[unroll]] for (uint i = 0; i < OWN; ++i) score[i] = final_score(score[i] * own_scale, own_m, own, first + int(i));
+    }
+    [[unroll]] for (uint i = 0; i < OWN; ++i) {
+      if (uint(first + int(i) - own.first) >= seen) score[i] = NO_SCORE;
+      largest = max(largest, score[i]);
     }
   }
   [[unroll]] for (uint n = 1; n < LANES; n *= 2) largest = max(largest, subgroupShuffleXor(largest, n));
-  const float new_maximum = max(own_maximum, ceil(largest));
+  const float scale = multiplied ? 1.0 : own_scale;
+  const float new_maximum = max(own_maximum, largest > NO_SCORE ? ceil(largest * scale) : NO_SCORE);
+  // Without a score so far all are NO_SCORE, of which the exponential must be 0, as it is beside any score.
+  const float shift = new_maximum > NO_SCORE ? WEIGHT_BITS - new_maximum : 0.0;
   // The sum of neighbours, then of neighbouring pairs, and so on: its order does not depend on LANES.
   float sums[OWN / 4];
   uint words[OWN / 2];
   [[unroll]] for (uint i = 0; i < OWN / 4; ++i) {
     vec4 four;
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-      const float one = score[i * 4 + j];
-      four[j] = one > NO_SCORE ? round_to_half(WEIGHT_ONE * exp2(one - new_maximum)) : 0.0;
-    }
+    [[unroll]] for (uint j = 0; j < 4; ++j) four[j] = rounded_weight(exp2(fma(score[i * 4 + j], scale, shift)));
     words[i * 2] = packFloat2x16(f16vec2(four.xy));
     words[i * 2 + 1] = packFloat2x16(f16vec2(four.zw));
     sums[i] = (four.x + four.y) + (four.z + four.w);
@@ -174,15 +200,15 @@ void weigh_tile(SourceRange range, int begin) {
   own_maximum = new_maximum;
   own_total = own_total * factor + sum;
   subgroupBarrier(); // the row's scores have been read
-  const uint at = own_m * SCORE_STRIDE + row_lane() * OWN / 8u;
+  const uint at = scores_at + row_lane() * OWN / 8u;
   if (OWN >= 8u) {
     [[unroll]] for (uint i = 0; i < OWN / 8; ++i) {
-      scores[at + i] = uvec4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+      operands[at + i] = uvec4(words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
     }
   } else if (row_lane() % 2u == 0u) {
-    scores[at].xy = uvec2(words[0], words[1]);
+    operands[at].xy = uvec2(words[0], words[1]);
   } else {
-    scores[at].zw = uvec2(words[0], words[1]);
+    operands[at].zw = uvec2(words[0], words[1]);
   }
   if (row_lane() == 0u) {
     set_factor(factor);
@@ -196,7 +222,7 @@ void store_matrix(uint row0, uint column0, uint rows) {
     if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
     const float share = total[m] > 0.0 ? 1.0 / total[m] : 0.0;
     const uint at = (first_token() + m / HEADS) * p.result_stride;
-    result[at + query_head(m) * HEAD_DIM + d] = uintBitsToFloat(scores[own_scores() + e / 4u][e % 4u]) * share;
+    result[at + query_head(m) * HEAD_DIM + d] = uintBitsToFloat(operands[own_scores() + e / 4u][e % 4u]) * share;
   }
 }
 
@@ -209,7 +235,7 @@ void take_matrix(uint row0, uint column0, uint rows) {
         if (d0 + i < HEAD_DIM) taken[i] = spans[carried_place(m) + d0 + i];
       }
     }
-    scores[own_scores() + e] = floatBitsToUint(taken);
+    operands[own_scores() + e] = floatBitsToUint(taken);
   }
 }
 
@@ -217,7 +243,7 @@ void leave_matrix(uint row0, uint column0, uint rows) {
   [[dont_unroll]] for (uint e = gl_SubgroupInvocationID; e < M * N; e += GROUP) {
     const uint m = row0 + e / N, d = column0 + e % N;
     if (m >= QUERIES || d >= HEAD_DIM || !is_stored(m, rows)) continue;
-    spans[carried_place(m) + d] = uintBitsToFloat(scores[own_scores() + e / 4u][e % 4u]);
+    spans[carried_place(m) + d] = uintBitsToFloat(operands[own_scores() + e / 4u][e % 4u]);
   }
 }
 
@@ -255,6 +281,7 @@ void main() {
   if (first_token() >= rows) return;
   read_rows(rows);
   load_queries(rows);
+  if (gl_LocalInvocationIndex == 0u) unusual = 0u;
   barrier();
   find_source_ranges();
   begin_row(rows);
@@ -274,7 +301,7 @@ void main() {
       take_matrix(first_row(n / VALUES_ACROSS), column(n % VALUES_ACROSS) * N, rows);
       subgroupBarrier();
       [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) {
-        if (i == n) coopMatLoad(sums[i], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
+        if (i == n) coopMatLoad(sums[i], operands, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
       }
       subgroupBarrier();
     }
@@ -284,6 +311,7 @@ void main() {
     const SourceRange range = source_range(lead);
     if (range.first > range.last) continue;
     const int tile0 = range.first / int(KEYS) * int(KEYS);
+    const ivec2 whole = PLAIN && unusual == 0u ? whole_begins(lead, int(KEYS)) : ivec2(0, -1);
     TilePlace tile = place_of(source_base(range.source), range.source, uint(tile0), uint(tile0) / 8u % (p.capacity / 8u));
     load_keys(tile);
     if (APART == 1u) load_values(tile);
@@ -316,8 +344,9 @@ void main() {
       [[unroll]] for (uint i = 0; i < DOWN; ++i) {
         [[unroll]] for (uint j = 0; j < SCORES_ACROSS; ++j) {
           if (column(j) >= SCORE_COLUMNS) continue;
-          coopMatStore(products[i * SCORES_ACROSS + j], scores, first_row(i) * SCORE_STRIDE + column(j) * (N / 4),
-                       SCORE_STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+          coopMatStore(products[i * SCORES_ACROSS + j], operands,
+                       SCORES_AT + first_row(i) * SCORE_STRIDE + column(j) * (N / 4), SCORE_STRIDE,
+                       gl_CooperativeMatrixLayoutRowMajor);
         }
       }
       if (APART == 1u) {
@@ -326,7 +355,7 @@ void main() {
         barrier(); // all keys have been read: the values overwrite them
         store_values(tile);
       }
-      weigh_tile(range, begin);
+      weigh_tile(range, begin, begin >= whole.x && begin <= whole.y);
       if (APART == 0u) load_keys(next);
       tile = next;
       if (APART == 1u) {
@@ -344,7 +373,7 @@ void main() {
       [[unroll]] for (uint k = 0; k < KEYS / K; ++k) {
         MATRIX_QUERIES a[DOWN];
         [[unroll]] for (uint i = 0; i < DOWN; ++i) {
-          coopMatLoad(a[i], scores, first_row(i) * SCORE_STRIDE + k * (K / 8), SCORE_STRIDE,
+          coopMatLoad(a[i], operands, SCORES_AT + first_row(i) * SCORE_STRIDE + k * (K / 8), SCORE_STRIDE,
                       gl_CooperativeMatrixLayoutRowMajor);
         }
         [[unroll]] for (uint j = 0; j < VALUES_ACROSS; ++j) {
@@ -366,7 +395,7 @@ void main() {
   // A matrix is always named by a constant. Drivers keep an array in memory where a loop that they leave as one indexes it.
   [[dont_unroll]] for (uint n = 0; n < DOWN * VALUES_ACROSS; ++n) {
     [[unroll]] for (uint i = 0; i < DOWN * VALUES_ACROSS; ++i) {
-      if (i == n) coopMatStore(sums[i], scores, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
+      if (i == n) coopMatStore(sums[i], operands, own_scores(), N / 4, gl_CooperativeMatrixLayoutRowMajor);
     }
     subgroupBarrier();
     if (CARRY_LEAVES) {

@@ -19,7 +19,9 @@ const uint VALUES_AT = APART == 1u ? KEYS_AT + KEYS * QUAD_STRIDE : KEYS_AT;
 const uint TILE_END = VALUES_AT + KEYS * QUAD_STRIDE;
 
 // Matrices are loaded from addresses that must be multiples of 16, so the memory is quads of eight numbers.
-shared uvec4 operands[TILE_END > ROWS * QUAD_STRIDE ? TILE_END : ROWS * QUAD_STRIDE];
+// `AFTER_TILE` quads behind a tile are the kernel's own.
+const uint TILE_QUADS = TILE_END + AFTER_TILE;
+shared uvec4 operands[TILE_QUADS > ROWS * QUAD_STRIDE ? TILE_QUADS : ROWS * QUAD_STRIDE];
 shared float unscale[ROWS]; // a query's dot products must be multiplied by this, because the query was scaled
 
 // What an invocation has loaded ahead; it loads the rest when it stores them.
@@ -48,6 +50,11 @@ READ_BUFFER(uint, value_dwords, ATTENTION_VALUES);
 // The workgroup's invocations in groups of eight neighbouring lanes: the number of this invocation's group.
 uint own_eight() { return gl_SubgroupID * (GROUP / 8u) + gl_SubgroupInvocationID / 8u; }
 
+// Clamped to the range of f16; a NaN becomes a number too.
+uint f16_pair(vec2 v) {
+  return packFloat2x16(f16vec2(mix(vec2(-65504.0), min(v, vec2(65504.0)), greaterThanEqual(v, vec2(-65504.0)))));
+}
+
 // Eight lanes share a row.
 void load_queries(uint rows) {
   [[dont_unroll]] for (uint m = own_eight(); m < ROWS; m += gl_WorkGroupSize.x / 8u) {
@@ -68,7 +75,7 @@ void load_queries(uint rows) {
           const uint d = quad * 8u + pair * 2u + j;
           if (d < HEAD_DIM) v[j] = q[at + d] * (1.0 / power);
         }
-        words[pair] = packFloat2x16(f16vec2(v));
+        words[pair] = f16_pair(v);
       }
       operands[m * QUAD_STRIDE + quad] = words;
     }
@@ -83,16 +90,13 @@ void clear_padding() {
   }
 }
 
-// Clamps to the range of f16. A NaN must become a number too: rows that must not see the value multiply it by a weight of 0.
+// The same of halves: rows that must not see a value multiply it by a weight of 0.
 uvec4 finite_halves(uvec4 pairs) {
   // The exponent of an infinity or a NaN is all ones: one more carries into the sign's bit. There is hardly ever one.
   const uvec4 carried = (pairs & 0x7c007c00u) + 0x04000400u;
   if (((carried.x | carried.y | carried.z | carried.w) & 0x80008000u) == 0u) return pairs;
   const uvec4 all = (carried >> 15u & 0x00010001u) * 0xffffu;
   return (pairs & ~all) | (all & (pairs & 0x80008000u | 0x7bff7bffu));
-}
-uint f16_pair(vec2 v) {
-  return packFloat2x16(f16vec2(mix(vec2(-65504.0), min(v, vec2(65504.0)), greaterThanEqual(v, vec2(-65504.0)))));
 }
 
 // Put what was loaded of a position's dimensions, number `quad` of its 16 bytes, into the keys or values, which begin at
@@ -127,28 +131,6 @@ void keep_nibbles(uint first, uint position, uint number, uvec4 quad, float scal
   [[unroll]] for (uint i = 0; i < 2; ++i) keep_bytes(first, position, number * 2u + i, bytes_of_nibbles(quad, i), scale);
 }
 
-// The cache's tiles of eight positions are a ring, in which `eight` is at most a tile of keys past the end.
-uint in_ring(uint eight) {
-  const uint eights = p.capacity / 8u;
-  if (eights < KEYS / 8u) return eight % eights;
-  return eight < eights ? eight : eight - eights;
-}
-
-// The tile of eight positions that position t of this tile is among. Its first eight have the place `first` in the ring.
-uint eight_at(uint base, uint source, uint begin, uint first, uint t) {
-  return (PAGED ? base : position_base(base, source, begin + t)) + in_ring(first + t / 8u);
-}
-
-float scale_of(uint scales, uint position) { return unpackHalf2x16(scales)[position % 2u]; }
-
-// The position in the tile, and which 16 bytes of its dimensions, of an invocation's load j.
-uint load_number(uint j, uint loads) { return min(j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, loads - 1u); }
-bool is_load(uint j, uint loads) { return j * gl_WorkGroupSize.x + gl_LocalInvocationID.x < loads; }
-uvec2 key_of_load(uint i) { return uvec2(i / KEY_QUADS * 8u + i % 8u, i % KEY_QUADS / 8u); }
-uvec2 value_of_load(uint i) {
-  return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (VALUE_QUADS / 8u), i % (VALUE_QUADS / 8u));
-}
-
 // Where a tile lies. No load depends on a branch, so that all are under way at once.
 struct TilePlace {
   uint base;   // its source's, or its page's
@@ -161,29 +143,49 @@ TilePlace place_of(uint base, uint source, uint begin, uint first) {
   return TilePlace(PAGED ? position_base(base, source, begin) : base, source, begin, first);
 }
 
+// The cache is a ring of whole tiles. `first`: the place of a tile's first eight positions, at most a tile past the end.
+uint in_ring(uint first) { return first < p.capacity / 8u ? first : first - p.capacity / 8u; }
+
+// The eight positions that position t of this tile is among lie next to those before them. Of beams each position may lie
+// elsewhere.
+uint eight_at(TilePlace tile, uint t) {
+  const uint base = SHARED == 1u ? position_base(tile.base, tile.source, tile.begin + t) : tile.base;
+  return base + tile.first + t / 8u;
+}
+
+float scale_of(uint scales, uint position) { return unpackHalf2x16(scales)[position % 2u]; }
+
+// The position in the tile, and which 16 bytes of its dimensions, of an invocation's load j.
+uint load_number(uint j, uint loads) { return min(j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, loads - 1u); }
+bool is_load(uint j, uint loads) { return j * gl_WorkGroupSize.x + gl_LocalInvocationID.x < loads; }
+uvec2 key_of_load(uint i) { return uvec2(i / KEY_QUADS * 8u + i % 8u, i % KEY_QUADS / 8u); }
+uvec2 value_of_load(uint i) {
+  return VALUES_ARE_KEYS == 1u ? key_of_load(i) : uvec2(i / (VALUE_QUADS / 8u), i % (VALUE_QUADS / 8u));
+}
+
 Loaded load_key(TilePlace tile, uint j) {
   const uint i = load_number(j, KEY_TILE_LOADS);
   const uvec2 key = key_of_load(i);
-  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, key.x) * KEY_TILE_QUADS;
 #if KEY_TYPE >= CACHE_Q8_0
   const uint in_step = KEY_TYPE == CACHE_Q8_0 ? 2 : 1; // quads of a position
-  const uint step_at = at + key.y / in_step * KEY_STEP_QUADS;
+  const uint step_at = eight_at(tile, key.x) * KEY_TILE_QUADS + key.y / in_step * KEY_STEP_QUADS;
   return Loaded(keys[step_at + 1u + key.y % in_step * 8u + key.x % 8u], key_dwords[step_at * 4u + key.x % 8u / 2u]);
 #else
-  return UNSCALED(keys[at + i % KEY_QUADS]);
+  return UNSCALED(keys[SHARED == 1u ? eight_at(tile, key.x) * KEY_QUADS + i % KEY_QUADS : (tile.base + tile.first) * KEY_QUADS + i]);
 #endif
 }
 
 Loaded load_value(TilePlace tile, uint j) {
   const uint i = load_number(j, VALUE_TILE_LOADS);
   const uvec2 value = value_of_load(i);
-  const uint at = eight_at(tile.base, tile.source, tile.begin, tile.first, value.x) * VALUE_TILE_QUADS;
 #if VALUE_TYPE >= CACHE_Q8_0
   if (VALUES_ARE_KEYS == 1u) return load_key(tile, j);
+  const uint at = eight_at(tile, value.x) * VALUE_TILE_QUADS;
   const uint step = value.y / (VALUE_TYPE == CACHE_Q8_0 ? 2 : 1);
   return Loaded(values[at + VALUE_SCALE_QUADS + i % VALUE_QUADS], value_dwords[(at + step) * 4u + value.x % 8u / 2u]);
 #else
-  return UNSCALED(values[at + i % VALUE_QUADS]);
+  return UNSCALED(
+    values[SHARED == 1u ? eight_at(tile, value.x) * VALUE_QUADS + i % VALUE_QUADS : (tile.base + tile.first) * VALUE_QUADS + i]);
 #endif
 }
 

@@ -7,6 +7,9 @@ shared uint row_index[TOKENS];
 // The SourceRange of each row.
 shared int range_first[TOKENS];
 shared int range_last[TOKENS];
+// And the positions that all rows see: from the latest first one to the earliest last one.
+shared int common_first[TOKENS];
+shared int common_last[TOKENS];
 
 void read_rows(uint rows) {
   for (uint t = gl_LocalInvocationID.x; t < TOKENS; t += gl_WorkGroupSize.x) {
@@ -23,9 +26,12 @@ void read_rows(uint rows) {
 void find_source_ranges() {
   for (uint t = gl_LocalInvocationID.x; t < TOKENS; t += gl_WorkGroupSize.x) {
     int first = int(p.position_limit), last = -1;
+    ivec2 of_all = ivec2(0, int(p.position_limit));
     bool again = false;
     [[dont_unroll]] for (uint other = 0; other < TOKENS; ++other) {
-      if (row_source[other] != row_source[t]) continue;
+      const bool same = row_source[other] == row_source[t];
+      of_all = ivec2(max(of_all.x, row_first[other]), same ? min(of_all.y, row_last[other]) : -1);
+      if (!same) continue;
       again = again || other < t;
       if (row_first[other] > row_last[other]) continue;
       first = min(first, row_first[other]);
@@ -33,8 +39,13 @@ void find_source_ranges() {
     }
     range_first[t] = first;
     range_last[t] = again ? -1 : last;
+    common_first[t] = of_all.x;
+    common_last[t] = of_all.y;
   }
 }
+
+// Where tiles of `size` positions begin that all rows of the workgroup see whole: from x to y, both included.
+ivec2 whole_begins(uint t, int size) { return ivec2(common_first[t], common_last[t] - size + 1); }
 
 SourceRange source_range(uint t) { return SourceRange(row_source[t], range_first[t], range_last[t]); }
 

@@ -49,11 +49,12 @@ struct Shape {
     return strips() / groups_down() * matrix.m * dim(layout) / subgroup;
   }
   // Shared memory of the kernel: the queries, a tile's keys and values, its scores, and a few numbers for
-  // each row, token and subgroup. Held queries leave their memory to the keys and values.
+  // each row, token and subgroup. Held queries leave their memory to all the others.
   uint32_t shared_bytes(const CacheLayout& layout) const {
-    const uint32_t tile = keys * (apart ? 2 : 1), lines = held ? std::max(rows, tile) : rows + tile;
-    const uint32_t scores = std::max(rows * (keys + 4), groups * matrix.m * matrix.n);
-    return lines * (dim(layout) / 2 + 4) * 4 + scores * 4 + rows * 12 + queries.tokens * 28 + groups * 4;
+    const uint32_t line = (dim(layout) / 2 + 4) * 4, tile = keys * (apart ? 2 : 1) * line;
+    const uint32_t after = tile + std::max(rows * (keys + 4), groups * matrix.m * matrix.n) * 4;
+    const uint32_t all = held ? std::max(rows * line, after) : rows * line + after;
+    return all + rows * 12 + queries.tokens * 36 + groups * 4 + 4;
   }
 };
 
@@ -85,9 +86,10 @@ uint32_t most_shared_bytes(const DeviceProfile& profile) {
   return std::clamp(profile.shared_bytes, 32768u, 49152u) - 768;
 }
 
-// Takes the largest matrices that the device has, and as many rows as fit the shared memory. It takes fewer
-// rows where the device would otherwise have too few workgroups. Of these only the matrices' size changes a
-// row's bits, and that is the same for all steps.
+// Takes the largest matrices that the device has, and as many rows as fit the shared memory: they share what
+// is loaded. It takes fewer where that ends sooner: where the cores would have too few workgroups, or the
+// last ones would leave some without. Of these only the matrices' size changes a row's bits, and that is the
+// same for all steps.
 std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionArgs& args) {
   std::optional<Shape> best;
   const CacheLayout& layout = args.cache.layout;
@@ -99,16 +101,25 @@ std::optional<Shape> choose_shape(const DeviceProfile& profile, const AttentionA
   for (const MatrixShape& matrix : profile.matrix_shapes) {
     if (best && size(matrix) <= size(best->matrix)) continue;
     std::optional<Shape> most;
-    for (uint32_t rows : {64u, 32u, 16u}) {
+    const auto ends_sooner = [&](const Shape& shape) {
+      if (profile.cores == 0) return workgroups(*most) < profile.busy_groups;
+      const auto turns = [&](uint32_t groups) { return (groups + profile.cores - 1) / profile.cores; };
+      return turns(workgroups(shape)) * shape.rows < turns(workgroups(*most)) * most->rows;
+    };
+    for (uint32_t rows : {128u, 64u, 32u, 16u}) {
       if (rows % matrix.m) continue;
       Shape shape = {rows, 0, matrix, fold(args, rows)};
       shape.groups = subgroups(profile, args, shape);
       if (!shape.divides(profile.subgroup)) continue;
+      // So many only where a subgroup has no more of them than of fewer.
+      if (rows > 64 && (shape.strips() > shape.groups_down() ||
+                        shape.sums(layout, profile.subgroup) > profile.registers.matrix_sums))
+        continue;
       shape.held = shape.held_queries(layout, profile.subgroup) <= profile.registers.matrix_queries;
       shape.apart = shape.groups == shape.groups_down(); // subgroups with whole rows then wait for no others
       if (shape.shared_bytes(layout) > most_shared_bytes(profile)) shape.apart = false;
       if (shape.shared_bytes(layout) > most_shared_bytes(profile)) continue;
-      if (most && (rows < 32 || workgroups(*most) >= profile.busy_groups)) break;
+      if (most && (rows < 32 || !ends_sooner(shape))) break;
       most = shape;
     }
     if (most) best = most;

@@ -189,6 +189,11 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0})
       check_cm(profile, make_case(type, 4, 2, 64, prefill(33, 40)));
   }
+  for (DeviceProfile profile : one_profile()) { // with so few that many subgroups take 128 rows
+    profile.registers.matrix_sums = 4;
+    profile.busy_groups = 1;
+    check_cm(profile, make_case(CacheType::f16, 4, 2, 16, prefill(150, 200)));
+  }
 }
 
 TEST_CASE("attention cm: positions") {
