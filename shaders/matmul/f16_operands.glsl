@@ -7,13 +7,22 @@ const uint LANE_BYTES = 16;
 const uint ROW_QUADS = DEPTH * HALVES_BLOCK_QUADS;
 const uint QUAD_STRIDE = ROW_QUADS + 1; // 16 bytes between rows spread them over the memory banks
 
-// The rows of x, then those of the tiles. After the last pass the results pass through it.
+// The rows of x, then those of the tiles, of one pass or of two. After the last pass the results pass through it.
 const uint WEIGHTS_F16 = ROWS * QUAD_STRIDE;
-const uint OPERAND_QUADS = (ROWS + TILES * 8) * QUAD_STRIDE;
+const uint BUFFER_QUADS = (ROWS + TILES * 8) * QUAD_STRIDE;
+const uint OPERAND_QUADS = BUFFERS * BUFFER_QUADS;
 shared uvec4 operands[OPERAND_QUADS > STRIP_QUADS ? OPERAND_QUADS : STRIP_QUADS];
 
 const uint X_LOADS = (ROWS * ROW_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
-const uint WEIGHT_LOADS = (TILES * 8 * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+// Blocks of 32 weights. Where there are few, two invocations share the decoding of one: so that subgroups of all SIMD units
+// decode. An invocation's number divided by the blocks is its part: a subgroup has one part.
+const uint BLOCKS = TILES * 8 * DEPTH;
+#ifdef BITS
+const uint PARTS = BLOCKS > 64 ? 1 : BLOCKS * 2 <= gl_WorkGroupSize.x ? 2 : 1;
+#else
+const uint PARTS = 1;
+#endif
+const uint WEIGHT_LOADS = (BLOCKS * PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 
 // What an invocation has loaded: quads of x, and blocks of 32 weights of one row.
 uint x_place[X_LOADS]; // in x_halves, for the first blocks
@@ -32,7 +41,7 @@ void find_x() {
 void load_ahead(uint kb0) {
   const uint last = p.blocks - 1u;
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
-    const uint i = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    const uint i = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % BLOCKS;
     const uint row = i % (TILES * 8u), kb = min(kb0 + i / (TILES * 8u), last);
     const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
     load_block(tile, kb, row % 8u, weights_ahead[j]);
@@ -50,33 +59,42 @@ uint weight_pair(uint w[PAYLOAD], uint pair, float scale[SCALE_COUNT], float min
   return w[pair];
 #else
   const uint scale_index = pair / (16 / SCALE_COUNT);
-  vec2 both = vec2(decode_weight(w, 2 * pair), decode_weight(w, 2 * pair + 1)) * scale[scale_index];
+  vec2 both;
+#ifdef MANTISSA_CODES
+  if (CODES == CODES_MANTISSA) {
+    const uint j = pair / 2u, i = pair % 2u * 2u; // powers of two change no bit
+    both = vec2(placed_code(w, j, i) * (scale[scale_index] * code_unit(j, i)),
+                placed_code(w, j, i + 1u) * (scale[scale_index] * code_unit(j, i + 1u)));
+  } else
+#endif
+  both = vec2(decode_weight(w, 2 * pair), decode_weight(w, 2 * pair + 1)) * scale[scale_index];
 #ifdef MINIMUMS
   both -= minimum[scale_index];
 #endif
-  return packFloat2x16(f16vec2(clamp(both, -65504.0, 65504.0)));
+  return packFloat2x16(clamp(f16vec2(both), f16vec2(-65504.0), f16vec2(65504.0)));
 #endif
 }
 
-// Puts into shared memory what was loaded. Blocks past the end become zeros.
-void store_loaded(uint kb0) {
+// Puts into shared memory what was loaded, from quad `first` on. Blocks past the end become zeros, where a pass has others.
+void store_loaded(uint kb0, uint first) {
   [[unroll]] for (uint j = 0; j < X_LOADS; ++j) {
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (at >= ROWS * ROW_QUADS) continue;
-    const bool inside = kb0 + at % ROW_QUADS / HALVES_BLOCK_QUADS < p.blocks;
-    operands[at / ROW_QUADS * QUAD_STRIDE + at % ROW_QUADS] = inside ? x_ahead[j] : uvec4(0u);
+    const bool inside = DEPTH == 1u || kb0 + at % ROW_QUADS / HALVES_BLOCK_QUADS < p.blocks;
+    operands[first + at / ROW_QUADS * QUAD_STRIDE + at % ROW_QUADS] = inside ? x_ahead[j] : uvec4(0u);
   }
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
-    const uint i = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS, part = at / BLOCKS;
     const uint row = i % (TILES * 8u), depth = i / (TILES * 8u);
-    if (i >= TILES * 8u * DEPTH) continue;
+    if (part >= PARTS) continue;
     float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     unpack_scales(scales_ahead[j], kb0 + depth, scale, minimum);
-    const bool inside = kb0 + depth < p.blocks;
+    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
     [[unroll]] for (uint c = 0; c < HALVES_BLOCK_QUADS; ++c) {
+      if (PARTS > 1u && c / (HALVES_BLOCK_QUADS / PARTS) != part) continue;
       uvec4 quad;
       [[unroll]] for (uint n = 0; n < 4; ++n) quad[n] = weight_pair(weights_ahead[j], 4 * c + n, scale, minimum);
-      operands[WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? quad : uvec4(0u);
+      operands[first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? quad : uvec4(0u);
     }
   }
 }

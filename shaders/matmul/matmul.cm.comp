@@ -10,16 +10,21 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #extension GL_KHR_cooperative_matrix : require
 #extension GL_KHR_memory_scope_semantics : require
+#include "common/codes.h"
 #include "common/subgroup.glsl"
 #include "common/types.glsl"
-#include "common/weight.glsl"
 #include "matmul/halve_rows.params.h"
 #include "matmul/matmul.params.h"
 
 layout(local_size_x = 128, local_size_x_id = 0) in;
+layout(constant_id = MATMUL_STAGED_CODES_ID) const uint CODES = CODES_FIELDS;
+#define CODES CODES
+#include "common/weight.glsl"
+
 layout(constant_id = MATMUL_ROWS_ID) const uint ROWS = 64;
 layout(constant_id = MATMUL_TILES_ID) const uint TILES = 8;
 layout(constant_id = MATMUL_DEPTH_ID) const uint DEPTH = 2; // blocks of 32 columns in a pass
+layout(constant_id = MATMUL_BUFFERS_ID) const uint BUFFERS = 1; // 2: the next pass is staged while this one is multiplied
 layout(constant_id = MATMUL_GROUP_ID) const uint GROUP = 32; // invocations that multiply a matrix together
 layout(constant_id = MATMUL_EPILOGUE_ID) const uint EPILOGUE = 0;
 layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
@@ -94,19 +99,30 @@ void main() {
   const uint first_column = group % GROUPS_ACROSS * GROUP_COLUMNS;
   find_x();
   load_ahead(0u);
-  [[dont_unroll]] for (uint kb = 0; kb < p.blocks; kb += DEPTH) {
-    store_loaded(kb);
+  uint buffer_at = 0u; // where the operands of this pass begin
+  if (BUFFERS == 2u) {
+    store_loaded(0u, 0u);
+    load_ahead(DEPTH);
     barrier();
-    load_ahead(kb + DEPTH);
+  }
+  [[dont_unroll]] for (uint kb = 0; kb < p.blocks; kb += DEPTH) {
+    if (BUFFERS == 2u) {
+      store_loaded(kb + DEPTH, BUFFER_QUADS - buffer_at);
+      load_ahead(kb + 2u * DEPTH);
+    } else {
+      store_loaded(kb, 0u);
+      barrier();
+      load_ahead(kb + DEPTH);
+    }
     [[unroll]] for (uint k = 0; k < DEPTH * 32 / K; ++k) {
       coopmat<float16_t, SCOPE, M, K, gl_MatrixUseA> a[MATRICES_DOWN];
       [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
-        coopMatLoad(a[i], operands, (first_row + i * M) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
+        coopMatLoad(a[i], operands, buffer_at + (first_row + i * M) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
                     gl_CooperativeMatrixLayoutRowMajor);
       }
       [[unroll]] for (uint j = 0; j < MATRICES_ACROSS; ++j) {
         coopmat<float16_t, SCOPE, K, N, gl_MatrixUseB> b;
-        coopMatLoad(b, operands, WEIGHTS_F16 + (first_column + j * N) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
+        coopMatLoad(b, operands, buffer_at + WEIGHTS_F16 + (first_column + j * N) * QUAD_STRIDE + k * (K / 8), QUAD_STRIDE,
                     gl_CooperativeMatrixLayoutColumnMajor);
         [[unroll]] for (uint i = 0; i < MATRICES_DOWN; ++i) {
           sums[i * MATRICES_ACROSS + j] = coopMatMulAdd(a[i], b, sums[i * MATRICES_ACROSS + j]);
@@ -114,6 +130,7 @@ void main() {
       }
     }
     barrier();
+    if (BUFFERS == 2u) buffer_at = BUFFER_QUADS - buffer_at;
   }
 
   // A matrix is always named by a constant. Drivers keep an array in memory where a loop that they leave as one indexes it.

@@ -48,6 +48,8 @@ CONSTANT MATMUL_SCOPE_ID = 11;       // MATRIX_OF_*: of a group
 CONSTANT MATMUL_GROUP_ID = 12;       // invocations that multiply a matrix together
 CONSTANT MATMUL_GROUPS_DOWN_ID = 13; // groups among which the rows are divided; the others divide the tiles
 CONSTANT MATMUL_DEPTH_ID = 18;       // blocks of 32 columns in a pass
+CONSTANT MATMUL_BUFFERS_ID = 19;     // 2: the next pass is staged while this one is multiplied
+CONSTANT MATMUL_STAGED_CODES_ID = 20; // CODES_* of common/codes.h
 CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the workgroup's; tiled only
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.

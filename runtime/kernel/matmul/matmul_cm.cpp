@@ -19,6 +19,7 @@ struct Shape {
   uint32_t depth = 2;                          // blocks of 32 columns of x in a pass
   uint32_t group = 0;                          // invocations of one group
   MatrixShape matrix = {};
+  uint32_t buffers = 1; // 2: the next pass is staged while this one is multiplied
 
   uint32_t groups() const { return groups_down * groups_across; }
   uint32_t group_rows() const { return rows / groups_down; }
@@ -31,7 +32,15 @@ struct Shape {
   }
   // The operands of a pass; later a strip of results of each group.
   uint32_t shared_bytes() const {
-    return std::max((rows + tiles * 8) * (depth * 4 + 1) * 16, groups() * matrix.m * strip_columns() * 4);
+    return std::max(buffers * (rows + tiles * 8) * (depth * 4 + 1) * 16,
+                    groups() * matrix.m * strip_columns() * 4);
+  }
+  // Operands of two passes, if they fit, if need be of one block each.
+  Shape with_two_buffers(uint32_t most_bytes) const {
+    Shape two = *this;
+    two.buffers = 2;
+    if (two.shared_bytes() > most_bytes) two.depth = 1;
+    return two.shared_bytes() <= most_bytes ? two : *this;
   }
   std::array<uint32_t, 3> workgroups(const MatmulArgs& args) const {
     const MatmulExtent all = matmul_extent(args);
@@ -52,20 +61,33 @@ Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, 
   return {rows, 8, down, groups / down, depth, profile.subgroup};
 }
 
-// Of many rows, larger blocks: each weight is loaded and decoded for 128 rows. The first that leave the
-// device enough workgroups, or none.
+// Shared memory that a workgroup may have: as much as every device of this tier, or more where a core still
+// has room for two.
+uint32_t most_shared_bytes(const DeviceProfile& profile) {
+  return std::clamp(profile.shared_bytes, 32768u, 49152u) - 768;
+}
+
+// Of many rows, larger blocks: each weight is loaded and decoded for 128 rows. The first of which the core
+// with the most has no more to multiply than of smaller ones, or up to a quarter more: it stages less for
+// each. Or none.
 std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args) {
   if (profile.subgroup < 32 || profile.registers.matrix_sums < 64 || matmul_extent(args).rows < 128)
     return {};
+  const auto busy = [&](const Shape& shape, uint32_t smaller) {
+    const std::array<uint32_t, 3> groups = shape.workgroups(args);
+    const uint64_t all = uint64_t{groups[0]} * groups[1];
+    if (profile.cores == 0) return all >= profile.busy_groups;
+    const auto turns = [&](uint64_t blocks) { return (blocks + profile.cores - 1) / profile.cores; };
+    return turns(all) * smaller * 4 <= turns(all * smaller) * 5;
+  };
   for (const uint32_t tiles : {16u, 8u}) {
     const uint32_t groups = tiles == 16 ? 8 : std::clamp(256 / profile.subgroup, 4u, 8u);
-    Shape shape = {128, tiles, 4, groups / 4, 2, profile.subgroup};
-    const std::array<uint32_t, 3> workgroups = shape.workgroups(args);
+    const Shape shape = {128, tiles, 4, groups / 4, 2, profile.subgroup};
     const uint32_t sums = shape.group_rows() * shape.group_columns() / profile.subgroup; // of an invocation
     const bool runs = sums <= profile.registers.matrix_sums &&
                       groups * profile.subgroup <= profile.most_invocations &&
                       shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
-    if (runs && workgroups[0] * workgroups[1] >= profile.busy_groups) return shape;
+    if (runs && busy(shape, tiles == 16 ? 4 : 2)) return shape; // blocks of 64 x 64
   }
   return {};
 }
@@ -89,6 +111,7 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
     shape.matrix = best->matrix;
     if (shape.divides()) best = shape;
   }
+  if (best) return best->with_two_buffers(most_shared_bytes(profile));
   return best;
 }
 
@@ -172,6 +195,8 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_constant(MATMUL_GROUP_ID, shape.group);
   dispatch.set_constant(MATMUL_GROUPS_DOWN_ID, shape.groups_down);
   dispatch.set_constant(MATMUL_DEPTH_ID, shape.depth);
+  dispatch.set_constant(MATMUL_BUFFERS_ID, shape.buffers);
+  dispatch.set_constant(MATMUL_STAGED_CODES_ID, fastest_codes(lowering.profile().generation));
   MatmulParams params = matmul_params(args);
   params.factors = halves.factors;
   dispatch.set_params(params);
