@@ -1,5 +1,7 @@
 #include "plan/hazards.h"
 
+#include <algorithm>
+
 namespace pumice {
 
 namespace {
@@ -26,6 +28,25 @@ bool HazardTracker::add(const Dispatch& dispatch) {
     if (binding.buffer.space != Space::weights) since_barrier_.push_back(binding);
   }
   return hazard;
+}
+
+bool same_launch(const Dispatch& a, const Dispatch& b) {
+  const auto same_binding = [](const Dispatch::Binding& x, const Dispatch::Binding& y) {
+    return x.slot == y.slot && x.access == y.access && x.buffer.space == y.buffer.space &&
+           x.buffer.allocation == y.buffer.allocation && x.buffer.offset == y.buffer.offset &&
+           x.buffer.bytes == y.buffer.bytes;
+  };
+  return a.kernel == b.kernel && a.constants == b.constants && a.params == b.params && a.groups == b.groups &&
+         std::ranges::equal(a.bindings, b.bindings, same_binding);
+}
+
+bool overwrites(const Dispatch& dispatch, const Dispatch& other) {
+  return std::ranges::any_of(dispatch.bindings, [&](const Dispatch::Binding& written) {
+    return written.access != Access::read &&
+           std::ranges::any_of(other.bindings, [&](const Dispatch::Binding& binding) {
+             return overlap(written.buffer, binding.buffer);
+           });
+  });
 }
 
 } // namespace pumice

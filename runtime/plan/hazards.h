@@ -17,4 +17,10 @@ private:
   std::vector<Dispatch::Binding> since_barrier_;
 };
 
+// Whether both read the same numbers, compute the same of them, and write it to the same place.
+bool same_launch(const Dispatch& a, const Dispatch& b);
+
+// Whether `dispatch` writes to what `other` reads or writes.
+bool overwrites(const Dispatch& dispatch, const Dispatch& other);
+
 } // namespace pumice

@@ -105,6 +105,7 @@ public:
                       graph_.tensor(graph_.nodes()[node_].output).name, dispatch.kernel, binding.buffer.bytes,
                       context_.device.max_storage_range_bytes)};
     }
+    if (is_done(dispatch)) return;
     dispatch.label = graph_.tensor(graph_.nodes()[node_].output).name;
     bool barrier = hazards_.add(dispatch);
     const DeviceSpeed speed = speed_of(dispatch);
@@ -136,6 +137,20 @@ private:
     speed.flops_per_second /= slower;
     speed.bytes_per_second /= slower;
     return speed;
+  }
+
+  // Whether the same launch was made before, and what it read and wrote is still as it left it: products of
+  // one input round it alike, and their nodes' temporaries begin at the same place.
+  bool is_done(const Dispatch& dispatch) {
+    if (std::ranges::any_of(done_, [&](const Dispatch& each) { return same_launch(each, dispatch); }))
+      return true;
+    std::erase_if(done_, [&](const Dispatch& each) { return overwrites(dispatch, each); });
+    const bool for_its_node = std::ranges::all_of(dispatch.bindings, [&](const Dispatch::Binding& binding) {
+      const bool temporary = binding.buffer.space == Space::scratch && binding.buffer.offset >= tensor_bytes_;
+      return binding.access == Access::read ? !temporary : binding.access == Access::write && temporary;
+    });
+    if (for_its_node && dispatch.addresses.empty()) done_.push_back(dispatch);
+    return false;
   }
 
   void place_tensors() {
@@ -185,6 +200,7 @@ private:
   Plan plan_;
   std::vector<ActivationRef> refs_;
   HazardTracker hazards_;
+  std::vector<Dispatch> done_; // see is_done()
   Status status_;
   uint32_t node_ = 0;
   std::optional<uint32_t> choice_;

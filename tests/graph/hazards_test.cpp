@@ -52,3 +52,23 @@ TEST_CASE("a barrier settles everything before it") {
   CHECK_FALSE(tracker.add(touch({{0, scratch(256, 256), Access::read}})));
   CHECK(tracker.add(touch({{0, scratch(512, 256), Access::read}})));
 }
+
+TEST_CASE("a launch is another one where it reads, writes or computes something else") {
+  const auto launch = [](uint64_t from, uint64_t to, uint32_t constant) {
+    Dispatch dispatch = touch({{0, scratch(from, 256), Access::read}, {1, scratch(to, 256), Access::write}});
+    dispatch.kernel = "halve_rows";
+    dispatch.constants = {constant};
+    return dispatch;
+  };
+  const Dispatch first = launch(0, 512, 1);
+  CHECK(same_launch(first, launch(0, 512, 1)));
+  CHECK(!same_launch(first, launch(0, 512, 2)));
+  CHECK(!same_launch(first, launch(256, 512, 1)));
+  CHECK(!same_launch(first, launch(0, 1024, 1)));
+  Dispatch labelled = first;
+  labelled.label = "values"; // of another operation
+  CHECK(same_launch(first, labelled));
+  CHECK(overwrites(launch(1024, 0, 1), first));   // what it read
+  CHECK(overwrites(launch(1024, 600, 1), first)); // and what it wrote
+  CHECK(!overwrites(launch(512, 1024, 1), first));
+}
