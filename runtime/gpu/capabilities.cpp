@@ -73,10 +73,13 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
   VkPhysicalDeviceShaderCorePropertiesAMD amd{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  VkPhysicalDeviceShaderCoreProperties2AMD amd_active{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD};
   VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
   chain.add_extension(nvidia, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME);
   chain.add_extension(amd, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);
+  chain.add_extension(amd_active, VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME);
   chain.add_extension(arm, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME);
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
 
@@ -95,8 +98,12 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   device.max_texels = limits.maxTexelBufferElements;
   device.max_push_constant_bytes = limits.maxPushConstantsSize;
   device.max_workgroup_invocations = limits.maxComputeWorkGroupInvocations;
-  device.cores = nvidia.shaderSMCount + arm.shaderCoreCount +
-                 amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+  // AMD's chips have units that are switched off: their number on paper counts some of them.
+  const uint32_t amd_cores =
+      amd_active.activeComputeUnitCount > 0
+          ? amd_active.activeComputeUnitCount
+          : amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+  device.cores = nvidia.shaderSMCount + arm.shaderCoreCount + amd_cores;
   std::copy_n(limits.maxComputeWorkGroupCount, 3, device.max_workgroups.begin());
   device.timestamp_period_ns = limits.timestampPeriod;
   device.host_memory_alignment = host.minImportedHostPointerAlignment;

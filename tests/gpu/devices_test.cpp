@@ -107,6 +107,8 @@ VKAPI_ATTR void VKAPI_CALL fake_properties2(VkPhysicalDevice handle,
       reinterpret_cast<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV*>(next)->shaderSMCount = 132;
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM)
       reinterpret_cast<VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM*>(next)->shaderCoreCount = 10;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD)
+      reinterpret_cast<VkPhysicalDeviceShaderCoreProperties2AMD*>(next)->activeComputeUnitCount = 84;
     if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD) {
       auto* core = reinterpret_cast<VkPhysicalDeviceShaderCorePropertiesAMD*>(next);
       core->shaderEngineCount = 6;
@@ -348,6 +350,7 @@ TEST_CASE("a device's cores are those that its driver counts") {
   };
   CHECK(cores(VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME) == 132);
   CHECK(cores(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME) == 96);
+  CHECK(cores(VK_AMD_SHADER_CORE_PROPERTIES_2_EXTENSION_NAME) == 84); // without those that are switched off
   CHECK(cores(VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME) == 10);
   CHECK(cores(nullptr) == 0);
 }
