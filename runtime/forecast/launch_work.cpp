@@ -180,11 +180,15 @@ double staged_quad(const Chip& chip) {
 
 // Instructions for a weight that becomes a number in shared memory: decoding, its scale, and rounding to
 // halves.
-double staged_weight(const Chip& chip, const WeightCost& cost, bool halves) {
+double staged_weight(const Chip& chip, const WeightCost& cost, bool halves, uint32_t codes) {
   constexpr double copied = 1.5; // load, store, their places, and zeros past the end
   if (halves && cost.type == "f16") return copied;
-  const double rounding = halves ? 2 + chip.integer_slots / 2 : 0; // clamped, and packed in pairs
-  return chip.integer_slots * cost.integers + 1 + (has_minimums(cost.type) ? 1 : 0) + rounding + copied;
+  double decoding = chip.integer_slots * cost.integers;
+  if (codes == CODES_BYTES) decoding = chip.integer_slots * cost.bytes;
+  if (codes == CODES_MANTISSA && cost.mantissa < cost.integers)
+    decoding = chip.integer_slots * cost.mantissa + 1;             // the subtraction
+  const double rounding = halves ? 1 + chip.integer_slots / 2 : 0; // packed, and clamped in pairs
+  return decoding + 1 + (has_minimums(cost.type) ? 1 : 0) + rounding + copied;
 }
 
 // An invocation has some rows and eight columns, or a pair of them, and adds up four columns of x at a time.
@@ -200,7 +204,7 @@ LaunchWork tiled_work(const Dispatch& dispatch, const Chip& chip, const WeightCo
   const double multiplications = numbers * tile.rows * tile.columns;
   const double loads = multiplications / 4 / rows / columns * (rows + columns);
   work.instructions += multiplications + loads * of_load + numbers * tile.rows / 4 * staged_quad(chip) +
-                       numbers * tile.columns * staged_weight(chip, cost, false);
+                       numbers * tile.columns * staged_weight(chip, cost, false, CODES_FIELDS);
   // Lanes that share a row or a column get it together: at least two of them do.
   constexpr double shared_by = 2;
   work.shared_bytes = loads * load / shared_by + numbers * (tile.rows + tile.columns) * 4;
@@ -226,8 +230,9 @@ LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightC
   }
   const double own_rows = tile.rows / down, own_columns = tile.columns / (groups / down);
   const double numbers = work.groups * tile.passes * depth;
-  work.instructions +=
-      numbers * tile.rows / 8 * staged_quad(chip) + numbers * tile.columns * staged_weight(chip, cost, true);
+  const uint32_t codes = static_cast<uint32_t>(constant(dispatch, MATMUL_STAGED_CODES_ID, CODES_FIELDS));
+  work.instructions += numbers * tile.rows / 8 * staged_quad(chip) +
+                       numbers * tile.columns * staged_weight(chip, cost, true, codes);
   const double multiplications = numbers * tile.rows * tile.columns;
   if (chip.matrix_flops > 0)
     work.matrix_flops = 2 * multiplications;
@@ -235,7 +240,9 @@ LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightC
     work.instructions += multiplications; // the driver writes them out
   work.shared_bytes = numbers * 2 * (tile.rows + tile.columns + groups * (own_rows + own_columns));
   constexpr double quad = 8; // halves; one more for each row
-  work.shared_kept = (tile.rows + tile.columns) * (depth / quad + 1) * 16;
+  const double buffers = constant(dispatch, MATMUL_BUFFERS_ID, 1);
+  work.overlaps = buffers > 1;
+  work.shared_kept = buffers * (tile.rows + tile.columns) * (depth / quad + 1) * 16;
   const double staged = (tile.rows * depth / 2 + tile.columns * depth / 32 * cost.dwords) / work.invocations;
   work.registers = 40 + own_rows * own_columns / chip.subgroup + staged;
   return work;
@@ -250,6 +257,44 @@ CachedNumber cached_number(std::string_view kernel) {
   if (kernel.ends_with("f32")) return {4, 0};
   if (kernel.ends_with("q8_0")) return {17.0 / 16, 2};
   return {2, 1};
+}
+
+// attention.cm.comp: a workgroup goes over tiles of positions. Instructions by what NVIDIA's compiler in Mesa
+// lists of its loop, where all rows see all of a tile.
+void take_matrices(LaunchWork& work, const Dispatch& dispatch, const Chip& chip, double seen,
+                   const CachedNumber& type) {
+  constexpr double positions = ATTENTION_MATRIX_KEYS, half = 2, word = 4; // bytes
+  const double rows = constant(dispatch, ATTENTION_ROWS_ID, 64), n = constant(dispatch, ATTENTION_N_ID, 16),
+               k = constant(dispatch, ATTENTION_K_ID, 16), m = constant(dispatch, ATTENTION_M_ID, 16);
+  const double unit = std::max(n, k), size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64),
+               padded = std::ceil(size / unit) * unit;
+  const double groups = work.invocations / constant(dispatch, ATTENTION_GROUP_ID, 32),
+               down = std::min(groups, rows / m), across = groups / down;
+  const bool held = constant(dispatch, ATTENTION_HELD_ID, 0) > 0,
+             apart = constant(dispatch, ATTENTION_APART_ID, 1) > 0;
+  const double passes = seen / positions + 1; // the first and the last are not whole
+  const double tile = positions * padded * half, scores = rows * positions;
+  const double tiles = work.groups * passes;
+  work.tiles = true;
+  work.matrix_flops = chip.matrix_flops > 0 ? tiles * 2 * scores * 2 * padded : 0;
+  // Keys and values go in once, and each row of subgroups reads them; scores, then weights, go in and out.
+  work.shared_bytes = tiles * (2 * tile * (1 + down) + scores * (2 * word + half * (1 + across)) +
+                               (held ? 0 : across * rows * padded * half));
+  // Of 16 bytes that are staged, of a score that becomes a weight, and of an invocation's loads and products
+  // of matrices and all else in a pass.
+  const double of_quad = 13 + 14 * chip.integer_slots, of_pass = 110 + 1.7 * padded;
+  constexpr double of_score = 8, of_end = 2000;
+  const double quads = 2 * positions * padded * type.bytes / 16;
+  work.instructions =
+      tiles * (quads * of_quad * (type.bytes < 2 ? 2 : 1) + scores * of_score + work.invocations * of_pass) +
+      work.groups * work.invocations * of_end;
+  if (chip.matrix_flops == 0) work.instructions += tiles * scores * 2 * padded;
+  work.shared_kept = std::max(held ? rows * (padded + 8) * half : 0,
+                              (positions * (apart ? 2 : 1) + (held ? 0 : rows)) * (padded + 8) * half +
+                                  scores * word + rows * 16);
+  work.registers = 64 + (rows * padded * (held ? 1.5 : 1) + scores) / work.invocations;
+  work.trips = passes;
+  work.flight_bytes = 2 * positions * size * type.bytes / work.invocations;
 }
 
 // Scores, then values. The dispatch's own figures are of a cache that is half full (attention.cpp).
@@ -283,21 +328,9 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const Step
     return work;
   }
   if (dispatch.kernel.starts_with("attention.cm.")) {
-    // Fitted to an H200, 512 rows after 4,096 positions with heads of 64 and of 128: instructions of a score,
-    // which becomes a weight, and of a number that is multiplied for it and for the value.
-    constexpr double of_score = 158, of_number = 0.6;
-    work.instructions = rows * params.heads * seen * (of_score + of_number * size);
-    const double queries = constant(dispatch, ATTENTION_ROWS_ID, 64);
-    constexpr double tile = ATTENTION_MATRIX_KEYS;
-    const double apart = constant(dispatch, ATTENTION_APART_ID, 0) > 0 ? 2 : 1,
-                 held = constant(dispatch, ATTENTION_HELD_ID, 0) > 0 ? 0 : queries;
-    work.shared_kept =
-        (std::max(queries, held + tile * apart)) * (size / 2 + 4) * 4 + queries * ((tile + 4) * 4 + 12);
-    work.registers = 64 + queries * size * 2 / work.invocations;
     work.cache_bytes =
         cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
-    work.trips = std::ceil(seen / tile);
-    work.flight_bytes = 2 * tile * size * type.bytes / work.invocations;
+    take_matrices(work, dispatch, chip, seen, type);
     return work;
   }
   const double heads = constant(dispatch, ATTENTION_HEADS_ID, 1),

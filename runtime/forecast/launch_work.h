@@ -20,6 +20,7 @@ struct LaunchWork {
   double flops = 0;        // that are asked for
   // Of kernels with tiles in shared memory, which stage a tile, wait, multiply it, wait, and so on.
   bool tiles = false;
+  bool overlaps = false;   // they stage the next one while they multiply one, and wait once
   double matrix_flops = 0; // with those of rows and columns that pad the tiles
   double shared_bytes = 0; // stored to shared memory and loaded from it
   double shared_kept = 0;  // bytes of it that a workgroup has
