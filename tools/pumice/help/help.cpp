@@ -81,7 +81,7 @@ std::string other_names_row(const CLI::App& app) {
 
 std::string help_rows(const CLI::App& app, const std::vector<OptionText>& options, bool all) {
   if (!app.get_parent()) {
-    return row("COMMAND --help", "Show a command's options; pumice --help-all: all of all commands");
+    return row("COMMAND --help", "Show a command's options; pumice --help-all: all");
   }
   const auto hidden = std::ranges::count(options, true, &OptionText::more);
   if (all) return "\n" + row("--help", "Show what most people need");
