@@ -115,25 +115,27 @@ TEST_CASE("an encoder that has run before gives the same, in steps of the size t
 }
 
 TEST_CASE("kernels of second passes and of prompts with pictures are made in the background, too") {
-  const DeviceHandle device = make_device();
-  const ModelHandle model = load(device.get(), dates);
+  // Each on a device of its own, which has no kernels yet.
   pumice_translator_options translation = {.struct_size = sizeof translation};
   pumice_creation_options options = {sizeof options};
   options.translator = &translation;
   const uint64_t alone = [&] {
+    const DeviceHandle first = make_device();
+    const ModelHandle model = load(first.get(), dates);
     const Made made = make(model.get(), options);
     const TranslatorHandle owner(made.created.translator);
     return made.steps;
   }();
+  const DeviceHandle device = make_device();
+  const ModelHandle model = load(device.get(), dates);
   translation.alignment = true;
   options.chunk = 7;
   const Made aligned = make(model.get(), options);
   const TranslatorHandle translator(aligned.created.translator);
-  CHECK(aligned.steps > alone + 10);
+  CHECK(aligned.steps > alone);
   CHECK(write(translator.get(), "le 3 mars 2021") == "2021-03-03");
 
   const WhisperFolder speech;
-  const ModelHandle hears = load(device.get(), speech.path().string());
   pumice_transcriber_options transcription = {.struct_size = sizeof transcription, .language = "en"};
   transcription.max_tokens = 20;
   transcription.no_fallback = true;
@@ -145,6 +147,8 @@ TEST_CASE("kernels of second passes and of prompts with pictures are made in the
     options = {sizeof options};
     options.transcriber = &transcription;
     options.warm_up = 1;
+    const DeviceHandle own = make_device();
+    const ModelHandle hears = load(own.get(), speech.path().string());
     const Made made = make(hears.get(), options);
     const TranscriberHandle transcriber(made.created.transcriber);
     steps[words] = made.steps;
@@ -154,7 +158,7 @@ TEST_CASE("kernels of second passes and of prompts with pictures are made in the
                                              &heard[words], &error),
                error);
   }
-  CHECK(steps[1] > steps[0] + 10);
+  CHECK(steps[1] > steps[0]);
   CHECK(heard[1].segments == heard[0].segments);
   CHECK(heard[1].words > 0);
 }
@@ -168,6 +172,10 @@ TEST_CASE("a captioner of a decoder that sees is made with its decoder") {
     pumice_captioner_options options = {sizeof options};
     options.prompt = "<image>w20";
     options.writing = &writing;
+    const DeviceHandle device = make_device(); // which has no kernels yet
+    pumice_load_options loading = {sizeof loading};
+    loading.vision = 1;
+    const ModelHandle model = load(device.get(), player.folder.path().string(), loading);
     pumice_captioner* made = nullptr;
     pumice_error error;
     require_ok(pumice_captioner_create(player.model.get(), &options, &made, &error), error);
@@ -185,9 +193,9 @@ TEST_CASE("a captioner of a decoder that sees is made with its decoder") {
     creation.chunk = 7;
     for (const uint32_t warm_up : {0u, 1u}) {
       creation.warm_up = warm_up;
-      const Made background = make(player.model.get(), creation);
+      const Made background = make(model.get(), creation);
       const CaptionerHandle captioner(background.created.captioner);
-      CHECK(background.steps > 20); // of the encoder and of the decoder
+      CHECK((background.steps > 20) == (warm_up == 0)); // of the encoder and of the decoder, once
       CHECK(write(captioner.get(), picture) == expected);
       begin(captioner.get(), picture);
       advance_to_the_end(captioner.get(), 300);
