@@ -22,7 +22,9 @@ link_map='-Wl,-Map=$<TARGET_PROPERTY:NAME>.map'
 pack() {  # BUILD GENERATORS NAME
   rm -rf "$1/packages" "$1/licences"
   python3 tools/packages/software.py "$1" "$3" "$out/$3.spdx.json" "$1/licences"
-  cpack --config "$1/CPackConfig.cmake" -G "$2" -B "$1/packages" >"$1/cpack.log" 2>&1 || { cat "$1/cpack.log" >&2; exit 1; }
+  # What Debian's tool would find out is of this system's C library.
+  cpack --config "$1/CPackConfig.cmake" -G "$2" -B "$1/packages" -D CPACK_DEBIAN_PACKAGE_SHLIBDEPS=OFF \
+    -D "CPACK_DEBIAN_PACKAGE_DEPENDS=libc6 (>= 2.28)" >"$1/cpack.log" 2>&1 || { cat "$1/cpack.log" >&2; exit 1; }
   find "$1/packages" -maxdepth 1 -type f -exec mv -f -t "$out" {} +
 }
 

@@ -54,6 +54,7 @@ try_linux() {
   made_already Linux || tools/packages/make.sh linux
   local suite
   (cd "$made" && sha256sum --quiet --ignore-missing -c SHA256SUMS) || fail "SHA256SUMS"
+  [ "$(dpkg-deb -f "$made"/pumice_*.deb Depends)" = "libc6 (>= 2.28)" ] || fail "pumice_*.deb depends on $(dpkg-deb -f "$made"/pumice_*.deb Depends)"
   check_list "$made"/pumice-*-Linux-*.spdx.json fmt nlohmann-json pcre2 utf8proc libpng zlib libjpeg-turbo flac libvorbis cli11 boost gcc fonts-dejavu
 
   for suite in "${suites[@]}"; do try_in "$suite"; done
