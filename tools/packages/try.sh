@@ -68,7 +68,7 @@ try_in() {  # SUITE
     echo "$name: the mirror has no $1"
     return
   fi
-  make_root "$1" gcc,g++,make,cmake,pkg-config,python3,libvulkan1,mesa-vulkan-drivers
+  make_root "$1" xz-utils,gcc,g++,make,cmake,pkg-config,python3,libvulkan1,mesa-vulkan-drivers
   mount_system
   echo "$name: in Debian's $1: $(in_root ldd --version | head -n 1)"
   rm -rf "$try"
