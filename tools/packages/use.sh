@@ -15,7 +15,7 @@ check_command() {  # PUMICE
   "$1" tokenize stories-2m.gguf "$prompt" | grep -q '[0-9]' || fail "$1 tokenize"
   "$1" inspect stories-2m.gguf | grep -q . || fail "$1 inspect"
   if "$1" devices >devices 2>&1; then
-    told=$("$1" run stories-2m.gguf "$prompt" -n 8 --temperature 0) || fail "$1 run"
+    told=$("$1" run stories-2m.gguf "$prompt" -n 8 --temp 0) || fail "$1 run"
     echo "$1: $told"
   else
     has_device=
