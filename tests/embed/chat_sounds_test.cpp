@@ -111,7 +111,6 @@ TEST_CASE("a chat that is read needs its sounds again, and what is no sound is r
   refused(sound_of(broken), "message.sounds[0].samples[7]");
   refused(sound_of({}), "message.sounds[0].count is 0");
   refused(sound_of(samples, 1'000'000), "message.sounds[0].rate is 1000000");
-  refused(sound_of(tone(100)), "too short");
   refused(sound_of(std::vector<float>(size_t{241} * 32000)), "at most 480");
   pumice_sound nowhere = sound_of(samples);
   nowhere.samples = nullptr;
