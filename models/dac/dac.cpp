@@ -288,6 +288,13 @@ Result<DacConfig> read_dac_config(const Settings& settings) {
     return settings.error({"upsampling_ratios", ""},
                           fmt::format("expected at most {}; found {}", most_blocks, blocks));
   }
+  constexpr uint64_t most_frame = 1 << 16;
+  uint64_t frame = 1;
+  for (const uint32_t ratio : config.ratios) frame *= ratio; // at most 2^48
+  if (frame > most_frame) {
+    return settings.error({"upsampling_ratios", ""},
+                          fmt::format("expected a product of at most {}; found {}", most_frame, frame));
+  }
   if (config.decoder_hidden % (4u << blocks) != 0) {
     return settings.error(
         {"decoder_hidden_size", ""},

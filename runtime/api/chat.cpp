@@ -126,7 +126,7 @@ Status read_parts(const pumice_message& message, ChatMedia& media, ordered_json&
 Status read_message(const pumice_message& message, const Chat& chat, ChatMedia& media, ordered_json& json) {
   if (!message.role) return null_argument("message.role");
   PUMICE_CHECK(read_text(message.role, "message.role", json["role"]));
-  if (message.picture_count + message.sound_count > 0) {
+  if (message.picture_count > 0 || message.sound_count > 0) {
     PUMICE_CHECK(read_parts(message, media, json["content"]));
   } else if (message.content) {
     PUMICE_CHECK(read_text(message.content, "message.content", json["content"]));

@@ -57,7 +57,7 @@ Result<std::vector<float>> read_pixels(const pumice_input& input, const Model& m
 
 Result<std::vector<float>> read_samples(std::span<const float> samples, uint32_t rate, uint32_t model_rate,
                                         const std::string& prefix) {
-  constexpr uint32_t highest_rate = 768'000;
+  constexpr uint32_t lowest_rate = 1'000, highest_rate = 768'000;
   PUMICE_CHECK(check_array(samples.data(), samples.size(), sizeof(float), prefix + "samples"));
   if (samples.empty()) return wrong(prefix + "count", "is 0: there is no sound");
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -68,6 +68,10 @@ Result<std::vector<float>> read_samples(std::span<const float> samples, uint32_t
   if (rate > highest_rate) {
     return Error{Code::invalid_argument, fmt::format("{}rate is {}: expected at most {} samples a second",
                                                      prefix, rate, highest_rate)};
+  }
+  if (rate && rate < lowest_rate) {
+    return Error{Code::invalid_argument, fmt::format("{}rate is {}: expected at least {} samples a second",
+                                                     prefix, rate, lowest_rate)};
   }
   if (rate && rate != model_rate) return resample(samples, rate, model_rate);
   return std::vector<float>(samples.begin(), samples.end());

@@ -1830,8 +1830,8 @@ PUMICE_API void pumice_speaker_destroy(pumice_speaker* speaker);
  * PUMICE_NOT_READY. */
 typedef void (*pumice_samples_function)(void* user, const float* samples, size_t count);
 
-/* Speaks a text and waits. Calls `on_samples` whenever a chunk is done. PUMICE_CANCELLED after
- * pumice_work_cancel. */
+/* Speaks a text and waits. Calls `on_samples` whenever a chunk is done. A text that is accepted ends the one
+ * under way. PUMICE_CANCELLED after pumice_work_cancel. */
 PUMICE_API pumice_status pumice_speaker_speak(pumice_speaker* speaker, const char* text,
                                               pumice_samples_function on_samples, void* user,
                                               pumice_error* error);
@@ -1875,9 +1875,9 @@ typedef struct pumice_creation_options {
   void* progress_user;
   uint32_t threads; /* threads that compile kernels, including the new one; 0: 1 */
   /* Most tokens of a step, where the kind's own options have a field for that and it is 0, of a decoder that
-   * reads pictures or sounds in its prompt, and of the second pass for alignments and the times of words. A
-   * text is never divided for an encoder: a longer one has a step of its own, but in a pumice_encoder, which
-   * refuses it. 0: as usual. */
+   * reads pictures or sounds in its prompt or speaks, of the texts that a translator reads together, and of
+   * the second pass for alignments and the times of words. A text is never divided for an encoder: a longer
+   * one has a step of its own, but in a pumice_encoder, which refuses it. 0: as usual. */
   uint32_t chunk;
   /* 1: runs each kind of step a few times, which takes some tenths of a second. Then even the first slices
    * stay within their budgets. Not steps that are expected to take more than a tenth of a second, and nothing

@@ -255,6 +255,8 @@ struct CachedNumber {
 
 CachedNumber cached_number(std::string_view kernel) {
   if (kernel.ends_with("f32")) return {4, 0};
+  if (kernel.ends_with("q8_0_q4_0")) return {(34 + 18) / 64.0, 2.5};
+  if (kernel.ends_with("q4_0") && !kernel.starts_with("qkv")) return {18.0 / 32, 3};
   if (kernel.ends_with("q8_0")) return {17.0 / 16, 2};
   return {2, 1};
 }

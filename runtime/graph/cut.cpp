@@ -84,6 +84,7 @@ void drop_unread_outputs(Graph& graph) {
     kept.push_back(node);
   }
   std::ranges::reverse(kept);
+  graph.count_dropped(graph.nodes().size() - kept.size());
   graph.replace_nodes(std::move(kept));
 }
 

@@ -98,8 +98,9 @@ public:
   Tensor& tensor(TensorId id) { return tensors_[id]; }
   const Weight& weight(WeightId id) const { return weights_[id]; }
   void replace_nodes(std::vector<Node> nodes) { nodes_ = std::move(nodes); } // used by plan/fusion.h
-  void count_added(size_t nodes) { added_ += nodes; } // that replace_nodes() will bring
-  void keep_nodes(size_t first, size_t end);          // and forgets that there were others
+  void count_added(size_t nodes) { added_ += nodes; }   // that replace_nodes() will bring
+  void count_dropped(size_t nodes) { added_ -= nodes; } // that it will leave out
+  void keep_nodes(size_t first, size_t end);            // and forgets that there were others
 
   // How many operations were fused into others since they were added.
   size_t fused_operations() const { return added_ - nodes_.size(); }

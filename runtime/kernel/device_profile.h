@@ -68,6 +68,7 @@ struct DeviceProfile {
   // The name of a variant that is used wherever it runs, even if another was measured to be faster; empty:
   // none.
   std::string forced;
+  bool repeats = false; // launches that repeat one are made again: each choice is measured alone
   // The fastest variants, as measured on this device; null: the order of kernel/variant_order.h decides.
   std::shared_ptr<const Choices> choices;
   // Variants that are not used on this device; null: none.

@@ -28,6 +28,8 @@ std::string escaped(std::u32string_view text) {
       result += "&amp;";
     } else if (code == U'<') {
       result += "&lt;";
+    } else if (code == U'>') {
+      result += "&gt;";
     } else if (code < 0xFFFE || code > 0xFFFF) { // XML has all others of drawable()
       utf8proc_uint8_t bytes[4];
       const auto count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);

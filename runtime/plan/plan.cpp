@@ -142,6 +142,7 @@ private:
   // Whether the same launch was made before, and what it read and wrote is still as it left it: products of
   // one input round it alike, and their nodes' temporaries begin at the same place.
   bool is_done(const Dispatch& dispatch) {
+    if (profile().repeats) return false;
     if (std::ranges::any_of(done_, [&](const Dispatch& each) { return same_launch(each, dispatch); }))
       return true;
     std::erase_if(done_, [&](const Dispatch& each) { return overwrites(dispatch, each); });

@@ -43,6 +43,7 @@ std::vector<EncoderInput> blank_texts(Encoder& encoder, uint32_t tokens) {
   const uint32_t longest = encoder.longest();
   while (tokens > 0 && inputs.size() < encoder.runner().size().sequences) {
     const uint32_t length = encoder.shape().padding ? longest : std::min(tokens, longest);
+    if (!inputs.empty() && length > tokens) break;
     inputs.emplace_back().tokens.resize(length);
     tokens -= std::min(tokens, length);
   }

@@ -101,7 +101,9 @@ Result<PreparedPicture> PromptedCaptioner::blank() const {
 
 Status PromptedCaptioner::make(const Making& making) {
   chunk_ = making.chunk;
-  if (!making.prepared || !making.all) return shape_.of_any_size() ? Status() : make_encoder(0, making);
+  // There is always an encoder, so that slices with nothing to do signal their semaphores.
+  if (!making.prepared || !making.all)
+    return shape_.of_any_size() ? make_encoder(shape_.merge * shape_.merge, {}) : make_encoder(0, making);
   // Whatever is larger later needs few other kernels.
   PUMICE_TRY(PreparedPicture picture, blank());
   PUMICE_TRY(std::vector<uint32_t> words, words_around(picture.grid));

@@ -401,6 +401,7 @@ std::map<std::string, Plan> Tuner::forced_plans(const PlanMaker& make, const Pla
       if (plans.contains(name)) continue;
       DeviceProfile forced = profile();
       forced.forced = name;
+      forced.repeats = true;
       Result<Plan> plan = make(forced);
       if (plan.ok() && plan->choices.size() == current.choices.size()) plans.emplace(name, *std::move(plan));
     }

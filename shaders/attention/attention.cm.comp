@@ -185,7 +185,7 @@ void weigh_tile(SourceRange range, int begin, bool whole) {
   uint words[OWN / 2];
   [[unroll]] for (uint i = 0; i < OWN / 4; ++i) {
     vec4 four;
-    [[unroll]] for (uint j = 0; j < 4; ++j) four[j] = rounded_weight(exp2(fma(score[i * 4 + j], scale, shift)));
+    [[unroll]] for (uint j = 0; j < 4; ++j) four[j] = rounded_weight(exp2(min(fma(score[i * 4 + j], scale, shift), WEIGHT_BITS)));
     words[i * 2] = packFloat2x16(f16vec2(four.xy));
     words[i * 2 + 1] = packFloat2x16(f16vec2(four.zw));
     sums[i] = (four.x + four.y) + (four.z + four.w);

@@ -57,6 +57,11 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_spea
   PUMICE_CHECK(check_live(options.codec, "options.codec"));
   const pumice_model& codec = *options.codec;
   PUMICE_CHECK(require_tokenizer(model.tokenizer.get(), *model.model));
+  if (codec.model->context().device != model.model->context().device) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.codec, {}, is on another device than {}: load both on one",
+                             codec.model->file().path(), model.model->file().path())};
+  }
   PUMICE_TRY(const SpeakerOptions speaker_options, read_options(options, model));
   PUMICE_TRY(const SpeakerSettings settings,
              read_speaker_settings(model.model->file(), model.model->definition(), codec.model->file(),
@@ -95,7 +100,9 @@ uint32_t pumice_speaker_rate(const pumice_speaker* speaker) {
 
 pumice_finish_reason pumice_speaker_finish_reason(const pumice_speaker* speaker) {
   if (!is_live(speaker)) return PUMICE_FINISH_NONE;
-  return static_cast<pumice_finish_reason>(speaker->speaker->figures().finish_reason);
+  const Speaker::Figures& figures = speaker->speaker->figures();
+  if (figures.cancelled) return PUMICE_FINISH_CANCELLED;
+  return static_cast<pumice_finish_reason>(figures.finish_reason);
 }
 
 pumice_status pumice_speaker_begin(pumice_speaker* speaker, const char* text,

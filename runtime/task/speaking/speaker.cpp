@@ -63,7 +63,7 @@ Result<SpeakerSettings> read_speaker_settings(const ModelFile& file, const Model
   PUMICE_TRY(CodeTokens codes, CodeTokens::find(*settings.tokenizer, settings.codec, file.path()));
   settings.codes = std::make_shared<CodeTokens>(std::move(codes));
   if (options.voice) {
-    PUMICE_TRY(Voice voice, Voice::parse(*options.voice, options.voice_name, settings.codec.codebooks));
+    PUMICE_TRY(Voice voice, Voice::parse(*options.voice, options.voice_name, settings.codec));
     settings.voice = std::make_shared<Voice>(std::move(voice));
   }
   settings.sampling = options.sampling;
@@ -93,7 +93,11 @@ Result<std::unique_ptr<Speaker>> Speaker::create(std::shared_ptr<const Model> mo
   std::unique_ptr<Speaker> speaker(new Speaker(std::move(settings)));
   EncoderOptions encoder;
   encoder.readable = {SoundCodec::samples};
-  encoder.tokens = speaker->frames_.most() * speaker->settings_.codec.codebooks;
+  const uint64_t codes = uint64_t{speaker->frames_.most()} * speaker->settings_.codec.codebooks;
+  if (codes > UINT32_MAX)
+    return Error{Code::invalid_argument,
+                 fmt::format("chunks of {} codes are asked for: expected at most {}", codes, UINT32_MAX)};
+  encoder.tokens = static_cast<uint32_t>(codes);
   PUMICE_TRY(speaker->encoder_, ResumableEncoder::create(std::move(codec), std::move(encoder), making));
   SessionOptions session;
   session.size = speaker->settings_.size;
@@ -111,17 +115,13 @@ uint64_t Speaker::most_samples() const {
 }
 
 Status Speaker::stop() {
-  state_ = State::none;
   PUMICE_CHECK(encoder_->stop());
-  return session_->end_text();
+  PUMICE_CHECK(session_->end_text());
+  state_ = State::none;
+  return {};
 }
 
 Status Speaker::begin(std::string_view text, SamplesFunction on_samples) {
-  PUMICE_CHECK(stop());
-  cancelled_ = false;
-  frames_ = CodeFrames(settings_.codec, settings_.chunk);
-  tokens_.clear();
-  figures_ = {};
   PUMICE_TRY(std::vector<uint32_t> prompt,
              speech_prompt(*settings_.tokenizer, text, settings_.voice.get(), settings_.path));
   PUMICE_CHECK(session_->ready());
@@ -132,6 +132,11 @@ Status Speaker::begin(std::string_view text, SamplesFunction on_samples) {
                              "context of {}: speak it in parts",
                              settings_.voice ? " and the voice" : "", prompt.size(), context)};
   }
+  PUMICE_CHECK(stop());
+  cancelled_ = false;
+  frames_ = CodeFrames(settings_.codec, settings_.chunk);
+  tokens_.clear();
+  figures_ = {};
   figures_.prompt_tokens = prompt.size();
   on_samples_ = std::move(on_samples);
   PUMICE_CHECK(
@@ -172,6 +177,12 @@ Status Speaker::take_samples() {
   return next();
 }
 
+Error Speaker::cancelled() {
+  if (Status stopped = stop(); !stopped.ok()) return std::move(stopped).error();
+  figures_.cancelled = true;
+  return {Code::cancelled, "speaking was cancelled"};
+}
+
 // An error ends what is under way.
 template <class T>
 T Speaker::ended(T result) {
@@ -181,10 +192,7 @@ T Speaker::ended(T result) {
 
 Status Speaker::run() {
   while (active()) {
-    if (cancelled_) {
-      PUMICE_CHECK(stop());
-      return Error{Code::cancelled, "speaking was cancelled"};
-    }
+    if (cancelled_) return cancelled();
     if (state_ == State::sounds) {
       PUMICE_CHECK(ended(encoder_->run({input_})));
       PUMICE_CHECK(ended(take_samples()));
@@ -197,10 +205,7 @@ Status Speaker::run() {
 }
 
 Result<SliceResult> Speaker::next_slice(const SliceRequest& request) {
-  if (cancelled_ && active()) {
-    PUMICE_CHECK(stop());
-    return Error{Code::cancelled, "speaking was cancelled"};
-  }
+  if (cancelled_ && active()) return cancelled();
   SliceResult result;
   if (state_ == State::sounds) {
     PUMICE_TRY(result, encoder_->slice(request));
@@ -208,6 +213,8 @@ Result<SliceResult> Speaker::next_slice(const SliceRequest& request) {
   } else if (state_ == State::writes) {
     PUMICE_TRY(result, session_->slice(request));
     PUMICE_CHECK(take_tokens());
+  } else {
+    PUMICE_TRY(result, encoder_->slice(request)); // of nothing: its semaphores are signalled
   }
   result.active = active();
   return result;

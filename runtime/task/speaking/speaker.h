@@ -79,6 +79,7 @@ public:
     uint64_t samples = 0;
     // Why no more tokens came: `stop` where the model has ended the sound itself.
     FinishReason finish_reason = FinishReason::none;
+    bool cancelled = false;
   };
   const Figures& figures() const { return figures_; }
   uint64_t most_samples() const; // of a text, if all that the model writes were codes
@@ -97,6 +98,7 @@ private:
   T ended(T result);
   Result<SliceResult> next_slice(const SliceRequest& request);
   Status stop();
+  Error cancelled(); // after stop()
 
   const SpeakerSettings settings_;
   std::unique_ptr<Session> session_;

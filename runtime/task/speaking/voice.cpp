@@ -27,24 +27,24 @@ Result<std::string> read_features(const Fields& fields) {
   return tokens;
 }
 
-Result<Voice::Word> read_word(const Fields& fields, uint32_t codebooks) {
+Result<Voice::Word> read_word(const Fields& fields, const SoundCodec& codec) {
   Voice::Word word;
   PUMICE_TRY(word.text, fields.string("word"));
   PUMICE_TRY(const float seconds, fields.f32("duration", 0, 1e4f));
   PUMICE_TRY(const Fields features, fields.object_or_empty("features"));
   PUMICE_TRY(const std::string feature_tokens, read_features(features));
   word.codes = fmt::format("<|features|><|t_{:.2f}|>{}<|code|>", seconds, feature_tokens);
-  std::vector<std::vector<uint32_t>> codes(codebooks);
-  for (uint32_t codebook = 0; codebook < codebooks; ++codebook) {
+  std::vector<std::vector<uint32_t>> codes(codec.codebooks);
+  for (uint32_t codebook = 0; codebook < codec.codebooks; ++codebook) {
     const std::string name = fmt::format("c{}", codebook + 1);
-    PUMICE_TRY(codes[codebook], fields.u32_array(name));
+    PUMICE_TRY(codes[codebook], fields.u32_array(name, 0, codec.codes - 1));
     if (codes[codebook].size() != codes[0].size()) {
       return fields.error(name, fmt::format("expected {} codes, as many as c1 has; found {}", codes[0].size(),
                                             codes[codebook].size()));
     }
   }
   for (size_t frame = 0; frame < codes[0].size(); ++frame) {
-    for (uint32_t codebook = 0; codebook < codebooks; ++codebook)
+    for (uint32_t codebook = 0; codebook < codec.codebooks; ++codebook)
       word.codes += fmt::format("<|c{}_{}|>", codebook + 1, codes[codebook][frame]);
   }
   return word;
@@ -72,8 +72,8 @@ std::string separator_after(std::string_view text) {
 
 } // namespace
 
-Result<Voice> Voice::parse(std::string_view json, const std::string& name, uint32_t codebooks) {
-  PUMICE_TRY(const nlohmann::json profile, parse_json_object(std::as_bytes(std::span(json)), name));
+Result<Voice> Voice::parse(std::string_view text, const std::string& name, const SoundCodec& codec) {
+  PUMICE_TRY(const nlohmann::json profile, parse_json_object(std::as_bytes(std::span(text)), name));
   const Fields fields(profile, name);
   PUMICE_TRY(const uint32_t version, fields.u32_or("interface_version", profile_version));
   if (version != profile_version) {
@@ -89,7 +89,7 @@ Result<Voice> Voice::parse(std::string_view json, const std::string& name, uint3
     const std::string place = fmt::format("words[{}]", i);
     if (!(*words)[i].is_object())
       return fields.error(place, fmt::format("expected an object; found {}", describe((*words)[i])));
-    PUMICE_TRY(Word word, read_word(Fields((*words)[i], name, place + "."), codebooks));
+    PUMICE_TRY(Word word, read_word(Fields((*words)[i], name, place + "."), codec));
     voice.words.push_back(std::move(word));
   }
   return voice;

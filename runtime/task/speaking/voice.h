@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/sound_codec.h"
 #include "text/tokenizer.h"
 
 namespace pumice {
@@ -19,8 +20,8 @@ struct Voice {
   std::string text;
   std::vector<Word> words;
 
-  // Reads a profile's JSON; `name` names it in messages. `codebooks`: whose codes it has to have.
-  static Result<Voice> parse(std::string_view json, const std::string& name, uint32_t codebooks);
+  // Reads a profile's JSON; `name` names it in messages. `codec`: whose codes it has to have.
+  static Result<Voice> parse(std::string_view text, const std::string& name, const SoundCodec& codec);
 };
 
 // Valid UTF-8 as models were trained with it: white space of any kind is a space, and quotation marks and

@@ -189,6 +189,7 @@ Value round_number(Interpreter&, const Value& value, const Arguments& arguments)
   if (digits >= 0) return Value(read_float(round_to(number, digits)).value_or(number));
   const double scale = std::pow(10.0, -digits);
   const double rounded = std::nearbyint(number / scale) * scale;
+  if (value.integer() && std::fabs(rounded) >= 0x1p127) fail("round: the number is too large");
   return value.integer() ? Value(Integer(rounded)) : Value(rounded);
 }
 

@@ -169,13 +169,14 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     check_cm(profile, make_case(CacheType::q8_0, 1, 1, 128, prefill(64, 40)));
     check_cm(profile, make_case(CacheType::f16, 7, 1, 10, prefill(20, 62)));
     check_cm(profile, make_case(CacheType::f16, 71, 1, 8, prefill(16, 33))); // a group in two parts
-    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0}) {
+    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0}) {
       Case keyed = make_case(type, 4, 1, 72, prefill(33, 9));
       keyed.layout.values_are_keys = true;
       check_cm(profile, keyed);
     }
     check_cm(profile, make_case(CacheType::q8_0_f16, 4, 2, 40, prefill(33, 9)));
     check_cm(profile, make_case(CacheType::f16_q8_0, 4, 2, 64, prefill(33, 9)));
+    check_cm(profile, make_case(CacheType::q8_0_q4_0, 4, 2, 40, prefill(33, 9)));
     for (CacheType type : mixed_types) {
       if (every_case()) check_cm(profile, make_case(type, 3, 1, 20, prefill(33, 40)));
     }
@@ -186,7 +187,7 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     profile.registers.matrix_sums = 16;
     profile.registers.matrix_queries = 0;
     profile.registers.matrix_loads = 1;
-    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0})
+    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0})
       check_cm(profile, make_case(type, 4, 2, 64, prefill(33, 40)));
   }
   for (DeviceProfile profile : one_profile()) { // with so few that many subgroups take 128 rows

@@ -59,9 +59,10 @@ Status SoundFile::open(const std::string& path, uint32_t rate) {
 Status SoundFile::write(std::span<const float> samples) {
   std::string bytes;
   bytes.reserve(samples.size() * sample_bytes);
-  for (const float sample : samples)
-    add(bytes,
-        std::bit_cast<uint16_t>(static_cast<int16_t>(std::lround(std::clamp(sample, -1.0f, 1.0f) * 32767))));
+  for (const float sample : samples) {
+    const float kept = std::isfinite(sample) ? std::clamp(sample, -1.0f, 1.0f) : 0.0f;
+    add(bytes, std::bit_cast<uint16_t>(static_cast<int16_t>(std::lround(kept * 32767))));
+  }
   samples_ += samples.size();
   return put(bytes);
 }

@@ -46,7 +46,7 @@ class Session(OneAtATime):
 
     context: most tokens of it; by default the model's own, at most 4,096.
     chunk: most tokens of a prompt that are computed in one step.
-    cache: how keys and values are kept: "f16", "f32" or "q8_0".
+    cache: how keys and values are kept: "f16", "f32", "q8_0" or "q4_0".
     fit: chooses chunk, cache and context for the memory that is free.
     drafts: steps guess at so many tokens where that is faster; draft_model guesses too.
     pictures: most pictures that are looked at in one step, of a model that sees.

@@ -112,13 +112,11 @@ Status check_medium(const TextModel& model, const ChatMedia& media, bool sound, 
 Status take_media(const TextModel& model, ModelChat& chat, Json& messages) {
   ChatMedia& media = chat.media();
   const uint32_t rate = media.hears() ? media.sound()->spectrum.sample_rate : 0;
-  size_t count = 0, current = 0, left = 0; // of the current message: samples
-  return for_each_medium(messages, [&](size_t message, Json& part) -> Status {
+  size_t count = 0, left = size_t{most_sound_minutes} * 60 * rate; // samples
+  return for_each_medium(messages, [&](size_t, Json& part) -> Status {
     const std::string field = part["field"];
     const bool sound = part["type"] == "audio";
     PUMICE_CHECK(check_medium(model, media, sound, field));
-    if (count == 0 || message != current) left = size_t{most_sound_minutes} * 60 * rate;
-    current = message;
     if (++count > most_pictures)
       return bad_field(field,
                        fmt::format("expected at most {} {}", most_pictures, sound ? "sounds" : "pictures"));

@@ -55,7 +55,7 @@ Result<std::vector<float>> read_sound(std::string bytes, uint32_t rate, size_t m
     stream->read(piece, samples);
     if (samples.size() > most) {
       return bad_field(field,
-                       fmt::format("expected at most {} minutes of sound in a message", most_sound_minutes));
+                       fmt::format("expected at most {} minutes of sound in a request", most_sound_minutes));
     }
   }
   if (const std::string damage = stream->damage(); !damage.empty())

@@ -13,14 +13,14 @@ namespace pumice::serve {
 
 inline constexpr size_t most_pictures = 16;         // of a request, its sounds included
 inline constexpr uint64_t most_pixels = 32'000'000; // of a picture
-inline constexpr uint32_t most_sound_minutes = 10;  // of a message
+inline constexpr uint32_t most_sound_minutes = 10;  // of a request
 
 // The bytes of "data:image/png;base64,...", and of base64 alone. `field` names them in errors.
 Result<std::string> read_data_url(const Json& url, const std::string& field);
 Result<std::string> read_base64(const Json& text, const std::string& field);
 // A PNG or JPEG.
 Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& field);
-// The samples of a sound's file at this rate. `most`: that its message may still have.
+// The samples of a sound's file at this rate. `most`: that its request may still have.
 Result<std::vector<float>> read_sound(std::string bytes, uint32_t rate, size_t most,
                                       const std::string& field);
 
