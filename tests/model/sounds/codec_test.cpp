@@ -1,6 +1,7 @@
 // Codecs of sounds against a reference's samples, and speakers, which make a sound of codes chunk by chunk.
 #include <cmath>
 #include <deque>
+#include <fstream>
 #include <regex>
 
 #include <doctest/doctest.h>
@@ -20,6 +21,13 @@
 using namespace pumice;
 
 namespace {
+
+SoundCodec two_codebooks() {
+  SoundCodec codec;
+  codec.codebooks = SpeechFolder::codebooks;
+  codec.codes = SpeechFolder::codes;
+  return codec;
+}
 
 std::vector<uint32_t> ids_of(const Answers& answers) {
   return answers.ids("input_ids", 0);
@@ -311,7 +319,7 @@ TEST_CASE("a voice's words and codes stand before the sound") {
       R"({"interface_version": 3, "text": " the  fox", "words": [
           {"word": "the", "duration": 0.1, "features": {"energy": 1}, "c1": [1, 2], "c2": [3, 4]},
           {"word": "fox", "duration": 0.125, "c1": [5], "c2": [6]}]})",
-      "voice.json", 2);
+      "voice.json", two_codebooks());
   if (!voice.ok()) FAIL(voice.error().text());
   CHECK(voice->text == "the fox");
   CHECK(voice->words[0].codes == "<|features|><|t_0.10|><|energy_1|><|spectral_centroid_0|><|pitch_0|><|code|"
@@ -341,7 +349,7 @@ TEST_CASE("texts, voices and models that cannot be spoken are refused with their
   CHECK(speech_prompt(*tokenizer, " \n", nullptr, "model").error().code == Code::invalid_argument);
   CHECK(speech_prompt(*tokenizer, "\xFF", nullptr, "model").error().code == Code::invalid_argument);
   const auto says = [](const char* json, const char* part) {
-    const auto voice = Voice::parse(json, "voice.json", 2);
+    const auto voice = Voice::parse(json, "voice.json", two_codebooks());
     REQUIRE(!voice.ok());
     CAPTURE(voice.error().text());
     CHECK(voice.error().text().find("voice.json") != std::string::npos);
@@ -352,6 +360,7 @@ TEST_CASE("texts, voices and models that cannot be spoken are refused with their
   says(R"({"text": "a", "words": []})", "'words'");
   says(R"({"text": "a", "words": [1]})", "words[0]");
   says(R"({"text": "a", "words": [{"word": "a", "duration": 1, "c1": [1], "c2": []}]})", "words[0].c2");
+  says(R"({"text": "a", "words": [{"word": "a", "duration": 1, "c1": [16], "c2": [1]}]})", "words[0].c1");
   says(R"({"text": "a", "interface_version": 1, "words": []})", "interface_version");
 
   const ModelFile speaks = *ModelFile::open(folder.path()), codec = *ModelFile::open(folder.codec());
@@ -367,4 +376,12 @@ TEST_CASE("texts, voices and models that cannot be spoken are refused with their
   SpeakerOptions options;
   options.chunk_ms = 60'001;
   CHECK(!read_speaker_settings(speaks, *definition, codec, *sound, tokenizer, options).ok());
+
+  // Frames of 2^36 samples.
+  auto config = nlohmann::json::parse(std::ifstream(folder.codec() / "config.json"));
+  config["upsampling_ratios"] = std::vector<uint32_t>(6, 64);
+  std::ofstream(folder.codec() / "config.json") << config;
+  const auto huge = open_model_definition(*ModelFile::open(folder.codec()));
+  REQUIRE(!huge.ok());
+  CHECK(huge.error().text().find("upsampling_ratios") != std::string::npos);
 }
