@@ -133,9 +133,10 @@ Subcommand add_search(CLI::App& app) {
       ->group("Output");
   sub->footer(
       "Prints 'SCORE<tab>FILE:LINE<tab>TEXT'. A passage is a paragraph, or 1200 bytes of a long one; the "
-      "score is the cosine, or of late interaction (ColBERT), which keeps a vector of each token, the sum "
-      "that rerank prints. The search is exact and reads every vector: beyond some millions of them an "
-      "approximate index, which Pumice does not have, would answer faster.\n\n" +
+      "score is the cosine, or of ColBERT's vectors of tokens the sum that rerank prints. The search is "
+      "exact "
+      "and reads every vector: beyond some millions an approximate index, which Pumice lacks, would answer "
+      "faster.\n\n" +
       example("pumice search all-MiniLM-L6-v2 notes 'how do I reset the router?'"));
   return {sub, [options] { return search(*options); }, {{"MODEL", "--file"}, {}}};
 }
