@@ -27,7 +27,7 @@ void check_parts(const Case& c, const DeviceProfile& profile, bool weights = fal
   const Ran whole = run_all(profile, plain, cache, q, weights);
   const Ran parts = run_all(profile, c, cache, q, weights);
   CHECK(parts.dispatches > whole.dispatches);
-  const bool many = c.rows.size() >= 16 && c.one_sequence && !weights;
+  const bool many = c.step_rows() >= 16 && c.one_sequence && !weights;
   if (profile.forced == "cm") CHECK(whole.kernel.starts_with("attention.cm.") == many);
   CHECK(same_bits(parts.result, whole.result));
   CHECK(same_bits(parts.weights, whole.weights));
