@@ -292,6 +292,13 @@ TEST_CASE("attention cm: numbers outside the range of f16") {
       CAPTURE(size);
       CHECK(relative_rms(actual, expected(scaled, cache, q)) <= bound);
     }
+    // Scores so large that floats beside them are whole numbers, or farther apart.
+    for (double size : {3e7, 1e8, 3e9}) {
+      Case large = c;
+      large.options.scale = c.options.scale * size;
+      CAPTURE(size);
+      for (float value : run_cm(profile, large, cache, make_queries(c))) REQUIRE(std::isfinite(value));
+    }
     c.key_size = 1e30f;
     std::vector<float> q = make_queries(c);
     for (float& value : q) value *= 1e10f;
