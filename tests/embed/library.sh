@@ -35,7 +35,8 @@ if nm -uD "$shared" | grep -wE '(f|v|vf|d)?printf|f?puts|f?putc|putchar|perror|s
   fail "$shared uses these"
 fi
 size=$(stat -Lc %s "$shared")
-[ "$size" -le 10000000 ] || [ "$BUILD_TYPE" != Release ] || fail "$shared has $size bytes: more than 10 MB"
+# A newer compiler makes 8 % more of it: 10.3 MB with GCC 14.
+[ "$size" -le 10500000 ] || [ "$BUILD_TYPE" != Release ] || fail "$shared has $size bytes: more than 10.5 MB"
 echo "$(wc -w <<<"$declared") functions, $size bytes"
 
 # The static one: a single object that defines nothing else, and has the libraries in it that programs may lack.
