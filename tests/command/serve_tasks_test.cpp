@@ -40,6 +40,15 @@ std::string data_url(const std::string& bytes) {
   return "data:image/png;base64," + base64(bytes);
 }
 
+// What `pumice chat` answers to files that are given with `option`.
+std::string printed_chat(const std::string& model, const char* option,
+                         const std::vector<std::string>& files) {
+  std::vector<std::string> arguments = {"chat", model, "w20 w21", "--temp", "0",
+                                        "-n",   "4",   "--kv",    "f32",    "--json"};
+  for (const std::string& each : files) arguments.insert(arguments.end(), {option, each});
+  return json::parse(pumice_command(arguments).out)["content"].get<std::string>();
+}
+
 } // namespace
 
 TEST_CASE("pictures in chats are seen as `pumice chat` sees them, by each interface") {
@@ -53,11 +62,8 @@ TEST_CASE("pictures in chats are seen as `pumice chat` sees them, by each interf
     skip("this build has no server");
     return;
   }
-  const auto printed = [&](std::vector<std::string> pictures) {
-    std::vector<std::string> arguments = {"chat", model, "w20 w21", "--temp", "0",
-                                          "-n",   "4",   "--kv",    "f32",    "--json"};
-    for (const std::string& each : pictures) arguments.insert(arguments.end(), {"--image", each});
-    return json::parse(pumice_command(arguments).out)["content"].get<std::string>();
+  const auto printed = [&](const std::vector<std::string>& pictures) {
+    return printed_chat(model, "--image", pictures);
   };
   const std::string one = printed({a}), other = printed({b}), both = printed({a, b});
   REQUIRE(one != other);
@@ -493,13 +499,8 @@ TEST_CASE("sounds in chats are heard as `pumice chat` hears them, by a model tha
     skip("this build has no server");
     return;
   }
-  const auto printed_chat = [&](std::vector<std::string> sounds) {
-    std::vector<std::string> arguments = {"chat", model, "w20 w21", "--temp", "0",
-                                          "-n",   "4",   "--kv",    "f32",    "--json"};
-    for (const std::string& each : sounds) arguments.insert(arguments.end(), {"--audio", each});
-    return json::parse(pumice_command(arguments).out)["content"].get<std::string>();
-  };
-  const std::string one = printed_chat({sound}), both = printed_chat({sound, sound2});
+  const std::string one = printed_chat(model, "--audio", {sound}),
+                    both = printed_chat(model, "--audio", {sound, sound2});
   REQUIRE(one != both);
   const json text = {{"type", "text"}, {"text", "w20 w21"}};
   const auto heard = [](const std::string& data) -> json {
