@@ -68,17 +68,7 @@ public:
 
 private:
   nlohmann::json tokenizer() const {
-    nlohmann::json made = {{"version", "1.0"},
-                           {"added_tokens", nlohmann::json::array()},
-                           {"normalizer", nullptr},
-                           {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-                           {"post_processor", nullptr},
-                           {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}},
-                           {"model",
-                            {{"type", "WordPiece"},
-                             {"unk_token", "<unk>"},
-                             {"continuing_subword_prefix", "##"},
-                             {"max_input_chars_per_word", 100}}}};
+    nlohmann::json made = word_tokenizer();
     for (uint32_t each = 0; each < vocabulary_.size(); ++each) {
       if (vocabulary_[each].empty()) continue;
       made["model"]["vocab"][vocabulary_[each]] = each;

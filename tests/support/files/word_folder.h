@@ -24,17 +24,7 @@ inline void write_word_folder(const TemporaryFolder& folder, const std::string& 
   for (const char* name : {"config.json", "generation_config.json", "model.safetensors"}) {
     if (std::filesystem::exists(from / name)) std::filesystem::copy_file(from / name, folder.path() / name);
   }
-  nlohmann::json tokenizer = {{"version", "1.0"},
-                              {"added_tokens", nlohmann::json::array()},
-                              {"normalizer", nullptr},
-                              {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-                              {"post_processor", nullptr},
-                              {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}}},
-                              {"model",
-                               {{"type", "WordPiece"},
-                                {"unk_token", "<unk>"},
-                                {"continuing_subword_prefix", "##"},
-                                {"max_input_chars_per_word", 100}}}};
+  nlohmann::json tokenizer = word_tokenizer();
   for (uint32_t id = 0; id < 320; ++id) tokenizer["model"]["vocab"][word(id)] = id;
   for (uint32_t id = 0; id < 3; ++id) {
     tokenizer["added_tokens"].push_back(special_token(id, word(id)));
