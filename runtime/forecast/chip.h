@@ -22,7 +22,7 @@ struct Chip {
   // Instructions of a lane that a core begins in a cycle. Of a CPU: what a core does in a second is its clock
   // here, so this is 1, and an instruction is a multiply-add.
   double lanes = 0;
-  double integer_slots = 1; // that an operation on integers, or a conversion, takes of them
+  double integer_slots = 1; // lanes in all to one that takes operations on integers and conversions
   uint32_t subgroup = 32;   // invocations
   uint32_t subgroups = 0;   // resident on a core at most
   uint32_t registers = 0;   // of 32 bits that a core has for all its lanes

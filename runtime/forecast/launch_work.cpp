@@ -138,11 +138,11 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
     floats += 1 / rows + 0.9 / tiles; // the subtraction, and of x
   }
   if (has_minimums(cost.type)) floats += 1 / tiles;
-  const double per_weight = floats + chip.integer_slots * converting / rows;
   constexpr double around = 80, x_loads = 16; // of a workgroup's end, and of 32 columns
   // The plain kernel takes one tile after the other.
   const double sharing = dispatch.kernel.starts_with("matmul_portable") ? 1 : tiles;
-  work.instructions = multiplications * per_weight + multiplications / 32 / sharing * x_loads +
+  work.integers = multiplications * converting / rows;
+  work.instructions = work.integers + multiplications * floats + multiplications / 32 / sharing * x_loads +
                       around * work.groups * work.invocations;
   work.registers = 40 + tiles * cost.dwords * 2 + rows * tiles;
   work.cache_bytes += work.groups * rows * blocks * 32 * 4; // each workgroup loads x
@@ -173,22 +173,34 @@ LaunchWork tile_work(const Dispatch& dispatch, const Chip& chip, const Tile& til
   return work;
 }
 
-// Instructions for 16 bytes of x that are put into shared memory: with the places of both.
-double staged_quad(const Chip& chip) {
-  return 4 + 4 * chip.integer_slots;
+// Instructions, and how many of them are operations on integers or conversions.
+struct Instructions {
+  double all, integers;
+};
+
+void take(LaunchWork& work, double times, const Instructions& each) {
+  work.instructions += times * each.all;
+  work.integers += times * each.integers;
 }
 
-// Instructions for a weight that becomes a number in shared memory: decoding, its scale, and rounding to
-// halves.
-double staged_weight(const Chip& chip, const WeightCost& cost, bool halves, uint32_t codes) {
+// For 16 bytes of x that are put into shared memory: with the places of both.
+constexpr Instructions staged_quad = {8, 4};
+
+// For a weight that becomes a number in shared memory: decoding, its scale, and rounding to halves.
+Instructions staged_weight(const WeightCost& cost, bool halves, uint32_t codes) {
   constexpr double copied = 1.5; // load, store, their places, and zeros past the end
-  if (halves && cost.type == "f16") return copied;
-  double decoding = chip.integer_slots * cost.integers;
-  if (codes == CODES_BYTES) decoding = chip.integer_slots * cost.bytes;
-  if (codes == CODES_MANTISSA && cost.mantissa < cost.integers)
-    decoding = chip.integer_slots * cost.mantissa + 1;             // the subtraction
-  const double rounding = halves ? 1 + chip.integer_slots / 2 : 0; // packed, and clamped in pairs
-  return decoding + 1 + (has_minimums(cost.type) ? 1 : 0) + rounding + copied;
+  if (halves && cost.type == "f16") return {copied, 0};
+  double integers = cost.integers, floats = 1 + (has_minimums(cost.type) ? 1 : 0) + copied;
+  if (codes == CODES_BYTES) integers = cost.bytes;
+  if (codes == CODES_MANTISSA && cost.mantissa < cost.integers) {
+    integers = cost.mantissa;
+    floats += 1; // the subtraction
+  }
+  if (halves) { // packed, and clamped in pairs
+    integers += 0.5;
+    floats += 1;
+  }
+  return {integers + floats, integers};
 }
 
 // An invocation has some rows and eight columns, or a pair of them, and adds up four columns of x at a time.
@@ -203,8 +215,9 @@ LaunchWork tiled_work(const Dispatch& dispatch, const Chip& chip, const WeightCo
   constexpr double load = 16, of_load = 1.5;                // bytes, instructions
   const double multiplications = numbers * tile.rows * tile.columns;
   const double loads = multiplications / 4 / rows / columns * (rows + columns);
-  work.instructions += multiplications + loads * of_load + numbers * tile.rows / 4 * staged_quad(chip) +
-                       numbers * tile.columns * staged_weight(chip, cost, false, CODES_FIELDS);
+  work.instructions += multiplications + loads * of_load;
+  take(work, numbers * tile.rows / 4, staged_quad);
+  take(work, numbers * tile.columns, staged_weight(cost, false, CODES_FIELDS));
   // Lanes that share a row or a column get it together: at least two of them do.
   constexpr double shared_by = 2;
   work.shared_bytes = loads * load / shared_by + numbers * (tile.rows + tile.columns) * 4;
@@ -231,9 +244,16 @@ LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightC
   const double own_rows = tile.rows / down, own_columns = tile.columns / (groups / down);
   const double numbers = work.groups * tile.passes * depth;
   const uint32_t codes = static_cast<uint32_t>(constant(dispatch, MATMUL_STAGED_CODES_ID, CODES_FIELDS));
-  work.instructions += numbers * tile.rows / 8 * staged_quad(chip) +
-                       numbers * tile.columns * staged_weight(chip, cost, true, codes);
+  take(work, numbers * tile.rows / 8, staged_quad);
+  take(work, numbers * tile.columns, staged_weight(cost, true, codes));
   const double multiplications = numbers * tile.rows * tile.columns;
+  // Of a subgroup in a pass, as Mesa's compilers list them for NVIDIA and Intel: places, waits and loads of
+  // the next pass; and its matrices, of which an instruction loads so many bytes and multiplies so many
+  // numbers.
+  constexpr double of_pass = 90, loaded = 512, multiplied = 2048;
+  work.instructions += work.groups * tile.passes * work.invocations *
+                       (of_pass + (own_rows + own_columns) * depth * 2 / loaded +
+                        own_rows * own_columns * depth / multiplied);
   if (chip.matrix_flops > 0)
     work.matrix_flops = 2 * multiplications;
   else
@@ -284,12 +304,13 @@ void take_matrices(LaunchWork& work, const Dispatch& dispatch, const Chip& chip,
                                (held ? 0 : across * rows * padded * half));
   // Of 16 bytes that are staged, of a score that becomes a weight, and of an invocation's loads and products
   // of matrices and all else in a pass.
-  const double of_quad = 13 + 14 * chip.integer_slots, of_pass = 110 + 1.7 * padded;
+  constexpr Instructions of_quad = {27, 14};
+  const double of_pass = 110 + 1.7 * padded;
   constexpr double of_score = 8, of_end = 2000;
   const double quads = 2 * positions * padded * type.bytes / 16;
-  work.instructions =
-      tiles * (quads * of_quad * (type.bytes < 2 ? 2 : 1) + scores * of_score + work.invocations * of_pass) +
-      work.groups * work.invocations * of_end;
+  work.instructions = tiles * (scores * of_score + work.invocations * of_pass) +
+                      work.groups * work.invocations * of_end;
+  take(work, tiles * quads * (type.bytes < 2 ? 2 : 1), of_quad);
   if (chip.matrix_flops == 0) work.instructions += tiles * scores * 2 * padded;
   work.shared_kept = std::max(held ? rows * (padded + 8) * half : 0,
                               (positions * (apart ? 2 : 1) + (held ? 0 : rows)) * (padded + 8) * half +
@@ -367,8 +388,9 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const Step
   constexpr double of_rotation = 250, rotation_trips = 2;
   const bool rotates = dispatch.kernel.starts_with("attention_portable.rope.");
   if (rotates) work.trips += rotation_trips;
+  work.integers = multiplications * type.convert / heads;
   work.instructions =
-      multiplications * (of_one + chip.integer_slots * type.convert / heads) +
+      multiplications * of_one + work.integers +
       (of_invocation + of_heads + (rotates ? of_rotation : 0)) * work.groups * work.invocations;
   work.registers = 48 + 12 * heads + 4 * ahead;
   work.cache_bytes = cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));

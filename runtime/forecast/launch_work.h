@@ -13,7 +13,8 @@ struct LaunchWork {
   double memory_bytes = 0; // weights, keys and values: each comes from memory once
   double cache_bytes =
       0; // what all workgroups load and store of it and of activations: the shared cache gives it
-  double instructions = 0; // slots of all lanes; of a CPU: as many multiply-adds as take so long
+  double instructions = 0; // of all lanes; of a CPU: as many multiply-adds as take so long
+  double integers = 0;     // of them: operations on integers, and conversions
   double flight_bytes = 0; // that an invocation asks for before it waits for any
   double trips = 1;        // how often it waits so, one time after the other
   double registers = 32;   // of an invocation

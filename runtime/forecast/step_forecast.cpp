@@ -27,6 +27,11 @@ constexpr double issue_cycles = 4, issue_cycles_of_tiles = 1;
 // Of the slots, those that are taken while subgroups wait for loads, for each other, and for the same unit.
 constexpr double issue_share = 0.8;
 
+// Operations on integers begin beside those on floats, and have fewer lanes.
+double slots(const LaunchWork& work, const Chip& chip) {
+  return std::max(work.instructions, work.integers * chip.integer_slots);
+}
+
 // Of tiles: a workgroup stages one, waits, multiplies it and waits, so what takes turns adds up. That
 // workgroups of a core could overlap hides nearly none of it, by what an H200 has measured. Where a workgroup
 // stages the next tile meanwhile, nothing between two waits depends on the other, and all but the longest
@@ -37,7 +42,7 @@ Share tile_phases(const LaunchWork& work, const Chip& chip, double groups) {
   // the core has its turn meanwhile.
   const double waits = work.overlaps ? 150 : 300;
   const double most = std::ceil(groups / chip.cores) / work.groups / chip.clock; // of a core, in cycles
-  const double instructions = most * work.instructions / (issue_share * chip.lanes),
+  const double instructions = most * slots(work, chip) / (issue_share * chip.lanes),
                shared = most * work.shared_bytes / chip.shared_bytes_per_cycle,
                waiting = work.trips * waits / chip.clock;
   Share share;
@@ -69,7 +74,7 @@ Share wave(const LaunchWork& work, const Chip& chip, double groups) {
   const double each_in = work.tiles ? issue_cycles_of_tiles : issue_cycles;
   const double lanes =
       chip.cpu ? chip.lanes : std::min(issue_share * chip.lanes, own_subgroups * chip.subgroup / each_in);
-  share.take(part * work.instructions / (cores * lanes * chip.clock), Bound::instructions);
+  share.take(part * slots(work, chip) / (cores * lanes * chip.clock), Bound::instructions);
   share.take(work.trips * waiting, Bound::latency);
   // What is under way cannot come faster than it can be asked for.
   if (waiting > 0)

@@ -41,7 +41,9 @@ void main() {
 
   vec4 sum[CONVOLVE_FRAMES_GROUP];
   [[unroll]] for (uint i = 0; i < CONVOLVE_FRAMES_GROUP; ++i) sum[i] = bias[quad];
-  for (uint tap = shifted % p.up; tap < p.taps; tap += p.up) {
+  // Frames outside are the first one times zero: where there is none, nobody wrote it.
+  const uint taps = x_frames > 0u ? p.taps : 0u;
+  for (uint tap = shifted % p.up; tap < taps; tap += p.up) {
     uint place[CONVOLVE_FRAMES_GROUP];
     float exists[CONVOLVE_FRAMES_GROUP];
     [[unroll]] for (uint i = 0; i < CONVOLVE_FRAMES_GROUP; ++i) {

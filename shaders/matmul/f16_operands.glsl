@@ -17,18 +17,25 @@ const uint X_LOADS = (ROWS * ROW_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupS
 // Blocks of 32 weights. Where there are few, two invocations share the decoding of one: so that subgroups of all SIMD units
 // decode. An invocation's number divided by the blocks is its part: a subgroup has one part.
 const uint BLOCKS = TILES * 8 * DEPTH;
+#ifdef WEIGHT_TYPE_F16
+// Halves are only copied: neighbours take neighbouring quads.
+const uint TILE_QUADS = 8 * HALVES_BLOCK_QUADS;
+const uint WEIGHT_LOADS = (BLOCKS * HALVES_BLOCK_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+uvec4 weights_ahead[WEIGHT_LOADS];
+#else
 #ifdef BITS
 const uint PARTS = BLOCKS > 64 ? 1 : BLOCKS * 2 <= gl_WorkGroupSize.x ? 2 : 1;
 #else
 const uint PARTS = 1;
 #endif
 const uint WEIGHT_LOADS = (BLOCKS * PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+uint weights_ahead[WEIGHT_LOADS][PAYLOAD]; // blocks of one row
+uvec2 scales_ahead[WEIGHT_LOADS];
+#endif
 
-// What an invocation has loaded: quads of x, and blocks of 32 weights of one row.
+// What an invocation has loaded of x.
 uint x_place[X_LOADS]; // in x_halves, for the first blocks
 uvec4 x_ahead[X_LOADS];
-uint weights_ahead[WEIGHT_LOADS][PAYLOAD];
-uvec2 scales_ahead[WEIGHT_LOADS];
 
 void find_x() {
   [[unroll]] for (uint j = 0; j < X_LOADS; ++j) {
@@ -41,11 +48,17 @@ void find_x() {
 void load_ahead(uint kb0) {
   const uint last = p.blocks - 1u;
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
+#ifdef WEIGHT_TYPE_F16
+    const uint at = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % (BLOCKS * HALVES_BLOCK_QUADS), i = at / TILE_QUADS;
+    const uint tile = min(tile0 + i % TILES, p.tiles - 1u), kb = min(kb0 + i / TILES, last);
+    weights_ahead[j] = weights[(tile * p.blocks + kb) * TILE_QUADS + at % TILE_QUADS];
+#else
     const uint i = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % BLOCKS;
     const uint row = i % (TILES * 8u), kb = min(kb0 + i / (TILES * 8u), last);
     const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
     load_block(tile, kb, row % 8u, weights_ahead[j]);
     scales_ahead[j] = load_scale_words(tile, kb, row % 8u);
+#endif
   }
   [[unroll]] for (uint j = 0; j < X_LOADS; ++j) {
     const uint depth = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % ROW_QUADS / HALVES_BLOCK_QUADS;
@@ -53,11 +66,9 @@ void load_ahead(uint kb0) {
   }
 }
 
+#ifndef WEIGHT_TYPE_F16
 // Weights outside the range of f16 are clamped.
 uint weight_pair(uint w[PAYLOAD], uint pair, float scale[SCALE_COUNT], float minimum[SCALE_COUNT]) {
-#ifdef WEIGHT_TYPE_F16
-  return w[pair];
-#else
   const uint scale_index = pair / (16 / SCALE_COUNT);
   vec2 both;
 #ifdef MANTISSA_CODES
@@ -71,9 +82,12 @@ uint weight_pair(uint w[PAYLOAD], uint pair, float scale[SCALE_COUNT], float min
 #ifdef MINIMUMS
   both -= minimum[scale_index];
 #endif
-  return packFloat2x16(clamp(f16vec2(both), f16vec2(-65504.0), f16vec2(65504.0)));
-#endif
+  const float most = 65504.0;
+  // Clamped before they are rounded, the numbers need no moves of halves on Intel's GPUs. Others clamp pairs.
+  if (CODES == CODES_BYTES) return packFloat2x16(f16vec2(clamp(both, -most, most)));
+  return packFloat2x16(clamp(f16vec2(both), f16vec2(-most), f16vec2(most)));
 }
+#endif
 
 // Puts into shared memory what was loaded, from quad `first` on. Blocks past the end become zeros, where a pass has others.
 void store_loaded(uint kb0, uint first) {
@@ -84,6 +98,13 @@ void store_loaded(uint kb0, uint first) {
     operands[first + at / ROW_QUADS * QUAD_STRIDE + at % ROW_QUADS] = inside ? x_ahead[j] : uvec4(0u);
   }
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
+#ifdef WEIGHT_TYPE_F16
+    const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at / TILE_QUADS, depth = i / TILES;
+    if (at >= BLOCKS * HALVES_BLOCK_QUADS) continue;
+    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
+    const uint row = i % TILES * 8u + at % 8u, c = at % TILE_QUADS / 8u;
+    operands[first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? weights_ahead[j] : uvec4(0u);
+#else
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS, part = at / BLOCKS;
     const uint row = i % (TILES * 8u), depth = i / (TILES * 8u);
     if (part >= PARTS) continue;
@@ -96,5 +117,6 @@ void store_loaded(uint kb0, uint first) {
       [[unroll]] for (uint n = 0; n < 4; ++n) quad[n] = weight_pair(weights_ahead[j], 4 * c + n, scale, minimum);
       operands[first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? quad : uvec4(0u);
     }
+#endif
   }
 }

@@ -10,8 +10,10 @@
 #include "support/command/command.h"
 #include "support/files/fixtures.h"
 #include "support/files/paths.h"
+#include "support/files/random_model.h"
 #include "support/require.h"
 #include "support/skip.h"
+#include "support/vulkan/gpu.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -255,6 +257,35 @@ TEST_CASE("inspect forecasts a step on a chip that is not here") {
   const CommandResult here = pumice_command({"inspect", path, "--plan", "--chip", "this", "--no-cache"});
   CHECK(here.status == 0);
   CHECK(here.out.find("tokens/s") != std::string::npos);
+}
+
+// Other programs make a step longer: of three, the nearest counts.
+TEST_CASE("what a CPU driver takes for a token is forecast within a quarter") {
+  if (!TestGpu::get().profile.cpu) return skip("the device is no CPU driver");
+  const TemporaryFolder folder;
+  write_random_model(folder, {{"model_type", "llama"},
+                              {"architectures", {"LlamaForCausalLM"}},
+                              {"vocab_size", 8192},
+                              {"hidden_size", 768},
+                              {"intermediate_size", 2048},
+                              {"num_hidden_layers", 6},
+                              {"num_attention_heads", 12},
+                              {"num_key_value_heads", 4},
+                              {"max_position_embeddings", 512},
+                              {"tie_word_embeddings", true}});
+  for (const char* type : {"f16", "q8_0", "q4_0", "q4_k"}) {
+    double nearest = 10;
+    for (int i = 0; i < 3 && nearest > 1.25; ++i) {
+      const json found = inspect({folder.path().string(), "--plan", "--chip", "this", "--measure", "--weights",
+                                  type, "--context", "128"})["forecast"];
+      const double ratio =
+          found["measured_seconds"]["least"].get<double>() / found["seconds"].get<double>();
+      CHECK(found["measured_seconds"]["median"] >= found["measured_seconds"]["least"]);
+      nearest = std::min(nearest, std::max(ratio, 1 / ratio));
+    }
+    CAPTURE(type);
+    CHECK(nearest <= 1.25);
+  }
 }
 
 TEST_CASE("inspect says what a file is and which commands can use it") {

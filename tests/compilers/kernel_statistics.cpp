@@ -324,7 +324,9 @@ Status add_source(Compiler& compiler, const std::string& source, bool all_types)
 
 Status run(const std::filesystem::path& path, std::span<char* const> sources) {
   PUMICE_TRY(DeviceContext context, open_driver());
-  context.profile.cores = 0; // a stand-in for a device has any number of them
+  // A stand-in for a device says any number of cores, which busy_groups follows.
+  context.profile.cores = 0;
+  context.profile.busy_groups = DeviceProfile().busy_groups;
   Compiler compiler(std::move(context), path);
   const std::set<std::string> given(sources.begin(), sources.end());
   const auto is_prompt_row = [&](const char* source) { return given.contains(source); };

@@ -72,7 +72,13 @@ void run(const DeviceProfile& profile, ConvolveFrames operation, uint32_t channe
     inputs.push_back({rows, static_cast<uint32_t>(inputs.size()) * 64, 0});
   const uint32_t rows = rows_of(inputs), columns = operation.x.columns();
   const uint32_t weight_columns = (channels + 3) / 4 * 4;
-  const std::vector<float> x = random_values(size_t{rows} * columns, columns);
+  std::vector<float> x = random_values(size_t{rows} * columns, columns);
+  size_t begin = 0;
+  for (const uint32_t each : input_rows) { // past an input's last frame nobody wrote
+    const auto end = x.begin() + static_cast<ptrdiff_t>(begin += size_t{each} * columns);
+    std::fill(end - static_cast<ptrdiff_t>(each * columns - frames_of(operation.x, each) * operation.x.channels),
+              end, not_a_number);
+  }
   std::vector<float> weight =
       random_values(size_t{operation.taps} * operation.x.channels * weight_columns, 3);
   const std::vector<float> bias = random_values(channels, 4);
@@ -151,6 +157,17 @@ TEST_CASE("transposed convolutions over frames") {
     lacking.lacking = 2;
     run(profile, transposed(lacking, 6, 3, 2), 4, {3, 1});
     run(profile, transposed(layout(1, 2, 32, 2), 3, 1, 1), 32, {4});
+  }
+}
+
+TEST_CASE("convolutions over no frames at all give what lies beside them") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    FrameLayout none = layout(1, 2, 16, 2);
+    none.lacking = 2;
+    ConvolveFrames padded = convolution(none, 3, 1);
+    padded.padding = 2;
+    run(profile, padded, 16, {1, 3});
+    run(profile, transposed(none, 4, 2, 0), 8, {1, 2});
   }
 }
 

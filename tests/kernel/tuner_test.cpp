@@ -73,6 +73,25 @@ const Variant matrices = {"cm", "", always, [](Lowering& lowering, const Element
 constexpr std::array matrix_family = {&matrices, &slow, &fast, &plain};
 constexpr std::array slow_family = {&slow, &plain};
 
+// Prepares the input in a temporary, as products by matrices round theirs, `amount` times too large.
+Status emit_prepared(Lowering& lowering, ElementwiseArgs args, float amount, int times) {
+  const ActivationRef result = args.result;
+  args.result = args.a;
+  args.result.buffer = lowering.temporary(args.a.buffer.bytes);
+  args.amount = amount;
+  lowering.emit(elementwise(lowering.profile(), args));
+  args.a = args.result;
+  args.result = result;
+  return emit(lowering, args, times, 2 / amount, 0);
+}
+const Variant prepared = {"prepared", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+                            return emit_prepared(lowering, args, 1, 1);
+                          }};
+const Variant prepared_plain = {"plain", "", always, [](Lowering& lowering, const ElementwiseArgs& args) {
+                                  return emit_prepared(lowering, args, 4, 30);
+                                }};
+constexpr std::array prepared_family = {&prepared, &prepared_plain};
+
 struct Doubled : Operation {
   std::span<const Variant* const> variants = family;
   const char* shape_class = "planted 40 x 512";
@@ -96,17 +115,19 @@ DeviceContext context_with_cache(const std::filesystem::path& folder) {
   return context;
 }
 
-// Doubles an input twice and keeps the result.
+// Doubles an input twice and keeps the result. `beside` reads the input, too, before that.
 struct Bench {
   Graph graph;
   DeviceContext context;
   WeightStore weights{context.profile, context.device->capabilities()};
   Buffer step, input, output;
 
-  explicit Bench(const Doubled& operation, DeviceContext own = TestGpu::get().context())
+  explicit Bench(const Doubled& operation, DeviceContext own = TestGpu::get().context(),
+                 const Doubled* beside = nullptr)
       : context(std::move(own)) {
     context.profile.cpu = false; // a CPU driver has nothing to choose
     TensorId x = graph.input("x", RowKind::tokens, columns);
+    if (beside) graph.add(*beside, {x}, {}, {"beside", RowKind::tokens, columns});
     for (const char* name : {"twice", "four_times"}) {
       x = graph.add(operation, {x}, {}, {name, RowKind::tokens, columns});
     }
@@ -215,6 +236,27 @@ TEST_CASE("variants that may take long on a slow device are first run a launch a
   CHECK(work->unknown == 0);
   CHECK(std::ranges::count(work->pieces, parts) >= 1);
   CHECK(std::ranges::count(work->pieces, 1u) >= 1); // once it is known that they do not
+}
+
+// In a plan the second node takes what the first has prepared. Measured alone, it has to prepare it itself.
+TEST_CASE("a variant is measured with what it prepares, also where another node has prepared the same") {
+  Doubled operation, other;
+  operation.variants = other.variants = prepared_family;
+  other.shape_class = "planted 41 x 512";
+  Bench bench{operation, TestGpu::get().context(), &other};
+  DeviceProfile profile = bench.context.profile;
+  profile.forced = "prepared";
+  CHECK(require(bench.plan(profile)).dispatches.size() == 5); // of three nodes with two launches each
+  profile.repeats = true;
+  CHECK(require(bench.plan(profile)).dispatches.size() == 6);
+  TuneOptions options;
+  options.everything = true;
+  options.seconds = 60;
+  Tuner tuner(bench.context, options);
+  bench.measure(tuner);
+  CHECK(tuner.result().blocklist.empty());
+  REQUIRE(tuner.result().classes.size() == 2);
+  for (const TunedClass& tuned : tuner.result().classes) CHECK(tuned.winner == "prepared");
 }
 
 TEST_CASE("what is blocked is not used for other shapes either, and what is known is not measured again") {

@@ -96,7 +96,8 @@ void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_ro
   AttentionArgs part = args;
   for (const CacheRef& cache : args.cache.parts()) {
     part.cache = cache;
-    Dispatch each = prepare(profile, part, attention_shape(part), true);
+    // After few tokens there is one span: a large device then has more workgroups of fewer heads.
+    Dispatch each = prepare(profile, part, attention_shape(part, profile.cores / 8), true);
     set_spans(each, count, first_row);
     // A part of positions goes over its own spans, the others over those that a row sees.
     each.groups[2] = layout.split == CacheSplit::positions ? layout.part_size / span : count;

@@ -19,7 +19,8 @@ struct Shape {
   uint32_t depth = 2;                          // blocks of 32 columns of x in a pass
   uint32_t group = 0;                          // invocations of one group
   MatrixShape matrix = {};
-  uint32_t buffers = 1; // 2: the next pass is staged while this one is multiplied
+  uint32_t buffers = 1;      // 2: the next pass is staged while this one is multiplied
+  uint32_t most_buffers = 2; // for which there are registers
 
   uint32_t groups() const { return groups_down * groups_across; }
   uint32_t group_rows() const { return rows / groups_down; }
@@ -38,7 +39,7 @@ struct Shape {
   // Operands of two passes, if they fit, if need be of one block each.
   Shape with_two_buffers(uint32_t most_bytes) const {
     Shape two = *this;
-    two.buffers = 2;
+    two.buffers = most_buffers;
     if (two.shared_bytes() > most_bytes) two.depth = 1;
     return two.shared_bytes() <= most_bytes ? two : *this;
   }
@@ -71,8 +72,8 @@ uint32_t most_shared_bytes(const DeviceProfile& profile) {
 // with the most has no more to multiply than of smaller ones, or up to a quarter more: it stages less for
 // each. Or none.
 std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (profile.subgroup < 32 || profile.registers.matrix_sums < 64 || matmul_extent(args).rows < 128)
-    return {};
+  const uint32_t most_sums = profile.registers.product_sums; // of an invocation
+  if (most_sums < 32 || matmul_extent(args).rows < 128) return {};
   const auto busy = [&](const Shape& shape, uint32_t smaller) {
     const std::array<uint32_t, 3> groups = shape.workgroups(args);
     const uint64_t all = uint64_t{groups[0]} * groups[1];
@@ -80,12 +81,21 @@ std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs
     const auto turns = [&](uint64_t blocks) { return (blocks + profile.cores - 1) / profile.cores; };
     return turns(all) * smaller * 4 <= turns(all * smaller) * 5;
   };
+  if (most_sums < 64) {
+    // More invocations, with no registers left for a second pass, nor for many loads.
+    const uint32_t groups = 128 * 128 / most_sums / profile.subgroup, across = 128 / 16;
+    Shape shape = {128, 16, groups / across, across, 1, profile.subgroup};
+    shape.most_buffers = 1;
+    const bool runs = args.format.payload_dwords() <= 16 &&
+                      groups * profile.subgroup <= profile.most_invocations &&
+                      shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
+    return runs && busy(shape, 4) ? std::optional(shape) : std::nullopt;
+  }
   for (const uint32_t tiles : {16u, 8u}) {
     const uint32_t groups = tiles == 16 ? 8 : std::clamp(256 / profile.subgroup, 4u, 8u);
     const Shape shape = {128, tiles, 4, groups / 4, 2, profile.subgroup};
-    const uint32_t sums = shape.group_rows() * shape.group_columns() / profile.subgroup; // of an invocation
-    const bool runs = sums <= profile.registers.matrix_sums &&
-                      groups * profile.subgroup <= profile.most_invocations &&
+    const uint32_t sums = shape.group_rows() * shape.group_columns() / profile.subgroup;
+    const bool runs = sums <= most_sums && groups * profile.subgroup <= profile.most_invocations &&
                       shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
     if (runs && busy(shape, tiles == 16 ? 4 : 2)) return shape; // blocks of 64 x 64
   }

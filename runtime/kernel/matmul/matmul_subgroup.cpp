@@ -18,8 +18,11 @@ bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   // The weights' codes and the sums share the registers.
-  const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > 4;
-  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
+  const uint32_t rows = matmul_extent(args).rows;
+  const uint32_t most_tiles = args.format.payload_dwords() > 8 || rows > 4 ? 2
+                              : rows > 2                                  ? profile.registers.vector_tiles
+                                                                          : 4;
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, most_tiles));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
   // Mantissas save operations for each weight and take one for each row of x.
   const uint32_t codes = fastest_codes(profile.generation);

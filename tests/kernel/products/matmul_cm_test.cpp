@@ -329,33 +329,35 @@ TEST_CASE("cooperative matrices: biases, residuals, activations, gates, and what
 }
 
 TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smaller ones") {
+  struct Large {
+    uint32_t sums, n, busy_groups;
+    bool gated;
+  };
   for (Tier tier : tiers()) {
     if (tier.variant != "cm") continue;
     Tier large = tier;
-    large.profile.registers.matrix_sums = UINT32_MAX;
     large.profile.most_invocations = 1024;
-    // Enough for blocks of 128 columns, and of 64.
-    for (const auto& [n, busy_groups] : {std::pair{260u, 6u}, {72u, 4u}}) {
-      large.profile.busy_groups = busy_groups;
-      for (const bool gated : {false, true}) {
-        if (gated && n > 128) continue; // slow to compile
-        const Case c = {.type = TensorType::q4_k,
-                        .k = 256,
-                        .n = n,
-                        .rows = 200,
-                        .count = 200,
-                        .residual = !gated,
-                        .activation = gated ? Activation::silu : Activation::none,
-                        .gated = gated};
-        run(large, c);
-        const Product product(tier.profile, c), with_large(large.profile, c);
-        const auto floats = [](const ActivationRef& result) {
-          return TestGpu::get().read<float>(result.buffer);
-        };
-        const std::vector<float> one = floats(product.run("cm")), other = floats(with_large.run("cm"));
-        CHECK(std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0);
-        TestGpu::get().clear();
-      }
+    // Enough for blocks of 128 columns, and of 64; and as on devices with few registers.
+    for (const Large& each :
+         {Large{UINT32_MAX, 260, 6, false}, {UINT32_MAX, 72, 4, false}, {UINT32_MAX, 72, 4, true}, {32, 260, 6, false}}) {
+      large.profile.registers.product_sums = each.sums;
+      large.profile.busy_groups = each.busy_groups;
+      const Case c = {.type = TensorType::q4_k,
+                      .k = 256,
+                      .n = each.n,
+                      .rows = 200,
+                      .count = 200,
+                      .residual = !each.gated,
+                      .activation = each.gated ? Activation::silu : Activation::none,
+                      .gated = each.gated};
+      run(large, c);
+      const Product product(tier.profile, c), with_large(large.profile, c);
+      const auto floats = [](const ActivationRef& result) {
+        return TestGpu::get().read<float>(result.buffer);
+      };
+      const std::vector<float> one = floats(product.run("cm")), other = floats(with_large.run("cm"));
+      CHECK(std::memcmp(one.data(), other.data(), one.size() * sizeof(float)) == 0);
+      TestGpu::get().clear();
     }
   }
 }

@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "commands/inspection.h"
+#include "generate/session.h"
 #include "io/formats/ctranslate2.h"
 #include "io/no_weights.h"
 #include "kernel/probe/probe.h"
@@ -39,19 +42,76 @@ Result<ModelForecast> forecast_on(const Chip& chip, const InspectOptions& option
   return forecast_prompt(model, size, chip, options.depth, options.prompt);
 }
 
-Result<ModelForecast> forecast(const InspectOptions& options, ModelFile file, const SessionSize& size) {
+// The same step on the device that is here, some times over.
+Result<MeasuredStep> measure_step(const InspectOptions& options, std::shared_ptr<const Model> model,
+                                  const SessionSize& size) {
+  const bool reads = options.prompt > 1;
+  const uint32_t vocabulary = model->shape().vocabulary, repetitions = reads ? 5 : 32;
+  std::vector<uint32_t> tokens(uint64_t{std::max(options.depth, 1u)} + options.prompt);
+  for (uint32_t i = 0; i < tokens.size(); ++i) tokens[i] = 7919 * i % vocabulary;
+  const std::span before = std::span(tokens).first(std::max(options.depth, 1u)),
+                  prompt = std::span(tokens).subspan(before.size());
+  SessionOptions session_options;
+  session_options.size = size;
+  session_options.steps_per_submit = 1; // so that each token has a time
+  PUMICE_TRY(const auto session, Session::create(std::move(model), std::move(session_options)));
+  const Progress waits = [](uint64_t, uint64_t) { return !interrupted(); };
+  std::vector<double> seconds;
+  for (uint32_t i = 0; i < repetitions + 2; ++i) { // the first two do not count
+    if (reads || i % 16 == 0 || session->full()) PUMICE_CHECK(session->set_prompt(before, {}, waits));
+    if (!reads && session->tokens().size() == before.size()) PUMICE_CHECK(session->next());
+    const Stopwatch watch;
+    if (reads) {
+      PUMICE_CHECK(session->prefill(prompt, {}, waits));
+    } else {
+      PUMICE_CHECK(session->next());
+    }
+    if (i >= 2) seconds.push_back(watch.seconds());
+  }
+  std::ranges::sort(seconds);
+  return MeasuredStep{seconds[seconds.size() / 2], seconds.front()};
+}
+
+std::string measured_text(const MeasuredStep& measured, const StepForecast& step) {
+  return fmt::format("measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: forecast "
+                     "are {:+.0f} % and {:+.0f} %\n",
+                     measured.median_seconds * 1e3, step.rows / measured.median_seconds,
+                     measured.least_seconds * 1e3, step.rows / measured.least_seconds,
+                     100 * (measured.median_seconds / step.seconds - 1),
+                     100 * (measured.least_seconds / step.seconds - 1));
+}
+
+Status forecast(const InspectOptions& options, ModelFile file, const SessionSize& size, Inspection& inspection) {
   if (const Chip* chip = find_chip(options.chip)) {
+    if (options.measure) {
+      return Error{Code::invalid_argument,
+                   fmt::format("--measure: the chip {} need not be here: --chip {} is the device that is",
+                               options.chip, this_chip)};
+    }
     PUMICE_TRY(const std::shared_ptr<const Model> planned,
                Model::plan(std::move(file), context_of(*chip), options.size.load));
-    return forecast_on(*chip, options, *planned, size);
+    PUMICE_TRY(inspection.forecast, forecast_on(*chip, options, *planned, size));
+    inspection.plan = inspection.forecast->text();
+    return {};
   }
-  PUMICE_TRY(const OpenedDevice device, open_device(options.device));
-  PUMICE_TRY(const std::shared_ptr<const Model> planned,
-             Model::plan(std::move(file), device.context, options.size.load));
+  DeviceOptions own = options.device;
+  own.measures = options.measure;
+  PUMICE_TRY(const OpenedDevice device, open_device(own));
+  std::shared_ptr<const Model> model;
+  if (options.measure) {
+    PUMICE_TRY(model, load_model(std::move(file), device, options.size.load, &options.size));
+  } else {
+    PUMICE_TRY(model, Model::plan(std::move(file), device.context, options.size.load));
+  }
+  std::optional<MeasuredStep>& measured = inspection.measured;
+  if (options.measure) { PUMICE_TRY(measured, measure_step(options, model, size)); }
   PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
   PUMICE_CHECK(device.save_pipelines());
   const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
-  return forecast_on(chip, options, *planned, size);
+  PUMICE_TRY(inspection.forecast, forecast_on(chip, options, *model, size));
+  inspection.plan = inspection.forecast->text();
+  if (measured) inspection.plan += measured_text(*measured, inspection.forecast->step);
+  return {};
 }
 
 // Without weights, the memory is estimated. Without a device, it is left out, unless --plan needs the device.
@@ -61,8 +121,7 @@ Status inspect_memory(const InspectOptions& options, const ModelDefinition& defi
   DeviceOptions own = options.device;
   own.measures = options.measure;
   if (!options.chip.empty()) {
-    PUMICE_TRY(inspection.forecast, forecast(options, std::move(file), size));
-    inspection.plan = inspection.forecast->text();
+    PUMICE_CHECK(forecast(options, std::move(file), size, inspection));
     inspection.memory = estimate_memory(definition, size);
     return {};
   }
@@ -155,10 +214,10 @@ Subcommand add_inspect(CLI::App& app) {
                                     "Print the kernel launches of a step on this device instead of the "
                                     "summary. Each has the shortest time that the device's speed allows")
                           ->group("Details");
-  CLI::Option* measure = sub->add_flag("--measure", options->measure,
-                                       "Run the launches of --plan, and print their measured times")
-                             ->needs(plan)
-                             ->group("Details");
+  sub->add_flag("--measure", options->measure,
+                "Run the launches of --plan, and print their measured times; with --chip this, whole steps")
+      ->needs(plan)
+      ->group("Details");
   CLI::Option* chip =
       sub->add_option(
              "--chip", options->chip,
@@ -168,7 +227,6 @@ Subcommand add_inspect(CLI::App& app) {
           ->type_name("NAME")
           ->transform(one_of(chip_names()))
           ->needs(plan)
-          ->excludes(measure)
           ->group("Details");
   sub->add_option("--depth", options->depth, "With --chip: the tokens before those of the step (default: 0)")
       ->type_name("N")

@@ -233,6 +233,10 @@ void print_inspection(const Inspection& inspection, bool json) {
     if (!inspection.graph.empty()) object["graph"] = inspection.graph;
     if (!inspection.plan.empty()) object["plan"] = inspection.plan;
     if (inspection.forecast) object["forecast"] = to_json(*inspection.forecast);
+    if (const auto& measured = inspection.measured) {
+      object["forecast"]["measured_seconds"] = {{"median", measured->median_seconds},
+                                                {"least", measured->least_seconds}};
+    }
     if (inspection.memory && inspection.memory->exact) object["device"] = inspection.memory->device;
     print_json(object, 2);
   } else if (stages) {

@@ -10,6 +10,12 @@
 
 namespace pumice::command {
 
+// The step of a forecast, as it ran here.
+struct MeasuredStep {
+  double median_seconds = 0;
+  double least_seconds = 0;
+};
+
 // What `pumice inspect` prints about a model.
 struct Inspection {
   std::string model;
@@ -26,6 +32,7 @@ struct Inspection {
   std::string graph;                     // empty unless asked for
   std::string plan;                      // empty unless asked for
   std::optional<ModelForecast> forecast; // of the plan's steps, for --chip
+  std::optional<MeasuredStep> measured;  // beside the forecast
 
   uint64_t parameters() const;
 };
