@@ -251,9 +251,9 @@ LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightC
   // the next pass; and its matrices, of which an instruction loads so many bytes and multiplies so many
   // numbers.
   constexpr double of_pass = 90, loaded = 512, multiplied = 2048;
-  work.instructions += work.groups * tile.passes * work.invocations *
-                       (of_pass + (own_rows + own_columns) * depth * 2 / loaded +
-                        own_rows * own_columns * depth / multiplied);
+  work.instructions +=
+      work.groups * tile.passes * work.invocations *
+      (of_pass + (own_rows + own_columns) * depth * 2 / loaded + own_rows * own_columns * depth / multiplied);
   if (chip.matrix_flops > 0)
     work.matrix_flops = 2 * multiplications;
   else
@@ -308,8 +308,8 @@ void take_matrices(LaunchWork& work, const Dispatch& dispatch, const Chip& chip,
   const double of_pass = 110 + 1.7 * padded;
   constexpr double of_score = 8, of_end = 2000;
   const double quads = 2 * positions * padded * type.bytes / 16;
-  work.instructions = tiles * (scores * of_score + work.invocations * of_pass) +
-                      work.groups * work.invocations * of_end;
+  work.instructions =
+      tiles * (scores * of_score + work.invocations * of_pass) + work.groups * work.invocations * of_end;
   take(work, tiles * quads * (type.bytes < 2 ? 2 : 1), of_quad);
   if (chip.matrix_flops == 0) work.instructions += tiles * scores * 2 * padded;
   work.shared_kept = std::max(held ? rows * (padded + 8) * half : 0,

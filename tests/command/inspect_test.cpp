@@ -276,10 +276,9 @@ TEST_CASE("what a CPU driver takes for a token is forecast within a quarter") {
   for (const char* type : {"f16", "q8_0", "q4_0", "q4_k"}) {
     double nearest = 10;
     for (int i = 0; i < 3 && nearest > 1.25; ++i) {
-      const json found = inspect({folder.path().string(), "--plan", "--chip", "this", "--measure", "--weights",
-                                  type, "--context", "128"})["forecast"];
-      const double ratio =
-          found["measured_seconds"]["least"].get<double>() / found["seconds"].get<double>();
+      const json found = inspect({folder.path().string(), "--plan", "--chip", "this", "--measure",
+                                  "--weights", type, "--context", "128"})["forecast"];
+      const double ratio = found["measured_seconds"]["least"].get<double>() / found["seconds"].get<double>();
       CHECK(found["measured_seconds"]["median"] >= found["measured_seconds"]["least"]);
       nearest = std::min(nearest, std::max(ratio, 1 / ratio));
     }

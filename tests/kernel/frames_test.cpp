@@ -76,8 +76,9 @@ void run(const DeviceProfile& profile, ConvolveFrames operation, uint32_t channe
   size_t begin = 0;
   for (const uint32_t each : input_rows) { // past an input's last frame nobody wrote
     const auto end = x.begin() + static_cast<ptrdiff_t>(begin += size_t{each} * columns);
-    std::fill(end - static_cast<ptrdiff_t>(each * columns - frames_of(operation.x, each) * operation.x.channels),
-              end, not_a_number);
+    std::fill(
+        end - static_cast<ptrdiff_t>(each * columns - frames_of(operation.x, each) * operation.x.channels),
+        end, not_a_number);
   }
   std::vector<float> weight =
       random_values(size_t{operation.taps} * operation.x.channels * weight_columns, 3);

@@ -20,8 +20,8 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   // The weights' codes and the sums share the registers.
   const uint32_t rows = matmul_extent(args).rows;
   const uint32_t most_tiles = args.format.payload_dwords() > 8 || rows > 4 ? 2
-                              : rows > 2                                  ? profile.registers.vector_tiles
-                                                                          : 4;
+                              : rows > 2                                   ? profile.registers.vector_tiles
+                                                                           : 4;
   Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, most_tiles));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
   // Mantissas save operations for each weight and take one for each row of x.

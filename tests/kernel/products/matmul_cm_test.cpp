@@ -338,8 +338,10 @@ TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smal
     Tier large = tier;
     large.profile.most_invocations = 1024;
     // Enough for blocks of 128 columns, and of 64; and as on devices with few registers.
-    for (const Large& each :
-         {Large{UINT32_MAX, 260, 6, false}, {UINT32_MAX, 72, 4, false}, {UINT32_MAX, 72, 4, true}, {32, 260, 6, false}}) {
+    for (const Large& each : {Large{UINT32_MAX, 260, 6, false},
+                              {UINT32_MAX, 72, 4, false},
+                              {UINT32_MAX, 72, 4, true},
+                              {32, 260, 6, false}}) {
       large.profile.registers.product_sums = each.sums;
       large.profile.busy_groups = each.busy_groups;
       const Case c = {.type = TensorType::q4_k,

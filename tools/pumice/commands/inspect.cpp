@@ -73,15 +73,16 @@ Result<MeasuredStep> measure_step(const InspectOptions& options, std::shared_ptr
 }
 
 std::string measured_text(const MeasuredStep& measured, const StepForecast& step) {
-  return fmt::format("measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: forecast "
-                     "are {:+.0f} % and {:+.0f} %\n",
-                     measured.median_seconds * 1e3, step.rows / measured.median_seconds,
-                     measured.least_seconds * 1e3, step.rows / measured.least_seconds,
-                     100 * (measured.median_seconds / step.seconds - 1),
-                     100 * (measured.least_seconds / step.seconds - 1));
+  return fmt::format(
+      "measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: forecast "
+      "are {:+.0f} % and {:+.0f} %\n",
+      measured.median_seconds * 1e3, step.rows / measured.median_seconds, measured.least_seconds * 1e3,
+      step.rows / measured.least_seconds, 100 * (measured.median_seconds / step.seconds - 1),
+      100 * (measured.least_seconds / step.seconds - 1));
 }
 
-Status forecast(const InspectOptions& options, ModelFile file, const SessionSize& size, Inspection& inspection) {
+Status forecast(const InspectOptions& options, ModelFile file, const SessionSize& size,
+                Inspection& inspection) {
   if (const Chip* chip = find_chip(options.chip)) {
     if (options.measure) {
       return Error{Code::invalid_argument,
@@ -104,7 +105,9 @@ Status forecast(const InspectOptions& options, ModelFile file, const SessionSize
     PUMICE_TRY(model, Model::plan(std::move(file), device.context, options.size.load));
   }
   std::optional<MeasuredStep>& measured = inspection.measured;
-  if (options.measure) { PUMICE_TRY(measured, measure_step(options, model, size)); }
+  if (options.measure) {
+    PUMICE_TRY(measured, measure_step(options, model, size));
+  }
   PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
   PUMICE_CHECK(device.save_pipelines());
   const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
