@@ -17,9 +17,7 @@ struct RegisterLimits {
   uint32_t matrix_loads = 8;         // 16 bytes of keys, and of values, that are loaded ahead
   uint32_t attention_loads = 4;      // the same of the portable kernel
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
-  uint32_t product_sums = 64;        // of an invocation, in products by cooperative matrices
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
-  uint32_t vector_tiles = 4;         // of a workgroup, in products of few rows, but more than two
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
   uint32_t vector_invocations = 256; // of a workgroup, in products of few rows
 };
@@ -34,8 +32,6 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     limits.matrix_sums = 16;
     limits.matrix_queries = 32;
     limits.matrix_loads = 2;
-    limits.product_sums = generation == GpuGeneration::intel_xe2 ? 32 : 16;
-    limits.vector_tiles = 2;
     break;
   case GpuGeneration::amd_gcn:
     limits.tiled_sums = 32; // 64 leave room for one subgroup

@@ -55,11 +55,18 @@ struct Shape {
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
   uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
   const uint32_t all = matmul_extent(args).rows, rows = all > 32 ? 64 : args.routing ? all : 32;
-  const bool few_registers = profile.registers.matrix_sums < 64;
+  const bool few_registers = has_few_registers(profile);
   if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
   const uint32_t down = rows <= 32 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
   const uint32_t depth = few_registers && args.format.type == TensorType::f32 ? 1 : 2;
   return {rows, 8, down, groups / down, depth, profile.subgroup};
+}
+
+// Sums of an invocation in large blocks; 0: there are no registers for any. Of Intel's GPUs only Xe2 has
+// subgroups of 16 and registers for them, by what its compiler spills.
+uint32_t most_sums(const DeviceProfile& profile) {
+  if (!has_few_registers(profile)) return profile.registers.matrix_sums;
+  return profile.generation == GpuGeneration::intel_xe2 ? 32 : 0;
 }
 
 // Shared memory that a workgroup may have: as much as every device of this tier, or more where a core still
@@ -72,8 +79,8 @@ uint32_t most_shared_bytes(const DeviceProfile& profile) {
 // with the most has no more to multiply than of smaller ones, or up to a quarter more: it stages less for
 // each. Or none.
 std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args) {
-  const uint32_t most_sums = profile.registers.product_sums; // of an invocation
-  if (most_sums < 32 || matmul_extent(args).rows < 128) return {};
+  const uint32_t most = most_sums(profile);
+  if (most == 0 || matmul_extent(args).rows < 128) return {};
   const auto busy = [&](const Shape& shape, uint32_t smaller) {
     const std::array<uint32_t, 3> groups = shape.workgroups(args);
     const uint64_t all = uint64_t{groups[0]} * groups[1];
@@ -81,9 +88,9 @@ std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs
     const auto turns = [&](uint64_t blocks) { return (blocks + profile.cores - 1) / profile.cores; };
     return turns(all) * smaller * 4 <= turns(all * smaller) * 5;
   };
-  if (most_sums < 64) {
+  if (has_few_registers(profile)) {
     // More invocations, with no registers left for a second pass, nor for many loads.
-    const uint32_t groups = 128 * 128 / most_sums / profile.subgroup, across = 128 / 16;
+    const uint32_t groups = 128 * 128 / most / profile.subgroup, across = 128 / 16;
     Shape shape = {128, 16, groups / across, across, 1, profile.subgroup};
     shape.most_buffers = 1;
     const bool runs = args.format.payload_dwords() <= 16 &&
@@ -95,7 +102,7 @@ std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs
     const uint32_t groups = tiles == 16 ? 8 : std::clamp(256 / profile.subgroup, 4u, 8u);
     const Shape shape = {128, tiles, 4, groups / 4, 2, profile.subgroup};
     const uint32_t sums = shape.group_rows() * shape.group_columns() / profile.subgroup;
-    const bool runs = sums <= most_sums && groups * profile.subgroup <= profile.most_invocations &&
+    const bool runs = sums <= most && groups * profile.subgroup <= profile.most_invocations &&
                       shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
     if (runs && busy(shape, tiles == 16 ? 4 : 2)) return shape; // blocks of 64 x 64
   }

@@ -47,7 +47,7 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   // A single row gains nothing from sharing what is loaded of x, and has more loads under way in more
   // workgroups.
-  const uint32_t most_tiles = matmul_extent(args).rows == 1 ? 2 : profile.registers.vector_tiles;
+  const uint32_t most_tiles = matmul_extent(args).rows == 1 || has_few_registers(profile) ? 2 : 4;
   const SubgroupSlices shape = subgroup_slices(profile, args, most_tiles);
   const bool itself = rounds_itself(profile, args, shape);
   const BufferRef codes = itself ? args.x.buffer : quantize_rows(lowering, args);

@@ -18,11 +18,9 @@ bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
 Status lower(Lowering& lowering, const MatmulArgs& args) {
   const DeviceProfile& profile = lowering.profile();
   // The weights' codes and the sums share the registers.
-  const uint32_t rows = matmul_extent(args).rows;
-  const uint32_t most_tiles = args.format.payload_dwords() > 8 || rows > 4 ? 2
-                              : rows > 2                                   ? profile.registers.vector_tiles
-                                                                           : 4;
-  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, most_tiles));
+  const uint32_t with_four = has_few_registers(profile) ? 2 : 4; // rows of four tiles
+  const bool wide = args.format.payload_dwords() > 8 || matmul_extent(args).rows > with_four;
+  Dispatch dispatch = subgroup_slices_dispatch(profile, args, subgroup_slices(profile, args, wide ? 2 : 4));
   dispatch.kernel = "matmul_subgroup." + kernel_variant(args.format.type);
   // Mantissas save operations for each weight and take one for each row of x.
   const uint32_t codes = fastest_codes(profile.generation);

@@ -47,6 +47,10 @@ struct SubgroupSlices {
   uint32_t invocations = 0;
 };
 bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args);
+// Devices that have room for less beside the codes: by what Intel's compiler spills.
+inline bool has_few_registers(const DeviceProfile& profile) {
+  return profile.registers.matrix_sums < 64;
+}
 // `most_tiles`: the tiles that an invocation has registers for.
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles);
 Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs& args,

@@ -330,19 +330,18 @@ TEST_CASE("cooperative matrices: biases, residuals, activations, gates, and what
 
 TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smaller ones") {
   struct Large {
-    uint32_t sums, n, busy_groups;
-    bool gated;
+    uint32_t n, busy_groups;
+    bool gated, few_registers;
   };
   for (Tier tier : tiers()) {
     if (tier.variant != "cm") continue;
     Tier large = tier;
     large.profile.most_invocations = 1024;
-    // Enough for blocks of 128 columns, and of 64; and as on devices with few registers.
-    for (const Large& each : {Large{UINT32_MAX, 260, 6, false},
-                              {UINT32_MAX, 72, 4, false},
-                              {UINT32_MAX, 72, 4, true},
-                              {32, 260, 6, false}}) {
-      large.profile.registers.product_sums = each.sums;
+    // Enough for blocks of 128 columns, and of 64; and as on Intel's Xe2.
+    for (const Large& each :
+         {Large{260, 6, false, false}, {72, 4, false, false}, {72, 4, true, false}, {260, 6, false, true}}) {
+      large.profile.registers.matrix_sums = each.few_registers ? 16 : UINT32_MAX;
+      if (each.few_registers) large.profile.generation = GpuGeneration::intel_xe2;
       large.profile.busy_groups = each.busy_groups;
       const Case c = {.type = TensorType::q4_k,
                       .k = 256,
