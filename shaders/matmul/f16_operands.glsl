@@ -82,10 +82,7 @@ uint weight_pair(uint w[PAYLOAD], uint pair, float scale[SCALE_COUNT], float min
 #ifdef MINIMUMS
   both -= minimum[scale_index];
 #endif
-  const float most = 65504.0;
-  // Clamped before they are rounded, the numbers need no moves of halves on Intel's GPUs. Others clamp pairs.
-  if (CODES == CODES_BYTES) return packFloat2x16(f16vec2(clamp(both, -most, most)));
-  return packFloat2x16(clamp(f16vec2(both), f16vec2(-most), f16vec2(most)));
+  return packFloat2x16(clamp(f16vec2(both), f16vec2(-65504.0), f16vec2(65504.0)));
 }
 #endif
 

@@ -89,10 +89,10 @@ std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs
     return turns(all) * smaller * 4 <= turns(all * smaller) * 5;
   };
   if (has_few_registers(profile)) {
-    // More invocations, with no registers left for a second pass, nor for many loads.
-    const uint32_t groups = 128 * 128 / most / profile.subgroup, across = 128 / 16;
-    Shape shape = {128, 16, groups / across, across, 1, profile.subgroup};
-    shape.most_buffers = 1;
+    // More invocations, and registers for a second pass only where weights are copied as they are.
+    const uint32_t groups = 128 * 128 / most / profile.subgroup;
+    Shape shape = {128, 16, 8, groups / 8, 1, profile.subgroup};
+    shape.most_buffers = args.format.type == TensorType::f16 ? 2 : 1;
     const bool runs = args.format.payload_dwords() <= 16 &&
                       groups * profile.subgroup <= profile.most_invocations &&
                       shape.shared_bytes() <= std::max(profile.shared_bytes, 32000u);
