@@ -7,6 +7,7 @@
 
 #include "text/chat/mark_spans.h"
 #include "text/chat/template_probe.h"
+#include "text/chat/tool_calls.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
@@ -26,7 +27,7 @@ std::string mark_name(std::string_view mark) {
   for (size_t i = 0; i < mark.size(); ++i) {
     const auto c = static_cast<unsigned char>(mark[i]);
     if (std::isalnum(c) || c == '_' || c == ':') spelled += static_cast<char>(std::tolower(c));
-    if (mark.substr(i).starts_with("▁")) spelled += '_';
+    if (c == ' ' || mark.substr(i).starts_with("▁")) spelled += '_';
   }
   return spelled;
 }
@@ -98,6 +99,7 @@ public:
     if (made_.call_ends.empty()) {
       for (const std::string& begin : made_.call_begins) add_mark(made_.call_ends, end_for(begin));
     }
+    if (!made_.channels && !made_.recipients) find_shown();
     find_ids();
     return std::move(made_);
   }
@@ -134,9 +136,21 @@ private:
       if (begins.empty() || ends.empty()) continue;
       std::string begin(text::trimmed(before.substr(begins.back().begin)));
       const std::string end(text::trimmed(after.substr(0, ends[0].end)));
-      // The head of the message may be all that comes before a thought.
-      const std::string spelled = begin_for(end);
-      if (!spelled.empty() && plain && plain->find(begin) != std::string::npos) begin = spelled;
+      // What begins a thought begins no answer. The head of the message may be all that comes before it.
+      const auto begins_answer = [&](std::string_view text) {
+        return plain && plain->find(text) != std::string::npos;
+      };
+      if (begins_answer(begin)) {
+        const auto longer = std::find_if(begins.rbegin(), begins.rend(), [&](const MarkSpan& mark) {
+          return !begins_answer(text::trimmed(before.substr(mark.begin)));
+        });
+        const std::string spelled = begin_for(end);
+        if (longer != begins.rend()) {
+          begin = text::trimmed(before.substr(longer->begin));
+        } else if (!spelled.empty()) {
+          begin = spelled;
+        }
+      }
       const size_t known = made_.thinking.size();
       add_thinking(begin, end);
       made_.shows_thinking = made_.shows_thinking || made_.thinking.size() > known;
@@ -175,15 +189,26 @@ private:
     const size_t at = plain && asked ? plain->rfind(probe::answer) : std::string::npos;
     if (at == std::string::npos) return;
     const size_t head = std::min(at, common_beginning(*plain, *asked));
-    const std::string_view before = std::string_view(*plain).substr(head, at - head),
+    const std::string_view before = text::trimmed(std::string_view(*plain).substr(head, at - head)),
                            after = std::string_view(*plain).substr(at + probe::answer.size());
     const std::vector<MarkSpan> begins = marks_in(before), ends = marks_in(after);
-    if (begins.empty() || ends.empty()) return;
-    const std::string begin(text::trimmed(before.substr(begins.back().begin)));
-    const std::string end(text::trimmed(after.substr(0, ends[0].end)));
-    if (begin == before.substr(begins.back().begin, begins.back().end - begins.back().begin) &&
-        !is_thinking(begin) && !is_end(begin) && is_end(end))
-      made_.content.push_back({begin, end});
+    const auto spelled = [&](const MarkSpan& mark) {
+      return std::string(before.substr(mark.begin, mark.end - mark.begin));
+    };
+    if (begins.empty() || begins.back().end != before.size() || is_end(spelled(begins.back()))) return;
+    // All marks behind a thought, with words between them, as in <|part|>reply<|body|>.
+    size_t first = begins.size() - 1;
+    while (first > 0 && !is_end(spelled(begins[first - 1]))) --first;
+    std::string begin(before.substr(begins[first].begin));
+    // The prompt may have begun them: <|to|>, and then all<|body|>.
+    const bool begun = first == 0 && begins[0].begin > 0;
+    if (begun && made_.head.empty()) return;
+    if (begun) begin = made_.head + std::string(before);
+    const bool ends_thoughts = std::ranges::any_of(made_.thinking, [&](const Pair& each) { return each.end == begin; });
+    if (is_thinking(begin) && !ends_thoughts) return;
+    std::string end(ends.empty() ? "" : text::trimmed(after.substr(0, ends[0].end)));
+    if (!is_end(end)) end.clear(); // it ends with the answer
+    if (!ends_thoughts || !end.empty()) made_.content.push_back({std::move(begin), std::move(end)});
   }
 
   void find_calls() {
@@ -200,8 +225,9 @@ private:
       const std::string_view rest =
           std::string_view(called).substr(argument == std::string::npos ? at : argument);
       for (const MarkSpan& mark : marks_in(rest)) {
-        if (mark.end + end <= rest.size())
-          add_mark(made_.call_ends, std::string(rest.substr(mark.begin, mark.end - mark.begin)));
+        const std::string_view spelled = rest.substr(mark.begin, mark.end - mark.begin);
+        const bool named = spelled.find(probe::name) != spelled.npos || spelled.find(probe::argument) != spelled.npos;
+        if (mark.end + end <= rest.size() && !named) add_mark(made_.call_ends, std::string(spelled));
       }
       return;
     }
@@ -224,6 +250,7 @@ private:
     constexpr std::string_view room = "functions."; // of an id, which then has the name
     if (style_.id == probe::named && bare.ends_with(room)) bare.remove_suffix(room.size());
     bare = text::trimmed(bare);
+    made_.bare_names = bare.empty() && opening == 0;
     const size_t bracket = bare.find_first_of("{[");
     made_.bare_calls = bracket == 0 && bare.find('{') != std::string_view::npos;
     // Words begin a call: functools[{"name": "f"..., or Action: f
@@ -231,6 +258,40 @@ private:
     const bool list = bracket < bare.size() && bare[bracket] == '[';
     add_mark(made_.call_begins,
              std::string(list ? bare.substr(0, bracket + 1) : text::trimmed(bare.substr(0, bracket))));
+  }
+
+  // A way to write calls that is none of those that are known.
+  void find_shown() {
+    if (style_.id.empty()) return;
+    for (const std::string_view content : {std::string_view(), probe::answer}) {
+      const std::optional<std::string> text = ShownCall::written(
+          render_, style_, made_.call_begins, content,
+          {{probe::name, {{probe::argument, probe::value}, {probe::other_argument, probe::other_value}}}});
+      if (!text) continue;
+      if (reads(*text)) return;
+      made_.shown = ShownCall::of(render_, style_, made_.call_begins);
+      if (made_.shown && !reads(*text)) made_.shown.reset();
+      return;
+    }
+  }
+
+  // Whether a call that the template wrote is read, to its end.
+  bool reads(std::string_view text) const {
+    const ReadCalls read = read_calls(text, made_, {}, true);
+    if (read.state != ReadCalls::State::whole || read.calls.size() != 1 || read.calls[0].name != probe::name ||
+        read.calls[0].arguments != ordered_json{{probe::argument, probe::value},
+                                                {probe::other_argument, probe::other_value}})
+      return false;
+    text = text::trimmed(text.substr(read.length));
+    for (bool more = true; more;) {
+      more = false;
+      for (const std::string& end : made_.call_ends) {
+        if (!text.starts_with(end)) continue;
+        text = text::trimmed(text.substr(end.size()));
+        more = true;
+      }
+    }
+    return text.empty();
   }
 
   // Between a name and an object of arguments, which `rest` begins with.
@@ -245,7 +306,7 @@ private:
   // What the template's own text mentions, where it renders nothing of the kind: in what it tells the model,
   // or what it removes from older answers.
   void find_in_text() {
-    const bool no_calls = made_.call_begins.empty() && !made_.bare_calls;
+    const bool no_calls = made_.call_begins.empty() && !made_.bare_calls && !made_.bare_names;
     const bool no_thinking = made_.thinking.empty(), no_content = made_.content.empty();
     for (const MarkSpan& span : marks_in(text_)) {
       const std::string mark(text_.substr(span.begin, span.end - span.begin));

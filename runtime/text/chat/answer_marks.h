@@ -1,11 +1,13 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/chat/chat_template.h"
+#include "text/chat/shown_call.h"
 
 namespace pumice {
 
@@ -20,7 +22,7 @@ struct AnswerMarks {
   bool thinking_first = false;
   // The template writes thoughts: an answer without its first mark may be one.
   bool shows_thinking = false;
-  std::vector<Pair> content; // which some have around it
+  std::vector<Pair> content; // which some have around it; without an end, up to the next mark
   // Whichever of these comes first begins calls. One that ends with the name of a tag, as <function= does, is
   // a part of the call, and so is the bracket of functools[.
   std::vector<std::string> call_begins, call_ends;
@@ -29,6 +31,8 @@ struct AnswerMarks {
   bool tight_values = false; // values stand beside their tags, without line ends
   std::string head;          // of an answer, which the prompt ends with; models write it again
   bool bare_calls = false;   // a JSON object alone is a call
+  bool bare_names = false;   // a call begins with the name of its tool
+  std::optional<ShownCall> shown = {}; // calls are written in a way that is the template's own
   bool recipients = false;   // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
   bool channels = false;     // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
 

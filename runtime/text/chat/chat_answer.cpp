@@ -65,7 +65,7 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
     : marks_(std::move(marks)), tools_(std::move(tools)) {
   prompt = text::trimmed(prompt);
   for (const AnswerMarks::Pair& each : marks_.content) {
-    if (prompt.ends_with(each.begin)) enter(Kind::content, each.end);
+    if (!each.end.empty() && prompt.ends_with(each.begin)) enter(Kind::content, each.end);
   }
   for (const AnswerMarks::Pair& each : marks_.thinking) {
     if (prompt.ends_with(each.begin)) enter(Kind::thinking, each.end);
@@ -73,6 +73,10 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
   }
   may_be_thought_ = marks_.shows_thinking && may_think && !thought_ && !inside_;
   find_openings();
+  // The prompt has begun the mark of a call.
+  if (marks_.shown && !marks_.head.empty() && prompt.ends_with(marks_.head) &&
+      marks_.shown->begin.starts_with(marks_.head))
+    held_ = std::exchange(marks_.head, {});
   // How calls are written may stand in what a person told the model, as for MiroThinker.
   constexpr std::string_view told = "<use_mcp_tool>";
   if (prompt.find(told) != std::string_view::npos) {
@@ -162,6 +166,10 @@ std::vector<AnswerParser::Sought> AnswerParser::sought() const {
   }
   for (const AnswerMarks::Pair& each : marks_.content) {
     if (!outside) continue;
+    if (each.end.empty()) {
+      all.push_back({each.begin, Meaning::end});
+      continue;
+    }
     all.push_back({each.begin, Meaning::begin, Where::anywhere, Kind::content, each.end});
     all.push_back({each.end, Meaning::nothing});
   }
@@ -194,6 +202,14 @@ AnswerParser::Found AnswerParser::find(const std::vector<Sought>& sought) const 
   return found;
 }
 
+// Whether a longer mark may stand where one was found, of which not all has arrived.
+bool AnswerParser::may_be_longer(const Found& found, const std::vector<Sought>& sought) const {
+  return std::ranges::any_of(sought, [&](const Sought& each) {
+    const size_t at = held_.size() - begun_mark(held_, each.mark);
+    return at <= found.at && may_stand(each, at);
+  });
+}
+
 // How much of what is held may be the beginning of a mark.
 size_t AnswerParser::begun(const std::vector<Sought>& sought) const {
   size_t longest = 0;
@@ -214,6 +230,7 @@ bool AnswerParser::step_text(bool ended) {
   const std::vector<Sought> all = sought();
   const Found found = find(all);
   const bool is_found = found.at != std::string::npos;
+  if (is_found && !ended && may_be_longer(found, all)) return false;
   if (may_be_thought_ && !is_found && !ended && held_.size() < longest_thought) return false;
   const bool was_thought = std::exchange(may_be_thought_, false) && found.what.meaning == Meaning::thought &&
                            found.at < longest_thought;
@@ -263,6 +280,14 @@ void AnswerParser::leave() {
 AnswerParser::Bare AnswerParser::begins_bare_call() const {
   if (inside_ || has_content_ || refused_bare_ || tools_.empty() || marks_.channels) return Bare::no;
   std::string_view text = text::trimmed(held_);
+  if (marks_.bare_names) {
+    const auto end = std::ranges::find_if_not(text, text::is_name_character);
+    const std::string_view name = text.substr(0, static_cast<size_t>(end - text.begin()));
+    if (name.size() < text.size() && text::find_tool(tools_, name)) return Bare::yes;
+    const auto begins = [&](const std::string& each) { return each.starts_with(name); };
+    if (!name.empty() && name.size() == text.size() && std::ranges::any_of(text::names_of_tools(tools_), begins))
+      return Bare::cut;
+  }
   const bool list = text.starts_with('[');
   if (list) text = text::trimmed(text.substr(1));
   if (text.empty()) return list ? Bare::cut : Bare::no;

@@ -83,6 +83,7 @@ private:
   std::vector<Sought> sought() const;
   bool may_stand(const Sought& sought, size_t at) const;
   Found find(const std::vector<Sought>& sought) const;
+  bool may_be_longer(const Found& found, const std::vector<Sought>& sought) const;
   size_t begun(const std::vector<Sought>& sought) const;
   void take(const Sought& what);
   Bare begins_bare_call() const;

@@ -469,6 +469,10 @@ ReadCalls read_arguments(std::string_view text, const std::string& function, boo
 }
 
 ReadCalls read_calls(std::string_view text, const AnswerMarks& marks, const ordered_json& tools, bool ended) {
+  if (marks.shown) {
+    ReadCalls read = marks.shown->read(text, tools, ended);
+    if (read.state != State::none) return read;
+  }
   return CallReader(text, marks, tools, ended).read();
 }
 

@@ -6,9 +6,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "support/chat_answers.h"
 #include "support/chat_families.h"
 #include "text/chat/call_ids.h"
-#include "text/chat/chat_answer.h"
 
 using namespace pumice;
 using namespace pumice::test;
@@ -33,45 +33,8 @@ const ordered_json tools = ordered_json::parse(R"([
   {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {
     "n": {"type": "integer"}}}}}])");
 
-struct Case {
-  const std::string& chat_template;
-  std::string answer;
-  std::string content, thinking, calls; // as text_of() writes calls
-};
-
-std::string text_of(const std::vector<ToolCall>& calls) {
-  std::string text;
-  for (const ToolCall& call : calls)
-    text += (text.empty() ? "" : "; ") + call.name + " " + call.arguments.dump();
-  return text;
-}
-
-void check_pieces(const AnswerMarks& marks, const std::string& prompt, const Case& each,
-                  const std::vector<std::string_view>& pieces) {
-  AnswerParser parser(marks, prompt, tools);
-  Answered answered;
-  for (const std::string_view piece : pieces) {
-    for (const AnswerPart& part : parser.push(piece)) answered.add(part);
-  }
-  for (const AnswerPart& part : parser.finish()) answered.add(part);
-  CHECK(answered.content == each.content);
-  CHECK(answered.thinking == each.thinking);
-  CHECK(text_of(answered.tool_calls) == each.calls);
-}
-
-// In one piece, and in pieces of some lengths.
-void check(const Case& each) {
-  INFO(each.answer);
-  const ChatTemplate parsed = require(ChatTemplates().parse(each.chat_template, "template"));
-  const ordered_json question = ordered_json::array({{{"role", "user"}, {"content", "Go on."}}});
-  const std::string prompt = require(
-      parsed.render({{"messages", question}, {"tools", tools}, {"add_generation_prompt", true}}, std::tm()));
-  for (const size_t length : {each.answer.size(), size_t(1), size_t(2), size_t(3), size_t(7), size_t(19)}) {
-    std::vector<std::string_view> pieces;
-    for (size_t at = 0; at < each.answer.size(); at += length)
-      pieces.push_back(std::string_view(each.answer).substr(at, length));
-    check_pieces(marks_of(each.chat_template), prompt, each, pieces);
-  }
+void check(const AnswerCase& each) {
+  check_answer(each, tools);
 }
 
 std::string edit(const std::string& argument, const std::string& value) {
