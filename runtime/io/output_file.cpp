@@ -244,6 +244,11 @@ Status OutputFile::write_first(std::span<const std::byte> bytes) {
   return write(bytes);
 }
 
+Status OutputFile::flush() {
+  errno = 0;
+  return file_ && std::fflush(file_) == 0 ? Status() : Status(failed());
+}
+
 Status OutputFile::finish() {
   errno = 0;
   if (!file_) return failed(); // not open, or finished already

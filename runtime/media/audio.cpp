@@ -119,6 +119,15 @@ Frame compressed_frame(const std::array<unsigned, 6>& head) {
   return {(version == 3 ? 144 : 72) * speed / hertz + (head[2] >> 1 & 1), "MP3"};
 }
 
+// What follows a tag of ID3, which files of any format may begin with.
+std::span<const std::byte> behind_tag(std::span<const std::byte> bytes) {
+  constexpr size_t head = 10; // a footer has as many
+  if (!as_text(bytes).starts_with("ID3") || bytes.size() < head) return bytes;
+  size_t size = head + ((static_cast<unsigned>(bytes[5]) & 0x10) != 0 ? head : 0);
+  for (size_t i = 6; i < head; ++i) size += static_cast<size_t>(bytes[i] & std::byte{0x7F}) << (7 * (head - 1 - i));
+  return bytes.subspan(std::min(size, bytes.size()));
+}
+
 // The format of a file that is sound, or has some, and is not read; empty for others.
 std::string_view unread_format(std::span<const std::byte> bytes) {
   const std::string_view text = as_text(bytes);
@@ -138,9 +147,10 @@ std::string_view unread_format(std::span<const std::byte> bytes) {
 
 // Null where the sink has an error.
 std::unique_ptr<AudioDecoder> open_decoder(std::span<const std::byte> bytes, AudioSink& sink) {
-  if (is_wav(bytes)) return open_wav(bytes, sink);
-  if (is_flac(bytes)) return open_flac(bytes, sink);
-  if (is_ogg(bytes)) return open_ogg(bytes, sink);
+  const std::span<const std::byte> sound = behind_tag(bytes);
+  if (is_wav(sound)) return open_wav(sound, sink);
+  if (is_flac(sound)) return open_flac(sound, sink);
+  if (is_ogg(sound)) return open_ogg(sound, sink);
   if (const std::string_view format = unread_format(bytes); !format.empty())
     sink.fail(Code::unsupported,
               fmt::format("expected a WAV, FLAC, Ogg or Opus file, found {}, which cannot be read: {}",

@@ -29,7 +29,12 @@ bool read_format(std::span<const std::byte> chunk, Format& format) {
     return false;
   std::span<const std::byte> skipped;
   // The extension's size, valid bits and speaker positions come before the real format tag.
-  return format.tag != extensible || (reader.take(8, skipped) && reader.read(format.tag));
+  if (format.tag == extensible && !(reader.take(8, skipped) && reader.read(format.tag))) return false;
+  // Whole numbers of 12 or 20 bits are the upper ones of 16 or 24.
+  const auto bytes = static_cast<uint16_t>((format.bits + 7) / 8);
+  if (format.tag == pcm && format.frame_bytes == format.channels * bytes)
+    format.bits = static_cast<uint16_t>(bytes * 8);
+  return true;
 }
 
 template <class T>
@@ -57,9 +62,16 @@ int from_a_law(const std::byte* at) {
   return code & 128 ? size : -size;
 }
 
-// Of WAVE_FORMAT_*, those that are met and not read.
+// Of WAVE_FORMAT_*, those that are met.
 std::string name_of(uint16_t tag) {
   switch (tag) {
+  case pcm:
+    return "PCM";
+  case floating:
+    return "floating point";
+  case mu_law:
+  case a_law:
+    return "mu-law or A-law";
   case 0x02:
     return "Microsoft ADPCM";
   case 0x11:
@@ -73,8 +85,15 @@ std::string name_of(uint16_t tag) {
   case 0x50:
   case 0x55:
     return "MP3";
+  case 0xFF:
+  case 0x1610:
+    return "AAC";
+  case 0x160:
   case 0x161:
+  case 0x162:
     return "WMA";
+  case 0x2000:
+    return "AC-3";
   default:
     return fmt::format("format {}", tag);
   }
@@ -98,11 +117,13 @@ public:
     const bool of_telephones = (format.tag == mu_law || format.tag == a_law) && format.bits == 8;
     const bool floats = format.tag == floating && (format.bits == 32 || format.bits == 64);
     if (!whole && !of_telephones && !floats) {
+      const bool sized =
+          format.tag == pcm || format.tag == floating || format.tag == mu_law || format.tag == a_law;
       sink.fail(
           Code::unsupported,
           fmt::format("fmt chunk: expected PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, mu-law "
-                      "or A-law, found {} of {} bits: {}",
-                      name_of(format.tag), format.bits, conversion_hint));
+                      "or A-law, found {}{}: {}",
+                      name_of(format.tag), sized ? fmt::format(" of {} bits", format.bits) : "", conversion_hint));
     } else if (format.bits % 8 != 0 || format.bits == 0 ||
                format.frame_bytes != format.channels * (format.bits / 8)) {
       sink.fail(Code::invalid_file,

@@ -52,7 +52,12 @@ public:
     PUMICE_CHECK(generation_->stop());
     std::vector<EncoderInput> inputs;
     for (PreparedPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));
-    return generation_->start(std::move(inputs), settings_.generation);
+    finished_.assign(inputs.size(), {});
+    GenerationOptions generation = settings_.generation;
+    generation.on_texts = [this](size_t picture, const std::vector<Hypothesis>& texts) {
+      finished_[picture] = texts;
+    };
+    return generation_->start(std::move(inputs), std::move(generation));
   }
   Status run() override { return generation_->run(); }
   Result<SliceResult> slice(const SliceRequest& request) override { return generation_->slice(request); }
@@ -61,8 +66,10 @@ public:
 
 private:
   Result<std::span<const std::vector<Hypothesis>>> written() override { return generation_->texts(); }
+  std::span<const std::vector<Hypothesis>> written_so_far() const override { return finished_; }
 
   std::unique_ptr<ResumableGeneration> generation_;
+  std::vector<std::vector<Hypothesis>> finished_; // of begin(); empty: not yet
 };
 
 } // namespace
@@ -120,12 +127,17 @@ Result<std::unique_ptr<Captioner>> Captioner::create(std::shared_ptr<const Model
       std::make_unique<PictureWriter>(std::move(tokenizer), std::move(settings), std::move(generation)));
 }
 
-Result<std::vector<std::vector<WrittenText>>> Captioner::texts() {
-  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> all, written());
+std::vector<std::vector<WrittenText>>
+Captioner::texts_of(std::span<const std::vector<Hypothesis>> written) const {
   std::vector<std::vector<WrittenText>> texts;
-  for (const std::vector<Hypothesis>& each : all)
+  for (const std::vector<Hypothesis>& each : written)
     texts.push_back(written_texts(each, settings_.generation.config, *tokenizer_));
   return texts;
+}
+
+Result<std::vector<std::vector<WrittenText>>> Captioner::texts() {
+  PUMICE_TRY(const std::span<const std::vector<Hypothesis>> all, written());
+  return texts_of(all);
 }
 
 } // namespace pumice

@@ -3,6 +3,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,13 +73,20 @@ public:
   // The texts of each picture, best first. `not_ready` if they are not complete.
   Result<std::vector<std::vector<WrittenText>>> texts();
 
+  // The same as far as they have come, also after an error: of a picture none that has no text yet.
+  std::vector<std::vector<WrittenText>> texts_so_far() const { return texts_of(written_so_far()); }
+
 protected:
   Captioner(std::shared_ptr<const Tokenizer> tokenizer, CaptionerSettings settings)
       : tokenizer_(std::move(tokenizer)), settings_(std::move(settings)) {}
   virtual Result<std::span<const std::vector<Hypothesis>>> written() = 0;
+  virtual std::span<const std::vector<Hypothesis>> written_so_far() const = 0; // of the first pictures
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const CaptionerSettings settings_;
+
+private:
+  std::vector<std::vector<WrittenText>> texts_of(std::span<const std::vector<Hypothesis>> written) const;
 };
 
 // Of a decoder that reads pictures in its prompt.

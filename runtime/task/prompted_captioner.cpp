@@ -51,6 +51,7 @@ private:
   T ended(T result);
   Result<SliceResult> next_slice(const SliceRequest& request);
   Result<std::span<const std::vector<Hypothesis>>> written() override;
+  std::span<const std::vector<Hypothesis>> written_so_far() const override { return written_; }
 
   const std::shared_ptr<const Model> model_, tower_;
   const PictureTokens shape_;

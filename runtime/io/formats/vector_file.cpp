@@ -75,6 +75,11 @@ Result<std::filesystem::path> VectorFile::finish_partial() {
   return path;
 }
 
+Status VectorFile::flush() {
+  if (file_.seekable()) PUMICE_CHECK(file_.write_first(bytes_of(header())));
+  return file_.flush();
+}
+
 Status VectorFile::finish() {
   if (file_.seekable()) {
     PUMICE_CHECK(file_.write_first(bytes_of(header())));

@@ -19,6 +19,8 @@ public:
   // In the place of a vector that there is not: NaN for each number, and `null` in a .jsonl file.
   Status write_missing();
   Status finish();
+  // All that finish() writes, into the new file; the older one stays until then.
+  Status flush();
   // Where not all came: what did goes to a file of another name, which is returned, so that the older file
   // stays; to the same pipe or device. Empty: nothing did.
   Result<std::filesystem::path> finish_partial();

@@ -9,7 +9,6 @@
 #include "io/fields.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
-#include "io/output_file.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
@@ -24,13 +23,6 @@ constexpr uint64_t largest_file = 16 << 20;
 std::string_view text_in(const MappedFile& file) {
   const std::span<const std::byte> bytes = file.bytes();
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-Status write_text(const fs::path& path, const std::string& text) {
-  OutputFile file;
-  PUMICE_CHECK(file.open(path));
-  PUMICE_CHECK(file.write(std::as_bytes(std::span(text.data(), text.size()))));
-  return file.finish();
 }
 
 // Collects lines into passages.
@@ -127,16 +119,19 @@ Result<IndexHead> read_index_head(const fs::path& folder) {
   return head;
 }
 
-Status write_index_head(const fs::path& folder, const IndexHead& head) {
+Status write_index_head(OutputFile& file, const fs::path& folder, const IndexHead& head) {
   nlohmann::json files = nlohmann::json::array();
-  for (const IndexedFile& file : head.files) {
+  for (const IndexedFile& each : head.files) {
     files.push_back(
-        {{"path", file.path}, {"bytes", file.bytes}, {"time", file.time}, {"passages", file.passages}});
+        {{"path", each.path}, {"bytes", each.bytes}, {"time", each.time}, {"passages", each.passages}});
   }
   const nlohmann::json json = {{"model_type", "text_index"},    {"vectors", head.vectors},
                                {"dimensions", head.dimensions}, {"model", head.model},
                                {"settings", head.settings},     {"files", files}};
-  return write_text(folder / "config.json", json.dump(1) + "\n");
+  const std::string text = json.dump(1) + "\n";
+  PUMICE_CHECK(file.open(folder / "config.json"));
+  PUMICE_CHECK(file.write(std::as_bytes(std::span(text))));
+  return file.flush();
 }
 
 Result<std::vector<Passage>> read_passages(const fs::path& folder) {
@@ -161,8 +156,7 @@ uint64_t vectors_of(std::span<const Passage> passages) {
   return sum;
 }
 
-Status write_passages(const fs::path& folder, const std::vector<Passage>& passages) {
-  OutputFile file;
+Status write_passages(OutputFile& file, const fs::path& folder, const std::vector<Passage>& passages) {
   PUMICE_CHECK(file.open(folder / "passages.jsonl"));
   for (const Passage& passage : passages) {
     nlohmann::json json = {{"file", passage.file}, {"line", passage.line}, {"text", passage.text}};
@@ -170,7 +164,7 @@ Status write_passages(const fs::path& folder, const std::vector<Passage>& passag
     const std::string line = json.dump() + "\n";
     PUMICE_CHECK(file.write(std::as_bytes(std::span(line.data(), line.size()))));
   }
-  return file.finish();
+  return file.flush();
 }
 
 Result<std::vector<IndexedFile>> find_text_files(const fs::path& folder, const fs::path& skip) {

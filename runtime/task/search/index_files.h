@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "io/output_file.h"
 
 namespace pumice {
 
@@ -46,12 +47,14 @@ struct IndexHead {
 Result<IndexHead> read_index_head(const std::filesystem::path& folder);
 // Whether a folder is an index.
 bool is_index(const std::filesystem::path& folder);
-// To be written last: an index without a head is none.
-Status write_index_head(const std::filesystem::path& folder, const IndexHead& head);
+// Into a new file, which its finish() puts in the place of the older one. That of the head comes last: an
+// index without a head is none.
+Status write_index_head(OutputFile& file, const std::filesystem::path& folder, const IndexHead& head);
 
 Result<std::vector<Passage>> read_passages(const std::filesystem::path& folder);
 uint64_t vectors_of(std::span<const Passage> passages);
-Status write_passages(const std::filesystem::path& folder, const std::vector<Passage>& passages);
+Status write_passages(OutputFile& file, const std::filesystem::path& folder,
+                      const std::vector<Passage>& passages);
 
 // The text files below a folder, in the order of their names: those that are not hidden, that have at most 16
 // MiB, and that are UTF-8 without null characters. `skip` is left out, with all below it.

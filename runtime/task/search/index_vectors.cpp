@@ -113,8 +113,12 @@ Status IndexVectors::add(std::span<const float> values) {
   return {};
 }
 
+Status IndexVectors::flush() {
+  return sparse_ ? new_sparse_.write(path_) : file_.flush();
+}
+
 Status IndexVectors::finish() {
-  return sparse_ ? new_sparse_.write(path_) : file_.finish();
+  return sparse_ ? Status() : file_.finish();
 }
 
 } // namespace pumice

@@ -46,6 +46,8 @@ public:
   Status keep(uint64_t first, uint32_t count);
   // One or several, one after the other.
   Status add(std::span<const float> values);
+  // Writes what is left, as far as that can fail; finish() then puts the file in the place of the older one.
+  Status flush();
   Status finish();
 
   // That the files of the index have different numbers of passages.

@@ -83,13 +83,25 @@ private:
     fs::create_directories(index_, error);
     const auto added = static_cast<size_t>(std::ranges::count(from_, is_new));
     if (on_passages) on_passages(passages_.size(), added);
-    const Status encoded = write_vectors(vectors, added, progress);
-    if (!passages_.empty()) {
-      new_.vectors = vectors_of(passages_);
-      PUMICE_CHECK(write_passages(index_, passages_));
-      PUMICE_CHECK(write_index_head(index_, new_));
-    }
+    Status encoded;
+    PUMICE_CHECK(write_vectors(vectors, added, progress, encoded));
+    if (!passages_.empty()) PUMICE_CHECK(replace(vectors));
     return encoded;
+  }
+
+  // Puts the new files in the place of the older ones, once nothing is left to write: the older index stays
+  // where the disk is full.
+  Status replace(IndexVectors& vectors) {
+    new_.vectors = vectors_of(passages_);
+    OutputFile passages, head;
+    PUMICE_CHECK(write_passages(passages, index_, passages_));
+    PUMICE_CHECK(write_index_head(head, index_, new_));
+    PUMICE_CHECK(vectors.flush());
+    std::error_code none;
+    fs::remove(index_ / "config.json", none); // from here on there is no index until the new one is whole
+    PUMICE_CHECK(vectors.finish());
+    PUMICE_CHECK(passages.finish());
+    return head.finish();
   }
 
   // The passages of the new index; from_ says where each one's vectors are in the old index.
@@ -127,7 +139,8 @@ private:
 
   // In the order of the passages, whether their vectors are kept or new. Where encoding them does not come to
   // its end, the new ones that are left go from the index, and the next update goes on there.
-  Status write_vectors(IndexVectors& vectors, size_t added, const Progress& progress) {
+  // `encoded`: how that ended.
+  Status write_vectors(IndexVectors& vectors, size_t added, const Progress& progress, Status& encoded) {
     PUMICE_CHECK(vectors.open());
     size_t next = 0, done = 0;
     const auto write_kept = [&]() -> Status {
@@ -146,21 +159,17 @@ private:
     };
     const Progress of_all = [&](uint64_t, uint64_t) { return !progress || progress(done, added); };
     PUMICE_CHECK(write_kept());
-    Status status;
-    while (status.ok() && done < added) {
+    while (encoded.ok() && done < added) {
       const std::vector<EncoderInput> inputs = read_new(next, added);
-      status = encoder_.runner().run(inputs, write_new, of_all);
-      if (status.ok()) status = write_kept(); // behind one that was left out
+      encoded = encoder_.runner().run(inputs, write_new, of_all);
+      if (encoded.ok()) encoded = write_kept(); // behind one that was left out
     }
     while (next < from_.size()) {
       leave_out(next);
       PUMICE_CHECK(write_kept());
     }
-    if (passages_.empty()) return status.ok() ? Status(left_out_.front()) : status; // an older index stays
-    std::error_code none;
-    fs::remove(index_ / "config.json", none); // from here on there is no index until the new one is whole
-    PUMICE_CHECK(vectors.finish());
-    return status;
+    if (passages_.empty() && encoded.ok()) encoded = left_out_.front(); // an older index stays
+    return {};
   }
 
   // Leaves out the passages without a vector from one on. Their file is then one to be read again.

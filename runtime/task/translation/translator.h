@@ -87,6 +87,8 @@ public:
   Status discard() override { return generation_->discard(); }
   void cancel() override { generation_->cancel(); }
 
+  // The texts of begin(), of which some may be answered, not only the first ones.
+  std::span<const Source> begun() const { return sources_; }
   // The texts of begin(). `not_ready` if they are not translated.
   Result<std::span<const Source>> sources();
   // What was made of a text that was answered. Linking words takes another pass of the model, at once.

@@ -263,6 +263,30 @@ TEST_CASE("flac: damaged and truncated files are errors, a foreign tag at the en
   CHECK(says(parse_audio(whole, "long.flac", 999), {"long.flac", "at most 999"}) == "");
 }
 
+TEST_CASE("a tag of ID3 before a sound is left out, and does not make an MP3 of it") {
+  using namespace std::string_view_literals;
+  const auto tagged = [](std::string_view head, size_t size, const std::vector<std::byte>& sound) {
+    std::vector<std::byte> bytes(std::max(head.size(), size));
+    std::memcpy(bytes.data(), head.data(), head.size());
+    bytes.insert(bytes.end(), sound.begin(), sound.end());
+    return bytes;
+  };
+  const std::vector<std::byte> flac = flac_of({1 << 14, 0, 1 << 13}, 1, 16000, 16);
+  CHECK(parsed(tagged("ID3\x04\0\0\0\0\x01\x02"sv, 10 + 130, flac)).samples.size() == 3);
+  CHECK(parsed(tagged("ID3\x04\0\x10\0\0\0\x05"sv, 10 + 5 + 10, flac)).samples.size() == 3); // a footer
+  CHECK(parsed(tagged("ID3\x03\0\0\0\0\0\0"sv, 10, Wav{}.bytes(std::vector<int16_t>{16384}))).samples ==
+        std::vector<float>{0.5F});
+  CHECK(says(parse_audio(tagged("ID3\x03\0\0\0\0\x7F\x7F"sv, 10, {}), "x.mp3"), {"x.mp3", "MP3"}) == "");
+}
+
+TEST_CASE("wav: whole numbers of 12 and 20 bits are the upper ones of their bytes") {
+  CHECK(parsed(Wav{.bits = 12, .frame = 2}.bytes(std::vector<int16_t>{16384, -32768})).samples ==
+        std::vector<float>{0.5F, -1});
+  CHECK(parsed(Wav{.bits = 20, .frame = 3}.bytes(std::vector<uint8_t>{0, 0, 0x40})).samples ==
+        std::vector<float>{0.5F});
+  CHECK(says(parse_audio(Wav{.bits = 64}.bytes(std::vector<int64_t>{1}), "x.wav"), {"PCM of 64 bits"}) == "");
+}
+
 TEST_CASE("vorbis: a tone is decoded nearly unchanged") {
   const std::vector<float> samples = tone(16000, 16000, 440);
   const std::vector<std::byte> bytes = vorbis_of(samples, 16000);

@@ -47,12 +47,14 @@ const char* file_field(const CaptionerSettings& settings) {
   return settings.sound ? "audio" : "image";
 }
 
+// `partial`: the text ends where Ctrl-C or an error came.
 void print(const CaptionOptions& options, const std::string& picture, std::span<const WrittenText> written,
-           const CaptionerSettings& settings) {
+           const CaptionerSettings& settings, bool partial = false) {
   const GenerationOptions& generation = settings.generation;
   if (options.writing.json) {
     Json json = {{file_field(settings), picture}};
     add_written(json, written, generation);
+    if (partial) json["partial"] = true;
     print_json(json);
     return;
   }
@@ -143,6 +145,13 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
   return read;
 }
 
+// Whether an error is that of one picture alone, such as one that is too large for the context, among others.
+bool goes_on_after(Code code, size_t at_a_time, const CaptionOptions& options) {
+  const bool of_input = code == Code::invalid_argument || code == Code::invalid_file ||
+                        code == Code::unsupported || code == Code::context_full;
+  return of_input && at_a_time == 1 && options.pictures.size() > 1 && !interrupted();
+}
+
 // Prints the captions of pictures that run together when they are complete.
 Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
                 const CaptionOptions& options, const Tokenizer& tokenizer, WritingFigures& figures) {
@@ -157,11 +166,26 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     EncoderInput shown;
     if (options.attention.given()) shown = pictures[0].inputs[0];
     const ComputeWatch stopwatch;
-    PUMICE_CHECK(captioner.begin(std::move(pictures)));
-    PUMICE_CHECK(captioner.run());
+    Status status = captioner.begin(std::move(pictures));
+    if (status.ok()) status = captioner.run();
+    bar.erase();
+    if (!status.ok() && goes_on_after(status.error().code, count, options)) {
+      print_part_error(fmt::format("{}: {}", names[0], status.error().text()));
+      if (options.writing.json)
+        print_json({{file_field(settings), names[0]}, {"error", status.error().text()}});
+      continue;
+    }
+    if (!status.ok()) {
+      const std::vector<std::vector<WrittenText>> texts = captioner.texts_so_far();
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const bool partial = captioner.at_a_time() == 1; // of several at a time, those that are complete
+        if (!texts[i].empty() && !texts[i].front().tokens.empty())
+          print(options, names[i], texts[i], settings, partial);
+      }
+      return status;
+    }
     PUMICE_TRY(const std::vector<std::vector<WrittenText>> texts, captioner.texts());
     figures.seconds += stopwatch.seconds();
-    bar.erase();
     for (size_t i = 0; i < texts.size(); ++i) {
       ++figures.inputs;
       figures.tokens += texts[i].front().tokens.size();
@@ -237,7 +261,7 @@ Subcommand add_caption(CLI::App& app) {
           ->group("Text");
   sub->add_flag("--json", options->writing.json,
                 "Print one JSON object for each picture. Its fields: image or audio, text, tokens, score; "
-                "hypotheses with --n-best")
+                "hypotheses with --n-best; partial after Ctrl-C")
       ->group("Text");
   add_form_options(*sub, options->form);
   add_attention_options(*sub, options->attention);

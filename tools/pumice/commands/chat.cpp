@@ -1,3 +1,4 @@
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -68,8 +69,9 @@ TypedLine read_question(LineEditor& editor, const std::string& text) {
 // Questions from the terminal, until Ctrl-D.
 class Talk {
 public:
-  Talk(Conversation& conversation, std::vector<NamedFile> reads)
-      : conversation_(conversation), editor_(history_file(conversation.device()), ChatCommands::completions),
+  // `keep`: called after each answer, so that a conversation is kept whatever ends it.
+  Talk(Conversation& conversation, std::vector<NamedFile> reads, std::function<Status()> keep)
+      : conversation_(conversation), keep_(std::move(keep)), editor_(history_file(conversation.device()), ChatCommands::completions),
         commands_(conversation, forget_, std::move(reads)) {}
 
   Status run() {
@@ -86,6 +88,7 @@ public:
       editor_.remember(typed.text);
       PUMICE_TRY(const bool on, reply(typed.text));
       if (!on) break;
+      (void)keep_(); // an error comes at the end
     }
     return interrupted() ? interruption() : Status();
   }
@@ -137,6 +140,7 @@ private:
   }
 
   Conversation& conversation_;
+  const std::function<Status()> keep_;
   LineEditor editor_;
   const Conversation::AskToForget forget_ = [this](const std::string& each) { return may_forget(each); };
   ChatCommands commands_;
@@ -225,13 +229,16 @@ Status chat(const ChatOptions& options) {
   }
   PUMICE_CHECK(conversation.open(std::move(opened), options.device, options.size, options.adapters));
   if (question) {
+    std::optional<SavedWork> saved; // the answer until Ctrl-C
+    if (options.settings.json || !options.session.empty()) saved.emplace();
     PUMICE_CHECK(conversation.ask(*question, {}));
     PUMICE_CHECK(keep(conversation, options));
     if (interrupted()) return interruption();
     if (stdout_is_terminal()) print_figures(conversation.figures() + "\n");
   } else {
-    const Status talked = Talk(conversation, files_read_by(options)).run();
-    PUMICE_CHECK(keep(conversation, options));
+    const auto kept = [&] { return keep(conversation, options); };
+    const Status talked = Talk(conversation, files_read_by(options), kept).run();
+    PUMICE_CHECK(kept());
     PUMICE_CHECK(talked);
   }
   return conversation.device().save_pipelines();

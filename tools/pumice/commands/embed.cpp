@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,7 +53,10 @@ public:
       print_weights(kind, input, values);
       return {};
     }
-    if (!options_.output.empty()) return file_.write(values);
+    if (!options_.output.empty()) {
+      if (!saved_) saved_.emplace();
+      return file_.write(values);
+    }
     if (options_.json) {
       print_json({{kind, input}, {"embedding", values}});
     } else {
@@ -103,6 +107,7 @@ private:
   uint32_t columns_;
   VectorFile file_;
   Status failed_; // to write in the place of a vector
+  std::optional<SavedWork> saved_; // the vectors until Ctrl-C
 };
 
 Status embed_pictures(const EmbedOptions& options) {

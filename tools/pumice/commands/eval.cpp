@@ -97,6 +97,7 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
     inputs.push_back(batch.input(row));
     rows.push_back(row);
   }
+  std::optional<SavedWork> saved; // the rows until Ctrl-C
   ProgressBar bar("evaluating");
   for (size_t first = 0; first < inputs.size();) {
     if (!bar.update(first, inputs.size())) return interruption();
@@ -112,6 +113,7 @@ Status run_batch(ForcedPass& pass, const EvalBatch& batch, std::vector<EvalOutpu
     }
     first += count;
     done = rows[first - 1] + 1;
+    if (!saved) saved.emplace();
   }
   done = batch.rows();
   return {};

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -177,6 +178,7 @@ private:
     ProgressBar bar("generating");
     generation.progress = bar.callback();
     generation.on_texts = [&](size_t input, const std::vector<Hypothesis>& written) {
+      if (!saved_) saved_.emplace();
       complete(*texts[input], written);
       if (!queue_.can_print()) return;
       bar.erase();
@@ -231,7 +233,8 @@ private:
   std::shared_ptr<const Model> model_;
   GenerationConfig config_;
   std::unique_ptr<EncoderDecoder> session_;
-  EncoderDecoderOptions size_; // of session_
+  EncoderDecoderOptions size_;     // of session_
+  std::optional<SavedWork> saved_; // what was written until Ctrl-C
 };
 
 } // namespace

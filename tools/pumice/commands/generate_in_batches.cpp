@@ -2,6 +2,7 @@
 #include <bit>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -298,6 +299,7 @@ private:
       done += writing.text->prompt.size() - batch_->unread(id) + writing.text->ids.size();
     if (!bar_.update(std::min(done, total_), total_)) return interruption();
     PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->step());
+    if (!saved_ && !tokens.empty()) saved_.emplace();
     std::vector<uint32_t> stopped;
     for (const BatchToken& each : tokens) {
       const auto found = writings_.find(each.sequence);
@@ -331,6 +333,7 @@ private:
   bool same_bits_ = false;
   std::unique_ptr<BatchGroups> batch_;
   std::map<uint32_t, Writing> writings_; // by the id of the sequence
+  std::optional<SavedWork> saved_; // what the texts have come to until Ctrl-C
   ProgressBar bar_{"generating"};
   uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -63,6 +64,7 @@ Status rerank(const RerankOptions& options) {
   });
   TaskInputs inputs(device, reranker->runner());
   std::vector<Scored> best;
+  std::optional<SavedWork> saved; // the best until Ctrl-C
   const Status status = inputs.run(
       source,
       [&](const std::string& text, const std::string& name) {
@@ -71,6 +73,7 @@ Status rerank(const RerankOptions& options) {
       [&](const Line& line, const std::vector<float>& row) -> Status {
         Scored scored{reranker->score(line.text, row), line.number - 1, line.text};
         if (options.top) {
+          if (!saved) saved.emplace();
           keep_best(best, std::move(scored), options.top);
         } else {
           print(options, scored);

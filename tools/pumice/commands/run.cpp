@@ -244,6 +244,7 @@ Status run(const RunOptions& options) {
   std::optional<SavedWork> saved; // the text until Ctrl-C is saved, too
   if (options.session.given()) saved.emplace();
   const auto on_first = [&] {
+    if (!saved && options.json) saved.emplace(); // the object with the text until then is printed
     bar.erase();
     if (!options.no_echo && !options.json) echo(prompt.text);
   };

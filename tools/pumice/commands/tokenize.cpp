@@ -75,7 +75,11 @@ Status tokenize(const TokenizeOptions& options) {
   }
   for (size_t i = 0; i < options.texts.size(); ++i) {
     const std::string name = options.texts.size() > 1 ? fmt::format("TEXT {}", i + 1) : "TEXT";
-    PUMICE_CHECK(encode(*tokenizer, options, options.texts[i], name));
+    const Status status = encode(*tokenizer, options, options.texts[i], name);
+    if (!status.ok() && options.texts.size() == 1) return status;
+    if (status.ok()) continue;
+    print_part_error(status.error().text()); // the others have their lines
+    print_result(options.json ? json_text({{"error", status.error().text()}}) : "\n");
   }
   return {};
 }

@@ -203,7 +203,7 @@ public:
     sound_ += input->seconds();
     spent_ += watch.seconds();
     language_ = transcript->language;
-    PUMICE_CHECK(put_out(*transcript, {path, input->seconds(), !input->damage().empty()}));
+    put_out(*transcript, {path, input->seconds(), !input->damage().empty()});
     tell_damage(*input);
     if (!options_.attention.given()) return {};
     const LogMelShape& shape = recognizer_->transcriber()->shape();
@@ -272,9 +272,9 @@ private:
         [text = in_form(options_.forms().front(), transcript, {path, seconds, true})] { return text; });
   }
 
-  // The forms that are asked for: printed, or each in a file.
-  Status put_out(const Transcript& transcript, const SpokenFile& file) const {
-    if (options_.as_they_come()) return {};
+  // The forms that are asked for: printed, or each in a file. What a full disk does not take is printed, too.
+  void put_out(const Transcript& transcript, const SpokenFile& file) const {
+    if (options_.as_they_come()) return;
     for (const TranscriptForm form : options_.forms()) {
       const std::string text = in_form(form, transcript, file);
       if (options_.folder.empty()) {
@@ -282,10 +282,13 @@ private:
         continue;
       }
       const std::string path = output_path(options_.folder, file.path, form);
-      PUMICE_CHECK(write_text(path, text));
-      print_result(path + "\n");
+      if (const Status written = write_text(path, text); !written.ok()) {
+        print_part_error(written.error().text() + ": it is printed instead");
+        print_result(text);
+      } else {
+        print_result(path + "\n");
+      }
     }
-    return {};
   }
 
   const TranscribeOptions& options_;

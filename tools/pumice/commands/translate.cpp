@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -72,6 +73,7 @@ public:
       return {};
     };
     const size_t count = sources.size();
+    size_t printed = 0;
     TranslationCallbacks callbacks;
     std::optional<StreamDecoder> stream;
     if (streams(lines) && count == 1 && sources[0].sentences.size() == 1) {
@@ -82,6 +84,7 @@ public:
     }
     callbacks.on_text = [&](size_t index, const Source& source) {
       add_figures(source, numbers_[index]);
+      printed = index + 1;
       if (stream) return;
       progress_.erase();
       (void)reject_before(numbers_[index]);
@@ -91,7 +94,12 @@ public:
     };
     PUMICE_CHECK(translator_->begin(std::move(sources), std::move(callbacks)));
     const ComputeWatch stopwatch;
-    PUMICE_CHECK(translator_->run());
+    std::optional<SavedWork> saved; // what is answered by Ctrl-C, though a line before it is not
+    if (lines.size() > 1) saved.emplace();
+    if (const Status status = translator_->run(); !status.ok()) {
+      print_rest(printed, status.error(), reject_before);
+      return status;
+    }
     figures_.seconds += stopwatch.seconds();
     answered_ += count;
     progress_.erase();
@@ -168,6 +176,27 @@ private:
   // What lines of --n-best begin with: the number of the text, unless there is only one.
   std::string owner(uint64_t number) const {
     return options_.texts.texts.size() == 1 ? "" : std::to_string(number);
+  }
+
+  // The shortest texts are answered first. After Ctrl-C or an error, prints those that are, from this one on,
+  // with what stands in the place of an answer between them. With --resume they come again.
+  template <class Reject>
+  void print_rest(size_t from, const Error& error, const Reject& reject_before) {
+    progress_.erase();
+    if (!options_.texts.resume.empty() || is_replica()) return;
+    const std::span<const Source> sources = translator_->begun();
+    size_t end = sources.size();
+    while (end > from && (sources[end - 1].blank() || !sources[end - 1].answered())) --end;
+    for (; from < end; ++from) {
+      (void)reject_before(numbers_[from]);
+      if (sources[from].answered()) {
+        print(sources[from], numbers_[from]);
+      } else if (options_.writing.json) {
+        print_json({{"source", sources[from].text}, {"error", error.text()}});
+      } else {
+        print_result("\n");
+      }
+    }
   }
 
   void print(const Source& source, uint64_t number) {

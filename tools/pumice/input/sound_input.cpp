@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,14 @@ private:
   std::shared_ptr<SoundInput> input_;
 };
 
+// A pipe or a device, which is read as standard input is.
+bool is_stream(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
 float sample_at(const char* bytes, const RawSound& raw) {
   if (raw.floats) {
     float value = 0;
@@ -41,7 +50,7 @@ Result<std::shared_ptr<SoundInput>> SoundInput::open(const std::string& path, ui
   if (raw) {
     input->raw_ = *raw;
     input->resampler_.emplace(raw->rate, rate);
-  } else if (path != "-") {
+  } else if (path != "-" && !is_stream(path_of(path))) {
     PUMICE_TRY(input->stream_, AudioStream::open(path_of(path), rate));
   } else {
     std::string bytes;
