@@ -41,18 +41,24 @@ bool is_end(std::string_view mark) {
          (mark.ends_with("|>") && !mark.starts_with("<|"));
 }
 
-// The mark that begins what this one ends; empty if its spelling does not say.
-std::string begin_for(std::string_view end) {
-  std::string begin(end);
+// The mark that begins what this one ends; empty if its spelling does not say. Of several, one that is in the
+// text.
+std::string begin_for(std::string_view end, std::string_view text) {
+  std::string usual;
   for (const auto& [closing, opening] : {std::pair<std::string_view, std::string_view>{"/", ""},
                                          {"END", "START"},
+                                         {"END", "BEGIN"},
                                          {"end", "begin"},
+                                         {"end", "start"},
                                          {"suffix", "prefix"}}) {
-    const size_t at = begin.find(closing);
-    if (at == std::string::npos) continue;
-    return begin.replace(at, closing.size(), opening);
+    const size_t at = end.find(closing);
+    if (at == std::string_view::npos) continue;
+    std::string begin(end);
+    begin.replace(at, closing.size(), opening);
+    if (text.find(begin) != std::string_view::npos) return begin;
+    if (usual.empty()) usual = std::move(begin);
   }
-  return {};
+  return usual;
 }
 
 // The reverse, for a mark that begins calls.
@@ -90,6 +96,7 @@ public:
     if (!made_.channels) {
       if (renders_) {
         find_thinking();
+        find_thinking_member();
         find_head();
         find_content();
         find_calls();
@@ -144,7 +151,7 @@ private:
         const auto longer = std::find_if(begins.rbegin(), begins.rend(), [&](const MarkSpan& mark) {
           return !begins_answer(text::trimmed(before.substr(mark.begin)));
         });
-        const std::string spelled = begin_for(end);
+        const std::string spelled = begin_for(end, text_);
         if (longer != begins.rend()) {
           begin = text::trimmed(before.substr(longer->begin));
         } else if (!spelled.empty()) {
@@ -154,6 +161,18 @@ private:
       const size_t known = made_.thinking.size();
       add_thinking(begin, end);
       made_.shows_thinking = made_.shows_thinking || made_.thinking.size() > known;
+    }
+  }
+
+  void find_thinking_member() {
+    for (const char* member : probe::thinking_members) {
+      for (ordered_json message : {TemplateProbe::said(probe::answer), call("", style_.id)}) {
+        for (const char* other : probe::thinking_members) message.erase(other); // of calls that need one
+        message[member] = probe::thought;
+        const std::optional<std::string> text = render_({message});
+        if (text && text->find(probe::thought) != std::string::npos) made_.thinking_member = member;
+        if (made_.thinking_member) return;
+      }
     }
   }
 
@@ -313,9 +332,9 @@ private:
       const std::string spelled = mark_name(mark);
       const auto has = [&](const char* word) { return spelled.find(word) != std::string::npos; };
       const bool thinks = has("think") || has("thought") || has("reason");
-      if (no_thinking && thinks && is_end(mark)) add_thinking(begin_for(mark), mark);
+      if (no_thinking && thinks && is_end(mark)) add_thinking(begin_for(mark, text_), mark);
       if (no_content && mark.starts_with("</") && (spelled == "response" || spelled == "answer"))
-        made_.content.push_back({begin_for(mark), mark});
+        made_.content.push_back({begin_for(mark, text_), mark});
       const bool python = has("python_tag") || has("python_start") || has("python_end"); // of Llama's
       const bool calls = has("tool_call") || has("toolcall") || has("function_call");
       if ((python || (no_calls && calls)) && !has("_id") && !has("response") && !has("result"))
@@ -348,13 +367,17 @@ private:
 
   // Ids are made where the template writes them, or refuses calls and results without.
   void find_ids() {
+    if (!renders_) return;
     const auto shown = [&](const std::string& id) {
-      ordered_json result = {{"role", "tool"}, {"name", probe::name}, {"content", "result"}};
+      ordered_json result = {{"role", "tool"}, {"name", probe::name}, {"content", probe::result}};
       if (!id.empty()) result["tool_call_id"] = id;
-      return render_({call("", id), result});
+      return render_({style_.id.empty() ? TemplateProbe::said(probe::answer) : call("", id), result});
     };
-    const std::optional<std::string> given = style_.id.empty() ? std::nullopt : shown(style_.id);
-    if (given && (!shown({}) || given->find(style_.id) != std::string::npos)) made_.id = style_.id;
+    const std::optional<std::string> given = shown(style_.id);
+    made_.no_calls_shown = style_.id.empty();
+    made_.no_results_shown = !given || given->find(probe::result) == std::string::npos;
+    if (!given || style_.id.empty()) return;
+    if (!shown({}) || given->find(style_.id) != std::string::npos) made_.id = style_.id;
   }
 
   std::string_view text_;

@@ -22,6 +22,7 @@ struct AnswerMarks {
   bool thinking_first = false;
   // The template writes thoughts: an answer without its first mark may be one.
   bool shows_thinking = false;
+  const char* thinking_member = nullptr; // of messages, in which it reads them; null: that is not known
   std::vector<Pair> content; // which some have around it; without an end, up to the next mark
   // Whichever of these comes first begins calls. One that ends with the name of a tag, as <function= does, is
   // a part of the call, and so is the bracket of functools[.
@@ -38,6 +39,8 @@ struct AnswerMarks {
 
   // An id as the template wants it for calls that have none; empty: it wants none.
   std::string id;
+  // What the template leaves out, or refuses: calls in older answers, and results of tools.
+  bool no_calls_shown = false, no_results_shown = false;
 
   static AnswerMarks of(const ChatTemplate& chat_template, const std::tm& now);
 };

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "base/ascii.h"
 #include "text/chat/loose_values.h"
 #include "text/unicode/unicode.h"
 
@@ -29,12 +32,36 @@ struct Allowed {
   }
 };
 
+// A type as JSON schemas name it: others write int, List[str], Optional[float] or str | None.
+void add_type(Allowed& allowed, std::string_view type) {
+  for (;;) {
+    const size_t bar = type.find('|');
+    std::string_view one = trimmed(type.substr(0, bar));
+    constexpr std::string_view optional = "Optional[";
+    if (one.starts_with(optional)) {
+      allowed.types.insert("null");
+      one.remove_prefix(optional.size());
+    }
+    std::string name = lower_case(one.substr(0, one.find_first_of("[(<")));
+    while (name.ends_with(']')) name.pop_back();
+    constexpr std::pair<std::string_view, std::string_view> others[] = {
+        {"str", "string"},   {"text", "string"},  {"char", "string"},  {"varchar", "string"}, {"int", "integer"},
+        {"long", "integer"}, {"uint", "integer"}, {"float", "number"}, {"double", "number"},  {"bool", "boolean"},
+        {"list", "array"},   {"tuple", "array"},  {"set", "array"},    {"dict", "object"},    {"map", "object"},
+        {"none", "null"}};
+    const auto* other = std::ranges::find_if(others, [&](const auto& each) { return each.first == name; });
+    allowed.types.insert(other == std::end(others) ? name : std::string(other->second));
+    if (bar == std::string_view::npos) return;
+    type.remove_prefix(bar + 1);
+  }
+}
+
 void add_allowed(Allowed& allowed, const ordered_json* schema, const ordered_json* root, int depth) {
   constexpr int most_levels = 8; // of schemas within each other, which may refer to themselves
   if (!schema || depth == most_levels) return;
   if (const ordered_json* type = member(schema, "type")) {
     for (const ordered_json& each : type->is_array() ? *type : ordered_json::array({*type}))
-      if (each.is_string()) allowed.types.insert(each.get<std::string>());
+      if (each.is_string()) add_type(allowed, each.get_ref<const std::string&>());
   }
   const auto add_value = [&](const ordered_json& value) {
     allowed.types.insert(std::string(type_of(value)));

@@ -1,9 +1,12 @@
 #include "text/chat/chat.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "text/chat/argument_types.h"
 
 namespace pumice {
 
@@ -58,6 +61,64 @@ ordered_json with_arguments_as_text(ordered_json variables) {
     }
   }
   return variables;
+}
+
+// The text of a message, whether it is one or a list of parts.
+std::string text_in(const ordered_json& message) {
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null()) return {};
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) return content->dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::string all;
+  for (const ordered_json& part : *content) {
+    const ordered_json* one = text::member(&part, "text");
+    if (one && one->is_string()) all += one->get<std::string>();
+  }
+  return all;
+}
+
+// For templates that show no results of tools: a person tells them. Some refuse two of their messages, one
+// behind the other.
+void results_to_questions(ordered_json& messages) {
+  ordered_json all = ordered_json::array();
+  bool result = false; // the last one is one
+  for (ordered_json& message : messages) {
+    const bool more = std::exchange(result, has_role(message, "tool"));
+    if (!result) {
+      all.push_back(std::move(message));
+      continue;
+    }
+    const std::string told = "<tool_response>\n" + text_in(message) + "\n</tool_response>";
+    if (!more) all.push_back({{"role", "user"}, {"content", told}});
+    if (more) all.back()["content"] = all.back()["content"].get<std::string>() + "\n" + told;
+  }
+  messages = std::move(all);
+}
+
+// For templates that show no calls: as the model writes them, or as most do.
+void calls_to_texts(ordered_json& messages, const Result<WrittenCall>& written) {
+  const WrittenCall usual{.begin = "<tool_call>\n{\"name\": \"",
+                          .middle = "\", \"arguments\": ",
+                          .end = "}\n</tool_call>"};
+  for (ordered_json& message : messages) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    std::string all = text_in(message);
+    for (const ordered_json& call : *calls) {
+      const ordered_json* inner = text::member(&call, "function");
+      const ordered_json *name = text::member(inner ? inner : &call, "name"),
+                         *given = text::member(inner ? inner : &call, "arguments");
+      ordered_json arguments = given ? *given : ordered_json::object();
+      if (arguments.is_string()) arguments = ordered_json::parse(arguments.get<std::string>(), nullptr, false);
+      if (!name || !name->is_string() || !arguments.is_object()) continue;
+      std::optional<std::string> one = written.ok() ? written->text(*name, arguments) : std::nullopt;
+      if (!one) one = usual.text(*name, arguments);
+      if (!all.empty()) all += '\n';
+      all += *one;
+    }
+    message["content"] = std::move(all);
+    message.erase("tool_calls");
+  }
 }
 
 bool has_calls(const ordered_json& messages) {
@@ -129,6 +190,8 @@ ordered_json Chat::all_variables() const {
   variables.update(variables_);
   variables["messages"] = messages_;
   text::CallIds(marks_.id, messages_).complete(variables["messages"]);
+  if (marks_.no_calls_shown && has_calls(messages_)) calls_to_texts(variables["messages"], written_call());
+  if (marks_.no_results_shown) results_to_questions(variables["messages"]);
   if (parts_) contents_to_parts(variables["messages"]);
   variables["add_generation_prompt"] = true;
   return variables;

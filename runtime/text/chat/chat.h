@@ -46,7 +46,9 @@ public:
   // for anything but two marks.
   Status set_thinking_marks(std::string_view marks);
   // The member of a message in which this template reads what a model thought before it answered.
-  const char* thinking_member() const { return thinking_member_; }
+  const char* thinking_member() const {
+    return marks_.thinking_member ? marks_.thinking_member : thinking_member_;
+  }
 
   // The prompt for the next answer. It begins with the tokens of the last answer's, and those of that answer,
   // as far as the template writes the same text again. Errors as ChatTemplate::render() has them.
@@ -72,7 +74,7 @@ private:
   ChatTemplate template_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::tm now_;
-  const char* thinking_member_;
+  const char* thinking_member_; // where rendering does not show it
   AnswerMarks marks_;
   mutable std::optional<Result<WrittenCall>> written_call_;
   bool may_think_ = true;

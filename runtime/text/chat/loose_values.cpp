@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/ascii.h"
 #include "text/unicode/unicode.h"
@@ -23,8 +26,11 @@ bool is_digit(char c) {
 // A number as JSON or Python spells it.
 LooseReader::Value number_of(std::string text) {
   if (text.starts_with('+')) text.erase(0, 1);
+  const auto before_line = [](char c) { // 1_000, 0x_FF
+    return std::isxdigit(static_cast<unsigned char>(c)) != 0 || lower_case(c) == 'x' || lower_case(c) == 'o';
+  };
   for (size_t i = 1; i + 1 < text.size(); ++i) {
-    if (text[i] == '_' && std::isxdigit(static_cast<unsigned char>(text[i - 1]))) text.erase(i, 1);
+    if (text[i] == '_' && before_line(text[i - 1])) text.erase(i, 1);
   }
   const bool negative = text.starts_with('-');
   std::string digits = text.substr(negative);
@@ -32,12 +38,13 @@ LooseReader::Value number_of(std::string text) {
       lower_case(digits[1]) != 'e') {
     const char kind = lower_case(digits[1]);
     const int base = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 0;
-    if (base == 0 || digits.size() > 17 || !std::isxdigit(static_cast<unsigned char>(digits[2])))
-      return std::nullopt;
+    if (base == 0 || !std::isxdigit(static_cast<unsigned char>(digits[2]))) return std::nullopt;
     char* end = nullptr;
-    const long long value = std::strtoll(digits.c_str() + 2, &end, base);
-    if (*end != 0) return std::nullopt;
-    return negative ? -value : value;
+    errno = 0;
+    const unsigned long long value = std::strtoull(digits.c_str() + 2, &end, base);
+    if (*end != 0 || errno == ERANGE || (negative && value > INT64_MAX)) return std::nullopt;
+    if (negative) return -static_cast<int64_t>(value);
+    return value;
   }
   if (digits.starts_with('.')) digits.insert(0, "0");
   if (const size_t dot = digits.find('.'); dot != std::string::npos) {
@@ -56,7 +63,8 @@ bool is_name_character(char c) {
 
 bool LooseReader::skip(std::string_view expected) {
   text_.remove_prefix(std::min(text_.find_first_not_of(ascii_white_space), text_.size()));
-  while (python_ && text_.starts_with('#')) { // a comment, up to the end of its line
+  // A comment, up to the end of its line, or a backslash before that.
+  while (python_ && (text_.starts_with('#') || text_.starts_with("\\\n"))) {
     text_.remove_prefix(std::min(text_.find('\n'), text_.size()));
     text_.remove_prefix(std::min(text_.find_first_not_of(ascii_white_space), text_.size()));
   }
@@ -72,7 +80,9 @@ bool LooseReader::ended() {
 
 std::string LooseReader::word() {
   skip("");
-  const auto end = std::find_if_not(text_.begin(), text_.end(), is_name_character);
+  const auto end = std::find_if_not(text_.begin(), text_.end(), [](char c) {
+    return is_name_character(c) || static_cast<unsigned char>(c) >= 0x80; // names of any language
+  });
   std::string word(text_.begin(), end);
   text_.remove_prefix(word.size());
   return word;
@@ -94,7 +104,7 @@ LooseReader::Value LooseReader::python_arguments(const ordered_json& properties)
     const std::string_view before = text_;
     const std::string name = word();
     std::string key = name;
-    if (name.empty() || !skip("=")) {
+    if (name.empty() || !(skip("=") || skip(":"))) {
       if (ended() || next == properties.end()) return std::nullopt;
       text_ = before;
       key = next.key();
@@ -163,7 +173,26 @@ LooseReader::Value LooseReader::word_or_number() {
   if (given == "true" || given == "True") return true;
   if (given == "false" || given == "False") return false;
   if (given == "null" || given == "None") return ordered_json();
-  return std::nullopt;
+  return python_ && text_.starts_with('(') ? made_by(given) : std::nullopt;
+}
+
+// dict(a=1), list(...), tuple(...) and set(...), of a list or of nothing.
+LooseReader::Value LooseReader::made_by(std::string_view type) {
+  constexpr std::string_view lists[] = {"list", "tuple", "set", "frozenset"};
+  const bool list = std::ranges::find(lists, type) != std::end(lists);
+  if ((!list && type != "dict") || depth_ == most_levels) return std::nullopt;
+  skip("(");
+  if (skip(")")) return list ? ordered_json::array() : ordered_json::object();
+  ++depth_;
+  Value made;
+  if (list || text_.starts_with('{')) { // dict({"a": 1})
+    made = value();
+    if (made && (made->is_array() != list || !skip(")"))) made.reset();
+  } else {
+    made = python_arguments(ordered_json::object());
+  }
+  --depth_;
+  return made;
 }
 
 // Whether a quote comes, or letters that say what kind of string it is in Python.

@@ -33,6 +33,7 @@ public:
 private:
   Value string();
   Value word_or_number();
+  Value made_by(std::string_view type);
   Value items(std::string_view end);
   Value object_or_set();
   bool begins_string() const;

@@ -99,7 +99,7 @@ ordered_json TemplateProbe::said(std::string_view text) {
 }
 
 ordered_json TemplateProbe::with_thought(ordered_json message) {
-  for (const char* member : {"reasoning_content", "thinking", "reasoning"}) message[member] = probe::thought;
+  for (const char* member : probe::thinking_members) message[member] = probe::thought;
   return message;
 }
 

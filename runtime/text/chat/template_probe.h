@@ -15,13 +15,15 @@ namespace pumice {
 // What is looked for in the texts that a template makes.
 namespace probe {
 inline constexpr std::string_view answer = "answer-to-be-found", thought = "thought-to-be-found",
-                                  value = "value-to-be-found", name = "tool_to_be_found",
+                                  result = "result-to-be-found", value = "value-to-be-found", name = "tool_to_be_found",
                                   other_value = "other-text-there", other_name = "another_function";
 inline constexpr const char *argument = "argument_to_be_found", *other_argument = "second_parameter";
 // An id as Mistral wants it, one as OpenAI's interface has it, and one as Kimi's models write it, whose
 // templates write it in place of a name.
 inline constexpr const char *letters = "a1b2c3d4e", *called = "call_a1b2c3d4e5f6a7b8c9d0e1f2",
                             *named = "functions.tool_to_be_found:0";
+// Members of messages in which templates read what a model thought.
+inline constexpr const char* thinking_members[] = {"reasoning_content", "thinking", "reasoning", "thought"};
 } // namespace probe
 
 class TemplateProbe;

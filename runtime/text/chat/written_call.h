@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -26,6 +27,9 @@ struct WrittenCall {
   // unsupported, with a sentence: the template does not show calls, or in a way that is not known.
   static Result<WrittenCall> of(const ChatTemplate& chat_template, const AnswerMarks& marks,
                                 const std::tm& now);
+
+  // The text of a call; nothing for tags.
+  std::optional<std::string> text(const std::string& name, const nlohmann::ordered_json& arguments) const;
 };
 
 // The next id of a call in a text that a template wrote with those that were looked for, with what belongs to

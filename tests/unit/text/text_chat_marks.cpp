@@ -26,7 +26,8 @@ const ordered_json tools = ordered_json::parse(R"([
     "either": {"oneOf": [{"type": "integer"}, {"type": "boolean"}]},
     "some": {"type": ["string", "null"]}, "one": {"enum": ["1", "2", "auto"]}, "level": {"enum": [1, 2, null]},
     "ratio": {"type": "number"}, "map": {"type": "object"}, "named": {"$ref": "#/$defs/Name"},
-    "both": {"allOf": [{"type": "integer"}]}},
+    "both": {"allOf": [{"type": "integer"}]}, "py": {"type": "str"}, "maybe_py": {"type": "Optional[str]"},
+    "count_py": {"type": "int | None"}, "items_py": {"type": "List[int]"}, "yes_py": {"type": "bool"}},
     "$defs": {"Name": {"type": "string"}}}}},
   {"type": "function", "function": {"name": "run", "parameters": {"type": "object", "properties": {
     "code": {"type": "string"}, "count": {"type": "integer"}}}}},
@@ -393,6 +394,14 @@ TEST_CASE("arguments have the types of the schema") {
                                                      {"text|{'a': 1}", R"("{'a': 1}")"},
                                                      {"line|5.0", "5"},
                                                      {"line|many", R"("many")"},
+                                                     {"py|42", R"("42")"},
+                                                     {"py|True", R"("True")"},
+                                                     {"maybe_py|42", R"("42")"},
+                                                     {"maybe_py|None", "null"},
+                                                     {"count_py|42", "42"},
+                                                     {"count_py|None", "null"},
+                                                     {"items_py|[1, 2]", "[1,2]"},
+                                                     {"yes_py|True", "true"},
                                                      {"other|7", "7"},
                                                      {"other|seven", R"("seven")"}};
   for (const auto& [given, expected] : all) {
@@ -422,7 +431,14 @@ TEST_CASE("arguments as Python spells them") {
       {R"(u'\u00e9\U0001F600')", R"("é😀")"},
       {R"('\101\/')", R"("A\\/")"},
       {"('a'\n 'b')", R"("ab")"},
-      {R"('')", R"("")"}};
+      {R"('')", R"("")"},
+      {R"(b'\xe9')", R"("é")"},
+      {R"(rb"\x")", R"("\\x")"},
+      {R"(f'no braces')", R"("no braces")"},
+      {R"x(("one, " 'two'))x", R"("one, two")"},
+      {R"("]<|tool_call_end|>")", R"("]<|tool_call_end|>")"},
+      {R"('\ud83d\ude00')", R"("😀")"},
+      {R"("tab\there")", R"("tab\there")"}};
   for (const auto& [written, read] : strings)
     check({lfm2_shown, python(std::string("code=") + written), "", "",
            std::string("run {\"code\":") + read + "}"});
@@ -443,13 +459,31 @@ TEST_CASE("arguments as Python spells them") {
                                                         {"{'a': (1, None)}", R"({"a":[1,null]})"},
                                                         {"{}", "{}"},
                                                         {"[True, false,]", "[true,false]"},
-                                                        {"{1: 'a'}", R"({"1":"a"})"}};
+                                                        {"{1: 'a'}", R"({"1":"a"})"},
+                                                        {"0x_FF", "255"},
+                                                        {"0b1010101010101010", "43690"},
+                                                        {"0xFFFFFFFFFFFFFFFF", "18446744073709551615"},
+                                                        {"-0x7F", "-127"},
+                                                        {"1_0.5_0e1_0", "105000000000.0"},
+                                                        {"1.e3", "1000.0"},
+                                                        {"dict(a=1, b=[2])", R"({"a":1,"b":[2]})"},
+                                                        {"dict({'a': 1})", R"({"a":1})"},
+                                                        {"dict()", "{}"},
+                                                        {"list((1, 2))", "[1,2]"},
+                                                        {"tuple([1])", "[1]"},
+                                                        {"set()", "[]"},
+                                                        {"[(1, 'a'), {'b': {None}}]", R"([[1,"a"],{"b":[null]}])"},
+                                                        {"{-1: True, 2.5: ()}", R"({"-1":true,"2.5":[]})"},
+                                                        {"((1, 2), 3)", "[[1,2],3]"},
+                                                        {"1 # one\n", "1"},
+                                                        {"\\\n  7", "7"}};
   for (const auto& [written, read] : values)
     check({lfm2_shown, python(std::string("count = ") + written), "", "",
            std::string("run {\"count\":") + read + "}"});
   check({lfm2_shown, python("'ls', 3"), "", "", R"(run {"code":"ls","count":3})"});
   check({lfm2_shown, python("r'\\d', count=3,"), "", "", R"(run {"code":"\\d","count":3})"});
-  for (const char* none : {"code=name", "code=1 + 2", "code=f(1)", "1, 2, 3", "code='a", "count=007"})
+  check({lfm2_shown, python("straße='lang', code: 'ls'"), "", "", R"(run {"straße":"lang","code":"ls"})"});
+  for (const char* none : {"code=name", "code=1 + 2", "code=f(1)", "code=list(1)", "1, 2, 3", "code='a", "count=007"})
     check({lfm2_shown, python(none), python(none), "", ""});
 }
 

@@ -351,8 +351,10 @@ void Conversation::print_answer(const ChatAnswer& answer, size_t prompt_tokens,
   const Answered& answered = answer.answered();
   Json json = {{"content", answered.content}, {"thinking", answered.thinking}};
   json["tool_calls"] = Json::array();
-  for (const ToolCall& call : answered.tool_calls)
-    json["tool_calls"].push_back({{"name", call.name}, {"arguments", call.arguments}});
+  for (const ToolCall& call : answered.tool_calls) {
+    Json& each = json["tool_calls"].emplace_back(Json{{"name", call.name}, {"arguments", call.arguments}});
+    if (!call.id.empty()) each["id"] = call.id;
+  }
   json["finish_reason"] = finish_reason;
   json["prompt_tokens"] = prompt_tokens;
   json["reused_tokens"] = session_->reused();
