@@ -51,6 +51,10 @@ TEST_CASE("tokenize reads a GGUF file's vocabulary, and decodes ids") {
   const std::string alone = pumice_command({"tokenize", model, "--no-special", text}).out;
   CHECK(alone == ids + "\n");
   CHECK(pumice_command({"tokenize", model, "--no-special", text, "x"}).out.find(alone) == 0);
+  const CommandResult bad = pumice_command({"tokenize", model, "--no-special", text, "a\xff", text});
+  CHECK(bad.status == 1);
+  CHECK(bad.out == alone + "\n" + alone);
+  CHECK(bad.err.find("TEXT 2") != std::string::npos);
   for (const std::string brackets : {"[a] b, [c]", "[]", "[", "[[x]]"}) { // which are no list
     CAPTURE(brackets);
     CHECK(pumice_command({"tokenize", model, "--no-special", brackets}).out ==

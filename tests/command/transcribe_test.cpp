@@ -1,7 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <sstream>
+#include <thread>
+
+#ifndef _WIN32
+#include <sys/stat.h>
+#endif
 
 #include <nlohmann/json.hpp>
 
@@ -259,6 +265,16 @@ TEST_CASE("what can be read of a damaged sound is transcribed, and so are the so
   CHECK(piped.status == 1);
   CHECK(!piped.out.empty());
   CHECK(piped.err.find("pumice: standard input: expected 80000 bytes") != std::string::npos);
+#ifndef _WIN32
+  const std::string pipe = (folder.path() / "pipe").string(); // as a shell's <(...) is
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << whole; });
+  const CommandResult named = run({pipe}, {"--json"});
+  writer.join();
+  CAPTURE(named.err);
+  CHECK(named.status == 0);
+  CHECK(nlohmann::json::parse(named.out).at("duration") == 2.5);
+#endif
   const std::string out = (folder.path() / "out").string();
   const CommandResult written = run({b, a}, {"--srt", "-o", out});
   CHECK(written.status == 1);

@@ -332,6 +332,30 @@ TEST_CASE("search finds the passages that are nearest, and reads only what has c
                      {"there is no text"}) == "");
 }
 
+TEST_CASE("an index that cannot be written stays as it was") {
+  const TemporaryFolder folder;
+  REQUIRE(BertFolder().write(folder));
+  std::filesystem::create_directory(folder.path() / "texts");
+  folder.write("texts/a.txt", "the quick brown fox\n");
+  const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
+  const auto search = [&] { return pumice_command({"search", model, texts, "fox", "--json"}); };
+  const CommandResult before = search();
+  CAPTURE(before.err);
+  REQUIRE(before.status == 0);
+  const std::filesystem::path passages = texts + ".index/passages.jsonl";
+  using std::filesystem::perms;
+  const perms usual = std::filesystem::status(passages).permissions();
+  std::filesystem::permissions(passages, perms::owner_read | perms::group_read);
+  folder.write("texts/b.txt", "a new fox\n");
+  CHECK(fails_saying(search(), {"passages.jsonl", "write-protected"}) == "");
+  std::filesystem::permissions(passages, usual);
+  std::filesystem::remove(folder.path() / "texts" / "b.txt");
+  const CommandResult after = search();
+  CHECK(after.status == 0);
+  CHECK(after.out == before.out);
+  CHECK(after.err.find("passage") == std::string::npos); // nothing was encoded again
+}
+
 TEST_CASE("embed: what it cannot do is said") {
   const TemporaryFolder folder;
   REQUIRE(BertFolder().write(folder));
