@@ -151,3 +151,40 @@ TEST_CASE("channels that are no family's, and marks that the prompt has begun") 
       "reasoning steps:\n' }}{%- endif %}";
   check({steps, "Two and two.\n[BEGIN FINAL RESPONSE]\nFour.\n[END FINAL RESPONSE]", "Four.", "Two and two.", ""});
 }
+
+TEST_CASE("thoughts in members and between marks of other names") {
+  // MiniCPM 3
+  const std::string named =
+      chat_template("{%- if m.thought %}{{ '<|thought_start|>\n' + m.thought + '\n<|thought_end|>\n' }}{%- endif %}",
+                    "{{ '<|tool_call_start|>\n```python\n' + c.function.name + '(' }}{%- for k, v in "
+                    "c.function.arguments | items %}{{ k + '=' + (v | tojson) }}{%- if not loop.last %}{{ ', ' }}"
+                    "{%- endif %}{%- endfor %}{{ ')\n```\n<|tool_call_end|>' }}");
+  CHECK(std::string_view(marks_of(named).thinking_member) == "thought");
+  check({named,
+         "<|thought_start|>\nHm.\n<|thought_end|>\n<|tool_call_start|>\n```python\nlook(place=\"cave\")\n"
+         "look_up(word='```')\n```\n<|tool_call_end|>\nI look.",
+         "I look.", "Hm.", cave + R"(; look_up {"word":"```"})"});
+  const std::string only_named = mentioned("<|thought_end|>") + mentioned("<|thought_start|>");
+  check({chat_template(only_named, ""), "<|thought_start|>Hm.<|thought_end|>Yes.", "Yes.", "Hm.", ""});
+  // Without a first mark
+  const std::string no_first =
+      "{%- for m in messages %}{{ '<s>' + m.role + ': ' }}{%- if m.role == 'assistant' %}{{ (m.reasoning or '') + "
+      "'<|answer|>' }}{%- endif %}{{ m.content + '</s>' }}{%- endfor %}{%- if add_generation_prompt %}{{ "
+      "'<s>assistant: ' }}{%- endif %}";
+  CHECK(std::string_view(marks_of(no_first).thinking_member) == "reasoning");
+  check({no_first, "Two and two.<|answer|>Four.", "Four.", "Two and two.", ""});
+  check({no_first, "<|answer|>Four.", "Four.", "", ""});
+  check({no_first, "Four.", "Four.", "", ""});
+}
+
+TEST_CASE("which calls and results a template leaves out") {
+  CHECK(!marks_of(hermes).no_calls_shown);
+  CHECK(!marks_of(hermes).no_results_shown);
+  CHECK(marks_of(no_marks).no_calls_shown);
+  CHECK(!marks_of(no_marks).no_results_shown);
+  const std::string refused =
+      "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] %}{{ raise_exception('no') }}{%- endif %}"
+      "{{ m.content }}{%- endfor %}";
+  CHECK(marks_of(refused).no_results_shown);
+  CHECK(!marks_of(mistral).no_results_shown); // it wants an id
+}

@@ -37,6 +37,7 @@ std::atomic<int> stoppable_readings = 0;   // of them
 std::atomic<bool> stops_work_only = false; // what Ctrl-C asked for, while such a work ran
 std::atomic<int> asking_signal = SIGINT;   // that asked to stop
 std::atomic<bool> speaking = false;        // the last words are being printed
+std::atomic<bool> end_awaited = false;     // by who asked to stop
 
 std::mutex last_words_mutex;
 std::function<std::string()> last_words;
@@ -89,6 +90,7 @@ BOOL WINAPI on_console_event(DWORD event) {
     stops_work_only = true;
     return TRUE;
   }
+  end_awaited = true;
   start_grace();
   if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT) Sleep(INFINITE); // else Windows ends the process
   return TRUE;
@@ -137,6 +139,7 @@ void on_interrupt(int signal) {
     if (stoppable_readings > 0) remind_reader();
     return;
   }
+  end_awaited = true;
   start_grace();
 }
 
@@ -200,7 +203,7 @@ void set_last_words(std::function<std::string()> text) {
 void print_last_words() {
   const std::lock_guard lock(last_words_mutex);
   if (!last_words) return;
-  if (interrupted() && !speaking.exchange(true)) start_grace(last_words_microseconds);
+  if (end_awaited && !speaking.exchange(true)) start_grace(last_words_microseconds);
   (void)guarded([] { print_result(std::exchange(last_words, {})()); });
 }
 
@@ -210,10 +213,15 @@ void watch_interrupts() {
 
 void forget_interrupts() {
   set_last_words({});
-  stop_asked = stops_work_only = speaking = false;
+  stop_asked = stops_work_only = speaking = end_awaited = false;
 }
 
 void interrupt() {
+  end_awaited = true;
+  stop_work();
+}
+
+void stop_work() {
   stops_work_only = false;
   stop_asked = true;
 }
@@ -239,7 +247,7 @@ SavedWork::SavedWork() {
 }
 
 SavedWork::~SavedWork() {
-  if (--saved_works == 0 && stop_asked) start_grace();
+  if (--saved_works == 0 && end_awaited) start_grace();
 }
 
 StoppableWork::StoppableWork() {

@@ -21,6 +21,8 @@ void forget_interrupts();
 
 // Asks all work to stop, as Ctrl-C does.
 void interrupt();
+// The same, however long it takes: nobody waits for the end.
+void stop_work();
 bool interrupted();
 // For DeviceContext::interrupt.
 const std::atomic<bool>& interrupt_flag();

@@ -142,7 +142,7 @@ void print_result(std::string_view text) {
 void write_result(std::string_view text) {
   if (console.problem || write_whole_text(console.streams.out, text) || interrupted()) return;
   console.problem = errno ? errno : EIO;
-  interrupt();
+  stop_work();
 }
 
 Status finish_output() {
