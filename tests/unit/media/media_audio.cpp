@@ -559,6 +559,49 @@ TEST_CASE("of a sound that ends early or is damaged, all that can be read is rea
   CHECK(odd.damage == "odd.wav: expected finite samples below 2^31, found nan at 1");
 }
 
+TEST_CASE("a sound that is cut at any byte is read up to there, or refused by its name") {
+  constexpr size_t count = 3000;
+  std::vector<int32_t> numbers;
+  std::vector<float> floats;
+  for (size_t i = 0; i < count; ++i) {
+    numbers.push_back(static_cast<int32_t>(i * i * 7919 % 30000) - 15000);
+    floats.push_back(static_cast<float>(numbers.back()) / 32768);
+  }
+  std::vector<std::pair<std::string, std::vector<std::byte>>> files = {
+      {"a.wav", Wav{.extensible = true, .odd_chunk = true}.bytes(std::vector<int16_t>(numbers.begin(), numbers.end()))},
+      {"a.flac", flac_of(numbers, 1, 16000, 16)},
+      {"a.oga", flac_of(numbers, 1, 16000, 16, true)},
+      {"a.ogg", vorbis_of(floats, 16000)}};
+#ifdef PUMICE_OPUS
+  files.emplace_back("a.opus", opus_of(floats));
+#endif
+  for (const auto& file : files) {
+    const std::string& name = file.first;
+    const std::vector<std::byte>& bytes = file.second;
+    CAPTURE(name);
+    const Heard whole = heard(bytes, name);
+    constexpr size_t header = 300, stride = 7;
+    for (size_t length = 1; length < bytes.size(); length += length < header ? 1 : stride) {
+      CAPTURE(length);
+      const std::string text(reinterpret_cast<const char*>(bytes.data()), length);
+      auto stream = AudioStream::parse(text, name, 16000);
+      if (!stream.ok()) {
+        CHECK(stream.error().message.starts_with(name + ": expected"));
+        continue;
+      }
+      std::vector<float> samples;
+      for (size_t before = 1; before != samples.size();) {
+        before = samples.size();
+        (*stream)->read(1000, samples);
+      }
+      CHECK((*stream)->damage().starts_with(name + ": expected"));
+      REQUIRE(samples.size() <= whole.samples.size());
+      const size_t sure = samples.size() - std::min<size_t>(samples.size(), 100);
+      CHECK(std::equal(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(sure), whole.samples.begin()));
+    }
+  }
+}
+
 TEST_CASE("wav: a second data chunk goes on, and what else follows the first does not matter") {
   ByteWriter file;
   file.raw(Wav{}.bytes(std::vector<int16_t>{16384}));
