@@ -287,16 +287,16 @@ private:
           render_, style_, made_.call_begins, content,
           {{probe::name, {{probe::argument, probe::value}, {probe::other_argument, probe::other_value}}}});
       if (!text) continue;
-      if (reads(*text)) return;
+      if (reads(*text, {})) return;
       made_.shown = ShownCall::of(render_, style_, made_.call_begins);
-      if (made_.shown && !reads(*text)) made_.shown.reset();
+      if (made_.shown && !reads(*text, ordered_json::array({{{"name", probe::name}}}))) made_.shown.reset();
       return;
     }
   }
 
   // Whether a call that the template wrote is read, to its end.
-  bool reads(std::string_view text) const {
-    const ReadCalls read = read_calls(text, made_, {}, true);
+  bool reads(std::string_view text, const ordered_json& tools) const {
+    const ReadCalls read = read_calls(text, made_, tools, true);
     if (read.state != ReadCalls::State::whole || read.calls.size() != 1 || read.calls[0].name != probe::name ||
         read.calls[0].arguments != ordered_json{{probe::argument, probe::value},
                                                 {probe::other_argument, probe::other_value}})

@@ -208,7 +208,8 @@ private:
     const std::string_view before = text_;
     const Fit fit = take_word(text_, name_);
     const std::vector<std::string> offered = text::names_of_tools(tools_);
-    if (fit == Fit::no || offered.empty()) return fit;
+    if (fit == Fit::no) return fit;
+    if (offered.empty()) return text::marks_in(shown_.begin).empty() ? Fit::no : fit;
     const bool is = std::ranges::any_of(offered, [&](const std::string& each) {
       return fit == Fit::yes ? each == name_ : each.starts_with(before);
     });
