@@ -509,6 +509,15 @@ TEST_CASE("headers of gpt-oss") {
   check({gpt_oss, "<|channel|>analysis to=functions.run code" + call, "", "", ls});
   check({gpt_oss, "<|channel|>commentary to=run" + call, "", "", ls});
   check({gpt_oss, "<|channel|>final <|constrain|>json<|message|>{}<|return|>", "{}", "", ""});
+  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|channel|>final<|message|>Yes.<|return|>", "Yes.", "Hm.", ""});
+  check({gpt_oss, "<|channel|>commentary to=functions.run<|channel|>commentary json" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>commentary<|constrain|>json to=functions.run" + call, "", "", ls});
+  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|start|>assistant to=functions.run"
+                  "<|channel|>commentary<|channel|>commentary <|constrain|>json<|constrain|>json" + call,
+         "", "Hm.", ls});
+  check({gpt_oss, "<|channel|>final<|message|><|channel|>final<|message|>Yes.", "Yes.", "", ""});
+  check({gpt_oss, "<|channel|>commentary to=functions.run<|message|>{\"code\": \"<|end|> and <|call|>\"}<|call|>", "",
+         "", R"(run {"code":"<|end|> and <|call|>"})"});
   check({gpt_oss, "<|start|>functions.run to=assistant<|channel|>commentary<|message|>ok<|end|>", "ok", "",
          ""});
   check({gpt_oss, "<|channel|>commentary to=functions.jsonify" + call, "", "", R"(jsonify {"code":"ls"})"});

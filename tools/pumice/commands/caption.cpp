@@ -145,13 +145,6 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
   return read;
 }
 
-// Whether an error is that of one picture alone, such as one that is too large for the context, among others.
-bool goes_on_after(Code code, size_t at_a_time, const CaptionOptions& options) {
-  const bool of_input = code == Code::invalid_argument || code == Code::invalid_file ||
-                        code == Code::unsupported || code == Code::context_full;
-  return of_input && at_a_time == 1 && options.pictures.size() > 1 && !interrupted();
-}
-
 // Prints the captions of pictures that run together when they are complete.
 Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
                 const CaptionOptions& options, const Tokenizer& tokenizer, WritingFigures& figures) {
@@ -169,7 +162,7 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     Status status = captioner.begin(std::move(pictures));
     if (status.ok()) status = captioner.run();
     bar.erase();
-    if (!status.ok() && goes_on_after(status.error().code, count, options)) {
+    if (!status.ok() && names.size() == 1 && options.pictures.size() > 1 && is_of_input(status.error())) {
       print_part_error(fmt::format("{}: {}", names[0], status.error().text()));
       if (options.writing.json)
         print_json({{file_field(settings), names[0]}, {"error", status.error().text()}});

@@ -300,15 +300,19 @@ private:
   std::string language_;         // of the last file
 };
 
+// Of one sound among others.
+void tell_unread(const TranscribeOptions& options, const std::string& path, const Error& error) {
+  print_part_error(error.text());
+  if (options.json && options.folder.empty()) print_json({{"audio", path}, {"error", error.text()}});
+}
+
 // Opens the next sound, from file `at` on, and tells of those that cannot be read; null: there is none.
 Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, uint32_t rate, size_t& at) {
   for (; at < options.files.size(); ++at) {
     Result<std::shared_ptr<SoundInput>> input =
         SoundInput::open(options.files[at], rate, options.raw_sound());
     if (input.ok() || input.error().code == Code::cancelled) return input;
-    print_part_error(input.error().text());
-    if (options.json && options.folder.empty())
-      print_json({{"audio", options.files[at]}, {"error", input.error().text()}});
+    tell_unread(options, options.files[at], input.error());
   }
   return std::shared_ptr<SoundInput>();
 }
@@ -342,9 +346,15 @@ Status transcribe(const TranscribeOptions& options) {
   FileTranscriber transcriber(options, std::move(device), std::move(model));
   PUMICE_CHECK(transcriber.open(std::move(settings), std::move(tower)));
   while (input) {
-    PUMICE_CHECK(options.detect ? transcriber.detect(options.files[at], input)
-                 : options.live ? transcriber.listen(input)
-                                : transcriber.transcribe(options.files[at], input));
+    const std::string& path = options.files[at];
+    const Status status = options.detect ? transcriber.detect(path, input)
+                          : options.live ? transcriber.listen(input)
+                                         : transcriber.transcribe(path, input);
+    if (!status.ok() && (options.files.size() == 1 || !is_of_input(status.error()))) return status.error();
+    if (!status.ok()) {
+      print_last_words();
+      tell_unread(options, path, status.error());
+    }
     PUMICE_TRY(input, open_next(options, rate, ++at));
   }
   return transcriber.finish();

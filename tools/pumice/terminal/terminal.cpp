@@ -114,6 +114,13 @@ void print_part_error(std::string_view message) {
   set_exit_status(1);
 }
 
+bool is_of_input(const Error& error) {
+  const Code code = error.code;
+  return (code == Code::invalid_argument || code == Code::invalid_file || code == Code::unsupported ||
+          code == Code::context_full) &&
+         !interrupted();
+}
+
 void print_note(std::string_view message) {
   if (console.verbosity != Verbosity::quiet)
     print_to_stderr(fitted(fmt::format("pumice: {}\n", message), stderr_columns()));

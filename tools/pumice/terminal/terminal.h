@@ -41,6 +41,8 @@ void print_to_stderr(std::string_view text);
 void print_error(std::string_view message);
 // The error of a part of the work, which goes on without it: the exit status is 1 then.
 void print_part_error(std::string_view message);
+// Whether an error is that of one input, such as one that is too long for the context: others go on.
+bool is_of_input(const Error& error);
 void print_note(std::string_view message);
 void print_detail(std::string_view message);
 // Lines about a run, which --quiet leaves out.
