@@ -39,7 +39,8 @@ public:
   Status move_back(uint64_t from, uint64_t to, uint64_t bytes);
   // Writes over the first bytes, which were written before. Only flush() and finish() may follow.
   Status write_first(std::span<const std::byte> bytes);
-  // Writes what is held back, so that a full disk shows before finish(), which then has nothing left to write.
+  // Writes what is held back, so that a full disk shows before finish(), which then has nothing left to
+  // write.
   Status flush();
   // From now on, finish() renames to another name in the same folder.
   void aim_at(const std::filesystem::path& path) { target_ = path; }

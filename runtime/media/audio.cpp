@@ -124,7 +124,8 @@ std::span<const std::byte> behind_tag(std::span<const std::byte> bytes) {
   constexpr size_t head = 10; // a footer has as many
   if (!as_text(bytes).starts_with("ID3") || bytes.size() < head) return bytes;
   size_t size = head + ((static_cast<unsigned>(bytes[5]) & 0x10) != 0 ? head : 0);
-  for (size_t i = 6; i < head; ++i) size += static_cast<size_t>(bytes[i] & std::byte{0x7F}) << (7 * (head - 1 - i));
+  for (size_t i = 6; i < head; ++i)
+    size += static_cast<size_t>(bytes[i] & std::byte{0x7F}) << (7 * (head - 1 - i));
   return bytes.subspan(std::min(size, bytes.size()));
 }
 

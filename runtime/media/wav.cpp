@@ -123,7 +123,8 @@ public:
           Code::unsupported,
           fmt::format("fmt chunk: expected PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, mu-law "
                       "or A-law, found {}{}: {}",
-                      name_of(format.tag), sized ? fmt::format(" of {} bits", format.bits) : "", conversion_hint));
+                      name_of(format.tag), sized ? fmt::format(" of {} bits", format.bits) : "",
+                      conversion_hint));
     } else if (format.bits % 8 != 0 || format.bits == 0 ||
                format.frame_bytes != format.channels * (format.bits / 8)) {
       sink.fail(Code::invalid_file,

@@ -109,12 +109,15 @@ TEST_CASE("families: a call without an id gets one that the template takes in th
 }
 
 TEST_CASE("families: a template that refuses results of tools gets them as questions") {
-  const std::string turns =
-      "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] or (m.role == 'user') != (loop.index0 % 2 "
-      "== 0) %}{{ raise_exception('user and assistant in turn') }}{%- endif %}{{ '<|im_start|>' + m.role + '\n' + "
-      "m.content + '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
-      "{%- endif %}{# <tool_call> </tool_call> #}";
-  Talk talk(Parrot("<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}</tool_call>", turns));
+  const std::string turns = "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] or (m.role "
+                            "== 'user') != (loop.index0 % 2 "
+                            "== 0) %}{{ raise_exception('user and assistant in turn') }}{%- endif %}{{ "
+                            "'<|im_start|>' + m.role + '\n' + "
+                            "m.content + '<|im_end|>\n' }}{%- endfor %}{%- if add_generation_prompt %}{{ "
+                            "'<|im_start|>assistant\n' }}"
+                            "{%- endif %}{# <tool_call> </tool_call> #}";
+  Talk talk(
+      Parrot("<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}</tool_call>", turns));
   const Heard first = talk.answer();
   CHECK(first.calls == R"(weather {"city":"Rome"};)");
   talk.add("tool", "sun", json{{"name", "weather"}}.dump());

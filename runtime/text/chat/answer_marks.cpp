@@ -144,8 +144,8 @@ private:
       std::string begin(text::trimmed(before.substr(begins.back().begin)));
       const std::string end(text::trimmed(after.substr(0, ends[0].end)));
       // What begins a thought begins no answer. The head of the message may be all that comes before it.
-      const auto begins_answer = [&](std::string_view text) {
-        return plain && plain->find(text) != std::string::npos;
+      const auto begins_answer = [&](std::string_view mark) {
+        return plain && plain->find(mark) != std::string::npos;
       };
       if (begins_answer(begin)) {
         const auto longer = std::find_if(begins.rbegin(), begins.rend(), [&](const MarkSpan& mark) {
@@ -223,7 +223,8 @@ private:
     const bool begun = first == 0 && begins[0].begin > 0;
     if (begun && made_.head.empty()) return;
     if (begun) begin = made_.head + std::string(before);
-    const bool ends_thoughts = std::ranges::any_of(made_.thinking, [&](const Pair& each) { return each.end == begin; });
+    const bool ends_thoughts =
+        std::ranges::any_of(made_.thinking, [&](const Pair& each) { return each.end == begin; });
     if (is_thinking(begin) && !ends_thoughts) return;
     std::string end(ends.empty() ? "" : text::trimmed(after.substr(0, ends[0].end)));
     if (!is_end(end)) end.clear(); // it ends with the answer
@@ -245,7 +246,8 @@ private:
           std::string_view(called).substr(argument == std::string::npos ? at : argument);
       for (const MarkSpan& mark : marks_in(rest)) {
         const std::string_view spelled = rest.substr(mark.begin, mark.end - mark.begin);
-        const bool named = spelled.find(probe::name) != spelled.npos || spelled.find(probe::argument) != spelled.npos;
+        const bool named =
+            spelled.find(probe::name) != spelled.npos || spelled.find(probe::argument) != spelled.npos;
         if (mark.end + end <= rest.size() && !named) add_mark(made_.call_ends, std::string(spelled));
       }
       return;
@@ -297,9 +299,10 @@ private:
   // Whether a call that the template wrote is read, to its end.
   bool reads(std::string_view text, const ordered_json& tools) const {
     const ReadCalls read = read_calls(text, made_, tools, true);
-    if (read.state != ReadCalls::State::whole || read.calls.size() != 1 || read.calls[0].name != probe::name ||
-        read.calls[0].arguments != ordered_json{{probe::argument, probe::value},
-                                                {probe::other_argument, probe::other_value}})
+    if (read.state != ReadCalls::State::whole || read.calls.size() != 1 ||
+        read.calls[0].name != probe::name ||
+        read.calls[0].arguments !=
+            ordered_json{{probe::argument, probe::value}, {probe::other_argument, probe::other_value}})
       return false;
     text = text::trimmed(text.substr(read.length));
     for (bool more = true; more;) {

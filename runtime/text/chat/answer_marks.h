@@ -23,19 +23,19 @@ struct AnswerMarks {
   // The template writes thoughts: an answer without its first mark may be one.
   bool shows_thinking = false;
   const char* thinking_member = nullptr; // of messages, in which it reads them; null: that is not known
-  std::vector<Pair> content; // which some have around it; without an end, up to the next mark
+  std::vector<Pair> content;             // which some have around it; without an end, up to the next mark
   // Whichever of these comes first begins calls. One that ends with the name of a tag, as <function= does, is
   // a part of the call, and so is the bracket of functools[.
   std::vector<std::string> call_begins, call_ends;
-  std::string call_opening;  // from there to the name: {"tool": "
-  std::string call_middle;   // words between a name and an object: Action Input:
-  bool tight_values = false; // values stand beside their tags, without line ends
-  std::string head;          // of an answer, which the prompt ends with; models write it again
-  bool bare_calls = false;   // a JSON object alone is a call
-  bool bare_names = false;   // a call begins with the name of its tool
+  std::string call_opening;            // from there to the name: {"tool": "
+  std::string call_middle;             // words between a name and an object: Action Input:
+  bool tight_values = false;           // values stand beside their tags, without line ends
+  std::string head;                    // of an answer, which the prompt ends with; models write it again
+  bool bare_calls = false;             // a JSON object alone is a call
+  bool bare_names = false;             // a call begins with the name of its tool
   std::optional<ShownCall> shown = {}; // calls are written in a way that is the template's own
-  bool recipients = false;   // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
-  bool channels = false;     // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
+  bool recipients = false; // Functionary: >>>NAME and a line end before each text; NAME is "all" for people
+  bool channels = false;   // gpt-oss: <|channel|>analysis<|message|>...<|end|>, and the role before that
 
   // An id as the template wants it for calls that have none; empty: it wants none.
   std::string id;

@@ -45,10 +45,10 @@ void add_type(Allowed& allowed, std::string_view type) {
     std::string name = lower_case(one.substr(0, one.find_first_of("[(<")));
     while (name.ends_with(']')) name.pop_back();
     constexpr std::pair<std::string_view, std::string_view> others[] = {
-        {"str", "string"},   {"text", "string"},  {"char", "string"},  {"varchar", "string"}, {"int", "integer"},
-        {"long", "integer"}, {"uint", "integer"}, {"float", "number"}, {"double", "number"},  {"bool", "boolean"},
-        {"list", "array"},   {"tuple", "array"},  {"set", "array"},    {"dict", "object"},    {"map", "object"},
-        {"none", "null"}};
+        {"str", "string"},    {"text", "string"},  {"char", "string"},  {"varchar", "string"},
+        {"int", "integer"},   {"long", "integer"}, {"uint", "integer"}, {"float", "number"},
+        {"double", "number"}, {"bool", "boolean"}, {"list", "array"},   {"tuple", "array"},
+        {"set", "array"},     {"dict", "object"},  {"map", "object"},   {"none", "null"}};
     const auto* other = std::ranges::find_if(others, [&](const auto& each) { return each.first == name; });
     allowed.types.insert(other == std::end(others) ? name : std::string(other->second));
     if (bar == std::string_view::npos) return;

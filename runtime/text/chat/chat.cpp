@@ -97,9 +97,8 @@ void results_to_questions(ordered_json& messages) {
 
 // For templates that show no calls: as the model writes them, or as most do.
 void calls_to_texts(ordered_json& messages, const Result<WrittenCall>& written) {
-  const WrittenCall usual{.begin = "<tool_call>\n{\"name\": \"",
-                          .middle = "\", \"arguments\": ",
-                          .end = "}\n</tool_call>"};
+  const WrittenCall usual{
+      .begin = "<tool_call>\n{\"name\": \"", .middle = "\", \"arguments\": ", .end = "}\n</tool_call>"};
   for (ordered_json& message : messages) {
     const auto calls = message.find("tool_calls");
     if (calls == message.end() || !calls->is_array()) continue;
@@ -109,7 +108,8 @@ void calls_to_texts(ordered_json& messages, const Result<WrittenCall>& written) 
       const ordered_json *name = text::member(inner ? inner : &call, "name"),
                          *given = text::member(inner ? inner : &call, "arguments");
       ordered_json arguments = given ? *given : ordered_json::object();
-      if (arguments.is_string()) arguments = ordered_json::parse(arguments.get<std::string>(), nullptr, false);
+      if (arguments.is_string())
+        arguments = ordered_json::parse(arguments.get<std::string>(), nullptr, false);
       if (!name || !name->is_string() || !arguments.is_object()) continue;
       std::optional<std::string> one = written.ok() ? written->text(*name, arguments) : std::nullopt;
       if (!one) one = usual.text(*name, arguments);

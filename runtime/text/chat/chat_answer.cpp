@@ -285,7 +285,8 @@ AnswerParser::Bare AnswerParser::begins_bare_call() const {
     const std::string_view name = text.substr(0, static_cast<size_t>(end - text.begin()));
     if (name.size() < text.size() && text::find_tool(tools_, name)) return Bare::yes;
     const auto begins = [&](const std::string& each) { return each.starts_with(name); };
-    if (!name.empty() && name.size() == text.size() && std::ranges::any_of(text::names_of_tools(tools_), begins))
+    if (!name.empty() && name.size() == text.size() &&
+        std::ranges::any_of(text::names_of_tools(tools_), begins))
       return Bare::cut;
   }
   const bool list = text.starts_with('[');

@@ -81,8 +81,8 @@ private:
     const std::string& end = made_.text.end;
     const size_t close = end.find('}');
     const auto is = [](std::string_view text, std::string_view what) { return text::trimmed(text) == what; };
-    if (open == none_there || made_.first[open] != '{' || !made_.first.ends_with('"') || !end.starts_with('"') ||
-        close == none_there || !is(std::string_view(end).substr(1, close - 1), "") ||
+    if (open == none_there || made_.first[open] != '{' || !made_.first.ends_with('"') ||
+        !end.starts_with('"') || close == none_there || !is(std::string_view(end).substr(1, close - 1), "") ||
         !made_.text.before.starts_with('"') || !made_.text.before.ends_with('"'))
       return;
     const std::string_view before = made_.text.before;
@@ -93,8 +93,8 @@ private:
   }
 
   void find_between() {
-    const auto both = written({TemplateProbe::usual_call(),
-                               {probe::other_name, {{probe::argument, probe::other_value}}}});
+    const auto both =
+        written({TemplateProbe::usual_call(), {probe::other_name, {{probe::argument, probe::other_value}}}});
     if (!both) return;
     const size_t value = both->find(probe::value), end = value + probe::value.size();
     const size_t name = value == none_there ? value : both->find(probe::other_name, end);
@@ -338,7 +338,8 @@ private:
 } // namespace
 
 std::optional<std::string> ShownCall::written(const TemplateProbe& render, const CallStyle& style,
-                                              const std::vector<std::string>& begins, std::string_view content,
+                                              const std::vector<std::string>& begins,
+                                              std::string_view content,
                                               const std::vector<TemplateProbe::Call>& calls) {
   const std::optional<std::string> plain = render({TemplateProbe::said(content)}),
                                    text = render({TemplateProbe::with_calls(content, calls, style)});
@@ -357,8 +358,8 @@ std::optional<ShownCall> ShownCall::of(const TemplateProbe& render, const CallSt
   return ShownCallFinder(render, style, begins).find();
 }
 
-ReadCalls ShownCall::read(std::string_view text, const ordered_json& tools, bool ended) const {
-  return ShownCallReader(*this, text, tools, ended).read();
+ReadCalls ShownCall::read(std::string_view answer, const ordered_json& tools, bool ended) const {
+  return ShownCallReader(*this, answer, tools, ended).read();
 }
 
 } // namespace pumice

@@ -36,7 +36,7 @@ struct ShownCall {
   static std::optional<ShownCall> of(const TemplateProbe& render, const CallStyle& style,
                                      const std::vector<std::string>& begins);
   // As read_calls() does.
-  ReadCalls read(std::string_view text, const nlohmann::ordered_json& tools, bool ended) const;
+  ReadCalls read(std::string_view answer, const nlohmann::ordered_json& tools, bool ended) const;
 };
 
 } // namespace pumice

@@ -15,8 +15,9 @@ namespace pumice {
 // What is looked for in the texts that a template makes.
 namespace probe {
 inline constexpr std::string_view answer = "answer-to-be-found", thought = "thought-to-be-found",
-                                  result = "result-to-be-found", value = "value-to-be-found", name = "tool_to_be_found",
-                                  other_value = "other-text-there", other_name = "another_function";
+                                  result = "result-to-be-found", value = "value-to-be-found",
+                                  name = "tool_to_be_found", other_value = "other-text-there",
+                                  other_name = "another_function";
 inline constexpr const char *argument = "argument_to_be_found", *other_argument = "second_parameter";
 // An id as Mistral wants it, one as OpenAI's interface has it, and one as Kimi's models write it, whose
 // templates write it in place of a name.

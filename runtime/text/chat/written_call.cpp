@@ -224,14 +224,15 @@ Result<WrittenCall> WrittenCall::of(const ChatTemplate& chat_template, const Ans
   return found;
 }
 
-std::optional<std::string> WrittenCall::text(const std::string& name, const ordered_json& arguments) const {
+std::optional<std::string> WrittenCall::text(const std::string& name, const ordered_json& values) const {
   const auto spelled = [](const ordered_json& value) {
     return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   };
-  if (this->arguments == Arguments::json) return begin + name + middle + spelled(arguments) + end;
-  if (this->arguments == Arguments::tags) return std::nullopt;
+  if (arguments == Arguments::json) return begin + name + middle + spelled(values) + end;
+  if (arguments == Arguments::tags) return std::nullopt;
   std::string all;
-  for (const auto& [key, value] : arguments.items()) all += (all.empty() ? "" : ", ") + key + "=" + spelled(value);
+  for (const auto& [key, value] : values.items())
+    all += (all.empty() ? "" : ", ") + key + "=" + spelled(value);
   return begin + name + "(" + all + ")" + end;
 }
 

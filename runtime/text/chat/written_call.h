@@ -29,7 +29,7 @@ struct WrittenCall {
                                 const std::tm& now);
 
   // The text of a call; nothing for tags.
-  std::optional<std::string> text(const std::string& name, const nlohmann::ordered_json& arguments) const;
+  std::optional<std::string> text(const std::string& name, const nlohmann::ordered_json& values) const;
 };
 
 // The next id of a call in a text that a template wrote with those that were looked for, with what belongs to

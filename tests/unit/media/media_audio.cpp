@@ -568,7 +568,8 @@ TEST_CASE("a sound that is cut at any byte is read up to there, or refused by it
     floats.push_back(static_cast<float>(numbers.back()) / 32768);
   }
   std::vector<std::pair<std::string, std::vector<std::byte>>> files = {
-      {"a.wav", Wav{.extensible = true, .odd_chunk = true}.bytes(std::vector<int16_t>(numbers.begin(), numbers.end()))},
+      {"a.wav", Wav{.extensible = true, .odd_chunk = true}.bytes(
+                    std::vector<int16_t>(numbers.begin(), numbers.end()))},
       {"a.flac", flac_of(numbers, 1, 16000, 16)},
       {"a.oga", flac_of(numbers, 1, 16000, 16, true)},
       {"a.ogg", vorbis_of(floats, 16000)}};
@@ -597,7 +598,8 @@ TEST_CASE("a sound that is cut at any byte is read up to there, or refused by it
       CHECK((*stream)->damage().starts_with(name + ": expected"));
       REQUIRE(samples.size() <= whole.samples.size());
       const size_t sure = samples.size() - std::min<size_t>(samples.size(), 100);
-      CHECK(std::equal(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(sure), whole.samples.begin()));
+      CHECK(std::equal(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(sure),
+                       whole.samples.begin()));
     }
   }
 }

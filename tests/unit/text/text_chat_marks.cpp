@@ -442,48 +442,50 @@ TEST_CASE("arguments as Python spells them") {
   for (const auto& [written, read] : strings)
     check({lfm2_shown, python(std::string("code=") + written), "", "",
            std::string("run {\"code\":") + read + "}"});
-  const std::pair<const char*, const char*> values[] = {{"1_000", "1000"},
-                                                        {".5", "0.5"},
-                                                        {"5.", "5.0"},
-                                                        {"-.5e3", "-500.0"},
-                                                        {"+3", "3"},
-                                                        {"0x1F", "31"},
-                                                        {"-0b101", "-5"},
-                                                        {"0o17", "15"},
-                                                        {"1E3", "1000.0"},
-                                                        {"(1, 2)", "[1,2]"},
-                                                        {"(1,)", "[1]"},
-                                                        {"()", "[]"},
-                                                        {"(1)", "1"},
-                                                        {"{1, 2}", "[1,2]"},
-                                                        {"{'a': (1, None)}", R"({"a":[1,null]})"},
-                                                        {"{}", "{}"},
-                                                        {"[True, false,]", "[true,false]"},
-                                                        {"{1: 'a'}", R"({"1":"a"})"},
-                                                        {"0x_FF", "255"},
-                                                        {"0b1010101010101010", "43690"},
-                                                        {"0xFFFFFFFFFFFFFFFF", "18446744073709551615"},
-                                                        {"-0x7F", "-127"},
-                                                        {"1_0.5_0e1_0", "105000000000.0"},
-                                                        {"1.e3", "1000.0"},
-                                                        {"dict(a=1, b=[2])", R"({"a":1,"b":[2]})"},
-                                                        {"dict({'a': 1})", R"({"a":1})"},
-                                                        {"dict()", "{}"},
-                                                        {"list((1, 2))", "[1,2]"},
-                                                        {"tuple([1])", "[1]"},
-                                                        {"set()", "[]"},
-                                                        {"[(1, 'a'), {'b': {None}}]", R"([[1,"a"],{"b":[null]}])"},
-                                                        {"{-1: True, 2.5: ()}", R"({"-1":true,"2.5":[]})"},
-                                                        {"((1, 2), 3)", "[[1,2],3]"},
-                                                        {"1 # one\n", "1"},
-                                                        {"\\\n  7", "7"}};
+  const std::pair<const char*, const char*> values[] = {
+      {"1_000", "1000"},
+      {".5", "0.5"},
+      {"5.", "5.0"},
+      {"-.5e3", "-500.0"},
+      {"+3", "3"},
+      {"0x1F", "31"},
+      {"-0b101", "-5"},
+      {"0o17", "15"},
+      {"1E3", "1000.0"},
+      {"(1, 2)", "[1,2]"},
+      {"(1,)", "[1]"},
+      {"()", "[]"},
+      {"(1)", "1"},
+      {"{1, 2}", "[1,2]"},
+      {"{'a': (1, None)}", R"({"a":[1,null]})"},
+      {"{}", "{}"},
+      {"[True, false,]", "[true,false]"},
+      {"{1: 'a'}", R"({"1":"a"})"},
+      {"0x_FF", "255"},
+      {"0b1010101010101010", "43690"},
+      {"0xFFFFFFFFFFFFFFFF", "18446744073709551615"},
+      {"-0x7F", "-127"},
+      {"1_0.5_0e1_0", "105000000000.0"},
+      {"1.e3", "1000.0"},
+      {"dict(a=1, b=[2])", R"({"a":1,"b":[2]})"},
+      {"dict({'a': 1})", R"({"a":1})"},
+      {"dict()", "{}"},
+      {"list((1, 2))", "[1,2]"},
+      {"tuple([1])", "[1]"},
+      {"set()", "[]"},
+      {"[(1, 'a'), {'b': {None}}]", R"([[1,"a"],{"b":[null]}])"},
+      {"{-1: True, 2.5: ()}", R"({"-1":true,"2.5":[]})"},
+      {"((1, 2), 3)", "[[1,2],3]"},
+      {"1 # one\n", "1"},
+      {"\\\n  7", "7"}};
   for (const auto& [written, read] : values)
     check({lfm2_shown, python(std::string("count = ") + written), "", "",
            std::string("run {\"count\":") + read + "}"});
   check({lfm2_shown, python("'ls', 3"), "", "", R"(run {"code":"ls","count":3})"});
   check({lfm2_shown, python("r'\\d', count=3,"), "", "", R"(run {"code":"\\d","count":3})"});
   check({lfm2_shown, python("straße='lang', code: 'ls'"), "", "", R"(run {"straße":"lang","code":"ls"})"});
-  for (const char* none : {"code=name", "code=1 + 2", "code=f(1)", "code=list(1)", "1, 2, 3", "code='a", "count=007"})
+  for (const char* none :
+       {"code=name", "code=1 + 2", "code=f(1)", "code=list(1)", "1, 2, 3", "code='a", "count=007"})
     check({lfm2_shown, python(none), python(none), "", ""});
 }
 
@@ -509,14 +511,18 @@ TEST_CASE("headers of gpt-oss") {
   check({gpt_oss, "<|channel|>analysis to=functions.run code" + call, "", "", ls});
   check({gpt_oss, "<|channel|>commentary to=run" + call, "", "", ls});
   check({gpt_oss, "<|channel|>final <|constrain|>json<|message|>{}<|return|>", "{}", "", ""});
-  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|channel|>final<|message|>Yes.<|return|>", "Yes.", "Hm.", ""});
+  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|channel|>final<|message|>Yes.<|return|>", "Yes.", "Hm.",
+         ""});
   check({gpt_oss, "<|channel|>commentary to=functions.run<|channel|>commentary json" + call, "", "", ls});
   check({gpt_oss, "<|channel|>commentary<|constrain|>json to=functions.run" + call, "", "", ls});
-  check({gpt_oss, "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|start|>assistant to=functions.run"
-                  "<|channel|>commentary<|channel|>commentary <|constrain|>json<|constrain|>json" + call,
+  check({gpt_oss,
+         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|start|>assistant to=functions.run"
+         "<|channel|>commentary<|channel|>commentary <|constrain|>json<|constrain|>json" +
+             call,
          "", "Hm.", ls});
   check({gpt_oss, "<|channel|>final<|message|><|channel|>final<|message|>Yes.", "Yes.", "", ""});
-  check({gpt_oss, "<|channel|>commentary to=functions.run<|message|>{\"code\": \"<|end|> and <|call|>\"}<|call|>", "",
+  check({gpt_oss,
+         "<|channel|>commentary to=functions.run<|message|>{\"code\": \"<|end|> and <|call|>\"}<|call|>", "",
          "", R"(run {"code":"<|end|> and <|call|>"})"});
   check({gpt_oss, "<|start|>functions.run to=assistant<|channel|>commentary<|message|>ok<|end|>", "ok", "",
          ""});

@@ -37,35 +37,39 @@ TEST_CASE("calls as attributes of a tag, and as elements named by their tools an
   const std::string attributes =
       chat_template(shown("<ponder>", "</ponder>"), "{{ '<call tool=\"' + c.function.name + '\"' }}" +
                                                         arguments(" ", "=\"", "'\"'") + "{{ '/>' }}");
-  check({attributes, "<ponder>Hm.</ponder>I look.<call tool=\"look\" place=\"the cave\" far=\"true\"/>", "I look.",
-         "Hm.", R"(look {"place":"the cave","far":true})"});
-  check({attributes, "<call tool=\"look\" place=\"a /> b\" times=\"3\"/>\n<call tool=\"look_up\"/>So.", "So.", "",
-         R"(look {"place":"a /> b","times":3}; look_up {})"});
+  check({attributes, "<ponder>Hm.</ponder>I look.<call tool=\"look\" place=\"the cave\" far=\"true\"/>",
+         "I look.", "Hm.", R"(look {"place":"the cave","far":true})"});
+  check({attributes, "<call tool=\"look\" place=\"a /> b\" times=\"3\"/>\n<call tool=\"look_up\"/>So.", "So.",
+         "", R"(look {"place":"a /> b","times":3}; look_up {})"});
   check({attributes, "A <call tool=\"fly\" to=\"Rome\"/> and <call> are none.",
          "A <call tool=\"fly\" to=\"Rome\"/> and <call> are none.", "", ""});
   check({attributes, "<ponder>I look.<call tool=\"look\" place=\"cave\"/>", "", "I look.", cave});
 
   const std::string elements = chat_template(
-      "", "{{ '<function_calls>\n<invoke>\n<tool_name>' + c.function.name + '</tool_name>\n<parameters>\n' }}" +
-              arguments("<", ">", "'</' + k + '>\n'") +
-              "{{ '</parameters>\n</invoke>\n</function_calls>' }}");
+      "",
+      "{{ '<function_calls>\n<invoke>\n<tool_name>' + c.function.name + '</tool_name>\n<parameters>\n' }}" +
+          arguments("<", ">", "'</' + k + '>\n'") + "{{ '</parameters>\n</invoke>\n</function_calls>' }}");
   const std::string begin = "<function_calls>\n<invoke>\n<tool_name>look</tool_name>\n<parameters>\n",
                     end = "</parameters>\n</invoke>\n</function_calls>";
   check({elements, "I look.\n" + begin + "<place>cave</place>\n<far>false</far>\n" + end, "I look.", "",
          R"(look {"place":"cave","far":false})"});
   check({elements, begin + "<place>a </place> b\n</place>\n" + end + "So.", "So.", "",
          R"(look {"place":"a </place> b\n"})"});
-  check({elements, begin + "<place>cave</place>\n</parameters>\n</invoke>", "", "", cave}); // the end is missing
-  check({elements, "<function_calls><invoke><tool_name>look</tool_name><parameters><place>cave</place></parameters>"
-                   "</invoke></function_calls>",
+  check({elements, begin + "<place>cave</place>\n</parameters>\n</invoke>", "", "",
+         cave}); // the end is missing
+  check({elements,
+         "<function_calls><invoke><tool_name>look</tool_name><parameters><place>cave</place></parameters>"
+         "</invoke></function_calls>",
          "", "", cave});
 
   const std::string named =
       chat_template("", "{{ '<' + c.function.name + '>\n' }}" + arguments("<", ">", "'</' + k + '>\n'") +
                             "{{ '</' + c.function.name + '>' }}");
   check({named, "I look.\n<look>\n<place>cave</place>\n</look>", "I look.", "", cave});
-  check({named, "<look>\n<place>a <b>dark</b> cave </look></place>\n<times>2</times>\n</look>\n<look_up>\n</look_up>",
-         "", "", R"(look {"place":"a <b>dark</b> cave </look>","times":2}; look_up {})"});
+  check(
+      {named,
+       "<look>\n<place>a <b>dark</b> cave </look></place>\n<times>2</times>\n</look>\n<look_up>\n</look_up>",
+       "", "", R"(look {"place":"a <b>dark</b> cave </look>","times":2}; look_up {})"});
   check({named, "1 < 2, <b>bold</b> and <look at me>", "1 < 2, <b>bold</b> and <look at me>", "", ""});
 }
 
@@ -74,15 +78,16 @@ TEST_CASE("calls as arrays, nested objects, lines and strings between marks of t
   const std::string array = chat_template(
       "", "{{ '<|tool|>[\"' + c.function.name + '\", ' + (c.function.arguments | tojson) + ']<|/tool|>' }}");
   check({array, "I look.<|tool|>[\"look\", " + object + "]<|/tool|>", "I look.", "", cave});
-  check({array, "<|tool|>[ \"look\",\n {\"place\": \"a ]<|/tool|> b\"} ]<|/tool|><|tool|>[\"look_up\", {}]<|/tool|>",
+  check({array,
+         "<|tool|>[ \"look\",\n {\"place\": \"a ]<|/tool|> b\"} ]<|/tool|><|tool|>[\"look_up\", {}]<|/tool|>",
          "", "", R"(look {"place":"a ]<|/tool|> b"}; look_up {})"});
   const std::string nested =
       chat_template("", "{{ '<call>{\"tool\": {\"name\": \"' + c.function.name + '\"}, \"args\": ' + "
                         "(c.function.arguments | tojson) + '}</call>' }}");
   check({nested, "<call>{\"tool\": {\"name\": \"look\"}, \"args\": " + object + "}</call>", "", "", cave});
   check({nested, "<call>{\"tool\":{\"name\":\"look\"},\"args\":" + object + "}</call>", "", "", cave});
-  const std::string lines = chat_template(
-      "", "{{ '<|use|>' + c.function.name + '\n' }}" + arguments("", "=", "'\n'") + "{{ '<|/use|>' }}");
+  const std::string lines = chat_template("", "{{ '<|use|>' + c.function.name + '\n' }}" +
+                                                  arguments("", "=", "'\n'") + "{{ '<|/use|>' }}");
   check({lines, "<|use|>look\nplace=the cave\nfar=true\n<|/use|>", "", "",
          R"(look {"place":"the cave","far":true})"});
   check({lines, "<|use|>look\nplace=x = 1\n  y = 2\nfar=true\n<|/use|>", "", "",
@@ -93,13 +98,16 @@ TEST_CASE("calls as arrays, nested objects, lines and strings between marks of t
   check({words, "A Tool: of mine", "A Tool: of mine", "", ""});
   // FunctionGemma
   const std::string escaped = chat_template(
-      "", "{{ '<start_function_call>call:' + c.function.name + '{' }}{%- for k, v in c.function.arguments | items "
-          "%}{{ k + ':' }}{%- if v is string %}{{ '<escape>' + v + '<escape>' }}{%- else %}{{ v | tojson }}"
-          "{%- endif %}{%- if not loop.last %}{{ ',' }}{%- endif %}{%- endfor %}{{ '}<end_function_call>' }}");
-  check({escaped, "<start_function_call>call:look{place:<escape>a, {b}<escape>,far:true}<end_function_call>", "", "",
-         R"(look {"place":"a, {b}","far":true})"});
-  check({escaped, "<start_function_call>call:look{times:7,place:<escape>42<escape>}<end_function_call>"
-                  "<start_function_call>call:look_up{}<end_function_call>",
+      "",
+      "{{ '<start_function_call>call:' + c.function.name + '{' }}{%- for k, v in c.function.arguments | "
+      "items "
+      "%}{{ k + ':' }}{%- if v is string %}{{ '<escape>' + v + '<escape>' }}{%- else %}{{ v | tojson }}"
+      "{%- endif %}{%- if not loop.last %}{{ ',' }}{%- endif %}{%- endfor %}{{ '}<end_function_call>' }}");
+  check({escaped, "<start_function_call>call:look{place:<escape>a, {b}<escape>,far:true}<end_function_call>",
+         "", "", R"(look {"place":"a, {b}","far":true})"});
+  check({escaped,
+         "<start_function_call>call:look{times:7,place:<escape>42<escape>}<end_function_call>"
+         "<start_function_call>call:look_up{}<end_function_call>",
          "", "", R"(look {"times":7,"place":"42"}; look_up {})"});
   // GLM-4, whose role is the mark
   const std::string bare =
@@ -116,49 +124,62 @@ TEST_CASE("calls as arrays, nested objects, lines and strings between marks of t
 TEST_CASE("channels that are no family's, and marks that the prompt has begun") {
   const std::string object = R"({"place": "cave"})";
   const std::string channels =
-      "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|turn|>assistant' }}{%- if m.reasoning_content "
-      "%}{{ '<|part|>thoughts<|body|>' + m.reasoning_content + '<|/part|>' }}{%- endif %}{%- if m.content %}{{ "
+      "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|turn|>assistant' }}{%- if "
+      "m.reasoning_content "
+      "%}{{ '<|part|>thoughts<|body|>' + m.reasoning_content + '<|/part|>' }}{%- endif %}{%- if m.content "
+      "%}{{ "
       "'<|part|>reply<|body|>' + m.content + '<|/part|>' }}{%- endif %}{%- for c in m.tool_calls %}{{ "
-      "'<|part|>tool:' + c.function.name + '<|body|>' + (c.function.arguments | tojson) + '<|/part|>' }}{%- endfor "
+      "'<|part|>tool:' + c.function.name + '<|body|>' + (c.function.arguments | tojson) + '<|/part|>' }}{%- "
+      "endfor "
       "%}{{ '<|/turn|>' }}{%- else %}{{ '<|turn|>' + m.role + '<|part|>text<|body|>' + m.content + "
-      "'<|/part|><|/turn|>' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|turn|>assistant' }}"
+      "'<|/part|><|/turn|>' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|turn|>assistant' "
+      "}}"
       "{%- endif %}";
-  check({channels,
-         "<|part|>thoughts<|body|>Hm.<|/part|><|part|>reply<|body|>I look.<|/part|><|part|>tool:look<|body|>" +
-             object + "<|/part|>",
-         "I look.", "Hm.", cave});
+  check(
+      {channels,
+       "<|part|>thoughts<|body|>Hm.<|/part|><|part|>reply<|body|>I look.<|/part|><|part|>tool:look<|body|>" +
+           object + "<|/part|>",
+       "I look.", "Hm.", cave});
   check({channels, "<|part|>reply<|body|>Yes.<|/part|>", "Yes.", "", ""});
-  check({channels, "<|part|>tool:look<|body|>" + object + "<|/part|><|part|>tool:look_up<|body|>{}<|/part|>", "", "",
-         cave + "; look_up {}"});
+  check({channels, "<|part|>tool:look<|body|>" + object + "<|/part|><|part|>tool:look_up<|body|>{}<|/part|>",
+         "", "", cave + "; look_up {}"});
   // Functionary 2
   const std::string recipients =
       "{%- for m in messages %}{%- if m.role == 'assistant' %}{%- if m.content %}{{ "
-      "'<|from|>assistant\n<|recipient|>all\n<|content|>' + m.content + '\n' }}{%- endif %}{%- for c in m.tool_calls "
-      "%}{{ '<|from|>assistant\n<|recipient|>' + c.function.name + '\n<|content|>' + (c.function.arguments | tojson) "
-      "}}{%- endfor %}{{ '<|stop|>\n' }}{%- else %}{{ '<|from|>' + m.role + '\n<|recipient|>all\n<|content|>' + "
+      "'<|from|>assistant\n<|recipient|>all\n<|content|>' + m.content + '\n' }}{%- endif %}{%- for c in "
+      "m.tool_calls "
+      "%}{{ '<|from|>assistant\n<|recipient|>' + c.function.name + '\n<|content|>' + (c.function.arguments | "
+      "tojson) "
+      "}}{%- endfor %}{{ '<|stop|>\n' }}{%- else %}{{ '<|from|>' + m.role + "
+      "'\n<|recipient|>all\n<|content|>' + "
       "m.content + '\n' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ "
       "'<|from|>assistant\n<|recipient|>' }}{%- endif %}";
-  check({recipients, "all\n<|content|>I look.\n<|from|>assistant\n<|recipient|>look\n<|content|>" + object, "I look.",
-         "", cave});
-  check({recipients, "look\n<|content|>" + object + "\n<|from|>assistant\n<|recipient|>look_up\n<|content|>{}", "", "",
+  check({recipients, "all\n<|content|>I look.\n<|from|>assistant\n<|recipient|>look\n<|content|>" + object,
+         "I look.", "", cave});
+  check({recipients,
+         "look\n<|content|>" + object + "\n<|from|>assistant\n<|recipient|>look_up\n<|content|>{}", "", "",
          cave + "; look_up {}"});
   // Apriel
   const std::string steps =
-      "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|assistant|>\n' }}{%- if m.reasoning_content %}{{ "
-      "'Here are my reasoning steps:\n' + m.reasoning_content + '\n' }}{%- endif %}{{ '[BEGIN FINAL RESPONSE]\n' + "
+      "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|assistant|>\n' }}{%- if "
+      "m.reasoning_content %}{{ "
+      "'Here are my reasoning steps:\n' + m.reasoning_content + '\n' }}{%- endif %}{{ '[BEGIN FINAL "
+      "RESPONSE]\n' + "
       "m.content + '\n[END FINAL RESPONSE]\n<|end|>\n' }}{%- else %}{{ '<|' + m.role + '|>\n' + m.content + "
-      "'\n<|end|>\n' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>\nHere are my "
+      "'\n<|end|>\n' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>\nHere are "
+      "my "
       "reasoning steps:\n' }}{%- endif %}";
-  check({steps, "Two and two.\n[BEGIN FINAL RESPONSE]\nFour.\n[END FINAL RESPONSE]", "Four.", "Two and two.", ""});
+  check({steps, "Two and two.\n[BEGIN FINAL RESPONSE]\nFour.\n[END FINAL RESPONSE]", "Four.", "Two and two.",
+         ""});
 }
 
 TEST_CASE("thoughts in members and between marks of other names") {
   // MiniCPM 3
-  const std::string named =
-      chat_template("{%- if m.thought %}{{ '<|thought_start|>\n' + m.thought + '\n<|thought_end|>\n' }}{%- endif %}",
-                    "{{ '<|tool_call_start|>\n```python\n' + c.function.name + '(' }}{%- for k, v in "
-                    "c.function.arguments | items %}{{ k + '=' + (v | tojson) }}{%- if not loop.last %}{{ ', ' }}"
-                    "{%- endif %}{%- endfor %}{{ ')\n```\n<|tool_call_end|>' }}");
+  const std::string named = chat_template(
+      "{%- if m.thought %}{{ '<|thought_start|>\n' + m.thought + '\n<|thought_end|>\n' }}{%- endif %}",
+      "{{ '<|tool_call_start|>\n```python\n' + c.function.name + '(' }}{%- for k, v in "
+      "c.function.arguments | items %}{{ k + '=' + (v | tojson) }}{%- if not loop.last %}{{ ', ' }}"
+      "{%- endif %}{%- endfor %}{{ ')\n```\n<|tool_call_end|>' }}");
   CHECK(std::string_view(marks_of(named).thinking_member) == "thought");
   check({named,
          "<|thought_start|>\nHm.\n<|thought_end|>\n<|tool_call_start|>\n```python\nlook(place=\"cave\")\n"
@@ -168,7 +189,8 @@ TEST_CASE("thoughts in members and between marks of other names") {
   check({chat_template(only_named, ""), "<|thought_start|>Hm.<|thought_end|>Yes.", "Yes.", "Hm.", ""});
   // Without a first mark
   const std::string no_first =
-      "{%- for m in messages %}{{ '<s>' + m.role + ': ' }}{%- if m.role == 'assistant' %}{{ (m.reasoning or '') + "
+      "{%- for m in messages %}{{ '<s>' + m.role + ': ' }}{%- if m.role == 'assistant' %}{{ (m.reasoning or "
+      "'') + "
       "'<|answer|>' }}{%- endif %}{{ m.content + '</s>' }}{%- endfor %}{%- if add_generation_prompt %}{{ "
       "'<s>assistant: ' }}{%- endif %}";
   CHECK(std::string_view(marks_of(no_first).thinking_member) == "reasoning");
@@ -182,9 +204,9 @@ TEST_CASE("which calls and results a template leaves out") {
   CHECK(!marks_of(hermes).no_results_shown);
   CHECK(marks_of(no_marks).no_calls_shown);
   CHECK(!marks_of(no_marks).no_results_shown);
-  const std::string refused =
-      "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] %}{{ raise_exception('no') }}{%- endif %}"
-      "{{ m.content }}{%- endfor %}";
+  const std::string refused = "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] %}{{ "
+                              "raise_exception('no') }}{%- endif %}"
+                              "{{ m.content }}{%- endfor %}";
   CHECK(marks_of(refused).no_results_shown);
   CHECK(!marks_of(mistral).no_results_shown); // it wants an id
 }

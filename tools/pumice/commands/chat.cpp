@@ -71,7 +71,8 @@ class Talk {
 public:
   // `keep`: called after each answer, so that a conversation is kept whatever ends it.
   Talk(Conversation& conversation, std::vector<NamedFile> reads, std::function<Status()> keep)
-      : conversation_(conversation), keep_(std::move(keep)), editor_(history_file(conversation.device()), ChatCommands::completions),
+      : conversation_(conversation), keep_(std::move(keep)),
+        editor_(history_file(conversation.device()), ChatCommands::completions),
         commands_(conversation, forget_, std::move(reads)) {}
 
   Status run() {

@@ -106,7 +106,7 @@ private:
   const Tokenizer* tokenizer_ = nullptr; // of a sparse vector's tokens
   uint32_t columns_;
   VectorFile file_;
-  Status failed_; // to write in the place of a vector
+  Status failed_;                  // to write in the place of a vector
   std::optional<SavedWork> saved_; // the vectors until Ctrl-C
 };
 

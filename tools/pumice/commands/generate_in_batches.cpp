@@ -333,7 +333,7 @@ private:
   bool same_bits_ = false;
   std::unique_ptr<BatchGroups> batch_;
   std::map<uint32_t, Writing> writings_; // by the id of the sequence
-  std::optional<SavedWork> saved_; // what the texts have come to until Ctrl-C
+  std::optional<SavedWork> saved_;       // what the texts have come to until Ctrl-C
   ProgressBar bar_{"generating"};
   uint64_t total_ = 0, done_ = 0; // positions; done_ is of the texts that have ended
 };

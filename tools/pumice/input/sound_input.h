@@ -20,8 +20,8 @@ struct RawSound {
   size_t sample_bytes() const { return floats ? 4 : 2; }
 };
 
-// A sound that a command reads piece by piece: a file, a pipe, or standard input under the name "-". Files and
-// raw samples take the same memory whatever their length; what else comes from a pipe is read at once.
+// A sound that a command reads piece by piece: a file, a pipe, or standard input under the name "-". Files
+// and raw samples take the same memory whatever their length; what else comes from a pipe is read at once.
 class SoundInput {
 public:
   // `rate`: the model's. Without `raw`, the file says what it is.
