@@ -235,9 +235,9 @@ private:
     for (const std::string_view content : {std::string_view(), probe::answer}) {
       const std::optional<std::string> plain = render_({TemplateProbe::said(content)});
       const std::string called = style_.id.empty() ? "" : render_({call(content, style_.id)}).value_or("");
-      const size_t at = called.rfind(probe::name);
-      if (!plain || at == std::string::npos) continue;
-      const size_t begin = std::min(at, common_beginning(called, *plain));
+      if (!plain) continue;
+      const size_t begin = common_beginning(called, *plain), at = called.find(probe::name, begin);
+      if (at == std::string::npos) continue;
       add_begins(std::string_view(called).substr(begin), at - begin);
       find_middle(std::string_view(called).substr(at + probe::name.size()));
       const size_t argument = called.find(probe::value, at), end = common_end(called, *plain);

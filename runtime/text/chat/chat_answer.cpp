@@ -171,7 +171,7 @@ std::vector<AnswerParser::Sought> AnswerParser::sought() const {
       continue;
     }
     all.push_back({each.begin, Meaning::begin, Where::anywhere, Kind::content, each.end});
-    all.push_back({each.end, Meaning::nothing});
+    all.push_back({each.end, Meaning::end}); // as if it had begun
   }
   for (const std::string& mark : marks_.call_begins) all.push_back({mark, Meaning::call});
   if (outside && !marks_.head.empty()) all.push_back({marks_.head, Meaning::nothing, Where::first});

@@ -68,6 +68,7 @@ bool LooseReader::skip(std::string_view expected) {
     text_.remove_prefix(std::min(text_.find('\n'), text_.size()));
     text_.remove_prefix(std::min(text_.find_first_not_of(ascii_white_space), text_.size()));
   }
+  if (python_ && text_ == "\\") text_ = {}; // the end of the line has not arrived
   if (!text_.starts_with(expected)) return false;
   text_.remove_prefix(expected.size());
   return true;

@@ -15,14 +15,13 @@ namespace {
 
 using nlohmann::ordered_json;
 using State = ReadCalls::State;
-using Around = ShownCall::Around;
-constexpr size_t none_there = std::string_view::npos;
+constexpr size_t not_there = std::string_view::npos;
 
-bool is_space(char c) {
+bool is_white(char c) {
   return text::ascii_white_space.find(c) != std::string_view::npos;
 }
 
-std::string replaced(std::string text, std::string_view what, char by) {
+std::string with_mark(std::string text, std::string_view what, char by) {
   if (what.empty()) return text;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
     text.replace(at, what.size(), 1, by);
@@ -52,7 +51,8 @@ private:
   // A part of a call's text, with marks in the place of its name and of a key.
   static std::string part(std::string_view text, size_t begin, size_t end, std::string_view key = {}) {
     std::string found(text.substr(begin, end - begin));
-    return replaced(replaced(std::move(found), key, ShownCall::key_mark), probe::name, ShownCall::name_mark);
+    return with_mark(with_mark(std::move(found), key, ShownCall::key_mark), probe::name,
+                     ShownCall::name_mark);
   }
 
   bool find_texts() {
@@ -62,7 +62,7 @@ private:
     const size_t name = text->find(probe::name), name_end = name + probe::name.size();
     const size_t at = text->find(key, name_end), value = text->find(probe::value, at);
     const size_t other = text->find(other_key, value), other_value = text->find(probe::other_value, other);
-    if (other_value == none_there) return false; // in another order, or not all of them
+    if (other_value == not_there) return false; // in another order, or not all of them
     const size_t end = value + probe::value.size(), other_end = other_value + probe::other_value.size();
     made_.begin = text->substr(0, name);
     made_.first = part(*text, name_end, at);
@@ -81,8 +81,8 @@ private:
     const std::string& end = made_.text.end;
     const size_t close = end.find('}');
     const auto is = [](std::string_view text, std::string_view what) { return text::trimmed(text) == what; };
-    if (open == none_there || made_.first[open] != '{' || !made_.first.ends_with('"') ||
-        !end.starts_with('"') || close == none_there || !is(std::string_view(end).substr(1, close - 1), "") ||
+    if (open == not_there || made_.first[open] != '{' || !made_.first.ends_with('"') ||
+        !end.starts_with('"') || close == not_there || !is(std::string_view(end).substr(1, close - 1), "") ||
         !made_.text.before.starts_with('"') || !made_.text.before.ends_with('"'))
       return;
     const std::string_view before = made_.text.before;
@@ -97,12 +97,12 @@ private:
         written({TemplateProbe::usual_call(), {probe::other_name, {{probe::argument, probe::other_value}}}});
     if (!both) return;
     const size_t value = both->find(probe::value), end = value + probe::value.size();
-    const size_t name = value == none_there ? value : both->find(probe::other_name, end);
-    if (name == none_there) return;
+    const size_t name = value == not_there ? value : both->find(probe::other_name, end);
+    if (name == not_there) return;
     std::string between = part(*both, end, name, probe::argument);
     if (made_.object) {
       const size_t close = between.find('}');
-      if (close == none_there) return;
+      if (close == not_there) return;
       between.erase(0, close + 1);
     }
     // Calls that each have all their marks are calls of their own.
@@ -122,11 +122,11 @@ private:
     if (!two || !one) return false;
     const auto value_of = [&](const std::string& text) {
       const size_t at = text.find(key);
-      return at == none_there ? at : text.find('7', at + key.size());
+      return at == not_there ? at : text.find('7', at + key.size());
     };
-    const size_t value = value_of(*two), other = value == none_there ? value : two->find(other_key, value);
+    const size_t value = value_of(*two), other = value == not_there ? value : two->find(other_key, value);
     const size_t last = value_of(*one);
-    if (other == none_there || last == none_there) return false;
+    if (other == not_there || last == not_there) return false;
     made_.other.before = part(*two, two->find(key) + key.size(), value, key);
     made_.other.next = part(*two, value + 1, other, key);
     made_.other.end = part(*one, last + 1, one->size(), key);
@@ -174,19 +174,19 @@ private:
     const size_t last = blank ? 0 : wanted.find_last_not_of(text::ascii_white_space);
     for (size_t at = 0; at < wanted.size(); ++at) {
       const char c = wanted[at];
-      if (is_space(c) && !blank && at > inner && at < last) {
-        while (!rest.empty() && is_space(rest[0])) rest.remove_prefix(1);
+      if (is_white(c) && !blank && at > inner && at < last) {
+        while (!rest.empty() && is_white(rest[0])) rest.remove_prefix(1);
         continue;
       }
       std::string_view expected = wanted.substr(at, 1);
       if (c == ShownCall::key_mark) expected = key;
       if (c == ShownCall::name_mark) expected = name_;
-      if (at > inner && at <= last && std::string_view("<{}[],:").find(c) != std::string_view::npos)
-        while (!rest.empty() && is_space(rest[0])) rest.remove_prefix(1);
+      if (at > inner && at <= last && std::string_view("<{}[],:\"'").find(c) != std::string_view::npos)
+        while (!rest.empty() && is_white(rest[0])) rest.remove_prefix(1);
       if (rest.size() < expected.size() && expected.starts_with(rest)) return Fit::cut;
       if (rest.starts_with(expected)) {
         rest.remove_prefix(expected.size());
-      } else if (blank || !is_space(c)) {
+      } else if (blank || !is_white(c)) {
         return Fit::no;
       }
     }
@@ -243,9 +243,9 @@ private:
 
   // What comes before a value of either kind.
   Fit before_value(std::string_view& text, std::string_view key) {
-    const Around *longer = &shown_.text, *other = &shown_.other;
+    const ShownCall::Around *longer = &shown_.text, *other = &shown_.other;
     if (other->before.size() > longer->before.size()) std::swap(longer, other);
-    for (const Around* each : {longer, other}) {
+    for (const ShownCall::Around* each : {longer, other}) {
       const Fit fit = take(text, each->before, key);
       around_ = each;
       if (fit != Fit::no && !(fit == Fit::cut && ended_)) return fit;
@@ -259,6 +259,7 @@ private:
     if (read.state != State::whole) return read.state == State::cut ? Fit::cut : Fit::no;
     calls_.back().arguments = std::move(read.calls[0].arguments);
     text_ = given.substr(read.length);
+    text_.remove_prefix(std::min(text_.find_first_not_of(text::ascii_white_space), text_.size()));
     around_ = &shown_.text;
     std::string next;
     const Fit fit = follower(text_, {}, next);
@@ -279,7 +280,7 @@ private:
       Fit fit = take(rest, around_->next, key);
       if (fit == Fit::yes) fit = take_word(rest, next);
       std::string_view value = rest;
-      const Around* around = around_;
+      const ShownCall::Around* around = around_;
       if (fit == Fit::yes) fit = before_value(value, next);
       around_ = around;
       if (fit == Fit::yes) text = rest;
@@ -330,8 +331,8 @@ private:
   const ordered_json& tools_;
   const bool ended_;
   std::string name_;
-  const Around* around_ = nullptr; // the value
-  bool more_ = false;              // another call follows
+  const ShownCall::Around* around_ = nullptr; // the value
+  bool more_ = false;                         // another call follows
   std::vector<ToolCall> calls_;
 };
 
@@ -345,8 +346,8 @@ std::optional<std::string> ShownCall::written(const TemplateProbe& render, const
                                    text = render({TemplateProbe::with_calls(content, calls, style)});
   if (!plain || !text) return std::nullopt;
   const size_t from = text::common_beginning(*text, *plain), name = text->find(calls[0].name, from);
-  if (name == none_there) return std::nullopt;
-  size_t begin = none_there;
+  if (name == not_there) return std::nullopt;
+  size_t begin = not_there;
   for (const std::string& mark : begins) begin = std::min(begin, text->find(mark, from));
   if (begin > name) begin = from; // nothing but words, or nothing at all
   const size_t end = std::max(text->size() - text::common_end(*text, *plain), name);

@@ -196,7 +196,6 @@ TEST_CASE("thoughts in members and between marks of other names") {
   CHECK(std::string_view(marks_of(no_first).thinking_member) == "reasoning");
   check({no_first, "Two and two.<|answer|>Four.", "Four.", "Two and two.", ""});
   check({no_first, "<|answer|>Four.", "Four.", "", ""});
-  check({no_first, "Four.", "Four.", "", ""});
 }
 
 TEST_CASE("which calls and results a template leaves out") {
