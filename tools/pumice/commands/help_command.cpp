@@ -37,7 +37,7 @@ Result<const CLI::App*> find_command(const CLI::App& app, const std::vector<std:
   return found;
 }
 
-Status write_text(const std::filesystem::path& path, const std::string& text) {
+Status write_page(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   if (!(std::ofstream(path, std::ios::binary) << text).flush())
@@ -46,7 +46,7 @@ Status write_text(const std::filesystem::path& path, const std::string& text) {
 }
 
 Status write_man_pages(const CLI::App& app, const std::filesystem::path& folder) {
-  PUMICE_CHECK(write_text(folder / (man_page_name(app) + ".1"), man_page(app)));
+  PUMICE_CHECK(write_page(folder / (man_page_name(app) + ".1"), man_page(app)));
   for (const CLI::App* each : subcommands_of(app)) PUMICE_CHECK(write_man_pages(*each, folder));
   return {};
 }
@@ -54,9 +54,9 @@ Status write_man_pages(const CLI::App& app, const std::filesystem::path& folder)
 // All files in the layout of PREFIX/share, for the package.
 Status write_pages(const CLI::App& app, const std::filesystem::path& share) {
   PUMICE_CHECK(write_man_pages(app, share / "man" / "man1"));
-  PUMICE_CHECK(write_text(share / "bash-completion" / "completions" / "pumice", bash_completion(app)));
-  PUMICE_CHECK(write_text(share / "zsh" / "site-functions" / "_pumice", zsh_completion(app)));
-  return write_text(share / "fish" / "vendor_completions.d" / "pumice.fish", fish_completion(app));
+  PUMICE_CHECK(write_page(share / "bash-completion" / "completions" / "pumice", bash_completion(app)));
+  PUMICE_CHECK(write_page(share / "zsh" / "site-functions" / "_pumice", zsh_completion(app)));
+  return write_page(share / "fish" / "vendor_completions.d" / "pumice.fish", fish_completion(app));
 }
 
 Status show_help(const CLI::App& app, const HelpOptions& options) {
