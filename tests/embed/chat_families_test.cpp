@@ -124,3 +124,20 @@ TEST_CASE("families: a template that refuses results of tools gets them as quest
   talk.add("tool", "and rain", json{{"name", "weather"}}.dump());
   CHECK(talk.answer().calls == first.calls);
 }
+
+TEST_CASE("families: what ends a part of an answer does not end the answer") {
+  const std::string channels =
+      "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|turn|>assistant' }}{%- if "
+      "m.reasoning_content "
+      "%}{{ '<|part|>thoughts<|body|>' + m.reasoning_content + '<|/part|>' }}{%- endif %}{%- if m.content "
+      "%}{{ "
+      "'<|part|>reply<|body|>' + m.content + '<|/part|>' }}{%- endif %}{{ '<|/turn|>' }}{%- else %}{{ "
+      "'<|turn|>' + "
+      "m.role + '<|part|>text<|body|>' + m.content + '<|/part|><|/turn|>' }}{%- endif %}{%- endfor %}{%- if "
+      "add_generation_prompt %}{{ '<|turn|>assistant' }}{%- endif %}";
+  // The marks that occur twice are cut into pieces.
+  const Heard heard = heard_of("<|part|>thoughts<|body|>Hm.<|/part|><|part|>reply<|body|>It rains.", channels,
+                               {"<|/part|>", "<|/turn|>"});
+  CHECK(heard.thinking == "Hm.");
+  CHECK(heard.content == "It rains.");
+}

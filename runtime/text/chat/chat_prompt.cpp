@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "text/chat/message_pictures.h"
+#include "text/chat/template_probe.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice {
@@ -221,21 +222,27 @@ std::optional<std::vector<uint32_t>> go_on(const Cut& cut, const ChatPrompt& rea
   return ids;
 }
 
-// The special token that a template writes behind an answer.
+// The special token that a template writes behind an answer. One that ends thoughts, too, ends a part of an
+// answer, if another one follows it.
 std::optional<uint32_t> end_in_template(const ChatTemplate& chat_template, const Tokenizer& tokenizer,
                                         const std::tm& now) {
   const std::string answer = "answer-without-end";
-  ordered_json messages = {{{"role", "user"}, {"content", "question"}},
-                           {{"role", "assistant"}, {"content", answer}}};
-  if (reads_parts_alone(chat_template, now)) contents_to_parts(messages);
-  const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
-  if (!text.ok()) return {};
-  const size_t at = text->rfind(answer);
-  if (at == std::string::npos) return {};
-  const std::vector<uint32_t> after =
-      tokenizer.encode(std::string_view(*text).substr(at + answer.size()), false);
+  const bool parts = reads_parts_alone(chat_template, now);
+  const auto behind = [&](const ordered_json& message, std::string_view part) -> std::vector<uint32_t> {
+    ordered_json messages = {{{"role", "user"}, {"content", "question"}}, message};
+    if (parts) contents_to_parts(messages);
+    const Result<std::string> text = chat_template.render({{"messages", messages}}, now);
+    const size_t at = text.ok() ? text->rfind(part) : std::string::npos;
+    if (at == std::string::npos) return {};
+    return tokenizer.encode(std::string_view(*text).substr(at + part.size()), false);
+  };
+  ordered_json message = {{"role", "assistant"}, {"content", answer}};
+  const std::vector<uint32_t> after = behind(message, answer);
   if (after.empty() || !tokenizer.is_special(after[0])) return {};
-  return after[0];
+  if (after.size() < 2 || !tokenizer.is_special(after[1])) return after[0];
+  for (const char* member : probe::thinking_members) message[member] = probe::thought;
+  const std::vector<uint32_t> after_thought = behind(message, probe::thought);
+  return after[!after_thought.empty() && after_thought[0] == after[0] ? 1 : 0];
 }
 
 } // namespace
