@@ -175,8 +175,7 @@ void main() {
   const bool penalise = slots[slot].repeat_window != 0u || repetitions;
   const bool counted = slots[slot].frequency_penalty != 0.0 || repetitions;
   if (penalise) mark_repeated(counted, repetitions);
-  const bool sum_up = needs_all_sums(slots[slot].temperature, slots[slot].top_k, slots[slot].typical_p,
-                                     slots[slot].top_p, p.vocabulary);
+  const bool sum_up = needs_all_sums(slots[slot].temperature, slots[slot].order, slots[slot].top_k, p.vocabulary);
 
   for (uint i = me; i < SLICE; i += gl_WorkGroupSize.x) {
     const uint block = first_block + i;

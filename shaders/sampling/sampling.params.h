@@ -29,6 +29,17 @@ CONSTANT SAMPLING_MASK = 16384;   // words of a mask of tokens: most tokens of a
 CONSTANT SAMPLING_PLACES = 64;    // latest tokens whose places in a form are kept, a power of two
 CONSTANT SAMPLING_UNFINISHED = 0xffffffffu;
 
+// The filters, in the four bits that each has in a slot's order. The first is in the lowest; filters that would do nothing
+// are left out.
+CONSTANT SAMPLING_SIGMA = 1;
+CONSTANT SAMPLING_TOP_K = 2;
+CONSTANT SAMPLING_TYPICAL_P = 3;
+CONSTANT SAMPLING_TOP_P = 4;
+CONSTANT SAMPLING_MIN_P = 5;
+CONSTANT SAMPLING_XTC = 6;
+CONSTANT SAMPLING_TEMPERATURE = 7;
+CONSTANT SAMPLING_END = 8; // behind all of them
+
 // The log-probabilities that came with one token.
 struct SamplingReport {
   float log_probability; // of the token itself
@@ -72,7 +83,8 @@ struct SamplingSlot {
   UINT dry_first; // n of the token after the latest breaker; pick writes it
   UINT masked; // not 0: only tokens of the mask may be drawn
   UINT form;   // where the table of the text's form begins, and 1; 0: it has none
-  UINT reserved[14];
+  UINT order;  // of the filters
+  UINT reserved[13];
   UINT stops[SAMPLING_STOPS];
   UINT bias_tokens[SAMPLING_BIASES]; // each once
   float biases[SAMPLING_BIASES];

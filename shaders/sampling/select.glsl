@@ -14,7 +14,8 @@ uint block_count;                // of this invocation's blocks
 uint limit = 0u; // nothing below it is left
 uint ceiling = 0xffffffffu; // nor above this
 float temperature, inverse_temperature;
-float top;       // the largest logit, which weights are relative to: exp(logit - top)
+float top;       // the largest logit, which weights are relative to: exp((logit - top) * coldness)
+float heat = 1.0, coldness = 1.0; // the temperature, once it is applied, and its reciprocal
 bool typical = false;
 float typical_center; // relative to top
 uint typical_limit;   // once typical sampling has set it, nothing that is less typical is left
@@ -91,7 +92,7 @@ uint find_limit(uint count, uint low, uint high, uint by, float target) {
       const uint rank = by == BY_TYPICALITY ? typicality(key) : key;
       if (rank < low || rank > high) continue;
       scratch[keys + WIDTH * kept++ + me] = key;
-      if (rank >= middle) weight += by == BY_COUNT ? 1.0 : exp(value_of(key) - top);
+      if (rank >= middle) weight += by == BY_COUNT ? 1.0 : exp((value_of(key) - top) * coldness);
     }
     count = kept;
     const vec2 total = reduce_sum(vec2(weight, float(kept)));

@@ -31,21 +31,17 @@ void list_all_blocks() {
   collect_blocks();
 }
 
-// The standard deviation of all logits.
-float spread_of_all() {
-  const uint before = limit;
-  list_all_blocks();
+// The standard deviation of the logits that are left in the listed blocks.
+float spread_of_left() {
   const float count = sums_of_left(COUNT, 0.0).x;
   const float mean = sums_of_left(SQUARES, 0.0).y / count;
-  const float spread = sqrt(sums_of_left(SQUARES, mean).x / count);
-  limit = before;
-  return spread;
+  return sqrt(sums_of_left(SQUARES, mean).x / count);
 }
 
 // XTC: of the tokens whose share of the probability is at least the threshold, all but the least probable go. Returns its
 // key, above which nothing is left.
 uint exclude_top_choices(float log_threshold, uint top_key) {
-  const uint threshold = key_of(top + log_threshold + log(sums_of_left(MASS, 1.0).x));
+  const uint threshold = key_of(top + (log_threshold + log(sums_of_left(MASS, coldness).x)) * heat);
   uint least = top_key;
   [[dont_unroll]] for (uint n = 0u; n < block_count * (SAMPLING_BLOCK / 8u); ++n) {
     const uint block = scratch[blocks + WIDTH * (n / (SAMPLING_BLOCK / 8u)) + me];
@@ -62,7 +58,7 @@ uint exclude_top_choices(float log_threshold, uint top_key) {
 void set_temperature(uint slot) {
   const float count = sums_of_left(COUNT, 0.0).x;
   if (count <= 1.0) return;
-  const vec2 sum = sums_of_left(MASS, 1.0);
+  const vec2 sum = sums_of_left(MASS, 1.0); // before the temperature
   const float entropy = log(sum.x) - sum.y / sum.x;
   const float share = clamp(entropy / log(count), 1e-30, 1.0);
   const float range = slots[slot].dynatemp_range, least = max(temperature - range, 0.0);

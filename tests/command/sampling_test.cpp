@@ -99,6 +99,18 @@ TEST_CASE("samplers of llama.cpp change what is drawn, and their defaults do not
   }
 }
 
+TEST_CASE("samplers come in the order that is asked for, and those left out do nothing") {
+  const auto drawn = [](std::vector<std::string> options) {
+    options.insert(options.end(), {"-n", "24", "--temp", "2", "--min-p", "0.05", "--top-k", "8"});
+    return ids(std::move(options));
+  };
+  const std::vector<uint32_t> plain = drawn({});
+  CHECK(drawn({"--samplers", "top_k;min_p;temperature", "--top-p", "0.1"}) == plain);
+  CHECK(drawn({"--sampling-seq", "kmt"}) == plain);
+  CHECK(drawn({"--samplers", "temperature;top_k;min_p"}) != plain);
+  CHECK(drawn({"--samplers", "temperature;top-k"}) == drawn({"--samplers", "top_k;temp"}));
+}
+
 TEST_CASE("DRY ends a repetition") {
   const std::vector<std::string> loop = {"-n", "8", "--logit-bias", "7=1000", "--logit-bias", "8=980"};
   const auto with = [&](std::vector<std::string> options) {
@@ -114,7 +126,10 @@ TEST_CASE("DRY ends a repetition") {
 }
 
 TEST_CASE("sampling options out of range are refused") {
-  CHECK(fails_saying(generate({"--samplers", "top_k;temperature"}), {"--samplers", "penalties;dry"}) == "");
+  CHECK(fails_saying(generate({"--samplers", "top_k;heat"}), {"--samplers", "'heat'", "penalties;dry"}) ==
+        "");
+  CHECK(fails_saying(generate({"--samplers", "top_k;dry"}), {"'dry' comes after others"}) == "");
+  CHECK(fails_saying(generate({"--samplers", "top_k;top_k"}), {"'top_k' is there twice"}) == "");
   CHECK(fails_saying(generate({"--mirostat", "1"}), {"--mirostat", "2 is"}) == "");
   CHECK(fails_saying(generate({"--logit-bias", "999999=1"}),
                      {"--logit-bias: there is no token 999999", "0 to "}) == "");

@@ -8,8 +8,11 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "kernel/sampling/filter_order.h"
 #include "kernel/sampling/sampling.h"
 
 // Sampling as kernel/sampling/sampling.h states it, by sorting the whole vocabulary.
@@ -96,19 +99,19 @@ inline double reference_gumbel(uint64_t seed, uint32_t position, uint32_t id) {
   return -std::log(-std::log1p(-c));
 }
 
-// What typical sampling leaves of these logits, largest first.
-inline std::vector<float> reference_typical(std::span<const float> sorted, double share) {
+// What typical sampling leaves of these logits, largest first. Probabilities are those of a temperature.
+inline std::vector<float> reference_typical(std::span<const float> sorted, double share, double heat) {
+  const auto weight = [&](float logit) { return std::exp((double{logit} - sorted[0]) / heat); };
   double total = 0, mean = 0;
-  for (float logit : sorted) total += std::exp(double{logit} - sorted[0]);
-  for (float logit : sorted)
-    mean += std::exp(double{logit} - sorted[0]) / total * (double{logit} - sorted[0]);
-  // -log(p) - entropy is the mean logit less the logit.
+  for (float logit : sorted) total += weight(logit);
+  for (float logit : sorted) mean += weight(logit) / total * (double{logit} - sorted[0]);
+  // -log(p) - entropy is the mean logit less the logit, over the temperature.
   const auto distance = [&](float logit) { return std::abs(mean - (double{logit} - sorted[0])); };
   std::vector<float> order(sorted.begin(), sorted.end());
   std::stable_sort(order.begin(), order.end(), [&](float a, float b) { return distance(a) < distance(b); });
   double mass = 0;
   size_t n = 0;
-  while (n < order.size() && mass < share * total) mass += std::exp(double{order[n++]} - sorted[0]);
+  while (n < order.size() && mass < share * total) mass += weight(order[n++]);
   // In the device's precision, so that what lies as far on the other side of the mean stays too.
   const double limit = distance(order[std::max<size_t>(n, 1) - 1]) + 1e-6;
   std::vector<float> left;
@@ -127,14 +130,25 @@ inline double reference_sigma_limit(std::span<const float> sorted, double sigmas
 }
 
 // XTC's least probable of the tokens that are at least as probable as the threshold.
-inline float reference_ceiling(std::span<const float> sorted, double threshold) {
+inline float reference_ceiling(std::span<const float> sorted, double threshold, double heat) {
   double total = 0;
-  for (float logit : sorted) total += std::exp(double{logit} - sorted[0]);
+  for (float logit : sorted) total += std::exp((double{logit} - sorted[0]) / heat);
   float ceiling = sorted[0];
   for (float logit : sorted) {
-    if (std::exp(double{logit} - sorted[0]) >= threshold * total) ceiling = logit;
+    if (std::exp((double{logit} - sorted[0]) / heat) >= threshold * total) ceiling = logit;
   }
   return ceiling;
+}
+
+// The least logit that top-p leaves.
+inline float reference_top_p(std::span<const float> sorted, double share, double heat) {
+  double total = 0, mass = 0;
+  for (float logit : sorted) total += std::exp((double{logit} - sorted[0]) / heat);
+  size_t n = 0;
+  do {
+    mass += std::exp((double{sorted[n++]} - sorted[0]) / heat);
+  } while (mass < share * total && n < sorted.size());
+  return sorted[n - 1];
 }
 
 inline float reference_temperature(std::span<const float> sorted, const pumice::SamplingParams& params) {
@@ -195,49 +209,58 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
     }
     return choice;
   }
-  if (params.top_n_sigma > 0) {
-    const double least = reference_sigma_limit(sorted, params.top_n_sigma);
-    std::erase_if(sorted, [&](float logit) { return logit < least; });
-  }
-  uint32_t top_k = params.top_k ? params.top_k : UINT32_MAX;
-  if (params.typical_p < 1) top_k = std::min(top_k, pumice::SAMPLING_TYPICAL);
-  if (top_k < sorted.size()) {
-    const float least = sorted[top_k - 1];
-    std::erase_if(sorted, [&](float logit) { return logit < least; });
-  }
-  if (params.typical_p < 1) sorted = reference_typical(sorted, params.typical_p);
-  float top = sorted.front();
-  float limit = sorted.back();
-  if (params.top_p < 1) {
-    double total = 0, mass = 0;
-    for (float logit : sorted) total += std::exp(double{logit} - top);
-    size_t n = 0;
-    do {
-      mass += std::exp(double{sorted[n++]} - top);
-    } while (mass < double{params.top_p} * total && n < sorted.size());
-    limit = sorted[n - 1];
-  }
-  if (params.min_p > 0) limit = std::max(limit, top + std::log(params.min_p));
-  std::erase_if(sorted, [&](float logit) { return logit < limit; });
   const uint32_t draw = reference_bits(static_cast<uint32_t>(params.seed),
                                        static_cast<uint32_t>(params.seed >> 32), position, UINT32_MAX);
-  if (params.xtc_probability > 0 && params.xtc_threshold <= 0.5f &&
-      (draw + 0.5) / 4294967296.0 <= params.xtc_probability) {
-    top = reference_ceiling(sorted, params.xtc_threshold);
-    std::erase_if(sorted, [&](float logit) { return logit > top; });
+  const bool exclude = params.xtc_threshold <= 0.5f && (draw + 0.5) / 4294967296.0 <= params.xtc_probability;
+  const uint32_t order =
+      params.order ? params.order & pumice::order_filters : uint32_t{pumice::usual_filter_order};
+  float temperature = 1; // until it is applied
+  const auto keep_from = [&](double least) {
+    std::erase_if(sorted, [&](float logit) { return logit < least; });
+  };
+  const auto keep_most = [&](uint32_t count) {
+    if (count && count < sorted.size()) keep_from(sorted[count - 1]);
+  };
+  for (uint32_t rest = order; rest != 0; rest >>= 4) {
+    switch (rest & 15) {
+    case pumice::SAMPLING_SIGMA:
+      if (params.top_n_sigma > 0) keep_from(reference_sigma_limit(sorted, params.top_n_sigma));
+      break;
+    case pumice::SAMPLING_TOP_K:
+      keep_most(params.top_k);
+      break;
+    case pumice::SAMPLING_TYPICAL_P:
+      if (params.typical_p >= 1) break;
+      keep_most(pumice::SAMPLING_TYPICAL);
+      sorted = reference_typical(sorted, params.typical_p, temperature);
+      break;
+    case pumice::SAMPLING_TOP_P:
+      if (params.top_p < 1) keep_from(reference_top_p(sorted, params.top_p, temperature));
+      break;
+    case pumice::SAMPLING_MIN_P:
+      if (params.min_p > 0) keep_from(sorted[0] + std::log(params.min_p) * temperature);
+      break;
+    case pumice::SAMPLING_XTC:
+      if (exclude) {
+        const float most = reference_ceiling(sorted, params.xtc_threshold, temperature);
+        std::erase_if(sorted, [&](float logit) { return logit > most; });
+      }
+      break;
+    default:
+      temperature =
+          params.dynatemp_range > 0 ? reference_temperature(sorted, params) : params.temperature;
+    }
   }
-  const float temperature =
-      params.dynatemp_range > 0 ? reference_temperature(sorted, params) : params.temperature;
 
   ReferenceChoice choice;
   double best = -INFINITY;
   for (uint32_t id = 0; id < logits.size(); ++id) {
     const float logit = reference_clean(logits[id]);
-    if (logit == -INFINITY || logit < limit || logit > top) continue;
-    if (params.typical_p < 1 && !std::binary_search(sorted.begin(), sorted.end(), logit, std::greater<>()))
+    if (logit == -INFINITY || !std::binary_search(sorted.begin(), sorted.end(), logit, std::greater<>()))
       continue;
     choice.allowed.push_back(id);
-    const double score = (double{logit} - top) / temperature + reference_gumbel(params.seed, position, id);
+    const double score =
+        (double{logit} - sorted[0]) / temperature + reference_gumbel(params.seed, position, id);
     if (score <= best) continue;
     best = score;
     choice.token = id;
@@ -277,6 +300,20 @@ inline std::vector<pumice::SamplingParams> reference_filters() {
   all[25].dynatemp_range = 3.0f, all[25].dynatemp_exponent = 0.5f, all[25].top_k = 30, all[25].min_p = 0.01f;
   all[26].mirostat = 2, all[26].mirostat_tau = 2.0f, all[26].temperature = 1.3f;
   all[27].mirostat = 2, all[27].mirostat_tau = 0.1f; // leaves the largest alone
+  // In other orders, and with some left out.
+  pumice::SamplingParams each = drawing;
+  each.temperature = 1.6f, each.top_k = 60, each.top_p = 0.8f, each.min_p = 0.02f;
+  each.xtc_probability = 1.0f, each.xtc_threshold = 0.05f;
+  for (const char* order : {"temperature;top_k;top_p;min_p", "top_p;top_k;temperature", "top_k;temperature",
+                            "xtc;top_k;top_p;temperature", "temperature;xtc;min_p", "min_p;temperature;top_p",
+                            "temperature;typ_p", "xtc;min_p;top_n_sigma;typ_p", "top_p;temperature;xtc"}) {
+    pumice::SamplingParams one = each;
+    one.order = *pumice::filter_order(std::string(order));
+    const std::string_view names = order;
+    if (names.find("typ_p") != names.npos) one.typical_p = 0.7f;
+    if (names.find("sigma") != names.npos) one.top_n_sigma = 2.0f;
+    all.push_back(one);
+  }
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "kernel/lowering.h"
+#include "kernel/sampling/filter_order.h"
 #include "shaders/common/step.h"
 
 namespace pumice {
@@ -53,6 +54,56 @@ std::map<uint32_t, float> merge(std::span<const LogitBias> biases) {
   return merged;
 }
 
+// Whether a filter changes anything.
+bool filters(const SamplingSlot& slot, uint32_t filter) {
+  switch (filter) {
+  case SAMPLING_SIGMA:
+    return slot.top_n_sigma > 0.0f;
+  case SAMPLING_TOP_K:
+    return slot.top_k > 0;
+  case SAMPLING_TYPICAL_P:
+    return slot.typical_p < 1.0f;
+  case SAMPLING_TOP_P:
+    return slot.top_p < 1.0f;
+  case SAMPLING_MIN_P:
+    return slot.log_min_p > -1e30f;
+  case SAMPLING_XTC:
+    return slot.xtc_probability > 0.0f;
+  default:
+    return filter == SAMPLING_TEMPERATURE;
+  }
+}
+
+// Writes the filters that change anything, in their order. What is not in the order does nothing.
+void set_order(SamplingSlot& slot, uint32_t given) {
+  const uint32_t order = given & order_given ? given & order_filters : usual_filter_order;
+  const auto is_in = [](uint32_t some, uint32_t filter) {
+    while (some != 0 && (some & 15) != filter) some >>= 4;
+    return some != 0;
+  };
+  if (given & order_without_penalties) slot.repeat_window = 0;
+  if (given & order_without_dry) slot.dry_multiplier = 0.0f;
+  if (!is_in(order, SAMPLING_TOP_K)) slot.top_k = 0;
+  if (!is_in(order, SAMPLING_TEMPERATURE)) {
+    slot.dynatemp_range = 0.0f;
+    slot.temperature = slot.temperature > 0.0f ? 1.0f : 0.0f;
+  }
+  slot.order = 0;
+  uint32_t places = 0;
+  const auto add = [&](uint32_t filter) { slot.order |= filter << (4 * places++); };
+  for (uint32_t rest = order; rest != 0; rest >>= 4) {
+    const uint32_t filter = rest & 15;
+    if (!filters(slot, filter)) continue;
+    const bool k_later = slot.top_k > 0 && is_in(rest, SAMPLING_TOP_K);
+    if (filter == SAMPLING_TYPICAL_P && !k_later) {
+      if (slot.top_k == 0) add(SAMPLING_TOP_K);
+      slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
+    }
+    add(filter);
+  }
+  add(SAMPLING_END);
+}
+
 // Writes the options, and what follows from them, in the form that the kernels read.
 void set_options(SamplingSlot& slot, const SamplingParams& params) {
 #define OPTION(field, type, standard, least, most, slot_field, slot_value, ...)                              \
@@ -61,15 +112,14 @@ void set_options(SamplingSlot& slot, const SamplingParams& params) {
     slot.slot_field = slot_value;                                                                            \
   }
 #include "kernel/sampling_options.def"
-  slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
-  if (slot.typical_p < 1.0f)
-    slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);
   if (params.xtc_threshold > 0.5f) slot.xtc_probability = 0.0f; // no two tokens have so much
   slot.mirostat_mu = 2.0f * slot.mirostat_tau;
   if (slot.dry_window == 0) slot.dry_multiplier = 0.0f;
   slot.inverse_repeat_penalty = 1.0f / slot.repeat_penalty;
   if (slot.repeat_penalty == 1.0f && slot.frequency_penalty == 0.0f && slot.presence_penalty == 0.0f)
     slot.repeat_window = 0;
+  set_order(slot, params.order);
+  slot.inverse_temperature = slot.temperature > 0.0f ? 1.0f / slot.temperature : 1.0f;
 }
 
 bool breaks_repetition(const SamplingSlot& slot, uint32_t token) {

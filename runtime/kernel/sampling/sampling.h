@@ -33,6 +33,7 @@ struct SamplingParams {
   std::vector<LogitBias> logit_biases; // of at most SAMPLING_BIASES tokens; those of one token are added up
   std::vector<uint32_t> stop_tokens;   // at most SAMPLING_STOPS; see SamplingState::finished_at()
   std::vector<uint32_t> dry_breakers;  // no repetition goes across one; below SAMPLING_BREAKERS
+  uint32_t order = 0;                  // of the filters, see filter_order.h
   uint32_t log_probabilities = 0;      // tokens to report, at most SAMPLING_TOP; 0 reports nothing
   uint64_t seed = 0;
 };

@@ -18,7 +18,7 @@ constexpr uint32_t sampling_options = 0
 #define OPTION(...) +1
 #include "kernel/sampling_options.def"
     ;
-constexpr uint32_t current_version = sampling_options - 8;
+constexpr uint32_t current_version = sampling_options - 7; // and one for the filters' order
 constexpr uint64_t header_bytes = 8 + 4 + 8; // magic, version, bytes of the file
 constexpr uint64_t checksum_bytes = 8;
 constexpr uint64_t piece_bytes = uint64_t{4} << 20;
@@ -30,12 +30,13 @@ void visit_sampling(Sampling& sampling, const Visit& visit) {
   auto& [
 #define OPTION(field, ...) field,
 #include "kernel/sampling_options.def"
-      logit_biases, stop_tokens, dry_breakers, log_probabilities, seed] = sampling;
+      logit_biases, stop_tokens, dry_breakers, order, log_probabilities, seed] = sampling;
 #define OPTION(field, ...) visit(#field, field);
 #include "kernel/sampling_options.def"
   visit("logit_biases", logit_biases);
   visit("stop_tokens", stop_tokens);
   visit("dry_breakers", dry_breakers);
+  visit("order", order);
   visit("log_probabilities", log_probabilities);
   visit("seed", seed);
 }

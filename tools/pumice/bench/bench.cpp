@@ -206,21 +206,43 @@ void add_pair_option(CLI::App& sub, std::vector<std::pair<uint32_t, uint32_t>>& 
       ->group("Measurement");
 }
 
+// An option that takes several sizes, and ranges of them.
+CLI::Option* add_sizes(CLI::App& sub, const std::string& name, std::vector<uint32_t>& values,
+                       const char* help, uint32_t low, uint32_t high = 1u << 20) {
+  const auto read = [&values, name, low, high](const std::vector<std::string>& words) {
+    values.clear();
+    for (const std::string& word : words) {
+      const std::vector<uint32_t> sizes = sizes_in(word, low, high);
+      if (sizes.empty()) {
+        throw CLI::ValidationError(name.substr(name.find("--")),
+                                   fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
+                                               "32-128, 32-128+32 or 32-128*2",
+                                               word, low, high));
+      }
+      values.insert(values.end(), sizes.begin(), sizes.end());
+    }
+  };
+  return sub.add_option_function<std::vector<std::string>>(name, read, help)
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Measurement");
+}
+
 // --chunk and --kv take several values, each of which is measured.
 void add_size_lists(CLI::App& sub, BenchOptions& options) {
-  const auto list = [](CLI::Option* option) {
-    return option->delimiter(',')->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  };
   sub.remove_option(sub.get_option("--chunk"));
   sub.remove_option(sub.get_option("--kv"));
-  list(
-      sub.add_option("--chunk", options.chunks, "Maximum numbers of prompt tokens that are read in one step"))
-      ->type_name("N,...")
-      ->check(within(1u, 65536u))
+  add_sizes(sub, "--chunk", options.chunks, "Maximum numbers of prompt tokens that are read in one step", 1,
+            65536)
       ->default_str(std::to_string(options.size.chunk))
       ->group(more_of(device_group));
-  list(sub.add_option("--kv", options.kvs,
-                      "Types of keys and values: f32, f16, q8_0, q4_0, or one of each: q8_0/f16"))
+  sub.add_option("--kv", options.kvs,
+                 "Types of keys and values: f32, f16, q8_0, q4_0, or one of each: q8_0/f16")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("TYPE,...")
       ->transform(kv_type())
       ->default_str(options.size.kv)
@@ -229,27 +251,7 @@ void add_size_lists(CLI::App& sub, BenchOptions& options) {
 
 void add_measurement_options(CLI::App& sub, BenchOptions& options) {
   const auto list = [&](const char* name, std::vector<uint32_t>& values, const char* help, uint32_t low) {
-    const auto read = [&values, name, low](const std::vector<std::string>& words) {
-      values.clear();
-      for (const std::string& word : words) {
-        const std::vector<uint32_t> sizes = sizes_in(word, low, 1u << 20);
-        if (sizes.empty()) {
-          throw CLI::ValidationError(
-              std::string(name).substr(std::string(name).find("--")),
-              fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
-                          "32-128, 32-128+32 or 32-128*2",
-                          word, low, 1u << 20));
-        }
-        values.insert(values.end(), sizes.begin(), sizes.end());
-      }
-    };
-    sub.add_option_function<std::vector<std::string>>(name, read, help)
-        ->type_name("N,...")
-        ->delimiter(',')
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->default_str(fmt::format("{}", fmt::join(values, ",")))
-        ->group("Measurement");
+    add_sizes(sub, name, values, help, low)->default_str(fmt::format("{}", fmt::join(values, ",")));
   };
   list("-p,--prompt", options.prompts,
        "Numbers of tokens to read. They are a decoder's prompt or an encoder's input. 0 skips this test", 0);

@@ -28,11 +28,21 @@ bool has_target(const CLI::App& app, const OtherOption& other) {
   return false;
 }
 
+// Whether it is one of the names. '*' in them stands for any letters.
+bool is_name_of(const OtherOption& other, std::string_view name) {
+  return std::ranges::any_of(other.names, [name](std::string_view each) {
+    const size_t star = each.find('*');
+    if (star == each.npos) return each == name;
+    const std::string_view begin = each.substr(0, star), end = each.substr(star + 1);
+    return name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+  });
+}
+
 // What a name of another program is for this subcommand, unless it is the subcommand's own.
 const OtherOption* find_other(const CLI::App& app, const std::string& name) {
   if (app.get_option_no_throw(name)) return nullptr;
   for (const OtherOption& other : other_options()) {
-    if (std::ranges::count(other.names, name) && has_target(app, other)) return &other;
+    if (is_name_of(other, name) && has_target(app, other)) return &other;
   }
   return nullptr;
 }
@@ -51,7 +61,9 @@ bool takes_value(const CLI::App& app, const OtherOption& other, const std::strin
   if (!other.value.empty()) return false;
   if (other.target.empty() && other.takes == OtherOption::Takes::a_word) {
     constexpr std::string_view words[] = {"on", "off", "auto", "0", "1", "true", "false"};
-    return std::ranges::count(words, next) > 0;
+    return std::ranges::all_of(CLI::detail::split(next, ','), [&](const std::string& word) {
+      return std::ranges::count(words, word) > 0; // llama-bench takes lists
+    });
   }
   if (other.target.empty()) return other.takes == OtherOption::Takes::a_value;
   if (!other.target.starts_with('-')) return true;
@@ -66,18 +78,23 @@ std::string with_hyphens(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw(hyphens) || find_other(app, hyphens) ? hyphens : name;
 }
 
-// Whether a word is a short option with its number, "-n5". CLI11 would take any word with one dash apart into
-// short options.
-bool is_short_with_number(const CLI::App& app, const std::string& word) {
-  const CLI::Option* option = app.get_option_no_throw(word.substr(0, 2));
-  if (!option || option->get_items_expected_max() == 0) return false;
-  return word.find_first_not_of("0123456789.,-+", 2) == std::string::npos;
+// Where the name in a word with one dash ends: before '=', or before a number that follows it at once, "-n5". CLI11
+// would take any such word apart into short options.
+size_t end_of_short_name(const CLI::App& app, const std::string& word) {
+  const size_t equals = word.find('=');
+  const size_t digits = word.size() > 2 ? word.find_first_of("0123456789.,-+", 2) : std::string::npos;
+  if (equals != std::string::npos || digits == std::string::npos) return equals;
+  if (app.get_option_no_throw(word) || find_other(app, word)) return std::string::npos;
+  const std::string name = word.substr(0, digits);
+  const CLI::Option* option = app.get_option_no_throw(name);
+  const bool known = option ? option->get_items_expected_max() > 0 : find_other(app, name) != nullptr;
+  const bool number = word.find_first_not_of("0123456789.,-+", digits) == std::string::npos;
+  return known && number ? digits : std::string::npos;
 }
 
 bool is_unknown_word(const CLI::App& app, const std::string& word) {
   if (word.size() < 3 || word[0] != '-' || word[1] == '-') return false;
-  if (app.get_allow_extras() || app.get_option_no_throw(word)) return false;
-  return !is_short_with_number(app, word);
+  return !app.get_allow_extras() && !app.get_option_no_throw(word);
 }
 
 // Replaces the names among a subcommand's arguments.
@@ -89,23 +106,27 @@ public:
     size_t next = 0;
     for (; next < arguments.size() && arguments[next] != "--"; ++next) {
       const std::string& argument = arguments[next];
-      const size_t equals = argument.starts_with('-') ? argument.find('=') : std::string::npos;
-      const std::string written = argument.substr(0, equals);
+      const bool is_long = argument.starts_with("--"), is_short = !is_long && argument.starts_with('-');
+      const size_t end = is_long    ? argument.find('=')
+                         : is_short ? end_of_short_name(app_, argument)
+                                    : std::string::npos;
+      const std::string written = argument.substr(0, end);
       const std::string name = with_hyphens(app_, written);
       const std::string following = next + 1 < arguments.size() ? arguments[next + 1] : "";
+      std::optional<std::string> value;
+      if (end != std::string::npos) value = argument.substr(end + (argument[end] == '=' ? 1 : 0));
       const OtherOption* other = find_other(app_, name);
       if (!other) {
         if (is_unknown_word(app_, name)) return unknown_option(app_, name);
-        keep(name + (equals == std::string::npos ? "" : argument.substr(equals)));
-        const CLI::Option* option = written.starts_with('-') ? app_.get_option_no_throw(name) : nullptr;
-        const bool has_value = option && option->get_items_expected_max() > 0 && equals == std::string::npos;
-        if (has_value && next + 1 < arguments.size()) keep(arguments[++next]); // whatever it looks like
+        const CLI::Option* option = is_long || is_short ? app_.get_option_no_throw(name) : nullptr;
+        const bool takes_one = option && option->get_items_expected_max() > 0;
+        const bool is_split = takes_one && is_short && value;
+        keep(is_split ? name : name + argument.substr(written.size()));
+        if (is_split) keep(*value);
+        if (takes_one && !value && next + 1 < arguments.size()) keep(arguments[++next]); // whatever it looks like
         continue;
       }
-      std::optional<std::string> value;
-      if (equals != std::string::npos) {
-        value = argument.substr(equals + 1);
-      } else if (takes_value(app_, *other, following)) {
+      if (!value && takes_value(app_, *other, following)) {
         if (++next == arguments.size()) {
           return Error{Code::invalid_argument, fmt::format("{}: a value is missing", written)};
         }

@@ -60,10 +60,25 @@ std::vector<std::string> owners_of(const CLI::App& app, const std::string& optio
   return owners;
 }
 
+constexpr std::string_view command_first =
+    "a command comes first: 'pumice chat MODEL' talks to a model, 'pumice run MODEL' continues a text";
+
+bool knows_name(const std::string& option) {
+  return std::ranges::any_of(other_options(), [&](const OtherOption& other) {
+    return std::ranges::count(other.names, std::string_view(option)) > 0;
+  });
+}
+
 std::string unknown_option_text(const CLI::App& app, const std::string& written) {
   const std::string option = written.substr(0, written.find('='));
   std::string text = fmt::format("'{}' has no option '{}'", full_name(app), option);
   const std::string word = option.substr(option.find_first_not_of('-'));
+  if (!app.get_parent() && std::ranges::any_of(app.get_subcommands({}), [&](const CLI::App* each) {
+        return each->get_option_no_throw(option) || knows_name(option);
+      }))
+    return fmt::format("{}: {}", text, command_first);
+  if (option == "-" + word && word.size() > 1 && (app.get_option_no_throw("--" + word) || knows_name("--" + word)))
+    return text + fmt::format(". Did you mean '--{}'?", word);
   if (const auto name = word.size() > 1 ? meant(word, long_names(app)) : std::nullopt) {
     return text + fmt::format(". Did you mean '--{}'?", *name);
   }
@@ -84,7 +99,7 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
     if (const auto name = meant(word, subcommand_names(app)))
       return text + fmt::format(". Did you mean '{} {}'?", full_name(app), *name);
   }
-  if (app.get_option_no_throw("--prompt")) return text + ". --prompt takes a text";
+  if (app.get_option_no_throw("--prompt") && app.get_name() != "bench") return text + ". --prompt takes a text";
   if (app.get_name() == "convert") return text + ". --type takes a type, such as Q4_K_M";
   const bool quoted =
       std::ranges::any_of(extra, [](const std::string& word) { return word.find(' ') != std::string::npos; });
@@ -142,9 +157,12 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
 
 std::string unknown_command(const CLI::App& app, const std::string& name) {
   std::string text = fmt::format("there is no command '{}'", name);
+  if (name.ends_with(".gguf") || name.ends_with(".bin") || name.find('/') != std::string::npos)
+    return fmt::format("{}: {}", text, command_first);
   std::vector<std::string> names = subcommand_names(app);
   for (const OtherCommand& each : other_commands()) names.emplace_back(each.name);
-  const std::optional<std::string> found = meant(name, names);
+  const std::string plain = name.starts_with("llama-") ? name.substr(6) : name;
+  const std::optional<std::string> found = meant(plain, names);
   if (!found) return text;
   const std::span<const OtherCommand> others = other_commands();
   const auto other = std::ranges::find(others, *found, &OtherCommand::name);

@@ -8,7 +8,7 @@ namespace pumice::command {
 
 // What an option of another program is here. Of target, no_effect and instead, one is set.
 struct OtherOption {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names; // of those with `instead`, '*' may stand for any letters
   std::string_view target = {};    // an option with a value, a flag, or a positional argument
   std::string_view value = {};     // what the target gets, if the name alone says it
   std::string_view otherwise = {}; // the value that stands for leaving the target out

@@ -11,6 +11,7 @@
 
 #include "io/quantize.h"
 #include "kernel/choices.h"
+#include "kernel/sampling/filter_order.h"
 #include "loading/open_device.h"
 #include "options/option_text.h"
 #include "options/option_values.h"
@@ -59,26 +60,18 @@ void add_bias_option(CLI::App& app, SamplingParams& params) {
       ->group(more_of("Sampling"));
 }
 
-// The order of llama.cpp, which is the only one.
-void add_samplers_option(CLI::App& app) {
-  static constexpr const char* order = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
-  const auto check = [](std::string& value) {
-    if (value == order || value == "edskypmxt") return std::string();
-    const std::vector<std::string> samplers = CLI::detail::split(order, ';');
-    for (const std::string& name : CLI::detail::split(value, ';')) {
-      if (std::ranges::find(samplers, name) == samplers.end())
-        return fmt::format("there is no sampler '{}': it is {}, which is the only order", name, order);
-    }
-    return fmt::format(
-        "'{}' is another order than {}, which is always that of the samplers; each has an option that "
-        "switches it off",
-        value, order);
+void add_samplers_option(CLI::App& app, SamplingParams& params) {
+  const auto parse = [&params](const std::string& list) {
+    const Result<uint32_t> order = filter_order(list);
+    if (!order.ok()) throw CLI::ValidationError("--samplers", order.error().message);
+    params.order = *order;
   };
   app.add_option_function<std::string>(
-         "--samplers", [](const std::string&) {},
-         fmt::format("The order of the samplers, which is always {}", order))
+         "--samplers", parse,
+         fmt::format("The samplers that choose a token, in their order (default: {}). One that is left out "
+                     "does nothing; penalties and dry come first, if at all",
+                     usual_samplers))
       ->type_name("LIST")
-      ->check(CLI::Validator(check, ""))
       ->group(more_of("Sampling"));
 }
 
@@ -117,10 +110,16 @@ void add_verbosity_options(CLI::App& app) {
 }
 
 void add_open_options(CLI::App& app, DeviceOptions& options) {
+  const auto index_in = [](std::string& name) { // "Vulkan0", as llama.cpp has it
+    const std::string number = CLI::detail::to_lower(name).starts_with("vulkan") ? name.substr(6) : "";
+    if (parse_number<uint32_t>(number)) name = number;
+    return std::string();
+  };
   app.add_option("--device", options.device,
                  "Vulkan device: index or part of name (default: the best). A UUID works too; 'pumice "
                  "devices' lists them")
       ->type_name("DEVICE")
+      ->transform(CLI::Validator(index_in, ""))
       ->group(device_group);
   CLI::Option* cache =
       app.add_option("--cache", options.cache,
@@ -422,7 +421,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options, const Samplin
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(more_of("Sampling"));
-  add_samplers_option(app);
+  add_samplers_option(app, params);
   add_bias_option(app, params);
   app.add_option("--seed", options.seed,
                  "Seed: repeats a text (default: a random seed). -1 is a random one, too")
@@ -443,6 +442,11 @@ Status read_sampling_fields(const Fields& fields, SamplingParams& params) {
 #define OPTION(field, type, standard, least, most, ...)                                                      \
   PUMICE_CHECK(read(#field, type{least}, type{most}, params.field));
 #include "kernel/sampling_options.def"
+  if (!fields.has("samplers")) return {};
+  PUMICE_TRY(const std::vector<std::string> samplers, fields.string_array("samplers"));
+  const Result<uint32_t> order = samplers.size() == 1 ? filter_order(samplers[0]) : filter_order(samplers);
+  if (!order.ok()) return fields.error("samplers", order.error().message);
+  params.order = *order;
   return {};
 }
 
