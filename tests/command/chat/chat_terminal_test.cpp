@@ -169,6 +169,7 @@ TEST_CASE("every command of a conversation is listed and does what it says") {
     CHECK(gives(std::string(name) + "\n", std::string(name) + " needs the name of a file"));
   CHECK(gives("/set temp\n", "needs a name and a value"));
   CHECK(gives("/set top-k 7\n", "\n"));
+  CHECK(gives("/set parameter temperature hot\n", "is not a number from 0 to 1000")); // as Ollama has it
   CHECK(gives("/stats\n", "top-k 7"));
   terminal.type("\"\"\"What does\n");
   REQUIRE(terminal.wait_for("... "));

@@ -17,6 +17,7 @@
 #include "options/prompt.h"
 #include "terminal/counted.h"
 #include "terminal/terminal.h"
+#include "terminal/wrapping.h"
 
 namespace pumice::command {
 
@@ -37,9 +38,9 @@ Error missing_file(const char* command) {
 struct ChatCommands::Command {
   std::string_view name, arguments, help;
   Result<Then> (*run)(ChatCommands& commands, const std::string& rest);
-  std::string_view also = {}; // its name in other programs
+  std::vector<std::string_view> also = {}; // its names in other programs
 
-  bool is(std::string_view word) const { return word == name || (!also.empty() && word == also); }
+  bool is(std::string_view word) const { return word == name || std::ranges::count(also, word) > 0; }
 };
 
 const std::vector<ChatCommands::Command>& ChatCommands::all() {
@@ -54,11 +55,12 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        }},
       {"/reset", "", "begin again",
        [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); },
-       "/clear"},
+       {"/clear"}},
       {"/regenerate", "", "answer the last question again",
        [](ChatCommands& self, const std::string&) {
          return then(self.conversation_.regenerate(self.forget_), Then::figures);
-       }},
+       },
+       {"/regen"}},
       {"/edit", "", "change the last question; its answer is dropped",
        [](ChatCommands& self, const std::string&) -> Result<Then> {
          PUMICE_TRY(self.given_, self.conversation_.take_last_question());
@@ -83,7 +85,7 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        [](ChatCommands& self, const std::string& rest) { return then(self.show(rest), Then::prompt); }},
       {"/sound", "FILE", "let the model hear a sound, with the next question",
        [](ChatCommands& self, const std::string& rest) { return then(self.play(rest), Then::prompt); },
-       "/audio"},
+       {"/audio"}},
       {"/read", "FILE", "begin the next question with the text of a file",
        [](ChatCommands& self, const std::string& rest) { return then(self.read(rest), Then::prompt); }},
       {"/help", "", "show this",
@@ -91,9 +93,10 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
          print_to_stderr(self.help());
          return Then::prompt;
        },
-       "/?"},
+       {"/?"}},
       {"/exit", "", "end, as Ctrl-D does",
-       [](ChatCommands&, const std::string&) -> Result<Then> { return Then::end; }, "/bye"},
+       [](ChatCommands&, const std::string&) -> Result<Then> { return Then::end; },
+       {"/bye", "/quit"}},
   };
   return commands;
 }
@@ -129,9 +132,12 @@ std::string ChatCommands::help() const {
   std::string text;
   for (const Command& each : all())
     text += fmt::format("{:<24} {}{}\n", fmt::format("{} {}", each.name, each.arguments), each.help,
-                        each.also.empty() ? "" : fmt::format(" ({})", each.also));
-  return text + "A line that ends with \\ goes on in the next one. \"\"\" begins a text of several lines and "
-                "ends it.\nCtrl-C ends an answer; Ctrl-D ends the conversation.\n";
+                        each.also.empty() ? "" : fmt::format(" ({})", fmt::join(each.also, ", ")));
+  const unsigned columns = stderr_columns();
+  return folded(text, columns > 50 ? 25 : 2, columns) +
+         fitted("A line that ends with \\ goes on in the next one. \"\"\" begins a text of several lines and "
+                "ends it.\nCtrl-C ends an answer; Ctrl-D ends the conversation.\n",
+                columns);
 }
 
 std::vector<std::string> ChatCommands::completions(std::string_view before) {
@@ -161,7 +167,15 @@ std::vector<std::string> ChatCommands::completions(std::string_view before) {
   return rests;
 }
 
-Status ChatCommands::set(const std::string& text) {
+Status ChatCommands::set(const std::string& given) {
+  // As Ollama has it: "/set parameter temperature 0.7", "/set system TEXT", "/set nothink".
+  constexpr std::string_view parameter = "parameter ", system = "system ";
+  if (given.starts_with(system)) return conversation_.set_system(given.substr(system.size()));
+  if (given == "think" || given == "nothink") return show_thinking(given == "think" ? "show" : "off");
+  const std::string text =
+      given.starts_with(parameter)
+          ? std::string(without_spaces_around(std::string_view(given).substr(parameter.size())))
+          : given;
   const size_t space = std::min(text.find_first_of(" \t="), text.size());
   std::string name = text.substr(0, space);
   const std::string value(without_spaces_around(text.substr(std::min(space + 1, text.size()))));
@@ -177,7 +191,7 @@ Status ChatCommands::set(const std::string& text) {
   CLI::App* sub = app.add_subcommand("chat");
   add_chat_settings(*sub, changed);
   std::ranges::replace(name, '_', '-');
-  if (name == "max-tokens") name = "count";
+  if (name == "max-tokens" || name == "num-predict") name = "count";
   PUMICE_TRY(const TranslatedArguments translated, translate_aliases(app, {"chat", "--" + name, value}));
   std::vector<std::string_view> names;
   for (const CLI::Option* each : sub->get_options()) {
