@@ -1,6 +1,7 @@
 #include "io/model_file.h"
 
 #include "io/bytes.h"
+#include "io/failed_download.h"
 #include "io/formats/ctranslate2.h"
 #include "io/formats/ggml_whisper.h"
 #include "io/formats/gguf.h"
@@ -357,7 +358,9 @@ Status ModelFile::add_shards(const fs::path& folder) {
 }
 
 Result<std::vector<SafetensorsFile::Entry>> ModelFile::read_entries(const MappedFile& file) {
-  if (TorchFile::begins(file.bytes())) {
+  PUMICE_CHECK(check_download(file.bytes(), file.path()));
+  const bool has_header = file.bytes().size() > 8 && file.bytes()[8] == std::byte{'{'}; // of safetensors
+  if (TorchFile::begins(file.bytes()) || (file.path().ends_with(".bin") && !has_header)) {
     PUMICE_TRY(TorchFile parsed, TorchFile::parse(file.bytes(), file.path()));
     for (std::vector<std::byte>& copy : parsed.copies) copies_.push_back(std::move(copy));
     return std::move(parsed.entries);

@@ -26,6 +26,8 @@ const RoleNames role_names[] = {
     {{"mask_token_id", "tokenizer.ggml.mask_token_id"}, {"<mask>", "[MASK]"}},
 };
 
+constexpr std::string_view with_ids = " (--ids of 'pumice generate', 'embed' and 'classify')";
+
 Result<std::optional<uint32_t>> optional_id(const Fields& fields, const char* name) {
   if (!fields.has(name)) return std::optional<uint32_t>();
   PUMICE_TRY(uint32_t id, fields.u32(name));
@@ -45,8 +47,8 @@ Result<std::shared_ptr<const Tokenizer>> from_gguf(const ModelFile& file) {
     return Error{
         Code::not_found,
         fmt::format("{}: the file has no vocabulary (field 'tokenizer.ggml.tokens'), so texts cannot be "
-                    "read: give token ids instead",
-                    file.path())};
+                    "read: give token ids{}",
+                    file.path(), with_ids)};
   }
   Tokenizer::GgufVocabulary vocabulary;
   vocabulary.file = file.path();
@@ -169,9 +171,9 @@ Result<std::shared_ptr<const Tokenizer>> load_tokenizer(const ModelFile& file) {
   return Error{
       Code::not_found,
       fmt::format(
-          "{}: there is no tokenizer.json beside the weights, so texts cannot be read: give token ids "
-          "instead",
-          file.path())};
+          "{}: there is no tokenizer.json beside the weights, so texts cannot be read: put the model's "
+          "tokenizer there, or give token ids{}",
+          file.path(), with_ids)};
 }
 
 std::vector<uint32_t> tokens_of(TokenRole role, const ModelFile& file, const Tokenizer* tokenizer) {

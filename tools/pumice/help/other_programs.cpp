@@ -577,7 +577,7 @@ std::span<const OtherCommand> other_commands() {
       {"cp", "", "models are files and folders: copy them"},
       {"signin", "", no_download},
       {"launch", "", "'pumice serve' answers other programs"},
-      {"imatrix", "", "'pumice convert --imatrix' reads a file that llama-imatrix made"},
+      {"imatrix", "", "'pumice perplexity --imatrix-out FILE' writes one, and 'pumice convert --imatrix' reads it"},
       {"create", "", "options of 'pumice chat' do what a Modelfile does"},
   };
   return all;
