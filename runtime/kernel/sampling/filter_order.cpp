@@ -78,7 +78,9 @@ Result<uint32_t> filter_order(const std::string& list) {
   }
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(';', begin), list.size());
-    if (end > begin) names.push_back(list.substr(begin, end - begin));
+    std::string name = list.substr(begin, end - begin);
+    std::erase(name, ' ');
+    if (!name.empty()) names.push_back(std::move(name));
     begin = end + 1;
   }
   return filter_order(names);

@@ -28,7 +28,11 @@ size_t name_width() {
 
 std::string row(const std::string& name, const std::string& text) {
   const std::string lines = wrapped(text, name_width(), help_width());
-  const std::string head = "  " + name;
+  std::string head = "  " + name;
+  if (head.size() > help_width()) {
+    head = wrapped(name, 2, help_width());
+    head.pop_back(); // the end of the line
+  }
   if (lines.empty()) return head + "\n";
   if (head.size() + 2 > name_width()) return head + "\n" + lines;
   return head + lines.substr(head.size());
