@@ -25,9 +25,9 @@ uint key_below(uint top_key, float reach) { return max(key_of(value_of(top_key) 
 // Logits so far below the largest cannot be drawn: no noise is large enough to lift them.
 float noise_reach() { return -26.0 * temperature; }
 
-bool has(uint order, uint filter) {
+bool has(uint order, uint wanted) {
   bool found = false;
-  [[dont_unroll]] for (; order != 0u; order >>= 4u) found = found || (order & 15u) == filter;
+  [[dont_unroll]] for (; order != 0u; order >>= 4u) found = found || (order & 15u) == wanted;
   return found;
 }
 
