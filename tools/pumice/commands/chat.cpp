@@ -200,8 +200,8 @@ Status keep(const Conversation& conversation, const ChatOptions& options) {
 }
 
 Status chat(const ChatOptions& options) {
-  PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
   PUMICE_TRY(ModelFile file, open_with_mmproj(options.model, options.mmproj));
+  PUMICE_TRY(ChatTemplate chosen, choose_template(options.model, options.chosen, false));
   PUMICE_TRY(OpenedModel opened, OpenedModel::open(std::move(file), options.size.load.settings));
   const ModelShape shape = opened.definition->shape();
   PUMICE_CHECK(check_continues_text(opened.file, shape));

@@ -82,7 +82,7 @@ std::string unknown_option_text(const CLI::App& app, const std::string& written)
   if (const auto name = word.size() > 1 ? meant(word, long_names(app)) : std::nullopt) {
     return text + fmt::format(". Did you mean '--{}'?", *name);
   }
-  if (const std::vector<std::string> owners = owners_of(app, option); !owners.empty())
+  if (const std::vector<std::string> owners = owners_of(app, option); !owners.empty() && option.starts_with("--"))
     text += fmt::format("; {} {} it", fmt::join(owners, ", "), owners.size() == 1 ? "has" : "have");
   return text;
 }

@@ -24,14 +24,15 @@ namespace pumice::command {
 
 namespace {
 
-// "ID=BIAS"; the bias may be inf or -inf.
+// "ID=BIAS", or as llama.cpp has it "ID+BIAS" and "ID-BIAS"; the bias may be inf or -inf.
 std::optional<LogitBias> parse_bias(const std::string& text) {
   LogitBias result;
   const char *at = text.data(), *end = at + text.size();
-  const auto [rest, error] = std::from_chars(at, end, result.token);
-  if (error != std::errc() || rest == end || *rest != '=') return std::nullopt;
-  const auto [last, bad] =
-      std::from_chars(rest + (end - rest > 1 && rest[1] == '+' ? 2 : 1), end, result.bias);
+  auto [rest, error] = std::from_chars(at, end, result.token);
+  if (error != std::errc() || rest == end || (*rest != '=' && *rest != '+' && *rest != '-'))
+    return std::nullopt;
+  if (*rest == '=') ++rest;
+  const auto [last, bad] = std::from_chars(rest + (rest != end && *rest == '+' ? 1 : 0), end, result.bias);
   if (bad != std::errc() || last != end || std::isnan(result.bias)) return std::nullopt;
   return result;
 }
