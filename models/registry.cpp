@@ -204,9 +204,9 @@ Error unknown_architecture(const Named& named) {
   }
   const std::vector<std::string_view> all(known.begin(), known.end());
   if (const auto near = nearest_names(named.names.front(), all); !near.empty())
-    return {Code::unsupported, fmt::format("{}: field '{}': '{}' is no architecture that runs here; the nearest: {}",
-                                           named.file.path(), named.field, named.names.front(),
-                                           fmt::join(near, ", "))};
+    return {Code::unsupported,
+            fmt::format("{}: field '{}': '{}' is no architecture that runs here; the nearest: {}",
+                        named.file.path(), named.field, named.names.front(), fmt::join(near, ", "))};
   return {Code::unsupported, fmt::format("{}: field '{}': expected one of {}; found '{}'", named.file.path(),
                                          named.field, fmt::join(known, ", "), named.names.front())};
 }

@@ -247,8 +247,7 @@ inline ReferenceChoice reference_sample(std::span<const float> logits, const pum
       }
       break;
     default:
-      temperature =
-          params.dynatemp_range > 0 ? reference_temperature(sorted, params) : params.temperature;
+      temperature = params.dynatemp_range > 0 ? reference_temperature(sorted, params) : params.temperature;
     }
   }
 

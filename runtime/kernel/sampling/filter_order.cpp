@@ -43,8 +43,8 @@ const Sampler* find_sampler(std::string name) {
 }
 
 Error wrong(const std::string& what) {
-  return {Code::invalid_argument, fmt::format("{}: samplers are some of {}, in any order after the first two",
-                                              what, usual_samplers)};
+  return {Code::invalid_argument,
+          fmt::format("{}: samplers are some of {}, in any order after the first two", what, usual_samplers)};
 }
 
 } // namespace

@@ -10,8 +10,8 @@
 
 namespace pumice {
 
-// The order of filters as SamplingParams has it: the filters' numbers (sampling.params.h), four bits each, the
-// first in the lowest, and these. 0 is the usual order.
+// The order of filters as SamplingParams has it: the filters' numbers (sampling.params.h), four bits each,
+// the first in the lowest, and these. 0 is the usual order.
 inline constexpr uint32_t order_given = 1u << 31;
 inline constexpr uint32_t order_without_penalties = 1u << 30;
 inline constexpr uint32_t order_without_dry = 1u << 29;
@@ -22,8 +22,8 @@ inline constexpr uint32_t usual_filter_order = 0x7654321;
 inline constexpr std::string_view usual_samplers =
     "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
 
-// Samplers of these names, in their order; one that is not among them does nothing. Penalties and DRY can only
-// come before all others. Errors: invalid_argument.
+// Samplers of these names, in their order; one that is not among them does nothing. Penalties and DRY can
+// only come before all others. Errors: invalid_argument.
 Result<uint32_t> filter_order(std::span<const std::string> samplers);
 // The same of a list with semicolons, or of llama.cpp's letters, such as "kpt".
 Result<uint32_t> filter_order(const std::string& samplers);

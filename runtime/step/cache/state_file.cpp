@@ -19,7 +19,7 @@ constexpr uint32_t sampling_options = 0
 #include "kernel/sampling_options.def"
     ;
 constexpr uint32_t current_version = sampling_options - 7; // and one for the filters' order
-constexpr uint64_t header_bytes = 8 + 4 + 8; // magic, version, bytes of the file
+constexpr uint64_t header_bytes = 8 + 4 + 8;               // magic, version, bytes of the file
 constexpr uint64_t checksum_bytes = 8;
 constexpr uint64_t piece_bytes = uint64_t{4} << 20;
 

@@ -214,10 +214,11 @@ CLI::Option* add_sizes(CLI::App& sub, const std::string& name, std::vector<uint3
     for (const std::string& word : words) {
       const std::vector<uint32_t> sizes = sizes_in(word, low, high);
       if (sizes.empty()) {
-        throw CLI::ValidationError(name.substr(name.find("--")),
-                                   fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
-                                               "32-128, 32-128+32 or 32-128*2",
-                                               word, low, high));
+        throw CLI::ValidationError(
+            name.substr(name.find("--")),
+            fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
+                        "32-128, 32-128+32 or 32-128*2",
+                        word, low, high));
       }
       values.insert(values.end(), sizes.begin(), sizes.end());
     }

@@ -53,10 +53,14 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        [](ChatCommands& self, const std::string& rest) {
          return then(self.conversation_.set_system(rest), Then::prompt);
        }},
-      {"/reset", "", "begin again",
+      {"/reset",
+       "",
+       "begin again",
        [](ChatCommands& self, const std::string&) { return then(self.conversation_.reset(), Then::prompt); },
        {"/clear"}},
-      {"/regenerate", "", "answer the last question again",
+      {"/regenerate",
+       "",
+       "answer the last question again",
        [](ChatCommands& self, const std::string&) {
          return then(self.conversation_.regenerate(self.forget_), Then::figures);
        },
@@ -83,18 +87,24 @@ const std::vector<ChatCommands::Command>& ChatCommands::all() {
        }},
       {"/image", "FILE", "show the model a picture, with the next question",
        [](ChatCommands& self, const std::string& rest) { return then(self.show(rest), Then::prompt); }},
-      {"/sound", "FILE", "let the model hear a sound, with the next question",
+      {"/sound",
+       "FILE",
+       "let the model hear a sound, with the next question",
        [](ChatCommands& self, const std::string& rest) { return then(self.play(rest), Then::prompt); },
        {"/audio"}},
       {"/read", "FILE", "begin the next question with the text of a file",
        [](ChatCommands& self, const std::string& rest) { return then(self.read(rest), Then::prompt); }},
-      {"/help", "", "show this",
+      {"/help",
+       "",
+       "show this",
        [](ChatCommands& self, const std::string&) -> Result<Then> {
          print_to_stderr(self.help());
          return Then::prompt;
        },
        {"/?"}},
-      {"/exit", "", "end, as Ctrl-D does",
+      {"/exit",
+       "",
+       "end, as Ctrl-D does",
        [](ChatCommands&, const std::string&) -> Result<Then> { return Then::end; },
        {"/bye", "/quit"}},
   };

@@ -16,8 +16,10 @@ namespace {
 
 const std::vector<std::string>& known_fields() {
   static const std::vector<std::string> fields = {
-      "prompt", "ids",     "messages", "chat_template_kwargs", "id",      "count", "samples", "seed", "stop",
-      "lora",   "choices", "regex",    "json_schema",          "grammar", "samplers",
+      "prompt",      "ids",     "messages", "chat_template_kwargs",
+      "id",          "count",   "samples",  "seed",
+      "stop",        "lora",    "choices",  "regex",
+      "json_schema", "grammar", "samplers",
 #define OPTION(field, ...) #field,
 #include "kernel/sampling_options.def"
   };

@@ -78,8 +78,8 @@ std::string with_hyphens(const CLI::App& app, const std::string& name) {
   return app.get_option_no_throw(hyphens) || find_other(app, hyphens) ? hyphens : name;
 }
 
-// Where the name in a word with one dash ends: before '=', or before a number that follows it at once, "-n5". CLI11
-// would take any such word apart into short options.
+// Where the name in a word with one dash ends: before '=', or before a number that follows it at once, "-n5".
+// CLI11 would take any such word apart into short options.
 size_t end_of_short_name(const CLI::App& app, const std::string& word) {
   const size_t equals = word.find('=');
   const size_t digits = word.size() > 2 ? word.find_first_of("0123456789.,-+", 2) : std::string::npos;
@@ -123,7 +123,8 @@ public:
         const bool is_split = takes_one && is_short && value;
         keep(is_split ? name : name + argument.substr(written.size()));
         if (is_split) keep(*value);
-        if (takes_one && !value && next + 1 < arguments.size()) keep(arguments[++next]); // whatever it looks like
+        if (takes_one && !value && next + 1 < arguments.size())
+          keep(arguments[++next]); // whatever it looks like
         continue;
       }
       if (!value && takes_value(app_, *other, following)) {

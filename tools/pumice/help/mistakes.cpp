@@ -77,12 +77,14 @@ std::string unknown_option_text(const CLI::App& app, const std::string& written)
         return each->get_option_no_throw(option) || knows_name(option);
       }))
     return fmt::format("{}: {}", text, command_first);
-  if (option == "-" + word && word.size() > 1 && (app.get_option_no_throw("--" + word) || knows_name("--" + word)))
+  if (option == "-" + word && word.size() > 1 &&
+      (app.get_option_no_throw("--" + word) || knows_name("--" + word)))
     return text + fmt::format(". Did you mean '--{}'?", word);
   if (const auto name = word.size() > 1 ? meant(word, long_names(app)) : std::nullopt) {
     return text + fmt::format(". Did you mean '--{}'?", *name);
   }
-  if (const std::vector<std::string> owners = owners_of(app, option); !owners.empty() && option.starts_with("--"))
+  if (const std::vector<std::string> owners = owners_of(app, option);
+      !owners.empty() && option.starts_with("--"))
     text += fmt::format("; {} {} it", fmt::join(owners, ", "), owners.size() == 1 ? "has" : "have");
   return text;
 }
@@ -99,7 +101,8 @@ std::string unexpected(const CLI::App& app, const std::vector<std::string>& extr
     if (const auto name = meant(word, subcommand_names(app)))
       return text + fmt::format(". Did you mean '{} {}'?", full_name(app), *name);
   }
-  if (app.get_option_no_throw("--prompt") && app.get_name() != "bench") return text + ". --prompt takes a text";
+  if (app.get_option_no_throw("--prompt") && app.get_name() != "bench")
+    return text + ". --prompt takes a text";
   if (app.get_name() == "convert") return text + ". --type takes a type, such as Q4_K_M";
   const bool quoted =
       std::ranges::any_of(extra, [](const std::string& word) { return word.find(' ') != std::string::npos; });

@@ -7,8 +7,8 @@ namespace {
 using enum OtherOption::Takes;
 
 constexpr std::string_view all_on_device = "all layers are computed on the device (see --device)";
-constexpr std::string_view all_computed =
-    "keys, values and all operations are the device's; --gpu-layers leaves layers' weights in the host's memory";
+constexpr std::string_view all_computed = "keys, values and all operations are the device's; --gpu-layers "
+                                          "leaves layers' weights in the host's memory";
 constexpr std::string_view driver_threads = "the device's driver chooses how many threads it takes";
 constexpr std::string_view weights_on_device = "weights are read once into the device's memory";
 constexpr std::string_view no_download =
@@ -50,12 +50,21 @@ std::span<const OtherOption> other_options() {
        .only = {"embed"}},
       {.names = {"-f", "--file"}, .target = "AUDIO"},
       {.names = {"-f", "--file"}, .target = "FILE"},
-      {.names = {"-hf", "-hfr", "--hf-repo", "-hff", "--hf-file", "-mu", "--model-url", "-dr",
-                 "--docker-repo", "-hft", "--hf-token", "-hfd", "-hfrd", "--hf-repo-draft", "-hfv", "--hf-repo-v",
-                 "-hffv", "--hf-file-v", "-mmu", "--mmproj-url"},
+      {.names = {"-hf",           "-hfr",
+                 "--hf-repo",     "-hff",
+                 "--hf-file",     "-mu",
+                 "--model-url",   "-dr",
+                 "--docker-repo", "-hft",
+                 "--hf-token",    "-hfd",
+                 "-hfrd",         "--hf-repo-draft",
+                 "-hfv",          "--hf-repo-v",
+                 "-hffv",         "--hf-file-v",
+                 "-mmu",          "--mmproj-url"},
        .instead = no_download,
        .takes = a_value},
-      {.names = {"--*b-default"}, .instead = no_download, .only = {"run", "chat"}}, // such as --gpt-oss-20b-default
+      {.names = {"--*b-default"},
+       .instead = no_download,
+       .only = {"run", "chat"}}, // such as --gpt-oss-20b-default
       {.names = {"-cl", "--cache-list"},
        .instead = "models are files and folders, wherever you keep them",
        .only = {"run", "chat"}},
@@ -126,7 +135,8 @@ std::span<const OtherOption> other_options() {
        .instead = "it is of a chat: use 'pumice chat'",
        .takes = a_word,
        .only = {"run"}},
-      {.names = {"--mmproj-auto", "--no-mmproj-auto", "--no-mmproj", "--no-mmproj-offload", "--mmproj-offload"},
+      {.names = {"--mmproj-auto", "--no-mmproj-auto", "--no-mmproj", "--no-mmproj-offload",
+                 "--mmproj-offload"},
        .no_effect = "pictures are read on the device, where a message has some",
        .only = {"run", "chat", "generate", "caption"}},
       {.names = {"--image-min-tokens", "--image-max-tokens", "-mmdev", "--mmproj-device"},
@@ -171,7 +181,8 @@ std::span<const OtherOption> other_options() {
        .takes = a_word,
        .only = {"run", "chat"}},
       {.names = {"--reasoning-effort"},
-       .instead = "it is the template's: --chat-template-kwargs '{\"reasoning_effort\": \"high\"}' of 'pumice chat'",
+       .instead =
+           "it is the template's: --chat-template-kwargs '{\"reasoning_effort\": \"high\"}' of 'pumice chat'",
        .takes = a_value,
        .only = {"run", "chat"}},
       {.names = {"--reasoning-preserve", "--no-reasoning-preserve"},
@@ -311,8 +322,9 @@ std::span<const OtherOption> other_options() {
        .instead = "--fit chooses what fits the device, where a command has it",
        .takes = a_value},
       {.names = {"-rpc", "--rpc"}, .instead = "mpirun spreads a model over machines", .takes = a_value},
-      {.names = {"--poll", "--prio", "-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "-Cb", "--cpu-mask-batch", "-Crb",
-                 "--cpu-range-batch", "--cpu-strict-batch", "--prio-batch", "--poll-batch"},
+      {.names = {"--poll", "--prio", "-C", "--cpu-mask", "-Cr", "--cpu-range", "--cpu-strict", "-Cb",
+                 "--cpu-mask-batch", "-Crb", "--cpu-range-batch", "--cpu-strict-batch", "--prio-batch",
+                 "--poll-batch"},
        .no_effect = driver_threads,
        .takes = a_value},
       {.names = {"-ngl", "--n-gpu-layers"}, .target = "--gpu-layers"},
@@ -363,8 +375,7 @@ std::span<const OtherOption> other_options() {
        .instead = "--lora PATH=SCALE scales an adapter",
        .takes = a_value,
        .only = {"run", "chat", "generate", "perplexity"}},
-      {.names = {"-cram", "--cache-ram", "-ctxcp", "--ctx-checkpoints",
-                 "--swa-checkpoints", "--cache-reuse"},
+      {.names = {"-cram", "--cache-ram", "-ctxcp", "--ctx-checkpoints", "--swa-checkpoints", "--cache-reuse"},
        .no_effect = "what of a text is kept follows from its length",
        .takes = a_value,
        .only = {"run", "chat", "generate"}},
@@ -458,7 +469,10 @@ std::span<const OtherOption> other_options() {
        .no_effect = "a tensor is read in small pieces",
        .takes = a_value,
        .only = {"convert"}},
-      {.names = {"--outtype"}, .target = "--type", .otherwise = "auto", .only = {"convert"}}, // convert_hf_to_gguf.py
+      {.names = {"--outtype"},
+       .target = "--type",
+       .otherwise = "auto",
+       .only = {"convert"}}, // convert_hf_to_gguf.py
       {.names = {"--outfile"}, .target = "OUT", .only = {"convert"}},
       {.names = {"--keep-split"}, .instead = "--split-max-size writes several files", .only = {"convert"}},
 
@@ -603,7 +617,8 @@ std::span<const OtherCommand> other_commands() {
       {"cp", "", "models are files and folders: copy them"},
       {"signin", "", no_download},
       {"launch", "", "'pumice serve' answers other programs"},
-      {"imatrix", "", "'pumice perplexity --imatrix-out FILE' writes one, and 'pumice convert --imatrix' reads it"},
+      {"imatrix", "",
+       "'pumice perplexity --imatrix-out FILE' writes one, and 'pumice convert --imatrix' reads it"},
       {"create", "", "options of 'pumice chat' do what a Modelfile does"},
   };
   return all;

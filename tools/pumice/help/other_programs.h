@@ -9,9 +9,9 @@ namespace pumice::command {
 // What an option of another program is here. Of target, no_effect and instead, one is set.
 struct OtherOption {
   std::vector<std::string_view> names; // of those with `instead`, '*' may stand for any letters
-  std::string_view target = {};    // an option with a value, a flag, or a positional argument
-  std::string_view value = {};     // what the target gets, if the name alone says it
-  std::string_view otherwise = {}; // the value that stands for leaving the target out
+  std::string_view target = {};        // an option with a value, a flag, or a positional argument
+  std::string_view value = {};         // what the target gets, if the name alone says it
+  std::string_view otherwise = {};     // the value that stands for leaving the target out
   // Why the option has no effect. `takes`: what may follow it; a value that is none of these words is an
   // argument of its own.
   std::string_view no_effect = {};

@@ -71,9 +71,10 @@ void add_samplers_option(CLI::App& app, SamplingParams& params) {
   for (size_t at = 0; (at = usual.find(';', at)) != usual.npos; ++at) usual.replace(at, 1, "; ");
   app.add_option_function<std::string>(
          "--samplers", parse,
-         fmt::format("The samplers that choose a token, in their order, with ; between them (default: {}). One "
-                     "that is left out does nothing; penalties and dry come first, if at all",
-                     usual))
+         fmt::format(
+             "The samplers that choose a token, in their order, with ; between them (default: {}). One "
+             "that is left out does nothing; penalties and dry come first, if at all",
+             usual))
       ->type_name("LIST")
       ->group(more_of("Sampling"));
 }
