@@ -8,7 +8,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "sampling/sampling.params.h"
-#include "sampling/sampling.glsl"
+#include "sampling/order.glsl"
 #include "sampling/noise.glsl"
 
 layout(local_size_x_id = 0) in;

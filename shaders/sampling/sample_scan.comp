@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common/types.glsl"
 #include "sampling/sampling.params.h"
-#include "sampling/sampling.glsl"
+#include "sampling/order.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = SAMPLING_SLICE_ID) const uint SLICE = 8;
