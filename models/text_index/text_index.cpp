@@ -55,6 +55,12 @@ private:
 };
 
 OpenedDefinition open_text_index(const ModelFile& file) {
+  if (file.find("begins") && !file.find("embeddings")) {
+    return Error{Code::unsupported,
+                 fmt::format("{} is an index of sparse vectors that pumice search has made, and no model: "
+                             "give the model, and the index with --index",
+                             file.path())};
+  }
   const Settings settings(file);
   PUMICE_TRY(const uint32_t vectors, settings.u32({"vectors", ""}, 1, most_vectors));
   PUMICE_TRY(const uint32_t dimensions, settings.u32({"dimensions", ""}, 1, limits::columns));

@@ -63,7 +63,7 @@ uint filter_keys(uint slot, uint top_key, bool exclude) {
     }
     if (stage == SAMPLING_SIGMA) {
       if (!listed) collect_blocks();
-      limit = max(limit, key_of(top - slots[slot].top_n_sigma * spread_of_left()));
+      limit = max(limit, key_of(value_of(top_key) - slots[slot].top_n_sigma * spread_of_left()));
     }
     if (stage == SAMPLING_XTC && exclude) top_key = ceiling = exclude_top_choices(slots[slot].log_xtc_threshold, top_key);
     if (stage == SAMPLING_TEMPERATURE) {

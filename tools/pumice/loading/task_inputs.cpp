@@ -186,10 +186,10 @@ Status TaskInputs::finish() const {
                            runner_.limit()));
   }
   if (figures.inputs == 0 && exit_status() != 0) return device_.save_pipelines(); // no line could be used
-  print_figures(fmt::format("{} ({})\n{}{}, {}, {}, {:.3f} s{}\n", device_.name(), device_.driver(),
-                            compiled_text(), counted(figures.inputs, "line"),
-                            counted(figures.tokens, "token"), counted(figures.steps, "step"), seconds(),
-                            rate_text(figures.tokens, seconds())));
+  const std::string took = seconds() > 0 ? fmt::format(", {:.3f} s", seconds()) : "";
+  print_figures(fmt::format("{} ({})\n{}{}, {}, {}{}{}\n", device_.name(), device_.driver(), compiled_text(),
+                            counted(figures.inputs, "line"), counted(figures.tokens, "token"),
+                            counted(figures.steps, "step"), took, rate_text(figures.tokens, seconds())));
   return device_.save_pipelines();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <span>
 #include <string>
@@ -52,7 +53,8 @@ public:
   // Runs `work`, whose steps the runner counts, and shows a progress bar.
   Status watch(const char* doing, const std::function<Status(ProgressBar& bar)>& work);
 
-  double seconds() const { return runner_.figures().seconds - compiling_; }
+  // Without those of kernels, of which several are compiled at a time.
+  double seconds() const { return std::max(runner_.figures().seconds - compiling_, 0.0); }
   // Prints the figures of lines on standard error, and saves the compiled pipelines.
   Status finish() const;
 
