@@ -113,6 +113,12 @@ def distribution(name, shape, config):
         return 0, 0.125
     if name.endswith("embed_tokens_per_layer.weight"):
         return 0, 0.25
+    if name.endswith("altup.correct_output_scale"):
+        return 1, 0.25
+    if name.endswith("altup.modality_router.weight"):  # what it reads is divided by the width
+        return 0, 2.0 ** round(math.log2(math.sqrt(3 * shape[1])))
+    if name.endswith(("altup.prediction_coefs.weight", "altup.correction_coefs.weight")):
+        return 0, 0.25
     if EMBEDDING.search(name) and "projection" not in name:
         return 0, 0.03125 if config["model_type"].startswith("gemma") else 0.25  # Gemma scales them by the width's square root
     if name.endswith((".A_log", "mixer.D", "mamba.D")):
@@ -202,13 +208,18 @@ def text_inputs(seed, config, batch=2, tokens=24):
 
 def decoder_answers(model, config, seed):
     import torch
-    ids = torch.tensor(some_ids(seed, "input_ids", (1, 24), config["vocab_size"]))
+    vocabulary = min(config["vocab_size"], config.get("vocab_size_per_layer_input", config["vocab_size"]))
+    ids = torch.tensor(some_ids(seed, "input_ids", (1, 24), vocabulary))
     out = model(input_ids=ids, output_hidden_states=True, output_attentions=True, use_cache=False)
     answers = {"input_ids": ids, "logits": out.logits, "prompt_ids": ids[:, :8]}
     if getattr(out, "attentions", None):  # models without attention have none
         answers["attentions.0"] = out.attentions[0]
     for i, states in enumerate(out.hidden_states):
+        if states.ndim == 4:  # Gemma 3n's streams, side by side
+            states = states.movedim(0, -2).flatten(-2)
         answers[f"hidden_states.{i}"] = states
+    if config["model_type"] == "gemma3n_text":  # with its last norm, as others have it
+        answers[f"hidden_states.{i}"] = model.model(input_ids=ids, use_cache=False).last_hidden_state
     answers["generated_ids"], lead = continue_greedily(
         lambda ids: model(input_ids=ids, use_cache=False).logits[0, -1], ids[:, :8])
     return answers, lead

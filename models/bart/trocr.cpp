@@ -21,10 +21,13 @@ Result<std::optional<Sinusoids>> read_sinusoids(const Settings& settings, uint32
   return std::optional(Sinusoids{SinusoidLayout::halves, SinusoidSpacing::closed, padding + 1});
 }
 
-} // namespace
+LayerNames layer_names(const TrOcrConfig& config, const std::string& prefix) {
+  LayerNames names = bart_layer_names(prefix + "model.", "decoder");
+  names.norm_first = config.norm_first;
+  return names;
+}
 
-// TrOCR's decoder (Li et al. 2021): BART's, whose cross-attention may read rows of another width.
-Result<TrOcrConfig> read_trocr_config(const Settings& settings) {
+Result<TrOcrConfig> read_config(const Settings& settings, TrOcrConfig config) {
   StackConfigNames names;
   names.hidden = {"d_model", ""};
   names.layers = {"decoder_layers", ""};
@@ -37,12 +40,11 @@ Result<TrOcrConfig> read_trocr_config(const Settings& settings) {
   names.default_norm_eps = 1e-5f;
   names.default_activation = Activation::gelu;
   names.rotary = false;
-  TrOcrConfig config;
   PUMICE_TRY(config.decoder, read_decoder_config(settings, names));
   // Of the pair's settings and the decoder's, only the latter speak of the head. A head that the file has is
   // its own, whatever they say.
   PUMICE_TRY(const bool tied, settings.boolean_or({"tie_word_embeddings", ""}, true));
-  config.decoder.tied_head = tied && !settings.file().find("decoder.output_projection.weight");
+  config.decoder.tied_head = tied && !settings.file().find(fmt::format("decoder.{}.weight", config.head));
   PUMICE_TRY(config.memory_columns,
              settings.u32_or({"cross_attention_hidden_size", ""}, 1, limits::columns, 0));
   PUMICE_TRY(config.sinusoids, read_sinusoids(settings, config.decoder.hidden));
@@ -50,6 +52,20 @@ Result<TrOcrConfig> read_trocr_config(const Settings& settings) {
   PUMICE_TRY(const bool scaled, settings.boolean_or({"scale_embedding", ""}, false));
   if (scaled) config.embedding_scale = std::sqrt(static_cast<float>(config.decoder.hidden));
   return config;
+}
+
+} // namespace
+
+// TrOCR's decoder (Li et al. 2021): BART's, whose cross-attention may read rows of another width.
+Result<TrOcrConfig> read_trocr_config(const Settings& settings) {
+  return read_config(settings, {});
+}
+
+Result<TrOcrConfig> read_mbart_writer_config(const Settings& settings) {
+  TrOcrConfig config;
+  config.norm_first = true;
+  config.head = "lm_head";
+  return read_config(settings, std::move(config));
 }
 
 void build_trocr(DecoderBuilder& builder, const TrOcrConfig& config) {
@@ -61,13 +77,17 @@ void build_trocr(DecoderBuilder& builder, const TrOcrConfig& config) {
     x = builder.learned_positions(x, {"embed_positions", ""}, bart_position_offset);
   }
   if (config.embedding_norm) x = builder.layer_norm(x, {"layernorm_embedding", ""});
-  x = builder.run_layers(x, bart_layer_names("model.", "decoder"));
+  x = builder.run_layers(x, layer_names(config, ""));
+  if (config.norm_first) {
+    builder.prefix("model.decoder.", "");
+    x = builder.layer_norm(x, {"layer_norm", ""});
+  }
   builder.hidden_state(x);
-  builder.finish(x, {"output_projection", ""});
+  builder.finish(x, {config.head, ""});
 }
 
 void store_trocr_memory(EncoderBuilder& builder, const TrOcrConfig& config, TensorId x) {
-  builder.store_memory(x, bart_layer_names(config.decoder.root + "model.", "decoder"));
+  builder.store_memory(x, layer_names(config, config.decoder.root));
 }
 
 } // namespace pumice

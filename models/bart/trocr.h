@@ -15,9 +15,13 @@ struct TrOcrConfig {
   std::optional<Sinusoids> sinusoids; // instead of learned positions
   bool embedding_norm = true;
   float embedding_scale = 1;
+  bool norm_first = false; // norms before sublayers, and one after the last layer
+  std::string_view head = "output_projection";
 };
 
 Result<TrOcrConfig> read_trocr_config(const Settings& settings);
+// Of mBART's decoder alone, which is the same but for its norms and the head's name.
+Result<TrOcrConfig> read_mbart_writer_config(const Settings& settings);
 
 void build_trocr(DecoderBuilder& builder, const TrOcrConfig& config);
 // Stores the keys and values of its cross-attention, computed from the encoder's result x.

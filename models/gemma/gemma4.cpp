@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include "kernel/elementwise/elementwise.h"
-#include "kernel/embedding/embedding.h"
 #include "kernel/norm/norm.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/rotary.h"
+#include "models/gemma/layer_inputs.h"
 
 namespace pumice {
 
@@ -48,39 +48,6 @@ TensorId feed_forward_and_mixture(DecoderBuilder& builder, uint32_t layer, Tenso
   return builder.add(dense, experts, "feed_forward_sum");
 }
 
-// [tokens, layers * per_layer_input]: the mean of the token's embedding for each layer and a projection of
-// its first embedding, times the square root of two.
-TensorId per_layer_inputs(DecoderBuilder& builder, TensorId embedded, uint32_t size) {
-  const uint32_t columns = builder.config().layers * size;
-  const char* component = "embedding";
-  const WeightView table = builder.tensor({"embed_tokens_per_layer", "per_layer_token_embd"}, ".weight",
-                                          builder.config().vocabulary, columns, component);
-  const TensorId first = embedding(builder.graph(), "per_layer_embedding", builder.weight(table, component),
-                                   std::sqrt(static_cast<float>(size)));
-  const TensorId projected = builder.project(embedded, {"per_layer_model_projection", "per_layer_model_proj"},
-                                             columns, false, component);
-  const WeightId weight = builder.norm_weight({"per_layer_projection_norm", "per_layer_proj_norm"}, size);
-  // The projection is divided by the square root of `hidden` before its norm. Only epsilon notices.
-  const float eps = builder.config().norm_eps * static_cast<float>(builder.config().hidden);
-  const TensorId normed =
-      grouped_rms_norm(builder.graph(), "per_layer_norm", projected, weight, builder.config().layers, eps);
-  const TensorId sum = builder.add(normed, first, "per_layer_sum");
-  return scale(builder.graph(), "per_layer_inputs", sum, std::sqrt(0.5f));
-}
-
-TensorId add_layer_input(DecoderBuilder& builder, TensorId x, TensorId layer_inputs, uint32_t layer,
-                         uint32_t columns) {
-  Graph& graph = builder.graph();
-  const View view = {layer_inputs, layer * columns};
-  const TensorId input =
-      graph.add_tensor({builder.prefix() + "per_layer_input", RowKind::tokens, columns, view});
-  TensorId y = builder.project(x, {"per_layer_input_gate", "inp_gate"}, columns, false, "feed-forward");
-  y = gate(graph, builder.prefix() + "per_layer_gated", y, input, builder.config().activation);
-  y = builder.project(y, {"per_layer_projection", "proj"}, builder.config().hidden, false, "feed-forward");
-  y = builder.norm(y, {"post_per_layer_input_norm", "post_norm"});
-  return builder.add(y, x, "per_layer_residual");
-}
-
 TensorId scale_layer(DecoderBuilder& builder, TensorId x) {
   const WeightView factor = builder.tensor({"layer_scalar", "layer_output_scale.weight"}, "", 1, 0, "norms");
   if (factor.tensor->data.empty()) return x; // the weights are only listed
@@ -92,10 +59,11 @@ TensorId scale_layer(DecoderBuilder& builder, TensorId x) {
 void build_gemma4(const Decoder& d, DecoderBuilder& builder, uint32_t columns, bool scaled_layers) {
   const TensorId embedded = builder.with_pictures(builder.embed(d.names.embedding, d.config.embedding_scale));
   TensorId layer_inputs = 0;
-  if (columns) layer_inputs = per_layer_inputs(builder, embedded, columns);
+  if (columns) layer_inputs = per_layer_inputs(builder, embedded, columns, builder.config().vocabulary);
   const auto block = [&](uint32_t layer, TensorId x) {
     x = d.block(builder, layer, x);
-    if (columns) x = add_layer_input(builder, x, layer_inputs, layer, columns);
+    if (columns)
+      x = builder.add(gated_layer_input(builder, x, layer_inputs, layer, columns), x, "per_layer_residual");
     return scaled_layers ? scale_layer(builder, x) : x;
   };
   builder.decode_embedded(embedded, block, d.names);

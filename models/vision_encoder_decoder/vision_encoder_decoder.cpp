@@ -8,6 +8,7 @@
 #include "models/registry.h"
 #include "models/vit/beit.h"
 #include "models/vit/deit.h"
+#include "models/vit/donut_swin.h"
 #include "models/vit/vit.h"
 
 namespace pumice {
@@ -70,6 +71,12 @@ Result<Eye> open_beit_eye(const Settings& settings) {
              [config](EncoderBuilder& to) { return build_beit(to, config, encoder_prefix); }};
 }
 
+Result<Eye> open_donut_eye(const Settings& settings) {
+  PUMICE_TRY(DonutSwinConfig config, read_donut_swin_config(settings));
+  return Eye{config.encoder,
+             [config](EncoderBuilder& to) { return build_donut_swin(to, config, encoder_prefix); }};
+}
+
 Result<Writer> open_gpt2_writer(const Settings& settings, const EncoderConfig&) {
   PUMICE_TRY(Gpt2Config config, read_gpt2_config(settings));
   config.decoder.root = decoder_prefix;
@@ -78,8 +85,7 @@ Result<Writer> open_gpt2_writer(const Settings& settings, const EncoderConfig&) 
                 [config](EncoderBuilder& to, TensorId x) { store_gpt2_memory(to, config, x); }};
 }
 
-Result<Writer> open_trocr_writer(const Settings& settings, const EncoderConfig& encoder) {
-  PUMICE_TRY(TrOcrConfig config, read_trocr_config(settings));
+Result<Writer> trocr_writer(const Settings& settings, const EncoderConfig& encoder, TrOcrConfig config) {
   config.decoder.root = decoder_prefix;
   if (config.memory_columns > 0 && config.memory_columns != encoder.hidden) {
     return settings.error({"cross_attention_hidden_size", ""},
@@ -91,6 +97,16 @@ Result<Writer> open_trocr_writer(const Settings& settings, const EncoderConfig& 
                 [config](EncoderBuilder& to, TensorId x) { store_trocr_memory(to, config, x); }};
 }
 
+Result<Writer> open_trocr_writer(const Settings& settings, const EncoderConfig& encoder) {
+  PUMICE_TRY(TrOcrConfig config, read_trocr_config(settings));
+  return trocr_writer(settings, encoder, std::move(config));
+}
+
+Result<Writer> open_mbart_writer(const Settings& settings, const EncoderConfig& encoder) {
+  PUMICE_TRY(TrOcrConfig config, read_mbart_writer_config(settings));
+  return trocr_writer(settings, encoder, std::move(config));
+}
+
 // What may stand on a side, by model_type.
 template <typename Open>
 struct Kind {
@@ -99,9 +115,9 @@ struct Kind {
 };
 
 constexpr Kind<Result<Eye> (*)(const Settings&)> eyes[] = {
-    {"beit", open_beit_eye}, {"deit", open_deit_eye}, {"vit", open_vit_eye}};
+    {"beit", open_beit_eye}, {"deit", open_deit_eye}, {"donut-swin", open_donut_eye}, {"vit", open_vit_eye}};
 constexpr Kind<Result<Writer> (*)(const Settings&, const EncoderConfig&)> writers[] = {
-    {"gpt2", open_gpt2_writer}, {"trocr", open_trocr_writer}};
+    {"gpt2", open_gpt2_writer}, {"mbart", open_mbart_writer}, {"trocr", open_trocr_writer}};
 
 template <typename Open, size_t count>
 Result<Open> open_of(const Fields& fields, const Kind<Open> (&kinds)[count]) {

@@ -49,6 +49,7 @@ constexpr Family families[] = {
     {"Glm4v", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
     {"Glm46V", Resampling::bicubic, false, true, clip_mean, clip_deviation, Family::Tiles::none, true},
     {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
+    {"Donut", Resampling::bilinear, false, true, half, half},
     {"Gemma4", Resampling::bicubic, false, true, zeros, ones, Family::Tiles::none, false, false},
 };
 
@@ -159,6 +160,37 @@ Result<ImagePreparation> read_tiling(const Fields& fields, const Family& family,
   return result;
 }
 
+// Donut's pictures are resized to the shorter edge, then made to fit, in the middle of zeros. A list has the width
+// first.
+Result<ImagePreparation> read_fitting(const Fields& fields, const Family& family, uint32_t height,
+                                      uint32_t width) {
+  ImagePreparation result;
+  for (const char* step : {"do_resize", "do_thumbnail", "do_pad"}) {
+    PUMICE_TRY(const bool asked, fields.boolean_or(step, true));
+    if (!asked) return Error{Code::unsupported, fields.error(step, "expected true; found false").message};
+  }
+  for (const char* step : {"do_align_long_axis", "do_center_crop"}) {
+    PUMICE_TRY(const bool asked, fields.boolean_or(step, false));
+    if (asked)
+      return Error{Code::unsupported,
+                   fields.error(step, "expected false, found a step that is not supported").message};
+  }
+  PUMICE_TRY(Size size, read_size(fields, "size", true, {std::nullopt, height, width}));
+  if (const nlohmann::json* list = fields.find("size"); list && list->is_array())
+    std::swap(size.height, size.width);
+  if (size.shortest_edge || size.height != height || size.width != width)
+    return fields.error("size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height, width,
+                                            size.height, size.width));
+  result.shortest_edge = std::min(height, width);
+  result.crops = true;
+  result.height = result.crop_height = height;
+  result.width = result.crop_width = width;
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+  PUMICE_CHECK(read_numbers(fields, family, result));
+  return result;
+}
+
 // Whole pictures are resized to the model's size, and cut into tiles of it. InternVL's processor asks for
 // that whatever crop_to_patches says.
 Status set_proportional_tiling(const Fields& fields, ImagePreparation& result) {
@@ -175,6 +207,7 @@ Status set_proportional_tiling(const Fields& fields, ImagePreparation& result) {
 Result<ImagePreparation> read_preparation(const Fields& fields, uint32_t height, uint32_t width) {
   PUMICE_TRY(const Family family, family_of(fields));
   if (family.tiles == Family::Tiles::within_edge) return read_tiling(fields, family, height, width);
+  if (family.prefix == "Donut") return read_fitting(fields, family, height, width);
   PUMICE_CHECK(refuse_unknown_steps(fields));
   const Size model{std::nullopt, height, width};
   ImagePreparation result;
@@ -347,6 +380,26 @@ Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const
   return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
 }
 
+namespace {
+
+constexpr uint64_t most_resized = uint64_t{1} << 28; // pixels of a picture on the way to a smaller one
+
+// A size in the same proportions that fits another one.
+PictureSize fitted(PictureSize size, PictureSize most) {
+  const auto scaled = [](uint64_t edge, uint64_t to, uint64_t from) {
+    return std::max<uint32_t>(1, static_cast<uint32_t>(edge * to / from));
+  };
+  PictureSize result = {std::min(size.height, most.height), std::min(size.width, most.width)};
+  if (size.height > size.width) {
+    result.width = scaled(size.width, result.height, size.height);
+  } else if (size.width > size.height) {
+    result.height = scaled(size.height, result.width, size.width);
+  }
+  return result;
+}
+
+} // namespace
+
 Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& preparation,
                                const std::string& name) {
   if (preparation.tiling)
@@ -358,11 +411,23 @@ Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& 
         Code::unsupported,
         fmt::format("{}: the model reads a picture in patches, for a prompt: use pumice chat or caption",
                     name)};
+  PicturePlan plan;
   uint64_t height = size.height, width = size.width;
+  const bool fits = preparation.shortest_edge && preparation.height > 0;
   if (preparation.resizes && preparation.shortest_edge) {
     const uint64_t edge = *preparation.shortest_edge, shortest = std::min(height, width);
     height = height == shortest ? edge : edge * height / shortest;
     width = width == shortest ? edge : edge * width / shortest;
+    if (fits && (height > preparation.height || width > preparation.width)) {
+      if (height * width > most_resized)
+        return Error{Code::invalid_argument,
+                     fmt::format("{}: {} x {} pixels are too long and narrow for this model", name, size.width,
+                                 size.height)};
+      plan.wholes = {{static_cast<uint32_t>(height), static_cast<uint32_t>(width)}};
+      const PictureSize small = fitted(plan.wholes[0], {preparation.height, preparation.width});
+      height = small.height;
+      width = small.width;
+    }
   } else if (preparation.resizes) {
     height = preparation.height;
     width = preparation.width;
@@ -373,11 +438,13 @@ Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& 
                     name, preparation.width, preparation.height, width, height)};
   }
   Window window{0, 0, static_cast<uint32_t>(width), static_cast<uint32_t>(height)};
+  const auto begin = [fits](uint64_t own, uint32_t cut) {
+    const int64_t left = static_cast<int64_t>(own) - cut;
+    return fits ? left / 2 : floor_half(left);
+  };
   if (preparation.crops)
-    window = {floor_half(static_cast<int64_t>(width) - preparation.crop_width),
-              floor_half(static_cast<int64_t>(height) - preparation.crop_height), preparation.crop_width,
-              preparation.crop_height};
-  PicturePlan plan;
+    window = {begin(width, preparation.crop_width), begin(height, preparation.crop_height),
+              preparation.crop_width, preparation.crop_height};
   plan.parts = {{width, height, window}};
   return plan;
 }

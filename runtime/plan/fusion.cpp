@@ -175,7 +175,9 @@ size_t move_selections_up(Graph& graph, std::vector<Node>& nodes) {
     const TensorId rows = nodes[i].output;
     const bool alone = nodes[i].operation->by_row() && nodes[i].more_outputs.empty();
     if (!alone || graph.tensor(rows).readable) continue;
-    const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, rows) > 0; };
+    const auto reads = [&](const Node& node) { // or a view of it
+      return std::ranges::any_of(node.inputs, [&](TensorId input) { return graph.storage(input) == rows; });
+    };
     const auto select = std::ranges::find_if(nodes, reads);
     if (select == nodes.end() || !as<SelectRows>(*select)) continue;
     if (std::any_of(select + 1, nodes.end(), reads)) continue;

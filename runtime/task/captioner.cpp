@@ -1,5 +1,7 @@
 #include "task/captioner.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "generate/form_rule.h"
@@ -38,6 +40,28 @@ Status keep_to_form(const FormSource& form, std::shared_ptr<const Tokenizer> tok
     return text.size() < forced ? Status() : rule.apply(scores, text.subspan(forced));
   };
   return {};
+}
+
+// Sets what the decoder begins with.
+Status begin_with(const std::string& prompt, const Tokenizer& tokenizer, uint32_t vocabulary,
+                  GenerationConfig& config) {
+  config.prompt = tokenizer.encode(prompt, false);
+  if (config.prompt.empty() || std::ranges::max(config.prompt) >= vocabulary) {
+    return Error{Code::invalid_argument,
+                 fmt::format("the prompt '{}' is no text of the model's vocabulary", prompt)};
+  }
+  return {};
+}
+
+// The special tokens that are no markup.
+std::vector<uint32_t> marks_of(const ModelFile& file, const Tokenizer& tokenizer) {
+  std::vector<uint32_t> all;
+  for (const TokenRole role : {TokenRole::begin, TokenRole::end, TokenRole::unknown, TokenRole::padding,
+                               TokenRole::separator, TokenRole::mask}) {
+    const std::vector<uint32_t> tokens = tokens_of(role, file, &tokenizer);
+    all.insert(all.end(), tokens.begin(), tokens.end());
+  }
+  return all;
 }
 
 // An encoder of pictures with a decoder.
@@ -83,6 +107,9 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   PUMICE_TRY(settings.generation, generation_options(options.writing, std::move(config), names));
   GenerationOptions& generation = settings.generation;
   if (!shape.pictures) {
+    if (options.prompt)
+      PUMICE_CHECK(begin_with(*options.prompt, *tokenizer, shape.vocabulary, generation.config));
+    settings.marks = marks_of(file, *tokenizer);
     if (has_form(options.form)) PUMICE_CHECK(keep_to_form(options.form, tokenizer, file.path(), generation));
     PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
     settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);
@@ -130,8 +157,15 @@ Result<std::unique_ptr<Captioner>> Captioner::create(std::shared_ptr<const Model
 std::vector<std::vector<WrittenText>>
 Captioner::texts_of(std::span<const std::vector<Hypothesis>> written) const {
   std::vector<std::vector<WrittenText>> texts;
-  for (const std::vector<Hypothesis>& each : written)
+  for (const std::vector<Hypothesis>& each : written) {
     texts.push_back(written_texts(each, settings_.generation.config, *tokenizer_));
+    if (settings_.marks.empty()) continue;
+    for (WrittenText& text : texts.back()) {
+      std::vector<uint32_t> said = text.tokens;
+      std::erase_if(said, [&](uint32_t token) { return std::ranges::count(settings_.marks, token) > 0; });
+      text.text = tokenizer_->decode(said, true);
+    }
+  }
   return texts;
 }
 

@@ -12,15 +12,15 @@ READ_BUFFER(uvec4, step_block, HEAD_BLOCKS_STEP);
 WRITE_BUFFER(uint, blocks, HEAD_BLOCKS_RESULT);
 
 void main() {
-  const uint rows = step_block[0][p.rows_kind];
-  const uint each = (rows + p.block_slots - 1u) / p.block_slots, count = each * p.heads; // blocks of a head, and of all
+  const uint rows = step_block[0][p.rows_kind] * p.each;
+  const uint each = (rows + p.block_slots - 1u) / p.block_slots, count = each * p.matrices; // blocks of a matrix, and of all
   const uint own = gl_GlobalInvocationID.x;
   if (own == 0u) blocks[0] = count;
   if (own >= count) return;
-  const uint head = own / each, at = 1u + own * (1u + p.block_slots);
-  blocks[at] = head;
+  const uint matrix = own / each, at = 1u + own * (1u + p.block_slots);
+  blocks[at] = matrix;
   for (uint i = 0; i < p.block_slots; ++i) {
     const uint row = own % each * p.block_slots + i;
-    blocks[at + 1u + i] = row < rows ? row * p.heads + head : MATMUL_NOTHING;
+    blocks[at + 1u + i] = row < rows ? row * p.matrices + matrix : MATMUL_NOTHING;
   }
 }

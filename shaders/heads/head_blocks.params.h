@@ -1,5 +1,5 @@
-// The blocks of a routed product (matmul/matmul.params.h) in which a row has a slot for each head, and the
-// head's matrix is its expert: slot = row * heads + head.
+// The blocks of a routed product (matmul/matmul.params.h) in which a row of the step has `each` rows, and these a
+// slot for each matrix, which is its expert: slot = row * matrices + matrix.
 #ifndef PUMICE_HEAD_BLOCKS_PARAMS_H
 #define PUMICE_HEAD_BLOCKS_PARAMS_H
 #include "common/shared.h"
@@ -13,7 +13,8 @@ CONSTANT HEAD_BLOCKS_RESULT = 1;
 // Specialisation constant 0 is the workgroup's size.
 
 struct HeadBlocksParams {
-  UINT heads;
+  UINT matrices;
+  UINT each; // rows to a row of the step
   UINT block_slots;
   UINT rows_kind; // ROWS_*
 };
@@ -21,6 +22,6 @@ struct HeadBlocksParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::HeadBlocksParams) == 12);
+static_assert(sizeof(pumice::HeadBlocksParams) == 16);
 #endif
 #endif

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
+#include <vector>
 
 #include "kernel/elementwise/elementwise.h"
 
@@ -30,4 +32,15 @@ inline double activation_reference(pumice::Activation activation, double x) {
 inline double xielu_reference(const pumice::XieluCurve& curve, double x) {
   if (x > 0) return curve.slope * x + curve.rise * x * x;
   return curve.slope * x + curve.fall * (std::expm1(std::min(x, double{curve.end})) - x);
+}
+
+// What is left of a row above its mean and so many of its standard deviations.
+inline std::vector<double> sparse_gate_reference(std::span<const float> a, double deviations) {
+  const double count = static_cast<double>(a.size());
+  double mean = 0, variance = 0;
+  for (const float v : a) mean += v / count;
+  for (const float v : a) variance += (v - mean) * (v - mean) / count;
+  std::vector<double> y;
+  for (const float v : a) y.push_back(std::max(0.0, v - mean - deviations * std::sqrt(variance)));
+  return y;
 }

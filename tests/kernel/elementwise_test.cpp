@@ -4,6 +4,7 @@
 
 #include "kernel/elementwise_reference.h"
 #include "kernel/products/rows.h"
+#include "kernel/run_graph.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
@@ -95,6 +96,33 @@ TEST_CASE("xIELU") {
     for (const XieluCurve& curve : {XieluCurve{0.8f, 1.3f, 0.5f, -1e-6f}, {2, 0.5f, -0.25f, -0.5f}}) {
       for (uint32_t columns : {1u, 33u, 768u})
         run(profile, {.kind = ElementwiseKind::xielu, .curve = curve, .columns = columns});
+    }
+  }
+}
+
+TEST_CASE("gates of which few columns count") {
+  constexpr uint32_t count = 3, bucket = 4;
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& [columns, deviations] : {std::pair(33u, 1.6f), {80u, 0.0f}, {257u, -0.5f}}) {
+      CAPTURE(columns);
+      const std::vector<float> a = random_values(size_t{bucket} * columns, 1, 3),
+                               b = random_values(size_t{bucket} * columns, 2);
+      std::vector<double> expected;
+      for (uint32_t row = 0; row < count; ++row) {
+        const auto gated = sparse_gate_reference(std::span(a).subspan(row * columns, columns), deviations);
+        for (uint32_t i = 0; i < columns; ++i)
+          expected.push_back(activation_reference(Activation::gelu_tanh, static_cast<float>(gated[i])) *
+                             b[row * columns + i]);
+      }
+      Graph graph;
+      const TensorId opened = graph.add_tensor({"a", RowKind::tokens, columns}),
+                     up = graph.add_tensor({"b", RowKind::tokens, columns}),
+                     out = sparse_gate(graph, "out", opened, up, Activation::gelu_tanh, deviations);
+      const ActivationRef result = blank_rows(bucket, columns, 32);
+      run_graph(profile, graph, TestGpu::get().step(count), bucket,
+                {{opened, upload_rows(a, columns, 32, true)}, {up, upload_rows(b, columns, 64, true)}, {out, result}});
+      check_rows(result, expected, 2e-6);
+      TestGpu::get().clear();
     }
   }
 }

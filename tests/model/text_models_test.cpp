@@ -45,6 +45,7 @@ struct Family {
 const Family families[] = {
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", beside},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", inside},
+    {"gemma3n", "gemma3n", "gemma3n_text", "Gemma3nForConditionalGeneration", inside},
     {"gemma4", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
     {"gemma4-moe", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
     {"llama4", "llama4", "llama4_text", "Llama4ForConditionalGeneration", beside},

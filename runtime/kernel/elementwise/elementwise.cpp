@@ -5,6 +5,7 @@
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
 #include "shaders/elementwise/elementwise.params.h"
+#include "shaders/elementwise/sparse_gate.params.h"
 
 namespace pumice {
 
@@ -160,6 +161,31 @@ Status ScaleColumns::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+std::string SparseGate::describe() const {
+  return fmt::format("{} above {:g} deviations", to_string(activation), deviations);
+}
+
+Status SparseGate::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef a = lowering.tensor(node.inputs[0]), b = lowering.tensor(node.inputs[1]),
+                      result = lowering.tensor(node.output);
+  const BoundView bound_a = bound_view(a), bound_b = bound_view(b);
+  Dispatch dispatch;
+  dispatch.kernel = "sparse_gate";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation)};
+  dispatch.set_params(SparseGateParams{a.columns, bound_a.first, bound_b.first, a.stride, b.stride,
+                                       result.stride, a.rows_kind, deviations});
+  dispatch.bind(SPARSE_GATE_STEP, lowering.step(), Access::read);
+  dispatch.bind(SPARSE_GATE_A, bound_a.buffer, Access::read);
+  dispatch.bind(SPARSE_GATE_B, bound_b.buffer, Access::read);
+  dispatch.bind(SPARSE_GATE_RESULT, result.buffer, Access::write);
+  dispatch.groups = {a.rows, 1, 1};
+  const double elements = double{1} * a.rows * a.columns;
+  dispatch.flops = elements * 15;
+  dispatch.bytes = elements * 12;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b) {
   return add_node(graph, std::move(name), Add{}, {a, b});
 }
@@ -202,6 +228,14 @@ TensorId clamp(Graph& graph, std::string name, TensorId a, float least, float mo
   operation.least = least;
   operation.most = most;
   return add_node(graph, std::move(name), operation, {a});
+}
+
+TensorId sparse_gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation,
+                     float deviations) {
+  SparseGate operation;
+  operation.activation = activation;
+  operation.deviations = deviations;
+  return add_node(graph, std::move(name), operation, {a, b});
 }
 
 TensorId xielu(Graph& graph, std::string name, TensorId a, const XieluCurve& curve) {

@@ -124,6 +124,18 @@ struct ScaleColumns : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
+// result = activation(max(0, a - limit)) * b, where a row's limit is so many standard deviations above the mean of
+// its a: a row keeps few columns. inputs: a, b.
+struct SparseGate : Operation {
+  Activation activation = Activation::none;
+  float deviations = 0;
+
+  std::string_view name() const override { return "sparse_gate"; }
+  std::string describe() const override;
+  bool by_row() const override { return true; }
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
 TensorId add(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation);
 TensorId activate(Graph& graph, std::string name, TensorId a, Activation activation);
@@ -132,6 +144,8 @@ TensorId gate_rows(Graph& graph, std::string name, TensorId a, TensorId b);
 TensorId scale_columns(Graph& graph, std::string name, TensorId a, WeightId weight);
 TensorId soft_cap(Graph& graph, std::string name, TensorId a, float cap);
 TensorId clamp(Graph& graph, std::string name, TensorId a, float least, float most);
+TensorId sparse_gate(Graph& graph, std::string name, TensorId a, TensorId b, Activation activation,
+                     float deviations);
 TensorId xielu(Graph& graph, std::string name, TensorId a, const XieluCurve& curve);
 
 } // namespace pumice

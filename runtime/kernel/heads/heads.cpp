@@ -19,14 +19,14 @@ constexpr uint32_t float_bytes = sizeof(float);
 class HeadProducts {
 public:
   HeadProducts(const HeadLinear& operation, Lowering& lowering, const Node& node)
-      : columns_(operation.x), lowering_(lowering), weights_(node.weights),
+      : columns_(operation.x), sharing_(operation.sharing), lowering_(lowering), weights_(node.weights),
         x_(lowering.tensor(node.inputs[0])), result_(lowering.tensor(node.output)),
         name_(lowering.graph().tensor(node.output).name) {}
 
   Status lower();
 
 private:
-  uint32_t heads() const { return static_cast<uint32_t>(weights_.size()); }
+  uint32_t heads() const { return sharing_ ? sharing_ : static_cast<uint32_t>(weights_.size()); }
   uint32_t matrix_rows() const { return result_.columns / heads(); }
   Status check() const;
   ActivationRef slot_rows(uint32_t columns, uint32_t stride, const BufferRef& buffer) const;
@@ -34,6 +34,7 @@ private:
   ExpertBlocks blocks();
 
   const HeadColumns columns_;
+  const uint32_t sharing_;
   Lowering& lowering_;
   const std::span<const WeightId> weights_;
   const ActivationRef x_, result_;
@@ -86,12 +87,14 @@ ActivationRef HeadProducts::input_slots() {
 
 ExpertBlocks HeadProducts::blocks() {
   const DeviceProfile& profile = lowering_.profile();
-  ExpertBlocks blocks = ExpertBlocks::of(routed_block_slots(x_.rows), x_.rows * heads(), heads());
+  const uint32_t matrices = static_cast<uint32_t>(weights_.size()), each = heads() / matrices;
+  ExpertBlocks blocks =
+      ExpertBlocks::of(routed_block_slots(double{1} * x_.rows * each), x_.rows * heads(), matrices);
   blocks.buffer = lowering_.temporary(blocks.bytes());
   Dispatch dispatch;
   dispatch.kernel = "head_blocks";
   dispatch.constants = {profile.workgroup};
-  dispatch.set_params(HeadBlocksParams{heads(), blocks.block_slots, x_.rows_kind});
+  dispatch.set_params(HeadBlocksParams{matrices, each, blocks.block_slots, x_.rows_kind});
   dispatch.bind(HEAD_BLOCKS_STEP, lowering_.step(), Access::read);
   dispatch.bind(HEAD_BLOCKS_RESULT, blocks.buffer, Access::write);
   dispatch.groups = {(blocks.count + profile.workgroup - 1) / profile.workgroup, 1, 1};
@@ -115,8 +118,10 @@ Status HeadProducts::lower() {
                           in_place ? result_.buffer
                                    : lowering_.temporary(uint64_t{x_.rows} * heads() * stride * float_bytes));
   args.step = lowering_.step();
-  args.routing = MatmulRouting{
-      slots.buffer, slots.count, slots.block_slots, 1, heads(), heads(), (tiles + unit - 1) / unit * unit};
+  args.routing = MatmulRouting{slots.buffer, slots.count,
+                               slots.block_slots, 1,
+                               heads(), static_cast<uint32_t>(weights_.size()),
+                               (tiles + unit - 1) / unit * unit};
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;
     PUMICE_CHECK(matmul(lowering_, args));
@@ -191,7 +196,7 @@ Status JoinHeads::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string HeadLinear::describe() const {
-  return describe_columns(x);
+  return describe_columns(x) + (sharing ? fmt::format(", {} heads alike", sharing) : "");
 }
 
 Status HeadLinear::lower(Lowering& lowering, const Node& node) const {
@@ -208,13 +213,31 @@ TensorId join_heads(Graph& graph, std::string name, TensorId a, const HeadColumn
                    {std::move(name), graph.tensor(a).rows, heads * (a_columns.count + b_columns.count)});
 }
 
+namespace {
+
+TensorId add_products(Graph& graph, std::string name, TensorId x, const HeadLinear& operation,
+                      std::vector<WeightId> matrices) {
+  const uint64_t heads = operation.sharing ? operation.sharing : matrices.size();
+  const uint32_t rows = static_cast<uint32_t>(heads * graph.weight(matrices[0]).view.rows);
+  const RowKind kind = graph.tensor(x).rows;
+  return graph.add(operation, {x}, std::move(matrices), {std::move(name), kind, rows});
+}
+
+} // namespace
+
 TensorId head_linear(Graph& graph, std::string name, TensorId x, const HeadColumns& columns,
                      std::vector<WeightId> matrices) {
   HeadLinear operation;
   operation.x = columns;
-  const uint32_t rows = static_cast<uint32_t>(matrices.size() * graph.weight(matrices[0]).view.rows);
-  const RowKind kind = graph.tensor(x).rows;
-  return graph.add(std::move(operation), {x}, std::move(matrices), {std::move(name), kind, rows});
+  return add_products(graph, std::move(name), x, operation, std::move(matrices));
+}
+
+TensorId shared_head_linear(Graph& graph, std::string name, TensorId x, const HeadColumns& columns,
+                            uint32_t heads, WeightId matrix) {
+  HeadLinear operation;
+  operation.x = columns;
+  operation.sharing = heads;
+  return add_products(graph, std::move(name), x, operation, {matrix});
 }
 
 } // namespace pumice

@@ -45,10 +45,11 @@ struct JoinHeads : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Multiplies columns of each head by a matrix that the head has for itself. inputs: x. weights: a matrix
-// [rows, x.count] for each head. output: [tokens, heads * rows].
+// Multiplies columns of each head by a matrix that the head has for itself, or that all have. inputs: x. weights:
+// a matrix [rows, x.count] for each head, or one. output: [tokens, heads * rows].
 struct HeadLinear : Operation {
   HeadColumns x;
+  uint32_t sharing = 0; // heads that have one matrix; 0: each has its own
 
   std::string_view name() const override { return "head_linear"; }
   std::string describe() const override;
@@ -59,5 +60,8 @@ TensorId join_heads(Graph& graph, std::string name, TensorId a, const HeadColumn
                     const HeadColumns& b_columns, uint32_t heads);
 TensorId head_linear(Graph& graph, std::string name, TensorId x, const HeadColumns& columns,
                      std::vector<WeightId> matrices);
+// The same with one matrix for so many heads.
+TensorId shared_head_linear(Graph& graph, std::string name, TensorId x, const HeadColumns& columns,
+                            uint32_t heads, WeightId matrix);
 
 } // namespace pumice

@@ -80,18 +80,18 @@ Status check_prompted(const CaptionOptions& options, const ModelShape& shape) {
   if (command::others() || !options.writing.device.devices.empty()) {
     return wrong_kind(options.model, shape, "it reads the picture in its prompt, which takes one device");
   }
+  return {};
+}
+
+Status check_prompt(const CaptionOptions& options) {
   if (!options.prompted()) return {};
   if (options.prompt.empty()) return Error{Code::invalid_argument, "--prompt is empty: give a text"};
   return check_utf8(options.prompt, "--prompt");
 }
 
 Status check_options(const CaptionOptions& options, const ModelFile& file, const ModelShape& shape) {
+  PUMICE_CHECK(check_prompt(options));
   if (shape.pictures) return check_prompted(options, shape);
-  if (options.prompted()) {
-    return wrong_kind(
-        options.model, shape,
-        "--prompt is for decoders that read pictures in their prompt (LLaVA, SmolVLM, Gemma 3, Qwen 2.5-VL)");
-  }
   if (!shape.has_decoder() || !shape.encoder || shape.encoder->kind != InputKind::pixels) {
     const bool may_see = !shape.encoder && file.format() == ModelFile::Format::gguf;
     return may_see ? wrong_kind(file, "it reads pictures only with the mmproj file of its maker (--mmproj)")

@@ -1,0 +1,160 @@
+#include "kernel/cells/cells.h"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "kernel/lowering.h"
+#include "kernel/row_groups.h"
+#include "shaders/cells/cell_attention.params.h"
+#include "shaders/cells/cell_patches.params.h"
+#include "shaders/cells/cell_sums.params.h"
+
+namespace pumice {
+
+namespace {
+
+std::string describe_cells(const CellLayout& cells) {
+  return fmt::format("{} x {} in cells of {} x {}", cells.height, cells.width, cells.side, cells.side);
+}
+
+// A pixel's channels, which are read four at a time.
+Result<uint32_t> channels_of(const CellLayout& cells, const ActivationRef& x) {
+  const uint32_t channels = x.columns / cells.pixels();
+  if (x.columns % cells.pixels() == 0 && channels > 0 && channels % 4 == 0) return channels;
+  return Error{Code::unsupported, fmt::format("{} columns are not {} pixels of a multiple of four channels",
+                                              x.columns, cells.pixels())};
+}
+
+} // namespace
+
+std::string CellPatches::describe() const {
+  return fmt::format("{}, patches of {} x {} x {}", describe_cells(cells), channels, patch_height,
+                     patch_width);
+}
+
+Status CellPatches::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef pixels = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  const uint64_t expected = uint64_t{channels} * height * width;
+  if (pixels.columns != expected) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a picture of {} x {} x {} has {} values, and the input has {} columns",
+                             channels, height, width, expected, pixels.columns)};
+  }
+  Dispatch dispatch;
+  dispatch.kernel = "cell_patches";
+  dispatch.constants = {lowering.profile().workgroup};
+  dispatch.set_params(CellPatchesParams{channels, height, width, patch_height, patch_width, cells.side,
+                                        cells.across(), cells.count(), pixels.stride, result.stride});
+  dispatch.bind(CELL_PATCHES_STEP, lowering.step(), Access::read);
+  dispatch.bind(CELL_PATCHES_PIXELS, pixels.buffer, Access::read);
+  dispatch.bind(CELL_PATCHES_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  dispatch.bytes = 8.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string CellAttention::describe() const {
+  std::string text = fmt::format("{}, {} heads, windows of {}", describe_cells(cells), heads, window);
+  if (shift > 0) text += fmt::format(" shifted by {}", shift);
+  return text;
+}
+
+Status CellAttention::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef query = lowering.tensor(node.inputs[0]), key = lowering.tensor(node.inputs[1]),
+                      value = lowering.tensor(node.inputs[2]), result = lowering.tensor(node.output);
+  PUMICE_TRY(const uint32_t channels, channels_of(cells, query));
+  const uint32_t head_dim = channels / heads;
+  if (channels % heads != 0 || head_dim % 4 != 0) {
+    return Error{Code::unsupported, fmt::format("{} channels are not {} heads of a multiple of four",
+                                                channels, heads)};
+  }
+  PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
+  PUMICE_TRY(const BufferRef outer_key, lowering.vector(node.weights[1]));
+  PUMICE_TRY(const BufferRef outer_value, lowering.vector(node.weights[2]));
+  const uint32_t workgroup = lowering.profile().workgroup;
+  Dispatch dispatch;
+  dispatch.kernel = "cell_attention";
+  dispatch.constants = {workgroup, head_dim / 4};
+  CellAttentionParams params = {};
+  params.heads = heads;
+  params.height = cells.height;
+  params.width = cells.width;
+  params.side = cells.side;
+  params.cells = cells.across();
+  params.count = cells.count();
+  params.window = window;
+  params.shift = shift;
+  params.x_stride = query.stride;
+  params.out_stride = result.stride;
+  params.scale = static_cast<float>(1 / std::sqrt(double{1} * head_dim));
+  dispatch.set_params(params);
+  dispatch.bind(CELL_ATTENTION_STEP, lowering.step(), Access::read);
+  dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
+  dispatch.bind(CELL_ATTENTION_KEY, key.buffer, Access::read);
+  dispatch.bind(CELL_ATTENTION_VALUE, value.buffer, Access::read);
+  dispatch.bind(CELL_ATTENTION_TABLE, table, Access::read);
+  dispatch.bind(CELL_ATTENTION_OUTER_KEY, outer_key, Access::read);
+  dispatch.bind(CELL_ATTENTION_OUTER_VALUE, outer_value, Access::read);
+  dispatch.bind(CELL_ATTENTION_RESULT, result.buffer, Access::write);
+  const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
+  dispatch.groups = {result.rows, (each + workgroup - 1) / workgroup, 1};
+  const double sums = double{1} * result.rows * result.columns * window * window;
+  dispatch.flops = 4 * sums;
+  dispatch.bytes = 16.0 * result.rows * result.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string CellSums::describe() const {
+  const std::string text = describe_cells(cells);
+  return activation == Activation::none ? text : fmt::format("{}, {}", text, to_string(activation));
+}
+
+Status CellSums::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  const bool adds = node.inputs.size() > 1;
+  const ActivationRef residual = lowering.tensor(node.inputs.back());
+  PUMICE_TRY(const uint32_t channels, channels_of(cells, x));
+  PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[0]));
+  Dispatch dispatch;
+  dispatch.kernel = "cell_sums";
+  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), adds ? 1u : 0u};
+  dispatch.set_params(CellSumsParams{channels, cells.height, cells.width, cells.side, cells.across(),
+                                     x.stride, residual.stride, result.stride});
+  dispatch.bind(CELL_SUMS_STEP, lowering.step(), Access::read);
+  dispatch.bind(CELL_SUMS_X, x.buffer, Access::read);
+  dispatch.bind(CELL_SUMS_BIAS, bias, Access::read);
+  if (adds) dispatch.bind(CELL_SUMS_RESIDUAL, residual.buffer, Access::read);
+  dispatch.bind(CELL_SUMS_RESULT, result.buffer, Access::write);
+  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  const double elements = double{1} * result.rows * result.columns;
+  dispatch.flops = elements * (activation == Activation::none ? 2 : 12);
+  dispatch.bytes = elements * (adds ? 12 : 8);
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const CellPatches& operation) {
+  const uint32_t columns = operation.cells.pixels() * operation.channels * operation.patch_height *
+                           operation.patch_width;
+  return graph.add(operation, {pixels}, {}, {std::move(name), RowKind::tokens, columns});
+}
+
+TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
+                        const CellAttention& operation, WeightId table, WeightId key_bias,
+                        WeightId value_bias) {
+  return graph.add(operation, {query, key, value}, {table, key_bias, value_bias},
+                   {std::move(name), RowKind::tokens, graph.tensor(query).columns});
+}
+
+TensorId cell_sums(Graph& graph, std::string name, TensorId x, std::optional<TensorId> residual,
+                   const CellSums& operation, WeightId bias) {
+  std::vector<TensorId> inputs = {x};
+  if (residual) inputs.push_back(*residual);
+  return graph.add(operation, std::move(inputs), {bias},
+                   {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+}
+
+} // namespace pumice

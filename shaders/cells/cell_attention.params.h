@@ -1,0 +1,44 @@
+// Attention of a picture's pixels in cells (cells.glsl) to those of their window, with a bias by the difference of
+// two places. Windows may be shifted: those that reach over the picture's edge go on at the other one, and pixels
+// that only this brings together hardly see each other (Liu et al., Swin Transformer, 2021).
+#ifndef PUMICE_CELL_ATTENTION_PARAMS_H
+#define PUMICE_CELL_ATTENTION_PARAMS_H
+#include "common/shared.h"
+
+PUMICE_PARAMS_BEGIN
+
+// Buffers.
+CONSTANT CELL_ATTENTION_STEP = 0;
+CONSTANT CELL_ATTENTION_QUERY = 1; // [tokens, x_stride], as keys and values
+CONSTANT CELL_ATTENTION_KEY = 2;
+CONSTANT CELL_ATTENTION_VALUE = 3;
+CONSTANT CELL_ATTENTION_TABLE = 4;      // [(2 * window - 1)^2, heads]
+CONSTANT CELL_ATTENTION_OUTER_KEY = 5;  // [channels]: of pixels that fill up the last windows
+CONSTANT CELL_ATTENTION_OUTER_VALUE = 6;
+CONSTANT CELL_ATTENTION_RESULT = 7; // [tokens, out_stride]
+
+// Specialisation constants. 0 is the workgroup's size.
+CONSTANT CELL_ATTENTION_HEAD_QUADS_ID = 1; // columns of a head, divided by four
+
+CONSTANT CELL_ATTENTION_APART = 100; // less is the score of two pixels that only a shift brings together
+
+struct CellAttentionParams {
+  UINT heads;
+  UINT height; // of the picture, in pixels
+  UINT width;
+  UINT side;  // pixels on a side of a cell
+  UINT cells; // across
+  UINT count; // of the picture's cells
+  UINT window;
+  UINT shift;
+  UINT x_stride; // in floats
+  UINT out_stride;
+  float scale; // of the scores
+};
+
+PUMICE_PARAMS_END
+
+#ifdef __cplusplus
+static_assert(sizeof(pumice::CellAttentionParams) == 44);
+#endif
+#endif
