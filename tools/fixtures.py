@@ -716,7 +716,8 @@ def translator_answers(model, config, seed, folder):
         given = {"input_values": answers["input_values"]}
     elif config["model_type"] == "vision-encoder-decoder":
         size = config["encoder"]["image_size"]
-        answers["pixel_values"] = torch.tensor(uniform(seed, "pixel_values", (1, 3, size, size), 0, 1)).double()
+        height, width = size if isinstance(size, list) else (size, size)
+        answers["pixel_values"] = torch.tensor(uniform(seed, "pixel_values", (1, 3, height, width), 0, 1)).double()
         given = {"pixel_values": answers["pixel_values"]}
     else:
         rows = 2
@@ -853,8 +854,8 @@ def model_class(config):
 
 
 def is_computed(name, config):
-    """Whether the reference computes a tensor that its files hold too: PEGASUS's sines."""
-    return config["model_type"] == "pegasus" and "embed_positions" in name
+    """Whether the reference computes a tensor that its files hold too: PEGASUS's sines, Swin's indices."""
+    return config["model_type"] == "pegasus" and "embed_positions" in name or name.endswith("relative_position_index")
 
 
 def shapes_of(folder, config):

@@ -19,6 +19,7 @@ struct LatentAttention {
   uint32_t unrotated = 0;  // the others
   uint32_t value_dim = 0;  // of a head
   bool bias = false;       // of the projections from and to the hidden columns
+  bool joint = false;      // one matrix makes keys and values in GGUF's files too
   float score_scale = 1;
 
   uint32_t query_dim() const { return unrotated + rotary_dim; }
@@ -40,15 +41,39 @@ TensorId query(DecoderBuilder& builder, TensorId x, const LatentAttention& laten
   return builder.project(x, {"self_attn.q_b_proj", "attn_q_b"}, rows, false, "attention");
 }
 
+// The same parts of a matrix that both formats have as it is. Blocks cannot be read transposed: where the matrix
+// has some, its keys are made of its numbers.
+std::vector<WeightView> joint_matrices(DecoderBuilder& builder, const LatentAttention& latent, bool keys) {
+  const uint64_t heads = builder.config().heads, each = latent.unrotated + latent.value_dim;
+  WeightView whole =
+      builder.tensor({"self_attn.kv_b_proj", "attn_kv_b"}, ".weight", heads * each, latent.rank, "attention");
+  if (keys && info(whole.type()).block_size > 1) {
+    whole = builder.derived_tensor("kv_b_numbers", {heads * each, latent.rank},
+                                   [stored = whole](std::span<float> to) {
+                                     std::ranges::copy(decode_vector(stored), to.begin());
+                                   });
+  }
+  std::vector<WeightView> views;
+  for (uint64_t head = 0; head < heads; ++head) {
+    WeightView view = whole.slice(keys ? 0 : head * each + latent.unrotated, keys ? latent.rank : latent.value_dim);
+    view.columns = keys ? latent.unrotated : latent.rank;
+    view.transposed = keys;
+    if (keys) view.first_column = head * each;
+    views.push_back(view);
+  }
+  return views;
+}
+
 // The part of kv_b_proj that makes keys, transposed, or the part that makes values.
 std::vector<WeightId> head_matrices(DecoderBuilder& builder, const LatentAttention& latent, bool keys) {
   const uint64_t all = latent.unrotated + latent.value_dim;
   const auto views =
-      keys ? builder.head_tensors({"self_attn.kv_b_proj", "attn_k_b"}, builder.config().heads, latent.rank,
-                                  latent.unrotated, {all, 0, 1, 1, true}, "attention")
-           : builder.head_tensors({"self_attn.kv_b_proj", "attn_v_b"}, builder.config().heads,
-                                  latent.value_dim, latent.rank, {all, latent.unrotated, 1, 1, false},
-                                  "attention");
+      latent.joint ? joint_matrices(builder, latent, keys)
+      : keys ? builder.head_tensors({"self_attn.kv_b_proj", "attn_k_b"}, builder.config().heads, latent.rank,
+                                    latent.unrotated, {all, 0, 1, 1, true}, "attention")
+             : builder.head_tensors({"self_attn.kv_b_proj", "attn_v_b"}, builder.config().heads,
+                                    latent.value_dim, latent.rank, {all, latent.unrotated, 1, 1, false},
+                                    "attention");
   std::vector<WeightId> ids;
   for (const WeightView& view : views) ids.push_back(builder.weight(view, "attention"));
   return ids;
@@ -85,16 +110,27 @@ TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const Laten
   return builder.project(values, style.output, builder.config().hidden, sizes.bias, "attention");
 }
 
-Result<LatentAttention> read_latent(const Settings& settings, DecoderConfig& config) {
+// GGUF's names of the sizes of a head's whole query and of its value.
+struct LatentNames {
+  std::string_view query = "attention.key_length_mla", value = "attention.value_length_mla";
+  uint32_t default_value_dim = 0; // 0: files have it
+};
+
+Result<LatentAttention> read_latent(const Settings& settings, DecoderConfig& config,
+                                    const LatentNames& names = {}) {
   LatentAttention latent;
   latent.rotary_dim = config.rotary.dim;
   PUMICE_TRY(latent.query_rank,
              settings.u32_or({"q_lora_rank", "attention.q_lora_rank"}, 0, limits::columns, 0));
   PUMICE_TRY(latent.rank, settings.u32({"kv_lora_rank", "attention.kv_lora_rank"}, 1, limits::columns));
-  const SettingName value_dim = {"v_head_dim", "attention.value_length_mla"};
-  PUMICE_TRY(latent.value_dim, settings.u32(value_dim, 1, limits::columns));
+  const SettingName value_dim = {"v_head_dim", names.value};
+  if (names.default_value_dim > 0 && !settings.has(value_dim)) {
+    latent.value_dim = names.default_value_dim;
+  } else {
+    PUMICE_TRY(latent.value_dim, settings.u32(value_dim, 1, limits::columns));
+  }
   if (settings.gguf()) {
-    const SettingName whole = {"", "attention.key_length_mla"};
+    const SettingName whole = {"", names.query};
     PUMICE_TRY(const uint32_t query_dim, settings.u32(whole, 1, limits::columns));
     if (query_dim <= latent.rotary_dim) {
       return settings.error(whole, fmt::format("expected more than the {} rotated dimensions; found {}",
@@ -118,6 +154,26 @@ Result<LatentAttention> read_latent(const Settings& settings, DecoderConfig& con
     magnitude += 0.1 * rotary.mscale_all_dim * std::log(double{rotary.factor});
   latent.score_scale = static_cast<float>(magnitude * magnitude / std::sqrt(double{1} * latent.query_dim()));
   return latent;
+}
+
+// The cache has one head of the latent.
+void set_latent(Decoder& d, const LatentAttention& latent) {
+  DecoderConfig& config = d.config;
+  config.kv_heads = 1;
+  config.head_dim = latent.cached_dim();
+  config.values_are_keys = true;
+  d.own_attention = [latent](DecoderBuilder& builder, uint32_t layer, TensorId x) {
+    return attend(builder, layer, x, latent);
+  };
+  d.shown.insert(
+      d.shown.end(),
+      {{"latent", fmt::format("{}, and {} rotated", latent.rank, latent.rotary_dim)},
+       {"query of a head",
+        fmt::format("{}{}", latent.query_dim(),
+                    latent.query_rank ? fmt::format(", compressed to {}", latent.query_rank) : "")},
+       {"value of a head", fmt::format("{}", latent.value_dim)}});
+  d.gguf_metadata["attention.kv_lora_rank"] = latent.rank;
+  if (latent.query_rank) d.gguf_metadata["attention.q_lora_rank"] = latent.query_rank;
 }
 
 Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const DecoderConfig& config) {
@@ -172,29 +228,46 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
     config.rotary.attention_factor.reset();
   }
   PUMICE_TRY(const LatentAttention latent, read_latent(settings, config));
-  config.kv_heads = 1;
-  config.head_dim = latent.cached_dim();
-  config.values_are_keys = true;
-  d.own_attention = [latent](DecoderBuilder& builder, uint32_t layer, TensorId x) {
-    return attend(builder, layer, x, latent);
-  };
   PUMICE_TRY(MixtureConfig mixture, read_deepseek_mixture(settings, config));
   d.experts = shared_experts_names;
   d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
-  d.shown.insert(
-      d.shown.end(),
-      {{"latent", fmt::format("{}, and {} rotated", latent.rank, latent.rotary_dim)},
-       {"query of a head",
-        fmt::format("{}{}", latent.query_dim(),
-                    latent.query_rank ? fmt::format(", compressed to {}", latent.query_rank) : "")},
-       {"value of a head", fmt::format("{}", latent.value_dim)}});
-  d.gguf_metadata.update({{"attention.kv_lora_rank", latent.rank},
-                          {"attention.value_length", latent.rank},
+  set_latent(d, latent);
+  d.gguf_metadata.update({{"attention.value_length", latent.rank},
                           {"attention.key_length_mla", latent.query_dim()},
                           {"attention.value_length_mla", latent.value_dim}});
-  if (latent.query_rank) d.gguf_metadata["attention.q_lora_rank"] = latent.query_rank;
   if (config.rotary.mscale_all_dim != 0)
     d.gguf_metadata["rope.scaling.yarn_log_multiplier"] = 0.1f * config.rotary.mscale_all_dim;
+  return {};
+}
+
+// A factor of config.json, or what llama.cpp has in its place.
+Result<float> read_factor(const Settings& settings, Decoder& d, std::string_view name, float fixed) {
+  PUMICE_TRY(const float value, settings.f32_or({name, ""}, 1e-6f, 1e6f, fixed));
+  if (value != fixed) d.refuse_gguf(settings, name, fmt::format("have {}; found {}", fixed, value));
+  return value;
+}
+
+// MiniCPM 3 (OpenBMB 2024): the same attention, whose rotary pairs are halves of a head, without experts; factors
+// of embeddings, residuals and logits.
+Status describe_minicpm3(const Settings& settings, Decoder& d) {
+  DecoderConfig& config = d.config;
+  PUMICE_CHECK(settings.expect("mlp_bias", false, false));
+  PUMICE_TRY(LatentAttention latent, read_latent(settings, config,
+                                                 {"attention.key_length", "attention.value_length",
+                                                  config.hidden / config.heads}));
+  latent.joint = true;
+  if (!latent.query_rank) d.refuse_gguf(settings, "q_lora_rank", "have compressed queries");
+  if (latent.bias) d.refuse_gguf(settings, "attention_bias", "have no biases");
+  const uint32_t heads = config.heads;
+  set_latent(d, latent);
+  PUMICE_TRY(config.embedding_scale, read_factor(settings, d, "scale_emb", 12));
+  PUMICE_TRY(const float depth, read_factor(settings, d, "scale_depth", 1.4f));
+  PUMICE_TRY(const float base, read_factor(settings, d, "dim_model_base", 256));
+  config.residual_scale = depth / std::sqrt(static_cast<float>(config.layers));
+  config.logit_scale = base / static_cast<float>(config.hidden);
+  d.gguf_metadata.update({{"attention.head_count_kv", heads},
+                          {"attention.key_length", latent.query_dim()},
+                          {"attention.value_length", latent.value_dim}});
   return {};
 }
 
@@ -205,7 +278,16 @@ Architectures deepseek_models() {
                   {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"},
                   {"deepseek2", "glm-dsa"},
                   {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
-                  describe_deepseek)};
+                  describe_deepseek),
+          decoder("minicpm3", {"minicpm3"}, {"minicpm3"},
+                  {.kv_heads = {},
+                   .head_dim = {"qk_rope_head_dim", "attention.key_length"},
+                   .value_dim = {},
+                   .default_context = 32768,
+                   .default_head_dim = 32,
+                   .default_norm_eps = 1e-5f,
+                   .tied_by_default = true},
+                  describe_minicpm3)};
 }
 
 } // namespace pumice

@@ -44,7 +44,7 @@ void main() {
   for (uint i = first; i < quads; i += width) {
     vec4 change = vec4(0.0);
     if (KIND != MIX_STREAMS_PREDICT) change = added[from_added + i];
-    if (KIND == MIX_STREAMS_CORRECT) change -= x[from + p.active * quads + i];
+    if (KIND == MIX_STREAMS_CORRECT) change -= x[from + p.computed * quads + i];
     for (uint stream = 0; stream < STREAMS; ++stream) {
       vec4 v = x[from + stream * quads + i];
       if (KIND == MIX_STREAMS_PREDICT) {

@@ -19,7 +19,7 @@ CONSTANT MIX_STREAMS_KIND_ID = 1;    // MIX_STREAMS_*
 CONSTANT MIX_STREAMS_STREAMS_ID = 2; // of a row
 
 CONSTANT MIX_STREAMS_PREDICT = 0; // x[i] + sum over j of c[i * streams + j] * x[j]
-CONSTANT MIX_STREAMS_CORRECT = 1; // x[i] + (c[i] + 1) * (added - x[active])
+CONSTANT MIX_STREAMS_CORRECT = 1; // x[i] + (c[i] + 1) * (added - x[computed])
 CONSTANT MIX_STREAMS_ADD = 2;     // x[i] + added, but x[0] as it is
 // where c = COEFFICIENTS * tanh(routed * scale)
 
@@ -30,7 +30,7 @@ struct MixStreamsParams {
   UINT added_stride;
   UINT out_stride;
   UINT rows_kind; // ROWS_*
-  UINT active;
+  UINT computed; // the stream that the layer has made
   float scale;
 };
 

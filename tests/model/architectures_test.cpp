@@ -36,7 +36,7 @@ constexpr const char* own_folders[] = {
     "lfm2-moe", "dots1",         "apertus",        "bitnet",       "olmo",         "cohere-plus",
     "glm",      "glm4-moe-lite", "mamba",          "falcon-mamba", "jamba",        "exaone-moe",
     "phimoe",   "nemotron-h",    "nemotron-h-moe", "afmoe",        "deepseek-v32", "glm-moe-dsa",
-    "gemma3n"};
+    "gemma3n",  "minicpm3"};
 
 // Those of the running test's set.
 std::vector<std::string> folders_of_set() {

@@ -50,7 +50,7 @@ constexpr const char* folders[] = {"bert",
                                    "vit-gpt2"};
 // That only the repository's own set has.
 constexpr const char* own_folders[] = {"beit",       "deit",         "vit-trocr",    "deit-trocr",
-                                       "beit-trocr", "eurobert",     "jina-v3",      "moonshine",
+                                       "beit-trocr", "donut",        "eurobert",     "jina-v3",      "moonshine",
                                        "parakeet",   "parakeet-tdt", "parakeet-rnnt"};
 // With a head of each token.
 constexpr const char* token_folders[] = {

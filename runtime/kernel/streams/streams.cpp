@@ -40,7 +40,7 @@ Status MixStreams::lower(Lowering& lowering, const Node& node) const {
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.rows_kind = x.rows_kind;
-  params.active = active;
+  params.computed = active;
   params.scale = scale;
   dispatch.bind(MIX_STREAMS_STEP, lowering.step(), Access::read);
   dispatch.bind(MIX_STREAMS_X, x.buffer, Access::read);

@@ -11,6 +11,7 @@ struct HeadCase {
   TensorType type = TensorType::f32;
   uint32_t heads = 1, head_dim = 32, first = 0, columns = 32, rows = 32; // rows of a matrix
   uint32_t bucket = 1, count = 1;                                        // rows of the step
+  bool shared = false;                                                   // one matrix
 };
 
 void check_products(const DeviceProfile& profile, const HeadCase& c) {
@@ -31,7 +32,9 @@ void check_products(const DeviceProfile& profile, const HeadCase& c) {
   std::vector<WeightId> ids;
   for (uint32_t head = 0; head < c.heads; ++head)
     ids.push_back(graph.weight(matrices.weight.slice(head * c.rows, c.rows), "attention"));
-  const TensorId out = head_linear(graph, "out", x_id, {c.head_dim, c.first, c.columns}, ids);
+  const HeadColumns part = {c.head_dim, c.first, c.columns};
+  const TensorId out = c.shared ? shared_head_linear(graph, "out", x_id, part, c.heads, ids[0])
+                                : head_linear(graph, "out", x_id, part, ids);
   REQUIRE(graph.tensor(out).columns == out_columns);
   const ActivationRef result = blank_rows(c.bucket, out_columns);
   run_graph(profile, graph, TestGpu::get().step(c.count), c.bucket,
@@ -40,7 +43,7 @@ void check_products(const DeviceProfile& profile, const HeadCase& c) {
   std::vector<double> expected;
   for (uint32_t row = 0; row < c.count; ++row) {
     for (uint32_t i = 0; i < out_columns; ++i) {
-      const std::vector<float> matrix_row = matrices.decoded(i);
+      const std::vector<float> matrix_row = matrices.decoded(c.shared ? i % c.rows : i);
       const size_t at = size_t{row} * x_columns + i / c.rows * c.head_dim + c.first;
       double sum = 0;
       for (uint32_t k = 0; k < c.columns; ++k) sum += double{matrix_row[k]} * x[at + k];
@@ -77,6 +80,16 @@ TEST_CASE("a product of each head by its own matrix") {
     check_products(profile, {TensorType::q4_k, 2, 576, 64, 512, 128, 2, 2});
     for (uint32_t count : {0u, 1u, 16u})
       check_products(profile, {TensorType::f32, 4, 96, 0, 64, 32, 17, count});
+  }
+}
+
+TEST_CASE("a product of each head by one matrix") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (uint32_t count : {1u, 3u, 17u}) {
+      check_products(profile, {TensorType::f32, 4, 24, 0, 16, 32, count, count, true});
+      check_products(profile, {TensorType::f32, 16, 96, 32, 64, 40, count + 2, count, true});
+    }
+    check_products(profile, {TensorType::q8_0, 4, 64, 0, 64, 64, 9, 9, true});
   }
 }
 

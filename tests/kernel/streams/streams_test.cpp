@@ -4,7 +4,7 @@
 
 #include "kernel/products/rows.h"
 #include "kernel/run_graph.h"
-#include "kernel/streams_reference.h"
+#include "kernel/streams/streams_reference.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
