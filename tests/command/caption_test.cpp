@@ -1,6 +1,7 @@
 // `pumice caption` against the same picture and model put together by hand.
 #include <doctest/doctest.h>
 
+#include <fstream>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
@@ -27,7 +28,9 @@ Image picture(uint32_t seed) {
   return image;
 }
 
-std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const Image& image) {
+// `prompt`: what the decoder begins with; empty: as the model's settings say.
+std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const Image& image,
+                                      uint32_t most = 8, std::vector<uint32_t> prompt = {}) {
   EncoderInput input;
   for (size_t channel = 0; channel < 3; ++channel) {
     for (size_t i = channel; i < image.pixels.size(); i += 3) {
@@ -39,7 +42,8 @@ std::vector<uint32_t> expected_tokens(const std::filesystem::path& folder, const
   REQUIRE(writer.ok());
   GenerationOptions options;
   options.config = *read_generation_config(model->file(), model->shape().vocabulary);
-  options.config.max_tokens = 8;
+  options.config.max_tokens = most;
+  if (!prompt.empty()) options.config.prompt = std::move(prompt);
   options.sampling.temperature = 0;
   const auto written = (*writer)->generate(std::span(&input, 1), options);
   REQUIRE(written.ok());
@@ -100,7 +104,7 @@ TEST_CASE("caption reads lines of text with TrOCR as transformers does, with its
 }
 
 TEST_CASE("caption writes what the reference makes of the same pixels, greedily and with beams") {
-  for (const std::string name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2"}) {
+  for (const std::string name : {"vit-trocr", "deit-trocr", "beit-trocr", "vit-gpt2", "donut"}) {
     CAPTURE(name);
     const Answers answers(fixtures().model(name) / "expected.safetensors");
     const TemporaryFolder folder;
@@ -119,6 +123,39 @@ TEST_CASE("caption writes what the reference makes of the same pixels, greedily 
     // Of the others, rounding the pixels changes what beams find.
     if (name == "vit-trocr" || name == "beit-trocr") CHECK(tokens("4") == answers.ids("beam4_ids", 0));
   }
+}
+
+TEST_CASE("caption keeps Donut's markup, and begins with the task that is asked for") {
+  const auto fixture = fixtures().model("donut");
+  const Answers answers(fixture / "expected.safetensors");
+  const std::vector<uint32_t> ids = answers.ids("generated_ids", 0);
+  constexpr uint32_t task = 7;
+  const TemporaryFolder folder;
+  write_word_folder(folder, "donut");
+  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  for (const auto& [id, text] : {std::pair(ids[0], "<s_menu>"), {task, "<s_task>"}}) {
+    tokenizer["model"]["vocab"].erase(word(id));
+    tokenizer["model"]["vocab"][text] = id;
+    tokenizer["added_tokens"].push_back(special_token(id, text));
+  }
+  folder.write("tokenizer.json", tokenizer.dump());
+  const Image page = fixture_picture(answers, 0);
+  const std::string path = (folder.path() / "page.png").string();
+  REQUIRE(write_png(page, path).ok());
+  const auto caption = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"caption", folder.path().string(), path, "-n", "12", "--json"});
+    const CommandResult result = pumice_command(more);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return json::parse(result.out);
+  };
+  const json usual = caption({}), asked = caption({"--prompt", "<s_task>"});
+  CHECK(usual["tokens"] == json(ids));
+  CHECK(usual["text"].get<std::string>().starts_with("<s_menu>"));
+  CHECK(usual["text"].get<std::string>().find(word(2)) == std::string::npos); // the decoder's beginning
+  CHECK(asked["tokens"] == json(expected_tokens(fixture, page, 12, std::vector{task})));
+  CHECK(asked["tokens"] != usual["tokens"]);
+  CHECK(caption({"--prompt", word(2)})["tokens"] == usual["tokens"]);
 }
 
 TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
