@@ -25,18 +25,15 @@ public:
   TensorId layer(TensorId x, uint32_t index) const {
     const TensorId attended = attend(norm(x, "layernorm_before", channels_, config_.encoder.norm_eps), index);
     x = biased(project(attended, "attention.output.dense", channels_), "attention.output.dense", x, channels_);
-    const uint32_t inner = static_cast<uint32_t>(config_.feed_forward * static_cast<float>(channels_));
-    const TensorId input = norm(x, "layernorm_after", channels_, config_.encoder.norm_eps);
-    const TensorId y = biased(project(input, "intermediate.dense", inner), "intermediate.dense", {}, inner,
-                              config_.encoder.activation);
-    return biased(project(y, "output.dense", channels_), "output.dense", x, channels_);
+    const TensorId fed = feed_forward(norm(x, "layernorm_after", channels_, config_.encoder.norm_eps));
+    return biased(fed, "output.dense", x, channels_);
   }
 
   // Four pixels become one of twice the channels.
   TensorId merge(TensorId x) const {
     const uint32_t joined = 4 * channels_;
     const TensorId y = norm(x, "downsample.norm", joined, plain_norm_eps);
-    return project(y, "downsample.reduction", 2 * channels_);
+    return project(y, "downsample.reduction", 2 * channels_, cells_.pixels() / 4);
   }
 
   TensorId norm(TensorId x, std::string_view name, uint32_t columns, float eps) const {
@@ -46,33 +43,56 @@ public:
                               builder_.weight(bias, "norms"), graph().tensor(x).columns / columns, eps);
   }
 
-  // The activation of the product with its bias, and the residual if there is one.
-  TensorId biased(TensorId x, std::string_view name, std::optional<TensorId> residual, uint32_t columns,
-                  Activation activation = Activation::none) const {
+  // A product with its bias, and the residual if there is one.
+  TensorId biased(TensorId x, std::string_view name, std::optional<TensorId> residual, uint32_t columns) const {
     const WeightView bias = builder_.tensor({name, ""}, ".bias", columns, 0, "attention");
-    return sums(x, name, residual, builder_.weight(bias, "attention"), activation);
+    return sums(x, name, residual, builder_.weight(bias, "attention"));
   }
 
 private:
   Graph& graph() const { return builder_.graph(); }
   std::string node(std::string_view name) const { return builder_.prefix() + std::string(name); }
 
-  TensorId sums(TensorId x, std::string_view name, std::optional<TensorId> residual, WeightId bias,
-                Activation activation) const {
+  TensorId sums(TensorId x, std::string_view name, std::optional<TensorId> residual, WeightId bias) const {
     CellSums operation;
     operation.cells = cells_;
-    operation.activation = activation;
     return cell_sums(graph(), node(name) + ".sum", x, residual, operation, bias);
   }
 
-  // A product of each pixel's, or joined pixels', channels.
   TensorId project(TensorId x, std::string_view name, uint32_t rows) const {
-    const bool joins = name == "downsample.reduction";
-    const uint32_t pixels = joins ? cells_.pixels() / 4 : cells_.pixels();
+    return project(x, name, rows, cells_.pixels());
+  }
+
+  // A product of the channels of each of so many pixels, or pixels that were joined.
+  TensorId project(TensorId x, std::string_view name, uint32_t rows, uint32_t pixels,
+                   std::string_view ending = "") const {
     const uint32_t columns = graph().tensor(x).columns / pixels;
     const WeightView matrix = builder_.tensor({name, ""}, ".weight", rows, columns, "attention");
-    return shared_head_linear(graph(), node(name), x, {columns, 0, columns}, pixels,
+    return shared_head_linear(graph(), node(name) + std::string(ending), x, {columns, 0, columns}, pixels,
                               builder_.weight(matrix, "attention"));
+  }
+
+  // Without the last bias. What is between its products has several times the columns of x: four parts of a
+  // cell's pixels take the same memory one after the other.
+  TensorId feed_forward(TensorId x) const {
+    const uint32_t inner = config_.inner_columns(channels_);
+    const uint32_t parts = cells_.side > 1 ? 4 : 1, pixels = cells_.pixels() / parts, columns = pixels * channels_;
+    const WeightView bias = builder_.tensor({"intermediate.dense", ""}, ".bias", inner, 0, "attention");
+    CellSums activate;
+    activate.cells = CellLayout::endless(parts > 1 ? cells_.side / 2 : cells_.side);
+    activate.activation = config_.encoder.activation;
+    std::optional<TensorId> all;
+    for (uint32_t part = 0; part < parts; ++part) {
+      const std::string ending = fmt::format(".{}", part);
+      const TensorId input = graph().add_tensor(
+          {node("layernorm_after") + ending, RowKind::tokens, columns, View{x, part * columns}});
+      TensorId y = project(input, "intermediate.dense", inner, pixels, ending);
+      y = cell_sums(graph(), node("intermediate.sum") + ending, y, {}, activate, builder_.weight(bias, "attention"));
+      y = project(y, "output.dense", channels_, pixels, ending);
+      all = all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, part * columns}, y, {0, 0, columns}, 1)
+                : y;
+    }
+    return *all;
   }
 
   WeightId input_bias(std::string_view name) const {
@@ -96,7 +116,7 @@ private:
     const WeightView table = builder_.tensor({"attention.self.relative_position_bias_table", ""}, "",
                                              span * span, heads_, "attention");
     const auto input = [&](std::string_view name) {
-      return sums(project(x, name, channels_), name, {}, input_bias(name), Activation::none);
+      return sums(project(x, name, channels_), name, {}, input_bias(name));
     };
     constexpr std::string_view query = "attention.self.query", key = "attention.self.key",
                                value = "attention.self.value";
@@ -141,6 +161,10 @@ Status check_stages(const Settings& settings, const DonutSwinConfig& config) {
     if (channels % (4 * each) != 0) {
       return settings.error(heads, fmt::format("expected heads of a multiple of 4 of the {} columns; found {}",
                                                channels, each));
+    }
+    if (config.inner_columns(channels) % 4 != 0 || config.inner_columns(channels) == 0) {
+      return settings.error({"mlp_ratio", ""}, fmt::format("expected one that makes {} columns a multiple of 4; found {}",
+                                                           channels, config.feed_forward));
     }
     if (std::min(cells.height, cells.width) < config.window) {
       return settings.error(window, fmt::format("expected at most the {} x {} pixels of the last stage; found {}",

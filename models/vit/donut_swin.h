@@ -19,6 +19,7 @@ struct DonutSwinConfig {
   float feed_forward = 4; // columns for each channel
   bool input_bias = true; // of queries, keys and values
 
+  uint32_t inner_columns(uint32_t of) const { return static_cast<uint32_t>(feed_forward * static_cast<float>(of)); }
   // Patches, in cells of as many as become one row at the end.
   CellLayout cells() const;
 };

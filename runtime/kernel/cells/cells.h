@@ -18,6 +18,8 @@ struct CellLayout {
   uint32_t across() const { return (width + side - 1) / side; }
   uint32_t count() const { return across() * ((height + side - 1) / side); }
   uint32_t pixels() const { return side * side; } // of a cell
+  // Cells of a picture without edges, for what goes over pixels wherever they are.
+  static CellLayout endless(uint32_t side) { return {1u << 30, 1u << 30, side}; }
   // The same after four pixels became one.
   CellLayout halved() const { return {(height + 1) / 2, (width + 1) / 2, side / 2}; }
 };
