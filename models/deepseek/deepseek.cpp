@@ -41,21 +41,21 @@ TensorId query(DecoderBuilder& builder, TensorId x, const LatentAttention& laten
   return builder.project(x, {"self_attn.q_b_proj", "attn_q_b"}, rows, false, "attention");
 }
 
-// The same parts of a matrix that both formats have as it is. Blocks cannot be read transposed: where the matrix
-// has some, its keys are made of its numbers.
+// The same parts of a matrix that both formats have as it is. Blocks cannot be read transposed: where the
+// matrix has some, its keys are made of its numbers.
 std::vector<WeightView> joint_matrices(DecoderBuilder& builder, const LatentAttention& latent, bool keys) {
   const uint64_t heads = builder.config().heads, each = latent.unrotated + latent.value_dim;
   WeightView whole =
       builder.tensor({"self_attn.kv_b_proj", "attn_kv_b"}, ".weight", heads * each, latent.rank, "attention");
   if (keys && info(whole.type()).block_size > 1) {
-    whole = builder.derived_tensor("kv_b_numbers", {heads * each, latent.rank},
-                                   [stored = whole](std::span<float> to) {
-                                     std::ranges::copy(decode_vector(stored), to.begin());
-                                   });
+    whole = builder.derived_tensor(
+        "kv_b_numbers", {heads * each, latent.rank},
+        [stored = whole](std::span<float> to) { std::ranges::copy(decode_vector(stored), to.begin()); });
   }
   std::vector<WeightView> views;
   for (uint64_t head = 0; head < heads; ++head) {
-    WeightView view = whole.slice(keys ? 0 : head * each + latent.unrotated, keys ? latent.rank : latent.value_dim);
+    WeightView view =
+        whole.slice(keys ? 0 : head * each + latent.unrotated, keys ? latent.rank : latent.value_dim);
     view.columns = keys ? latent.unrotated : latent.rank;
     view.transposed = keys;
     if (keys) view.first_column = head * each;
@@ -247,14 +247,14 @@ Result<float> read_factor(const Settings& settings, Decoder& d, std::string_view
   return value;
 }
 
-// MiniCPM 3 (OpenBMB 2024): the same attention, whose rotary pairs are halves of a head, without experts; factors
-// of embeddings, residuals and logits.
+// MiniCPM 3 (OpenBMB 2024): the same attention, whose rotary pairs are halves of a head, without experts;
+// factors of embeddings, residuals and logits.
 Status describe_minicpm3(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   PUMICE_CHECK(settings.expect("mlp_bias", false, false));
-  PUMICE_TRY(LatentAttention latent, read_latent(settings, config,
-                                                 {"attention.key_length", "attention.value_length",
-                                                  config.hidden / config.heads}));
+  PUMICE_TRY(LatentAttention latent,
+             read_latent(settings, config,
+                         {"attention.key_length", "attention.value_length", config.hidden / config.heads}));
   latent.joint = true;
   if (!latent.query_rank) d.refuse_gguf(settings, "q_lora_rank", "have compressed queries");
   if (latent.bias) d.refuse_gguf(settings, "attention_bias", "have no biases");

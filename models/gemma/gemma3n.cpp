@@ -43,7 +43,8 @@ TensorId stream(DecoderBuilder& builder, TensorId x, uint32_t index, std::string
 TensorId route(DecoderBuilder& builder, TensorId x, const Gemma3n& own, std::string_view name) {
   const WeightId weight =
       builder.norm_weight({"altup.router_norm", "altup_router_norm"}, builder.config().hidden);
-  const TensorId y = rms_norm(builder.graph(), node(builder, name) + "_norm", x, weight, builder.config().norm_eps);
+  const TensorId y =
+      rms_norm(builder.graph(), node(builder, name) + "_norm", x, weight, builder.config().norm_eps);
   const WeightView router = builder.tensor({"altup.modality_router", "altup_router"}, ".weight", own.streams,
                                            builder.config().hidden, "feed-forward");
   return builder.project(y, node(builder, name), router, nullptr, "feed-forward");
@@ -94,8 +95,7 @@ TensorId compute(const Decoder& d, DecoderBuilder& builder, uint32_t layer, Tens
   TensorId y = builder.norm(attend(d, builder, layer, input), d.norms.attention_result);
   y = builder.add(builder.add(y, x, "attention_residual"), augmented, "augmented");
   y = scale(builder.graph(), node(builder, "augmented_residual"), y, std::sqrt(0.5f));
-  const TensorId fed =
-      feed_forward(builder, layer, builder.norm(y, d.norms.feed_forward_input), own);
+  const TensorId fed = feed_forward(builder, layer, builder.norm(y, d.norms.feed_forward_input), own);
   return builder.add(builder.norm(fed, d.norms.feed_forward_result), y, "residual");
 }
 
@@ -149,16 +149,15 @@ void build_gemma3n(const Decoder& d, DecoderBuilder& builder, const Gemma3n& own
   const uint32_t columns = d.config.hidden;
   const TensorId embedded = builder.with_pictures(builder.embed(d.names.embedding, d.config.embedding_scale));
   const TensorId layer_inputs = per_layer_inputs(builder, embedded, own.layer_input, own.layer_vocabulary);
-  const TensorId others =
-      head_linear(graph, "other_streams", embedded, {0, 0, columns},
-                  stream_matrices(builder, {"altup_projections.{}", "altup_proj"}, own));
+  const TensorId others = head_linear(graph, "other_streams", embedded, {0, 0, columns},
+                                      stream_matrices(builder, {"altup_projections.{}", "altup_proj"}, own));
   const TensorId streams = match_streams(graph, "streams", embedded, others, own.streams);
   const auto described = [&](uint32_t layer, TensorId x) {
     x = block(d, builder, layer, x, layer_inputs, own);
     if (layer + 1 < d.config.layers) return x;
     builder.prefix("", "");
-    const TensorId further = graph.add_tensor(
-        {"further_streams", RowKind::tokens, (own.streams - 1) * columns, View{x, columns}});
+    const TensorId further =
+        graph.add_tensor({"further_streams", RowKind::tokens, (own.streams - 1) * columns, View{x, columns}});
     const TensorId back =
         head_linear(graph, "joined_streams", further, {columns, 0, columns},
                     stream_matrices(builder, {"altup_unembed_projections.{}", "altup_unembd_proj"}, own));
@@ -177,8 +176,8 @@ float normal_quantile(double share) {
   return static_cast<float>((low + high) / 2);
 }
 
-// How many deviations above its mean a column of the gate counts, by layer. config.json has the share of columns
-// that do not.
+// How many deviations above its mean a column of the gate counts, by layer. config.json has the share of
+// columns that do not.
 Result<std::vector<float>> read_deviations(const Settings& settings, uint32_t layers) {
   const SettingName name = {"activation_sparsity_pattern", "activation_sparsity_scale"};
   std::vector<float> values(layers, all_columns);
@@ -195,7 +194,8 @@ Result<std::vector<float>> read_deviations(const Settings& settings, uint32_t la
     }
   }
   if (values.size() != layers) {
-    return settings.error(name, fmt::format("expected one for each of the {} layers; found {}", layers, values.size()));
+    return settings.error(
+        name, fmt::format("expected one for each of the {} layers; found {}", layers, values.size()));
   }
   for (const float value : values) {
     if (!(value < 40)) return settings.error(name, fmt::format("expected fewer than 40; found {}", value));
@@ -243,9 +243,9 @@ Status read_feed_forward(const Settings& settings, DecoderConfig& config) {
   return {};
 }
 
-// The text model of Gemma 3n (Gemma Team 2025): streams of columns, of which layers compute one (AltUp), learned
-// residuals (LAuReL), a further embedding of each token for each layer, last layers that attend to the keys and
-// values of earlier ones, and layers of which a feed-forward has few columns that count.
+// The text model of Gemma 3n (Gemma Team 2025): streams of columns, of which layers compute one (AltUp),
+// learned residuals (LAuReL), a further embedding of each token for each layer, last layers that attend to
+// the keys and values of earlier ones, and layers of which a feed-forward has few columns that count.
 Status describe_gemma3n(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   PUMICE_CHECK(settings.expect("tie_word_embeddings", true, true));

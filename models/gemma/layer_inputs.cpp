@@ -22,9 +22,8 @@ WeightView table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
   const WeightView view = builder.tensor({name.hugging_face, ""}, ".weight", rows, columns, component);
   std::vector<WeightView> parts = {view.slice(0, std::min(rows, vocabulary))};
   if (rows < vocabulary) {
-    parts.push_back(
-        builder.derived_tensor("per_layer_padding", {vocabulary - rows, columns},
-                               [](std::span<float> values) { std::ranges::fill(values, 0.0f); }));
+    parts.push_back(builder.derived_tensor("per_layer_padding", {vocabulary - rows, columns},
+                                           [](std::span<float> values) { std::ranges::fill(values, 0.0f); }));
   }
   builder.add_gguf_tensor(name, ".weight", {vocabulary, columns}, std::move(parts));
   return view;
@@ -34,9 +33,9 @@ WeightView table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
 
 TensorId per_layer_inputs(DecoderBuilder& builder, TensorId embedded, uint32_t size, uint32_t rows) {
   const uint32_t columns = builder.config().layers * size;
-  const TensorId first =
-      embedding(builder.graph(), "per_layer_embedding",
-                builder.weight(table(builder, rows, columns), component), std::sqrt(static_cast<float>(size)));
+  const TensorId first = embedding(builder.graph(), "per_layer_embedding",
+                                   builder.weight(table(builder, rows, columns), component),
+                                   std::sqrt(static_cast<float>(size)));
   const TensorId projected = builder.project(embedded, {"per_layer_model_projection", "per_layer_model_proj"},
                                              columns, false, component);
   const WeightId weight = builder.norm_weight({"per_layer_projection_norm", "per_layer_proj_norm"}, size);

@@ -24,7 +24,8 @@ public:
 
   TensorId layer(TensorId x, uint32_t index) const {
     const TensorId attended = attend(norm(x, "layernorm_before", channels_, config_.encoder.norm_eps), index);
-    x = biased(project(attended, "attention.output.dense", channels_), "attention.output.dense", x, channels_);
+    x = biased(project(attended, "attention.output.dense", channels_), "attention.output.dense", x,
+               channels_);
     const TensorId fed = feed_forward(norm(x, "layernorm_after", channels_, config_.encoder.norm_eps));
     return biased(fed, "output.dense", x, channels_);
   }
@@ -44,7 +45,8 @@ public:
   }
 
   // A product with its bias, and the residual if there is one.
-  TensorId biased(TensorId x, std::string_view name, std::optional<TensorId> residual, uint32_t columns) const {
+  TensorId biased(TensorId x, std::string_view name, std::optional<TensorId> residual,
+                  uint32_t columns) const {
     const WeightView bias = builder_.tensor({name, ""}, ".bias", columns, 0, "attention");
     return sums(x, name, residual, builder_.weight(bias, "attention"));
   }
@@ -76,7 +78,8 @@ private:
   // cell's pixels take the same memory one after the other.
   TensorId feed_forward(TensorId x) const {
     const uint32_t inner = config_.inner_columns(channels_);
-    const uint32_t parts = cells_.side > 1 ? 4 : 1, pixels = cells_.pixels() / parts, columns = pixels * channels_;
+    const uint32_t parts = cells_.side > 1 ? 4 : 1, pixels = cells_.pixels() / parts,
+                   columns = pixels * channels_;
     const WeightView bias = builder_.tensor({"intermediate.dense", ""}, ".bias", inner, 0, "attention");
     CellSums activate;
     activate.cells = CellLayout::endless(parts > 1 ? cells_.side / 2 : cells_.side);
@@ -87,9 +90,11 @@ private:
       const TensorId input = graph().add_tensor(
           {node("layernorm_after") + ending, RowKind::tokens, columns, View{x, part * columns}});
       TensorId y = project(input, "intermediate.dense", inner, pixels, ending);
-      y = cell_sums(graph(), node("intermediate.sum") + ending, y, {}, activate, builder_.weight(bias, "attention"));
+      y = cell_sums(graph(), node("intermediate.sum") + ending, y, {}, activate,
+                    builder_.weight(bias, "attention"));
       y = project(y, "output.dense", channels_, pixels, ending);
-      all = all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, part * columns}, y, {0, 0, columns}, 1)
+      all = all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, part * columns}, y,
+                             {0, 0, columns}, 1)
                 : y;
     }
     return *all;
@@ -98,9 +103,8 @@ private:
   WeightId input_bias(std::string_view name) const {
     if (config_.input_bias)
       return builder_.weight(builder_.tensor({name, ""}, ".bias", channels_, 0, "attention"), "attention");
-    const WeightView zeros =
-        builder_.derived_tensor("no_bias", {channels_},
-                                [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
+    const WeightView zeros = builder_.derived_tensor(
+        "no_bias", {channels_}, [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
     return builder_.weight(zeros, "attention");
   }
 
@@ -154,21 +158,25 @@ Status check_stages(const Settings& settings, const DonutSwinConfig& config) {
                                              config.depths.size(), config.heads.size()));
   }
   if (config.channels % 4)
-    return settings.error({"embed_dim", ""}, fmt::format("expected a multiple of 4; found {}", config.channels));
+    return settings.error({"embed_dim", ""},
+                          fmt::format("expected a multiple of 4; found {}", config.channels));
   CellLayout cells = config.cells();
   uint32_t channels = config.channels;
   for (const uint32_t each : config.heads) {
     if (channels % (4 * each) != 0) {
-      return settings.error(heads, fmt::format("expected heads of a multiple of 4 of the {} columns; found {}",
-                                               channels, each));
+      return settings.error(
+          heads,
+          fmt::format("expected heads of a multiple of 4 of the {} columns; found {}", channels, each));
     }
     if (config.inner_columns(channels) % 4 != 0 || config.inner_columns(channels) == 0) {
-      return settings.error({"mlp_ratio", ""}, fmt::format("expected one that makes {} columns a multiple of 4; found {}",
-                                                           channels, config.feed_forward));
+      return settings.error({"mlp_ratio", ""},
+                            fmt::format("expected one that makes {} columns a multiple of 4; found {}",
+                                        channels, config.feed_forward));
     }
     if (std::min(cells.height, cells.width) < config.window) {
-      return settings.error(window, fmt::format("expected at most the {} x {} pixels of the last stage; found {}",
-                                                cells.height, cells.width, config.window));
+      return settings.error(window,
+                            fmt::format("expected at most the {} x {} pixels of the last stage; found {}",
+                                        cells.height, cells.width, config.window));
     }
     cells = cells.halved();
     channels *= 2;
@@ -183,8 +191,9 @@ CellLayout DonutSwinConfig::cells() const {
           1u << (depths.size() - 1)};
 }
 
-// Swin (Liu et al. 2021) as Donut has it (Kim et al., OCR-free Document Understanding Transformer, 2021): stages of
-// layers whose attention is in windows, every other one shifted; between them four pixels become one.
+// Swin (Liu et al. 2021) as Donut has it (Kim et al., OCR-free Document Understanding Transformer, 2021):
+// stages of layers whose attention is in windows, every other one shifted; between them four pixels become
+// one.
 Result<DonutSwinConfig> read_donut_swin_config(const Settings& settings) {
   DonutSwinConfig config;
   const Fields& fields = settings.fields();

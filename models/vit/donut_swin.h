@@ -19,15 +19,17 @@ struct DonutSwinConfig {
   float feed_forward = 4; // columns for each channel
   bool input_bias = true; // of queries, keys and values
 
-  uint32_t inner_columns(uint32_t of) const { return static_cast<uint32_t>(feed_forward * static_cast<float>(of)); }
+  uint32_t inner_columns(uint32_t of) const {
+    return static_cast<uint32_t>(feed_forward * static_cast<float>(of));
+  }
   // Patches, in cells of as many as become one row at the end.
   CellLayout cells() const;
 };
 
 Result<DonutSwinConfig> read_donut_swin_config(const Settings& settings);
 
-// Builds the encoder from the pixels to the last hidden state. `prefix` is the prefix of Hugging Face's tensor
-// names.
+// Builds the encoder from the pixels to the last hidden state. `prefix` is the prefix of Hugging Face's
+// tensor names.
 TensorId build_donut_swin(EncoderBuilder& builder, const DonutSwinConfig& config, const std::string& prefix);
 
 } // namespace pumice

@@ -160,8 +160,8 @@ Result<ImagePreparation> read_tiling(const Fields& fields, const Family& family,
   return result;
 }
 
-// Donut's pictures are resized to the shorter edge, then made to fit, in the middle of zeros. A list has the width
-// first.
+// Donut's pictures are resized to the shorter edge, then made to fit, in the middle of zeros. A list has the
+// width first.
 Result<ImagePreparation> read_fitting(const Fields& fields, const Family& family, uint32_t height,
                                       uint32_t width) {
   ImagePreparation result;
@@ -179,8 +179,8 @@ Result<ImagePreparation> read_fitting(const Fields& fields, const Family& family
   if (const nlohmann::json* list = fields.find("size"); list && list->is_array())
     std::swap(size.height, size.width);
   if (size.shortest_edge || size.height != height || size.width != width)
-    return fields.error("size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height, width,
-                                            size.height, size.width));
+    return fields.error("size", fmt::format("expected the model's {} x {} pixels, found {} x {}", height,
+                                            width, size.height, size.width));
   result.shortest_edge = std::min(height, width);
   result.crops = true;
   result.height = result.crop_height = height;
@@ -421,8 +421,8 @@ Result<PicturePlan> plan_whole(const PictureSize& size, const ImagePreparation& 
     if (fits && (height > preparation.height || width > preparation.width)) {
       if (height * width > most_resized)
         return Error{Code::invalid_argument,
-                     fmt::format("{}: {} x {} pixels are too long and narrow for this model", name, size.width,
-                                 size.height)};
+                     fmt::format("{}: {} x {} pixels are too long and narrow for this model", name,
+                                 size.width, size.height)};
       plan.wholes = {{static_cast<uint32_t>(height), static_cast<uint32_t>(width)}};
       const PictureSize small = fitted(plan.wholes[0], {preparation.height, preparation.width});
       height = small.height;

@@ -120,7 +120,9 @@ TEST_CASE("gates of which few columns count") {
                      out = sparse_gate(graph, "out", opened, up, Activation::gelu_tanh, deviations);
       const ActivationRef result = blank_rows(bucket, columns, 32);
       run_graph(profile, graph, TestGpu::get().step(count), bucket,
-                {{opened, upload_rows(a, columns, 32, true)}, {up, upload_rows(b, columns, 64, true)}, {out, result}});
+                {{opened, upload_rows(a, columns, 32, true)},
+                 {up, upload_rows(b, columns, 64, true)},
+                 {out, result}});
       check_rows(result, expected, 2e-6);
       TestGpu::get().clear();
     }

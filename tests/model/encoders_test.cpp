@@ -49,9 +49,9 @@ constexpr const char* folders[] = {"bert",
                                    "whisper",
                                    "vit-gpt2"};
 // That only the repository's own set has.
-constexpr const char* own_folders[] = {"beit",       "deit",         "vit-trocr",    "deit-trocr",
-                                       "beit-trocr", "donut",        "eurobert",     "jina-v3",      "moonshine",
-                                       "parakeet",   "parakeet-tdt", "parakeet-rnnt"};
+constexpr const char* own_folders[] = {"beit",       "deit",     "vit-trocr",    "deit-trocr",
+                                       "beit-trocr", "donut",    "eurobert",     "jina-v3",
+                                       "moonshine",  "parakeet", "parakeet-tdt", "parakeet-rnnt"};
 // With a head of each token.
 constexpr const char* token_folders[] = {
     "bert-tokens",    "roberta-tokens",     "distilbert-tokens", "albert-tokens", "modernbert-tokens",

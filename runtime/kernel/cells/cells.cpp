@@ -67,8 +67,8 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const uint32_t channels, channels_of(cells, query));
   const uint32_t head_dim = channels / heads;
   if (channels % heads != 0 || head_dim % 4 != 0) {
-    return Error{Code::unsupported, fmt::format("{} channels are not {} heads of a multiple of four",
-                                                channels, heads)};
+    return Error{Code::unsupported,
+                 fmt::format("{} channels are not {} heads of a multiple of four", channels, heads)};
   }
   PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef outer_key, lowering.vector(node.weights[1]));
@@ -137,8 +137,8 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
 }
 
 TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const CellPatches& operation) {
-  const uint32_t columns = operation.cells.pixels() * operation.channels * operation.patch_height *
-                           operation.patch_width;
+  const uint32_t columns =
+      operation.cells.pixels() * operation.channels * operation.patch_height * operation.patch_width;
   return graph.add(operation, {pixels}, {}, {std::move(name), RowKind::tokens, columns});
 }
 

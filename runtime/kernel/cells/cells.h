@@ -8,9 +8,9 @@
 
 namespace pumice {
 
-// Pictures whose pixels become fewer from stage to stage while the rows of a step stay as many: a row is a cell
-// of the picture, a square of pixels, each with its channels. They lie in the order of shaders/cells/cells.glsl,
-// in which four pixels that become one are neighbours.
+// Pictures whose pixels become fewer from stage to stage while the rows of a step stay as many: a row is a
+// cell of the picture, a square of pixels, each with its channels. They lie in the order of
+// shaders/cells/cells.glsl, in which four pixels that become one are neighbours.
 struct CellLayout {
   uint32_t height = 0, width = 0; // of the picture, in pixels of this stage
   uint32_t side = 1;              // of a cell, a power of two
@@ -37,11 +37,11 @@ struct CellPatches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Each pixel attends to those of its window, head by head, with a bias by the difference of their places. With a
-// shift windows begin so many pixels later; see shaders/cells/cell_attention.params.h. The last windows may reach
-// beyond the picture: there are pixels whose key and value are the biases of these. inputs: queries, keys, values
-// [tokens, pixels of a cell * channels]. weights: the table of the bias [(2 * window - 1)^2, heads], then the
-// biases of keys and of values [channels].
+// Each pixel attends to those of its window, head by head, with a bias by the difference of their places.
+// With a shift windows begin so many pixels later; see shaders/cells/cell_attention.params.h. The last
+// windows may reach beyond the picture: there are pixels whose key and value are the biases of these. inputs:
+// queries, keys, values [tokens, pixels of a cell * channels]. weights: the table of the bias [(2 * window -
+// 1)^2, heads], then the biases of keys and of values [channels].
 struct CellAttention : Operation {
   CellLayout cells;
   uint32_t heads = 1;

@@ -124,8 +124,8 @@ struct ScaleColumns : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// result = activation(max(0, a - limit)) * b, where a row's limit is so many standard deviations above the mean of
-// its a: a row keeps few columns. inputs: a, b.
+// result = activation(max(0, a - limit)) * b, where a row's limit is so many standard deviations above the
+// mean of its a: a row keeps few columns. inputs: a, b.
 struct SparseGate : Operation {
   Activation activation = Activation::none;
   float deviations = 0;

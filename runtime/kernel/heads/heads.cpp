@@ -118,9 +118,12 @@ Status HeadProducts::lower() {
                           in_place ? result_.buffer
                                    : lowering_.temporary(uint64_t{x_.rows} * heads() * stride * float_bytes));
   args.step = lowering_.step();
-  args.routing = MatmulRouting{slots.buffer, slots.count,
-                               slots.block_slots, 1,
-                               heads(), static_cast<uint32_t>(weights_.size()),
+  args.routing = MatmulRouting{slots.buffer,
+                               slots.count,
+                               slots.block_slots,
+                               1,
+                               heads(),
+                               static_cast<uint32_t>(weights_.size()),
                                (tiles + unit - 1) / unit * unit};
   for (const WeightSegment& segment : packed.segments) {
     args.weight = segment;

@@ -45,8 +45,8 @@ struct JoinHeads : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Multiplies columns of each head by a matrix that the head has for itself, or that all have. inputs: x. weights:
-// a matrix [rows, x.count] for each head, or one. output: [tokens, heads * rows].
+// Multiplies columns of each head by a matrix that the head has for itself, or that all have. inputs: x.
+// weights: a matrix [rows, x.count] for each head, or one. output: [tokens, heads * rows].
 struct HeadLinear : Operation {
   HeadColumns x;
   uint32_t sharing = 0; // heads that have one matrix; 0: each has its own

@@ -32,8 +32,8 @@ struct MixStreams : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Streams whose first is that of `first`, which may have more, and the others those of the second input, times
-// what gives them the first one's root mean square. Or the mean of these. inputs: first, others.
+// Streams whose first is that of `first`, which may have more, and the others those of the second input,
+// times what gives them the first one's root mean square. Or the mean of these. inputs: first, others.
 struct MatchStreams : Operation {
   uint32_t streams = 1; // with the first
   bool mean = false;
@@ -48,7 +48,8 @@ constexpr uint32_t most_streams = 16;
 
 TensorId predict_streams(Graph& graph, std::string name, TensorId x, TensorId routed, float scale,
                          WeightId coefficients, uint32_t streams);
-// `operation` says how many streams there are, which one the layer computed, and the factor of what is routed.
+// `operation` says how many streams there are, which one the layer computed, and the factor of what is
+// routed.
 TensorId correct_streams(Graph& graph, std::string name, TensorId x, TensorId routed, TensorId computed,
                          WeightId coefficients, MixStreams operation);
 TensorId add_to_streams(Graph& graph, std::string name, TensorId x, TensorId added, uint32_t streams);

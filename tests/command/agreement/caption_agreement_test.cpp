@@ -97,7 +97,8 @@ TEST_CASE("caption and the C interface agree for encoders of pictures with a dec
   beams.writing.beams = 3;
   beams.writing.n_best = 2;
   size_t turn = 0;
-  for (const char* name : turns_of(std::array{"vit-trocr", "deit-trocr", "vit-gpt2", "beit-trocr", "donut"}, 2)) {
+  for (const char* name :
+       turns_of(std::array{"vit-trocr", "deit-trocr", "vit-gpt2", "beit-trocr", "donut"}, 2)) {
     CAPTURE(std::string(name));
     const TemporaryFolder folder;
     write_word_folder(folder, name);

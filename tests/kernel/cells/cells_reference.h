@@ -9,8 +9,8 @@
 
 // Pictures in cells, in plain C++ and 64 bits.
 
-// Where a pixel lies among those of its picture, which follow each other cell by cell: each cell's four squares,
-// the upper left one first, then the one below, each in the same way.
+// Where a pixel lies among those of its picture, which follow each other cell by cell: each cell's four
+// squares, the upper left one first, then the one below, each in the same way.
 inline size_t cell_pixel(const pumice::CellLayout& cells, uint32_t y, uint32_t x) {
   size_t at = y / cells.side * cells.across() + x / cells.side;
   for (uint32_t side = cells.side / 2; side > 0; side /= 2) at = 4 * at + 2 * (x / side % 2) + y / side % 2;
@@ -37,8 +37,8 @@ struct AttendedPicture {
   std::span<const float> table, outer_key, outer_value;
 };
 
-// The picture is filled up to whole windows and moved up and to the left by the shift, what leaves it there comes
-// back at the other edge, and then it is cut into windows.
+// The picture is filled up to whole windows and moved up and to the left by the shift, what leaves it there
+// comes back at the other edge, and then it is cut into windows.
 inline std::vector<float> window_attention_reference(const pumice::CellAttention& own,
                                                      const AttendedPicture& of, size_t channels) {
   const uint32_t window = own.window, span = 2 * window - 1;
@@ -49,7 +49,8 @@ inline std::vector<float> window_attention_reference(const pumice::CellAttention
     return own.shift == 0 || place < size - window ? 0 : place < size - own.shift ? 1 : 2;
   };
   // A pixel's columns after the move, where y and x are.
-  const auto pixel = [&](std::span<const float> picture, std::span<const float> outer, uint32_t y, uint32_t x) {
+  const auto pixel = [&](std::span<const float> picture, std::span<const float> outer, uint32_t y,
+                         uint32_t x) {
     y = (y + own.shift) % height;
     x = (x + own.shift) % width;
     if (y >= own.cells.height || x >= own.cells.width) return outer;

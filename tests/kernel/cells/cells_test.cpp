@@ -82,10 +82,10 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
     inputs.emplace_back(graph.add_tensor({"in", RowKind::tokens, columns}),
                         upload_rows(garbled(own.cells, part, channels), columns));
   }
-  const TensorId out = cell_attention(
-      graph, "out", inputs[0].first, inputs[1].first, inputs[2].first, own,
-      weight_of(graph, tensors[0], table, {uint64_t{span} * span, own.heads}),
-      weight_of(graph, tensors[1], key_bias, {channels}), weight_of(graph, tensors[2], value_bias, {channels}));
+  const TensorId out = cell_attention(graph, "out", inputs[0].first, inputs[1].first, inputs[2].first, own,
+                                      weight_of(graph, tensors[0], table, {uint64_t{span} * span, own.heads}),
+                                      weight_of(graph, tensors[1], key_bias, {channels}),
+                                      weight_of(graph, tensors[2], value_bias, {channels}));
   check(profile, graph, own.cells, columns, inputs, out, rows_in_cells(own.cells, attended, channels), 1e-5);
 }
 
@@ -94,8 +94,11 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
 TEST_CASE("pixels attend to those of their window") {
   for (const DeviceProfile& profile : profiles_to_test()) {
     for (const auto& [cells, heads, channels, window, shift] :
-         {std::tuple(CellLayout{4, 4, 2}, 2u, 8u, 2u, 0u), {{4, 8, 2}, 2u, 8u, 2u, 1u},
-          {{8, 8, 4}, 4u, 16u, 4u, 2u}, {{7, 10, 4}, 3u, 24u, 3u, 1u}, {{5, 6, 1}, 2u, 40u, 5u, 0u},
+         {std::tuple(CellLayout{4, 4, 2}, 2u, 8u, 2u, 0u),
+          {{4, 8, 2}, 2u, 8u, 2u, 1u},
+          {{8, 8, 4}, 4u, 16u, 4u, 2u},
+          {{7, 10, 4}, 3u, 24u, 3u, 1u},
+          {{5, 6, 1}, 2u, 40u, 5u, 0u},
           {{9, 6, 2}, 1u, 4u, 4u, 2u}}) {
       CellAttention own;
       own.cells = cells;
@@ -149,12 +152,14 @@ TEST_CASE("a bias, an activation and a residual of pixels") {
       own.cells = {5, 7, 4};
       own.activation = adds ? Activation::none : Activation::gelu;
       const size_t size = size_t{own.cells.height} * own.cells.width * channels;
-      const std::vector<float> x = random_values(pictures * size, 1, 3), residual = random_values(pictures * size, 2),
+      const std::vector<float> x = random_values(pictures * size, 1, 3),
+                               residual = random_values(pictures * size, 2),
                                bias = random_values(channels, 3);
       std::vector<float> sums;
       for (size_t i = 0; i < x.size(); ++i)
-        sums.push_back(static_cast<float>(activation_reference(own.activation, double{x[i]} + bias[i % channels]) +
-                                          (adds ? residual[i] : 0)));
+        sums.push_back(
+            static_cast<float>(activation_reference(own.activation, double{x[i]} + bias[i % channels]) +
+                               (adds ? residual[i] : 0)));
       const uint32_t columns = own.cells.pixels() * channels;
       Graph graph;
       TensorView tensor;
@@ -165,8 +170,7 @@ TEST_CASE("a bias, an activation and a residual of pixels") {
       check(profile, graph, own.cells, columns,
             {{in, upload_rows(garbled(own.cells, x, channels), columns)},
              {more, upload_rows(garbled(own.cells, residual, channels), columns)}},
-            out,
-            rows_in_cells(own.cells, sums, channels), 1e-6);
+            out, rows_in_cells(own.cells, sums, channels), 1e-6);
     }
   }
 }

@@ -37,8 +37,11 @@ public:
   }
 
   WeightId matrix(const std::vector<float>& values, uint32_t columns) {
-    tensor_ = {"coefficients", TensorType::f32, {values.size() / columns, columns},
-               std::as_bytes(std::span(values)), {}};
+    tensor_ = {"coefficients",
+               TensorType::f32,
+               {values.size() / columns, columns},
+               std::as_bytes(std::span(values)),
+               {}};
     return graph.weight(WeightView::whole(tensor_), "");
   }
 
@@ -61,7 +64,8 @@ private:
   TensorView tensor_;
 };
 
-template <class Test> void for_each_case(Test test) {
+template <class Test>
+void for_each_case(Test test) {
   for (const DeviceProfile& profile : profiles_to_test()) {
     CAPTURE(profile.workgroup);
     uint32_t rows_kind = ROWS_TOKENS;
@@ -88,8 +92,8 @@ TEST_CASE("streams are predicted from each other") {
       expected.insert(expected.end(), y.begin(), y.end());
     }
     const TensorId streams = run.input(x, all), numbers = run.input(routed, shape.streams);
-    run.check(predict_streams(run.graph, "out", streams, numbers, 0.125f,
-                              run.matrix(matrix, shape.streams), shape.streams),
+    run.check(predict_streams(run.graph, "out", streams, numbers, 0.125f, run.matrix(matrix, shape.streams),
+                              shape.streams),
               expected);
   });
 }
@@ -104,8 +108,8 @@ TEST_CASE("streams are corrected by what was computed of one") {
     std::vector<double> expected;
     for (uint32_t row = 0; row < count; ++row) {
       const auto factors = stream_factors(matrix, row_of(routed, row, shape.streams), 3);
-      const auto y = correct_reference(row_of(x, row, all), row_of(computed, row, shape.columns), factors,
-                                       shape.active);
+      const auto y =
+          correct_reference(row_of(x, row, all), row_of(computed, row, shape.columns), factors, shape.active);
       expected.insert(expected.end(), y.begin(), y.end());
     }
     MixStreams operation;
