@@ -120,7 +120,7 @@ def distribution(name, shape, config):
     if name.endswith(("altup.prediction_coefs.weight", "altup.correction_coefs.weight")):
         return 0, 0.25
     if EMBEDDING.search(name) and "projection" not in name:
-        return 0, 0.03125 if config["model_type"].startswith("gemma") else 0.25  # Gemma scales them by the width's square root
+        return 0, 0.03125 if config["model_type"].startswith(("gemma", "minicpm3")) else 0.25  # which scale them
     if name.endswith((".A_log", "mixer.D", "mamba.D")):
         return 0.5, 1
     if name.endswith((".alpha_p", ".alpha_n", ".beta")):  # xIELU's

@@ -233,7 +233,7 @@ Result<Gemma3n> read_gemma3n(const Settings& settings, const DecoderConfig& conf
 }
 
 // Each layer may have another width.
-Status read_feed_forward(const Settings& settings, DecoderConfig& config) {
+Status read_widths(const Settings& settings, DecoderConfig& config) {
   PUMICE_TRY(const std::vector<uint32_t> sizes,
              settings.u32_each({"intermediate_size", "feed_forward_length"}, config.layers, 1,
                                4 * limits::columns, 16384));
@@ -263,7 +263,7 @@ Status describe_gemma3n(const Settings& settings, Decoder& d) {
   config.rotary.base = 1e6f;
   PUMICE_CHECK(read_rotary_in_windows(settings, config, local));
   PUMICE_CHECK(read_periodic_windows(settings, 512, 5, config));
-  PUMICE_CHECK(read_feed_forward(settings, config));
+  PUMICE_CHECK(read_widths(settings, config));
   PUMICE_CHECK(read_sharing_layers(settings, config));
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
   if (d.style.input_bias) d.refuse_gguf(settings, "attention_bias", "have no biases");

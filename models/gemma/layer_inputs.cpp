@@ -11,15 +11,16 @@ namespace pumice {
 
 namespace {
 
-constexpr const char* component = "embedding";
+constexpr const char* inputs_component = "embedding";
 
 // GGUF's table has a row for each token of the vocabulary: zeros for those that Hugging Face's lacks, which
 // pictures and sounds have.
-WeightView table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
+WeightView layer_table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
   const TensorName name = {"embed_tokens_per_layer", "per_layer_token_embd"};
   const uint32_t vocabulary = builder.config().vocabulary;
-  if (rows == vocabulary || builder.gguf()) return builder.tensor(name, ".weight", rows, columns, component);
-  const WeightView view = builder.tensor({name.hugging_face, ""}, ".weight", rows, columns, component);
+  if (rows == vocabulary || builder.gguf())
+    return builder.tensor(name, ".weight", rows, columns, inputs_component);
+  const WeightView view = builder.tensor({name.hugging_face, ""}, ".weight", rows, columns, inputs_component);
   std::vector<WeightView> parts = {view.slice(0, std::min(rows, vocabulary))};
   if (rows < vocabulary) {
     parts.push_back(builder.derived_tensor("per_layer_padding", {vocabulary - rows, columns},
@@ -34,10 +35,10 @@ WeightView table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
 TensorId per_layer_inputs(DecoderBuilder& builder, TensorId embedded, uint32_t size, uint32_t rows) {
   const uint32_t columns = builder.config().layers * size;
   const TensorId first = embedding(builder.graph(), "per_layer_embedding",
-                                   builder.weight(table(builder, rows, columns), component),
+                                   builder.weight(layer_table(builder, rows, columns), inputs_component),
                                    std::sqrt(static_cast<float>(size)));
   const TensorId projected = builder.project(embedded, {"per_layer_model_projection", "per_layer_model_proj"},
-                                             columns, false, component);
+                                             columns, false, inputs_component);
   const WeightId weight = builder.norm_weight({"per_layer_projection_norm", "per_layer_proj_norm"}, size);
   // The projection is divided by the square root of `hidden` before its norm. Only epsilon notices.
   const float eps = builder.config().norm_eps * static_cast<float>(builder.config().hidden);
