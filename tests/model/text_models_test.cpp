@@ -45,7 +45,6 @@ struct Family {
 const Family families[] = {
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", beside},
     {"gemma3", "gemma3", "gemma3_text", "Gemma3ForConditionalGeneration", inside},
-    {"gemma3n", "gemma3n", "gemma3n_text", "Gemma3nForConditionalGeneration", inside},
     {"gemma4", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
     {"gemma4-moe", "gemma4", "gemma4_text", "Gemma4ForConditionalGeneration", inside},
     {"llama4", "llama4", "llama4_text", "Llama4ForConditionalGeneration", beside},
@@ -64,6 +63,7 @@ const Family families[] = {
     {"granite", "llava_next", "granite", "LlavaNextForConditionalGeneration", beside},
     {"llama-gqa", "idefics3", "llama", "Idefics3ForConditionalGeneration", idefics},
     {"deepseek-v3", "kimi_vl", "deepseek_v3", "KimiVLForConditionalGeneration", beside},
+    {"gemma3n", "gemma3n", "gemma3n_text", "Gemma3nForConditionalGeneration", inside},
 };
 
 std::string inside_name(std::string name, const Layout& layout) {
@@ -130,6 +130,7 @@ FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is le
   for (const Family& family : families) {
     CAPTURE(family.architecture);
     CAPTURE(family.fixture);
+    if (!std::filesystem::exists(fixtures().model(family.fixture))) continue; // another set has fewer
     const TemporaryFolder folder;
     write_folder(folder, family);
     const std::vector<uint32_t> ids = {3, 17, 99, 250, 8, 8, 41};

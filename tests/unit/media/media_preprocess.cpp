@@ -147,6 +147,55 @@ TEST_CASE("preprocessing: the shortest edge and the crop of the centre") {
   CHECK(values_of(pattern(1, 60000), clip).size() == 48);
 }
 
+// The sizes are those that transformers 5.13's DonutImageProcessor computes.
+TEST_CASE("preprocessing: Donut's pictures fit the model's size, in the middle of zeros") {
+  const TemporaryFolder folder;
+  folder.write(
+      "preprocessor_config.json",
+      R"({"image_processor_type": "DonutImageProcessor", "size": [14, 20], "do_align_long_axis": false})");
+  const auto read_size = [&](uint32_t height, uint32_t width) {
+    return read_image_preparation(folder.path(), height, width);
+  };
+  const auto preparation = read_size(20, 14); // the list has the width first
+  REQUIRE_MESSAGE(preparation.ok(), says(preparation, {}));
+  struct Case {
+    PictureSize picture, first, fitted; // first: where it is made smaller after that
+    int64_t left, top;
+  };
+  for (const Case& c : {Case{{31, 47}, {14, 21}, {9, 14}, 0, -5},
+                        {{40, 9}, {62, 14}, {20, 4}, -5, 0},
+                        {{30, 30}, {}, {14, 14}, 0, -3},
+                        {{20, 14}, {}, {20, 14}, 0, 0},
+                        {{47, 31}, {21, 14}, {20, 13}, 0, 0}}) {
+    CAPTURE(c.picture.height);
+    const auto plan = plan_whole(c.picture, *preparation, "a page");
+    REQUIRE(plan.ok());
+    CHECK(plan->wholes.size() == (c.first.height > 0 ? 1 : 0));
+    if (!plan->wholes.empty()) {
+      CHECK(plan->wholes[0].height == c.first.height);
+      CHECK(plan->wholes[0].width == c.first.width);
+    }
+    REQUIRE(plan->parts.size() == 1);
+    const PicturePlan::Part& part = plan->parts[0];
+    CHECK(part.height == c.fitted.height);
+    CHECK(part.width == c.fitted.width);
+    CHECK(part.window.left == c.left);
+    CHECK(part.window.top == c.top);
+    CHECK(part.window.width == 14);
+    CHECK(part.window.height == 20);
+  }
+  // Around the picture are black pixels, of which the mean is taken as of others.
+  const std::vector<float> values = values_of(pattern(30, 30), preparation);
+  REQUIRE(values.size() == size_t{3} * 20 * 14);
+  CHECK(values[2 * 14 + 5] == -1.0f);
+  CHECK(values[17 * 14] == -1.0f);
+  CHECK(says(read_size(20, 20), {"preprocessor_config.json", "size", "20 x 20", "20 x 14"}) == "");
+  CHECK(says(plan_whole({1000000000, 3}, *preparation, "a line"), {"a line", "3 x 1000000000"}) == "");
+  folder.write("preprocessor_config.json",
+               R"({"image_processor_type": "DonutImageProcessor", "do_thumbnail": false})");
+  CHECK(says(read_size(20, 14), {"do_thumbnail", "expected true"}) == "");
+}
+
 TEST_CASE("preprocessing: unsupported steps are errors") {
   const TemporaryFolder folder;
   const std::string file = "preprocessor_config.json";
