@@ -228,10 +228,11 @@ Status caption(const CaptionOptions& options) {
 Subcommand add_caption(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("caption", "Describe pictures or sounds, or read a picture's text.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option("MODEL", options->model,
-                  "A Hugging Face folder, such as ViT with GPT-2, TrOCR, LLaVA, SmolVLM, Gemma 3, Qwen "
-                  "2.5-VL, Voxtral or Qwen2-Audio. The model has an encoder of pictures, or of sounds, and a "
-                  "decoder. Of the last six, a GGUF file with --mmproj")
+  sub->add_option(
+         "MODEL", options->model,
+         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, Donut, LLaVA, SmolVLM, Gemma 3, Qwen "
+         "2.5-VL, Voxtral or Qwen2-Audio. The model has an encoder of pictures, or of sounds, and a "
+         "decoder. Of the last six, a GGUF file with --mmproj")
       ->required()
       ->type_name("");
   sub->add_option(
@@ -245,10 +246,8 @@ Subcommand add_caption(CLI::App& app) {
       sub->add_option(
              "--prompt", options->prompt,
              "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
-             "2.5-VL) continues. "
-             "<image> is the "
-             "picture, <audio> a sound. Without it, a model whose chat template shows pictures is asked "
-             "through that")
+             "2.5-VL) continues. <image> is the picture, <audio> a sound. Without it, a model whose chat "
+             "template shows pictures is asked through that. Of Donut, the task: <s_cord-v2>")
           ->type_name("TEXT")
           ->default_str(usual_caption_prompt)
           ->group("Text");
