@@ -82,6 +82,7 @@ Result<std::unique_ptr<Batch>> Batch::create(std::shared_ptr<const Model> model,
   if (options.shift_positions) {
     PUMICE_TRY(batch->shift_, PositionShift::create(*batch->runner_));
   }
+  batch->prepare_turns();
   if (!batch->pace_.limited()) return batch;
   for (const Bucket& bucket : step_buckets(size, false)) {
     PUMICE_TRY(const double guess, batch->runner_->guessed_step_seconds(bucket.tokens));
@@ -103,6 +104,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.input = request.input;
   sequence.embeddings = std::move(request.embeddings);
   sequence.adapter = std::move(request.adapter);
+  sequence.rested = turn_;
   if (request.form.form) {
     const std::span<const uint32_t> tokens(sequence.tokens());
     PUMICE_TRY(SequenceForm form,
@@ -295,6 +297,11 @@ Result<std::span<const BatchToken>> Batch::step() {
     if (!oldest.composed) draft_costs_.took_repeated(waited.count());
     if (oldest.timed_rows > 0) draft_costs_.took(oldest.timed_rows, waited.count());
   }
+  if (turns_) {
+    const InFlightStep& oldest = in_flight_.front();
+    const uint32_t rows = oldest.composed ? oldest.timed_rows : oldest.rows;
+    if (rows > 0) turns_->took(rows, waited.count());
+  }
   PUMICE_CHECK(read_oldest());
   return std::span<const BatchToken>(results_);
 }
@@ -342,8 +349,9 @@ Status Batch::read_oldest() {
   }
   append_forced_tokens();
   if (model_drafter_ && !by_model) model_drafter_->rest();
-  // What the device would go on with by itself is worth less than a guess.
+  // What the device would go on with by itself is worth less than a guess, or than fewer texts at a time.
   if (!changed_ && choose_drafts() > 0) changed_ = true;
+  if (!changed_ && next_texts(rows_.size()) < rows_.size()) changed_ = true;
   return {};
 }
 
@@ -499,6 +507,7 @@ Result<Batch::NextStep> Batch::compose() {
   std::vector<StepToken> rows;
   const bool whole = has_bidirectional_pictures(runner_->model());
   if (const uint32_t most_drafts = choose_drafts()) PUMICE_CHECK(draft(most_drafts));
+  take_turns();
   NextStep step;
   step.composed = step.continues = true;
   step.counts.resize(slots_.size());
@@ -511,7 +520,7 @@ Result<Batch::NextStep> Batch::compose() {
     const size_t taken = rows.size() + others;
     const size_t room = most > taken ? most - taken : 1;
     const size_t left = sequence.tokens().size() - sequence.next;
-    const uint32_t count = next_rows(sequence, room, most_room);
+    const uint32_t count = sequence.rests ? 0 : next_rows(sequence, room, most_room);
     step.counts[slot] = count;
     const auto begin = sequence.tokens().begin() + sequence.next;
     auto number = static_cast<size_t>(std::count_if(sequence.tokens().begin(), begin, is_prompt_row));

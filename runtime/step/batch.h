@@ -10,6 +10,7 @@
 
 #include "io/mapped_file.h"
 #include "kernel/sampling/sampling.h"
+#include "step/batch/row_turns.h"
 #include "step/batch/step_pace.h"
 #include "step/cache/page_pool.h"
 #include "step/cache/position_shift.h"
@@ -63,6 +64,8 @@ struct SessionOptions {
   // Where a prompt leaves out a part of what a slot holds, what is behind it is kept, see PositionShift. Not
   // while steps run in slices. An error where positions cannot be shifted.
   bool shift_positions = false;
+  // Not 0: so many texts at most have a token in a step, and the others wait in turn.
+  uint32_t most_texts = 0;
   // If given, each step copies the logits of its outputs there, and steps are submitted one at a time.
   ExternalBuffer logits;
   // Used by BatchWork only.
@@ -114,7 +117,8 @@ struct Conversation {
 // while the set of sequences stays the same, the host only submits the same recording again and reads the
 // tokens later. When a sequence is added or ends, all steps in flight are read first, and the host composes
 // the next step: one token of each sequence that is being continued, and as many prompt tokens of the other
-// sequences as fit the chunk, or the time that the texts that are continued may wait.
+// sequences as fit the chunk, or the time that the texts that are continued may wait. Where a step of fewer
+// texts gives clearly more tokens a second, some texts wait for a step, in turn (RowTurns).
 //
 // A sequence runs in one of size().sequences slots of the caches; further sequences wait until a slot is
 // free. When a sequence ends, its slot keeps the keys and values. If a later prompt begins with the same
@@ -146,8 +150,8 @@ public:
   // Only when no slice is under way.
   Status discard_steps();
 
-  // Waits for the next step and returns its tokens: one for each sequence whose prompt is complete; possibly
-  // none, and always none without sequences. Valid until the next call.
+  // Waits for the next step and returns its tokens: one for each sequence whose prompt is complete and whose
+  // turn it is; possibly none, and always none without sequences. Valid until the next call.
   Result<std::span<const BatchToken>> step();
   // Submits steps until `most` are in flight, or until the next step depends on tokens that step() has not
   // read, or until the runner is interrupted.
@@ -241,6 +245,8 @@ private:
     bool interrupted = false;           // a step of it was not submitted as a whole
     uint32_t stopped_end = 0;           // of the first step that was discarded; 0: none, or it had one row
     bool single_token_steps = false;    // no step of it may lose the states that it begins with
+    bool rests = false;                 // the next step, or the one in flight, is without it
+    uint64_t rested = 0;                // the number of the composed step that was without it last
   };
   // A sequence's place in the caches.
   struct Slot {
@@ -326,6 +332,9 @@ private:
   uint32_t most_rows() const;
   uint32_t next_rows(const Sequence& sequence, size_t room, size_t most) const;
   Result<NextStep> compose();
+  void prepare_turns();
+  size_t next_texts(size_t texts);
+  void take_turns();
   Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
   Status draft(uint32_t most);
@@ -360,6 +369,8 @@ private:
   bool may_wait_ = false;       // whole steps are run: the host may wait for copies and for guesses
   std::optional<PositionShift> shift_; // if positions are shifted
   StepPace pace_;
+  std::optional<RowTurns> turns_;                  // none: each text has a row in each step
+  uint64_t turn_ = 0;                              // the number of the last step for which turns were taken
   std::chrono::steady_clock::time_point composed_; // when the last step was that the host composed
   DraftCosts draft_costs_;
   std::unique_ptr<Drafter> model_drafter_; // null: there is no such model

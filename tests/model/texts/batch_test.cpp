@@ -180,6 +180,40 @@ TEST_CASE("each sequence of a batch gives the tokens that it gives alone") {
   }
 }
 
+TEST_CASE("texts that take turns are what they are alone, and none waits longer than the others") {
+  const std::vector<SequenceRequest> requests = some_requests();
+  for (const uint32_t most : turn_of(std::array{1u, 2u, 4u}, 1)) {
+    CAPTURE(most);
+    SessionOptions options = options_for(5);
+    options.most_texts = most;
+    auto batch = make_batch(options);
+    std::vector<uint32_t> ids;
+    for (const SequenceRequest& request : requests) ids.push_back(add(*batch, request));
+    Texts texts;
+    finish(*batch, texts);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      CAPTURE(i);
+      CHECK(texts[ids[i]] == alone(requests[i]));
+    }
+    std::map<uint32_t, size_t> tokens, waited;
+    for (uint32_t i = 0; i < 5; ++i) tokens[add(*batch, {some_prompt(3, i), {}, 40})] = 0;
+    while (batch->sequences() == 5) {
+      const bool prompts_read = waited.size() == 5;
+      const auto results = batch->step();
+      REQUIRE(results.ok());
+      for (auto& [id, steps] : waited) ++steps;
+      for (const BatchToken& token : *results) {
+        ++tokens[token.sequence];
+        waited[token.sequence] = 0;
+      }
+      if (!prompts_read) continue;
+      CHECK(results->size() <= most);
+      for (const auto& [id, steps] : waited) CHECK(steps <= 5 / most + 1);
+    }
+    for (const auto& [id, count] : tokens) CHECK(count + 3 >= 40);
+  }
+}
+
 TEST_CASE("texts whose tokens are guessed at stay the same" * doctest::test_suite("rest")) {
   std::vector<SequenceRequest> requests = some_requests();
   requests.push_back(repetitive(1));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -23,20 +24,22 @@ public:
     }
   }
 
-  // From a step that returns a token of each to the same `count` steps later, with as many steps in flight.
+  // From where each has a token until all together have got `count` times as many. Of the last step, which
+  // may give more, a part of its time counts.
   Result<BenchRun> decode(uint32_t count) {
     PUMICE_CHECK(begin());
     BenchRun run;
     const Stopwatch watch;
-    for (uint32_t i = 0; i < count; ++i) {
+    double last = 0;
+    for (size_t left = count * prompts_.size(); left > 0;) {
       PUMICE_TRY(const size_t tokens, step());
-      if (tokens != prompts_.size()) {
-        return Error{Code::internal,
-                     fmt::format("a step gave {} tokens: expected {}", tokens, prompts_.size())};
-      }
-      const double now = watch.seconds();
-      run.token_seconds.push_back(now - run.seconds);
-      run.seconds = now;
+      if (tokens == 0) return Error{Code::internal, "a step gave no token"};
+      const size_t counted = std::min(tokens, left);
+      const double now = watch.seconds(), took = now - last;
+      run.token_seconds.push_back(took);
+      run.seconds += took * static_cast<double>(counted) / static_cast<double>(tokens);
+      left -= counted;
+      last = now;
     }
     share_time(run.token_seconds, batch_.first().steps_per_submit());
     run.after_first = run.seconds;
@@ -75,17 +78,19 @@ public:
   }
 
 private:
-  // Up to a step that returns a token of each.
+  // Up to where each has got a token.
   Status begin() {
+    std::set<uint32_t> without;
     for (const std::vector<uint32_t>& prompt : prompts_) {
       SequenceRequest request;
       request.prompt = prompt;
       PUMICE_TRY(const uint32_t id, batch_.add(std::move(request)));
-      (void)id;
+      without.insert(id);
     }
-    PUMICE_TRY(size_t tokens, step());
-    while (tokens < prompts_.size()) {
-      PUMICE_TRY(tokens, step());
+    while (!without.empty()) {
+      if (interrupted()) return interruption();
+      PUMICE_TRY(const std::span<const BatchToken> tokens, batch_.step());
+      for (const BatchToken& token : tokens) without.erase(token.sequence);
     }
     return {};
   }
