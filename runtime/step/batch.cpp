@@ -104,7 +104,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
   sequence.input = request.input;
   sequence.embeddings = std::move(request.embeddings);
   sequence.adapter = std::move(request.adapter);
-  sequence.rested = turn_;
+  sequence.had_turn = turns_taken_;
   if (request.form.form) {
     const std::span<const uint32_t> tokens(sequence.tokens());
     PUMICE_TRY(SequenceForm form,
@@ -351,7 +351,7 @@ Status Batch::read_oldest() {
   if (model_drafter_ && !by_model) model_drafter_->rest();
   // What the device would go on with by itself is worth less than a guess, or than fewer texts at a time.
   if (!changed_ && choose_drafts() > 0) changed_ = true;
-  if (!changed_ && next_texts(rows_.size()) < rows_.size()) changed_ = true;
+  if (!changed_ && fewer_are_faster()) changed_ = true;
   return {};
 }
 
@@ -600,6 +600,7 @@ Status Batch::add_in_flight(const NextStep& step, const std::optional<Completion
     // After guesses, the host has to say which rows come next.
     changed_ = changed_ || sequence.next < sequence.tokens().size() || !sequence.drafts.empty();
   }
+  changed_ = changed_ || fewer_are_faster();
   in_flight_.push_back(std::move(added));
   // While the device works on this step, the host prepares the decoding that follows.
   return changed_ ? Status() : runner_->prepare(static_cast<uint32_t>(rows_.size()));

@@ -246,7 +246,7 @@ private:
     uint32_t stopped_end = 0;           // of the first step that was discarded; 0: none, or it had one row
     bool single_token_steps = false;    // no step of it may lose the states that it begins with
     bool rests = false;                 // the next step, or the one in flight, is without it
-    uint64_t rested = 0;                // the number of the composed step that was without it last
+    uint64_t had_turn = 0;              // the number of its last turn
   };
   // A sequence's place in the caches.
   struct Slot {
@@ -334,6 +334,7 @@ private:
   Result<NextStep> compose();
   void prepare_turns();
   size_t next_texts(size_t texts);
+  bool fewer_are_faster() { return may_wait_ && next_texts(rows_.size()) < rows_.size(); }
   void take_turns();
   Status prepare_drafts(std::shared_ptr<const Model> draft_model);
   uint32_t choose_drafts();
@@ -369,8 +370,8 @@ private:
   bool may_wait_ = false;       // whole steps are run: the host may wait for copies and for guesses
   std::optional<PositionShift> shift_; // if positions are shifted
   StepPace pace_;
-  std::optional<RowTurns> turns_;                  // none: each text has a row in each step
-  uint64_t turn_ = 0;                              // the number of the last step for which turns were taken
+  std::optional<RowTurns> turns_; // none: each text has a row in each step
+  uint64_t turns_taken_ = 0;
   std::chrono::steady_clock::time_point composed_; // when the last step was that the host composed
   DraftCosts draft_costs_;
   std::unique_ptr<Drafter> model_drafter_; // null: there is no such model

@@ -22,7 +22,7 @@ size_t Batch::next_texts(size_t texts) {
   return options_.most_texts > 0 ? std::min<size_t>(texts, options_.most_texts) : texts;
 }
 
-// Chooses those who rest: who did not for the longest time.
+// Chooses those who have a row: whose last one is the longest ago.
 void Batch::take_turns() {
   std::vector<Sequence*> texts;
   bool all_go_on = may_wait_;
@@ -33,12 +33,11 @@ void Batch::take_turns() {
     texts.push_back(&sequence);
   }
   if (!all_go_on || texts.size() < 2) return;
-  const size_t resting = texts.size() - next_texts(texts.size());
-  ++turn_;
-  std::ranges::stable_sort(texts, {}, &Sequence::rested);
-  for (Sequence* sequence : std::span(texts).first(resting)) {
-    sequence->rests = true;
-    sequence->rested = turn_;
+  const size_t most = next_texts(texts.size());
+  std::ranges::stable_sort(texts, {}, &Sequence::had_turn);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    texts[i]->rests = i >= most;
+    if (!texts[i]->rests) texts[i]->had_turn = ++turns_taken_;
   }
 }
 
