@@ -17,19 +17,21 @@ const uint X_LOADS = (ROWS * ROW_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupS
 // Blocks of 32 weights. Where there are few, two invocations share the decoding of one: so that subgroups of all SIMD units
 // decode. An invocation's number divided by the blocks is its part: a subgroup has one part.
 const uint BLOCKS = TILES * 8 * DEPTH;
-#ifdef WEIGHT_TYPE_F16
-// Halves are only copied: neighbours take neighbouring quads.
-const uint TILE_QUADS = 8 * HALVES_BLOCK_QUADS;
-const uint WEIGHT_LOADS = (BLOCKS * HALVES_BLOCK_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
-uvec4 weights_ahead[WEIGHT_LOADS];
-#else
-#ifdef BITS
+#if defined(BITS)
 const uint PARTS = BLOCKS > 64 ? 1 : BLOCKS * 2 <= gl_WorkGroupSize.x ? 2 : 1;
+#elif defined(WEIGHT_TYPE_F16)
+// Halves are only copied, by as many invocations as there are.
+const uint PARTS = BLOCKS * 4 <= gl_WorkGroupSize.x ? 4 : BLOCKS * 2 <= gl_WorkGroupSize.x ? 2 : 1;
 #else
 const uint PARTS = 1;
 #endif
+const uint PART_QUADS = HALVES_BLOCK_QUADS / PARTS;
 const uint WEIGHT_LOADS = (BLOCKS * PARTS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
-uint weights_ahead[WEIGHT_LOADS][PAYLOAD]; // blocks of one row
+// What an invocation has loaded of the weights: blocks of one row, or parts of them.
+#ifdef WEIGHT_TYPE_F16
+uvec4 weights_ahead[WEIGHT_LOADS][PART_QUADS];
+#else
+uint weights_ahead[WEIGHT_LOADS][PAYLOAD];
 uvec2 scales_ahead[WEIGHT_LOADS];
 #endif
 
@@ -48,14 +50,13 @@ void find_x() {
 void load_ahead(uint kb0) {
   const uint last = p.blocks - 1u;
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
-#ifdef WEIGHT_TYPE_F16
-    const uint at = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % (BLOCKS * HALVES_BLOCK_QUADS), i = at / TILE_QUADS;
-    const uint tile = min(tile0 + i % TILES, p.tiles - 1u), kb = min(kb0 + i / TILES, last);
-    weights_ahead[j] = weights[(tile * p.blocks + kb) * TILE_QUADS + at % TILE_QUADS];
-#else
-    const uint i = (j * gl_WorkGroupSize.x + gl_LocalInvocationID.x) % BLOCKS;
+    const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS;
     const uint row = i % (TILES * 8u), kb = min(kb0 + i / (TILES * 8u), last);
     const uint tile = min(tile0 + row / 8u, p.tiles - 1u);
+#ifdef WEIGHT_TYPE_F16
+    const uint quad = ((tile * p.blocks + kb) * HALVES_BLOCK_QUADS + min(at / BLOCKS, PARTS - 1u) * PART_QUADS) * 8u + row % 8u;
+    [[unroll]] for (uint c = 0; c < PART_QUADS; ++c) weights_ahead[j][c] = weights[quad + c * 8u];
+#else
     load_block(tile, kb, row % 8u, weights_ahead[j]);
     scales_ahead[j] = load_scale_words(tile, kb, row % 8u);
 #endif
@@ -95,24 +96,23 @@ void store_loaded(uint kb0, uint first) {
     operands[first + at / ROW_QUADS * QUAD_STRIDE + at % ROW_QUADS] = inside ? x_ahead[j] : uvec4(0u);
   }
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
-#ifdef WEIGHT_TYPE_F16
-    const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at / TILE_QUADS, depth = i / TILES;
-    if (at >= BLOCKS * HALVES_BLOCK_QUADS) continue;
-    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
-    const uint row = i % TILES * 8u + at % 8u, c = at % TILE_QUADS / 8u;
-    operands[first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? weights_ahead[j] : uvec4(0u);
-#else
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS, part = at / BLOCKS;
     const uint row = i % (TILES * 8u), depth = i / (TILES * 8u);
     if (part >= PARTS) continue;
+    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
+    const uint to = first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS;
+#ifdef WEIGHT_TYPE_F16
+    [[unroll]] for (uint c = 0; c < PART_QUADS; ++c) {
+      operands[to + part * PART_QUADS + c] = inside ? weights_ahead[j][c] : uvec4(0u);
+    }
+#else
     float scale[SCALE_COUNT], minimum[SCALE_COUNT];
     unpack_scales(scales_ahead[j], kb0 + depth, scale, minimum);
-    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
     [[unroll]] for (uint c = 0; c < HALVES_BLOCK_QUADS; ++c) {
-      if (PARTS > 1u && c / (HALVES_BLOCK_QUADS / PARTS) != part) continue;
+      if (PARTS > 1u && c / PART_QUADS != part) continue;
       uvec4 quad;
       [[unroll]] for (uint n = 0; n < 4; ++n) quad[n] = weight_pair(weights_ahead[j], 4 * c + n, scale, minimum);
-      operands[first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS + c] = inside ? quad : uvec4(0u);
+      operands[to + c] = inside ? quad : uvec4(0u);
     }
 #endif
   }

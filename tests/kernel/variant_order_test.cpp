@@ -128,10 +128,10 @@ TEST_CASE("variant order: the compilers' words for the latest of each vendor") {
   };
   const char *few = "matmul f16 4 x 64 x 64", *many = "matmul f16 128 x 64 x 64";
   CHECK(order(GpuGeneration::intel_xe2, few) == "dot subgroup portable");
-  CHECK(order(GpuGeneration::intel_xe2, many) == "dot cm tiled portable");
+  CHECK(order(GpuGeneration::intel_xe2, many) == "cm dot tiled portable");
   CHECK(order(GpuGeneration::amd_rdna3, few) == "subgroup dot portable");
   CHECK(order(GpuGeneration::amd_rdna3, many) == "dot cm tiled portable");
-  CHECK(order(GpuGeneration::nvidia_turing, many) == "dot cm tiled portable");
+  CHECK(order(GpuGeneration::nvidia_turing, many) == "dot tiled cm portable");
   CHECK(order(GpuGeneration::qualcomm_adreno7xx, few) == "subgroup portable");
   CHECK(order(GpuGeneration::qualcomm_adreno7xx, many) == "tiled portable");
 }
