@@ -103,9 +103,12 @@ Result<Size> read_size(const Fields& fields, std::string_view name, bool square,
   PUMICE_TRY(const std::vector<uint32_t> numbers, fields.u32_array(name, 1, max_image_size));
   if (numbers.empty() || numbers.size() > 2)
     return fields.error(name, fmt::format("expected one number or two, found {}", numbers.size()));
+  if (numbers.size() == 1 && !square) {
+    size.shortest_edge = numbers.front();
+    return size;
+  }
   size.height = numbers.front();
   size.width = numbers.back();
-  if (numbers.size() == 1 && !square) size.shortest_edge = numbers.front();
   return size;
 }
 
