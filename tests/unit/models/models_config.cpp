@@ -468,7 +468,7 @@ TEST_CASE("errors name what is wrong with an encoder's config") {
   refused(with(vit(), {{"image_size", {1, 2, 3}}}), {"image_size", "height", "3 numbers"});
   json wrong = captioner();
   wrong["encoder"]["model_type"] = "swin";
-  refused(wrong, {"encoder.model_type", "beit, deit, vit", "swin"});
+  refused(wrong, {"encoder.model_type", "beit, deit, donut-swin, vit", "swin"});
   wrong = captioner();
   wrong["decoder"]["n_head"] = 5;
   refused(wrong, {"decoder.n_head", "48 columns", "found 5"});
