@@ -55,7 +55,7 @@ private:
 };
 
 OpenedDefinition open_text_index(const ModelFile& file) {
-  if (file.find("begins") && !file.find("embeddings")) {
+  if (file.find("weights") && !file.find("embeddings")) {
     return Error{Code::unsupported,
                  fmt::format("{} is an index of sparse vectors that pumice search has made, and no model: "
                              "give the model, and the index with --index",
