@@ -175,6 +175,8 @@ TEST_CASE("search: by sparse vectors, whose products are the scores") {
   const std::string model = folder.path().string(), texts = (folder.path() / "texts").string();
   const std::vector<Found> printed = printed_passages(model, texts, "fox", {"--sparse"});
   REQUIRE(!printed.empty());
+  for (const char* command : {"inspect", "run", "bench"})
+    CHECK(fails_saying(pumice_command({command, texts + ".index"}), {"that pumice search has made"}) == "");
 
   std::map<std::string, std::map<uint32_t, double>> vectors;
   for (const json& each : printed_objects(
