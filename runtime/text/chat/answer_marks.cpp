@@ -377,7 +377,7 @@ private:
       return render_({style_.id.empty() ? TemplateProbe::said(probe::answer) : call("", id), result});
     };
     const std::optional<std::string> given = shown(style_.id);
-    made_.no_calls_shown = style_.id.empty();
+    made_.no_calls_shown = style_.id.empty() && text_.find("tool_calls") == std::string_view::npos;
     made_.no_results_shown = !given || given->find(probe::result) == std::string::npos;
     if (!given || style_.id.empty()) return;
     if (!shown({}) || given->find(style_.id) != std::string::npos) made_.id = style_.id;

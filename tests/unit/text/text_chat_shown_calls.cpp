@@ -201,7 +201,7 @@ TEST_CASE("thoughts in members and between marks of other names") {
 TEST_CASE("which calls and results a template leaves out") {
   CHECK(!marks_of(hermes).no_calls_shown);
   CHECK(!marks_of(hermes).no_results_shown);
-  CHECK(marks_of(no_marks).no_calls_shown);
+  CHECK(marks_of(gemma3).no_calls_shown);
   CHECK(!marks_of(no_marks).no_results_shown);
   const std::string refused = "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] %}{{ "
                               "raise_exception('no') }}{%- endif %}"
