@@ -254,13 +254,16 @@ TEST_CASE("inspect forecasts a step on a chip that is not here") {
   CHECK(
       fails_saying(pumice_command({"inspect", fixtures().model("vit").string(), "--plan", "--chip", "h100"}),
                    {"decoder"}) == "");
+  CHECK(fails_saying(pumice_command({"inspect", fixtures().model("vit").string(), "--plan", "--chip", "this",
+                                     "--measure", "--no-cache"}),
+                     {"decoder"}) == "");
   const CommandResult here = pumice_command({"inspect", path, "--plan", "--chip", "this", "--no-cache"});
   CHECK(here.status == 0);
   CHECK(here.out.find("tokens/s") != std::string::npos);
 }
 
 // Other programs make a step longer: of three, the nearest counts.
-TEST_CASE("what a CPU driver takes for a token is forecast within a quarter") {
+TEST_CASE("what a CPU driver takes for a token is forecast within a quarter" * doctest::test_suite("long")) {
   if (!TestGpu::get().profile.cpu) return skip("the device is no CPU driver");
   const TemporaryFolder folder;
   write_random_model(folder, {{"model_type", "llama"},

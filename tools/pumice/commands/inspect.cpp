@@ -74,11 +74,11 @@ Result<MeasuredStep> measure_step(const InspectOptions& options, std::shared_ptr
 
 std::string measured_text(const MeasuredStep& measured, const StepForecast& step) {
   return fmt::format(
-      "measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: forecast "
-      "are {:+.0f} % and {:+.0f} %\n",
+      "measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: the forecast is "
+      "{:+.0f} % and {:+.0f} % off\n",
       measured.median_seconds * 1e3, step.rows / measured.median_seconds, measured.least_seconds * 1e3,
-      step.rows / measured.least_seconds, 100 * (measured.median_seconds / step.seconds - 1),
-      100 * (measured.least_seconds / step.seconds - 1));
+      step.rows / measured.least_seconds, 100 * (step.seconds / measured.median_seconds - 1),
+      100 * (step.seconds / measured.least_seconds - 1));
 }
 
 Status forecast(const InspectOptions& options, ModelFile file, const SessionSize& size,
@@ -104,14 +104,19 @@ Status forecast(const InspectOptions& options, ModelFile file, const SessionSize
   } else {
     PUMICE_TRY(model, Model::plan(std::move(file), device.context, options.size.load));
   }
+  const auto forecast_here = [&]() -> Status {
+    PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
+    const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
+    PUMICE_TRY(inspection.forecast, forecast_on(chip, options, *model, size));
+    return {};
+  };
+  PUMICE_CHECK(forecast_here());
   std::optional<MeasuredStep>& measured = inspection.measured;
-  if (options.measure) {
+  if (options.measure) { // measuring may choose other kernels
     PUMICE_TRY(measured, measure_step(options, model, size));
+    PUMICE_CHECK(forecast_here());
   }
-  PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
   PUMICE_CHECK(device.save_pipelines());
-  const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
-  PUMICE_TRY(inspection.forecast, forecast_on(chip, options, *model, size));
   inspection.plan = inspection.forecast->text();
   if (measured) inspection.plan += measured_text(*measured, inspection.forecast->step);
   return {};
