@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -42,43 +41,43 @@ Result<ModelForecast> forecast_on(const Chip& chip, const InspectOptions& option
   return forecast_prompt(model, size, chip, options.depth, options.prompt);
 }
 
-// The same step on the device that is here, some times over.
+// The same step on the device that is here, some times over. Tokens are timed by eights: steps run ahead of
+// the host, so that single ones may seem to take no time.
 Result<MeasuredStep> measure_step(const InspectOptions& options, std::shared_ptr<const Model> model,
                                   const SessionSize& size) {
-  const bool reads = options.prompt > 1;
-  const uint32_t vocabulary = model->shape().vocabulary, repetitions = reads ? 5 : 32;
+  const uint32_t vocabulary = model->shape().vocabulary, together = options.prompt > 1 ? 1 : 8;
   std::vector<uint32_t> tokens(uint64_t{std::max(options.depth, 1u)} + options.prompt);
   for (uint32_t i = 0; i < tokens.size(); ++i) tokens[i] = 7919 * i % vocabulary;
   const std::span before = std::span(tokens).first(std::max(options.depth, 1u)),
                   prompt = std::span(tokens).subspan(before.size());
   SessionOptions session_options;
   session_options.size = size;
-  session_options.steps_per_submit = 1; // so that each token has a time
   PUMICE_TRY(const auto session, Session::create(std::move(model), std::move(session_options)));
   const Progress waits = [](uint64_t, uint64_t) { return !interrupted(); };
   std::vector<double> seconds;
-  for (uint32_t i = 0; i < repetitions + 2; ++i) { // the first two do not count
-    if (reads || i % 16 == 0 || session->full()) PUMICE_CHECK(session->set_prompt(before, {}, waits));
-    if (!reads && session->tokens().size() == before.size()) PUMICE_CHECK(session->next());
+  constexpr int repetitions = 6; // and one that does not count
+  for (int i = 0; i <= repetitions; ++i) {
+    PUMICE_CHECK(session->set_prompt(before, {}, waits));
+    if (options.prompt == 1) PUMICE_CHECK(session->next()); // which the prompt has computed
     const Stopwatch watch;
-    if (reads) {
+    if (options.prompt > 1) {
       PUMICE_CHECK(session->prefill(prompt, {}, waits));
     } else {
-      PUMICE_CHECK(session->next());
+      for (uint32_t n = 0; n < together; ++n) PUMICE_CHECK(session->next());
     }
-    if (i >= 2) seconds.push_back(watch.seconds());
+    if (i > 0) seconds.push_back(watch.seconds() / together);
   }
   std::ranges::sort(seconds);
   return MeasuredStep{seconds[seconds.size() / 2], seconds.front()};
 }
 
 std::string measured_text(const MeasuredStep& measured, const StepForecast& step) {
+  const double median = step.rows / measured.median_seconds, most = step.rows / measured.least_seconds;
   return fmt::format(
-      "measured here: {:.3f} ms, {:.1f} tokens/s; at best {:.3f} ms, {:.1f} tokens/s: the forecast is "
-      "{:+.0f} % and {:+.0f} % off\n",
-      measured.median_seconds * 1e3, step.rows / measured.median_seconds, measured.least_seconds * 1e3,
-      step.rows / measured.least_seconds, 100 * (step.seconds / measured.median_seconds - 1),
-      100 * (step.seconds / measured.least_seconds - 1));
+      "measured here: {:.1f} tokens/s, the median; {:.1f} at best: the forecast is {:+.0f} % and "
+      "{:+.0f} % from them\n",
+      median, most, 100 * (step.tokens_per_second() / median - 1),
+      100 * (step.tokens_per_second() / most - 1));
 }
 
 Status forecast(const InspectOptions& options, ModelFile file, const SessionSize& size,
