@@ -73,10 +73,14 @@ AnswerParser::AnswerParser(AnswerMarks marks, std::string_view prompt, nlohmann:
   }
   may_be_thought_ = marks_.shows_thinking && may_think && !thought_ && !inside_;
   find_openings();
-  // The prompt has begun the mark of a call.
+  // The prompt may have begun the mark of a call.
+  const auto begun_too = [&](const AnswerMarks::Pair& each) { return each.begin.starts_with(marks_.head); };
   if (marks_.shown && !marks_.head.empty() && prompt.ends_with(marks_.head) &&
-      marks_.shown->begin.starts_with(marks_.head))
+      marks_.shown->begin.starts_with(marks_.head) &&
+      (!tools_.empty() || std::ranges::any_of(marks_.content, begun_too))) {
+    begun_ = marks_.head.size();
     held_ = std::exchange(marks_.head, {});
+  }
   // How calls are written may stand in what a person told the model, as for MiroThinker.
   constexpr std::string_view told = "<use_mcp_tool>";
   if (prompt.find(told) != std::string_view::npos) {
@@ -231,6 +235,19 @@ bool AnswerParser::step_text(bool ended) {
   const Found found = find(all);
   const bool is_found = found.at != std::string::npos;
   if (is_found && !ended && may_be_longer(found, all)) return false;
+  if (begun_ > 0) {
+    const bool calls = found.at == 0 && found.what.meaning == Meaning::call;
+    if (calls) { // or plain text, or a thought: that shows when it is read
+      take(found.what);
+      return true;
+    }
+    if (found.at > 0 || found.what.mark.size() < begun_) {
+      if (!ended && begun(all) == held_.size()) return false;
+      forget_begun();
+      return true;
+    }
+    begun_ = 0;
+  }
   if (may_be_thought_ && !is_found && !ended && held_.size() < longest_thought) return false;
   const bool was_thought = std::exchange(may_be_thought_, false) && found.what.meaning == Meaning::thought &&
                            found.at < longest_thought;
@@ -239,6 +256,14 @@ bool AnswerParser::step_text(bool ended) {
   held_.erase(0, said);
   if (is_found) take(found.what);
   return is_found;
+}
+
+// What the prompt ends with has begun no mark: it is not the model's text.
+void AnswerParser::forget_begun() {
+  marks_.head = held_.substr(0, begun_);
+  held_.erase(0, begun_);
+  begun_ = 0;
+  state_ = State::text;
 }
 
 void AnswerParser::take(const Sought& what) {
@@ -343,8 +368,9 @@ bool AnswerParser::step_call(bool ended) {
   if (!closes && held_.size() > soon && !ended) return false;
   const std::string_view held = held_;
   const size_t begin = function_.empty() ? 0 : mark_;
-  ReadCalls read = function_.empty() ? read_calls(held, marks_, tools_, ended)
-                                     : read_arguments(held.substr(begin), function_, ended);
+  ReadCalls read = begun_ > 0          ? marks_.shown->read(held, tools_, ended)
+                   : function_.empty() ? read_calls(held, marks_, tools_, ended)
+                                       : read_arguments(held.substr(begin), function_, ended);
   if (read.state == ReadCalls::State::cut && (!weak_ || may_be_offered(held))) return false;
   if (read.state != ReadCalls::State::whole || (weak_ && !are_offered(read.calls))) return refuse_call(ended);
   if (needs_end_) {
@@ -355,6 +381,7 @@ bool AnswerParser::step_call(bool ended) {
     if (std::ranges::none_of(marks_.call_ends, ends)) return refuse_call(ended);
     needs_end_ = false;
   }
+  if (std::exchange(begun_, 0) > 0) may_be_thought_ = false;
   for (ToolCall& call : read.calls) parts_.push_back({Kind::tool_call, {}, std::move(call)});
   held_.erase(0, begin + read.length);
   state_ = State::called;
@@ -367,6 +394,10 @@ bool AnswerParser::step_call(bool ended) {
 
 // What looked like a call is text, as it is.
 bool AnswerParser::refuse_call(bool ended) {
+  if (begun_ > 0) {
+    forget_begun();
+    return true;
+  }
   size_t whole = mark_;
   if (!function_.empty()) { // with all up to the end of the channel
     whole = held_.size();

@@ -85,6 +85,7 @@ private:
   Found find(const std::vector<Sought>& sought) const;
   bool may_be_longer(const Found& found, const std::vector<Sought>& sought) const;
   size_t begun(const std::vector<Sought>& sought) const;
+  void forget_begun();
   void take(const Sought& what);
   Bare begins_bare_call() const;
   void begin_call(std::string_view mark, bool weak);
@@ -106,6 +107,7 @@ private:
   std::string end_;                                   // the mark that ends it, if it is one
   std::string held_;         // what has arrived and is not decided; of a call, from its mark on
   size_t mark_ = 0;          // length of that mark, or of a channel's header; 0: there is none
+  size_t begun_ = 0;         // of held_: the prompt wrote it, and it may begin a mark
   size_t tried_ = 0;         // of held_: no call ends there
   bool weak_ = false;        // what looks like a call is one only if its tool was offered
   bool needs_end_ = false;   // and only if a mark that ends calls follows it

@@ -159,6 +159,7 @@ TEST_CASE("channels that are no family's, and marks that the prompt has begun") 
   check({recipients,
          "look\n<|content|>" + object + "\n<|from|>assistant\n<|recipient|>look_up\n<|content|>{}", "", "",
          cave + "; look_up {}"});
+  check({recipients, "I look.", "I look.", "", ""}); // no recipient
   // Apriel
   const std::string steps =
       "{%- for m in messages %}{%- if m.role == 'assistant' %}{{ '<|assistant|>\n' }}{%- if "
@@ -171,6 +172,27 @@ TEST_CASE("channels that are no family's, and marks that the prompt has begun") 
       "reasoning steps:\n' }}{%- endif %}";
   check({steps, "Two and two.\n[BEGIN FINAL RESPONSE]\nFour.\n[END FINAL RESPONSE]", "Four.", "Two and two.",
          ""});
+}
+
+TEST_CASE("what the prompt ends with is no text of the answer where it began no call") {
+  const std::string object = R"({"place": "cave"})";
+  const std::string to =
+      "{%- for m in messages %}{%- if m.role == 'assistant' %}{%- if m.content %}{{ "
+      "'<|im_start|>assistant\n' + m.content + '<|im_end|>\n' }}{%- endif %}{%- for c in m.tool_calls %}{{ "
+      "'<|im_start|>assistant to=' + c.function.name + '\n' + (c.function.arguments | tojson) + "
+      "'<|im_end|>\n' }}{%- endfor %}{%- else %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
+      "'<|im_end|>\n' }}{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ "
+      "'<|im_start|>assistant\n' }}{%- endif %}";
+  CHECK(marks_of(to).shown);
+  check({to, "Hello", "Hello", "", ""});
+  check({to, "Hello {a} there.\n\nI am here.", "Hello {a} there.\n\nI am here.", "", ""});
+  check({to, " to=fly\n" + object, " to=fly\n" + object, "", ""});
+  check({to, object, object, "", ""});
+  check({to, "", "", "", ""});
+  check({to, "<think>Hm.</think>Hello", "Hello", "Hm.", ""});
+  check({to, " to=look\n" + object, "", "", cave});
+  check({to, "I look.\n<|im_start|>assistant to=look\n" + object, "I look.", "", cave});
+  check_answer({to, "Hello", "Hello", "", ""}, {});
 }
 
 TEST_CASE("thoughts in members and between marks of other names") {
