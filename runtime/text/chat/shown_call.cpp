@@ -112,8 +112,8 @@ private:
   bool find_others() {
     made_.other = made_.text;
     if (const auto alone = written({{probe::name, ordered_json::object()}})) {
-      const size_t name_end = alone->find(probe::name) + probe::name.size();
-      made_.none = part(*alone, name_end, alone->size());
+      const size_t name = alone->find(probe::name);
+      if (name != not_there) made_.none = part(*alone, name + probe::name.size(), alone->size());
     }
     if (made_.object) return true;
     const std::string_view key = probe::argument, other_key = probe::other_argument;
@@ -294,7 +294,28 @@ private:
       if (more_) text = rest;
       if (more_ || (fit == Fit::cut && !ended_)) return fit;
     }
-    return take(text, around_->end, key);
+    if (!around_->end.empty()) return take(text, around_->end, key);
+    // Nothing is around the value: white space ends it.
+    if (text.empty()) return ended_ ? Fit::yes : Fit::cut;
+    return is_white(text[0]) ? Fit::yes : Fit::no;
+  }
+
+  // How much of what ends a call must stand there, where the answer ends within it: up to the first mark that
+  // does not follow every value. An answer that ends before that may have been cut before another argument.
+  std::string_view least_end() const {
+    const std::string_view end = around_->end;
+    const auto shared = static_cast<size_t>(std::ranges::mismatch(end, around_->next).in1 - end.begin());
+    for (const text::MarkSpan& mark : text::marks_in(end)) {
+      if (mark.end > shared) return end.substr(0, mark.end);
+    }
+    return end;
+  }
+
+  // How much of a text to pass before looking for the end of a value: a list may have white space in it.
+  size_t length_within(std::string_view text) const {
+    if (!around_->end.empty()) return 0;
+    text::LooseReader reader(text);
+    return reader.value() ? text.size() - reader.rest().size() : 0;
   }
 
   Fit read_values(std::string key) {
@@ -302,10 +323,10 @@ private:
       if (const Fit fit = before_value(text_, key); fit != Fit::yes) return fit;
       const std::string_view whole = text_;
       std::string next;
-      for (size_t at = 0;; ++at) {
-        std::string_view rest = whole.substr(at);
+      for (size_t at = length_within(whole);; ++at) {
+        std::string_view rest = whole.substr(at), left = rest;
         const Fit fit = follower(rest, key, next);
-        const bool last = fit == Fit::cut && ended_ && !text::trimmed(whole.substr(at)).empty();
+        const bool last = fit == Fit::cut && ended_ && take(left, least_end(), key) == Fit::yes;
         if (fit == Fit::yes || last) {
           set(key, whole.substr(0, at));
           text_ = rest;
@@ -350,7 +371,8 @@ std::optional<std::string> ShownCall::written(const TemplateProbe& render, const
   size_t begin = not_there;
   for (const std::string& mark : begins) begin = std::min(begin, text->find(mark, from));
   if (begin > name) begin = from; // nothing but words, or nothing at all
-  const size_t end = std::max(text->size() - text::common_end(*text, *plain), name);
+  // What ends a plain text, too, may begin within the name: answer-to-be-found, and f_to_be_found.
+  const size_t end = std::max(text->size() - text::common_end(*text, *plain), name + calls[0].name.size());
   return std::string(text::trimmed(std::string_view(*text).substr(begin, end - begin)));
 }
 

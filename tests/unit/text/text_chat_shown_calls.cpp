@@ -174,6 +174,50 @@ TEST_CASE("channels that are no family's, and marks that the prompt has begun") 
          ""});
 }
 
+TEST_CASE("values that nothing ends, and calls that end with their names") {
+  const std::string message =
+                        "{%- for m in messages %}{{ '<|' + m.role + '|>' }}{%- if m.tool_calls %}{%- for c "
+                        "in m.tool_calls %}{{ '<use>' + c.function.name }}",
+                    rest = "{%- endfor %}{%- else %}{{ m.content }}{%- endif %}{%- endfor %}"
+                           "{%- if add_generation_prompt %}{{ '<|assistant|>' }}{%- endif %}";
+  const std::string loose =
+      message +
+      "{%- for k, v in c.function.arguments | items %}{{ ' ' + k + '=' + (\"'\" + v + \"'\" if v is "
+      "string else v | tojson) }}{%- endfor %}" +
+      rest;
+  CHECK(marks_of(loose).shown);
+  check({loose, "<use>look far=true", "", "", R"(look {"far":true})"});
+  check({loose, "<use>look times=7 place='the cave'", "", "", R"(look {"times":7,"place":"the cave"})"});
+  check({loose, "<use>look place='the cave' times=[1, 2] far=false\nSo.", "So.", "",
+         R"(look {"place":"the cave","times":[1,2],"far":false})"});
+
+  // What ends a plain text may end the name, too.
+  const std::string named =
+      "{%- for m in messages %}{%- for c in m.tool_calls %}{{ c.function.name }}{%- for k, v in "
+      "c.function.arguments | items %}{{ ' ' + k + '=' + v + ';' }}{%- endfor %}{%- else "
+      "%}{{ m.content or 'not_found' }}{%- endfor %}{%- endfor %}";
+  check({named, "Hello", "Hello", "", ""});
+  const std::string refused =
+      message + "{%- for k, v in c.function.arguments | items %}{{ ' ' + k + '=' + v + ';' }}"
+                "{%- endfor %}{%- endfor %}{%- elif not m.content %}{{ raise_exception('empty') }}"
+                "{%- else %}{{ m.content }}{%- endif %}{%- endfor %}";
+  check({refused, "Hello", "Hello", "", ""});
+}
+
+TEST_CASE("a call that the answer ends within is one only where all its arguments stand") {
+  const std::string attributes = chat_template("", "{{ '<call tool=\"' + c.function.name + '\"' }}" +
+                                                       arguments(" ", "=\"", "'\"'") + "{{ '/>' }}");
+  for (const char* cut : {"<call tool=\"look\" place=\"cave\"", "<call tool=\"look\" place=\"cave\"/"})
+    check({attributes, cut, cut, "", ""});
+  const std::string elements =
+      chat_template("", "{{ '<' + c.function.name + '>\n' }}" + arguments("<", ">", "'</' + k + '>\n'") +
+                            "{{ '</' + c.function.name + '></calls>' }}");
+  for (const char* cut : {"<look>\n<place>if a <", "<look>\n<place>cave</place>\n",
+                          "<look>\n<place>cave</place>\n</", "<look>\n<place>cave</place>\n<fa"})
+    check({elements, cut, cut, "", ""});
+  check({elements, "<look>\n<place>cave</place>\n</look>", "", "", cave});
+}
+
 TEST_CASE("what the prompt ends with is no text of the answer where it began no call") {
   const std::string object = R"({"place": "cave"})";
   const std::string to =
