@@ -77,8 +77,18 @@ std::string end_for(std::string begin) {
   return begin.insert(at, "/");
 }
 
+// Of one kind: no template has as many, and each is searched for.
+constexpr size_t most_marks = 32;
+
 void add_mark(std::vector<std::string>& marks, std::string mark) {
-  if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.push_back(std::move(mark));
+  if (!mark.empty() && marks.size() < most_marks && std::ranges::find(marks, mark) == marks.end())
+    marks.push_back(std::move(mark));
+}
+
+// Whether this ends one of these, or there is no room for it.
+bool is_known(const std::vector<Pair>& pairs, std::string_view end) {
+  return pairs.size() >= most_marks ||
+         std::ranges::any_of(pairs, [&](const Pair& each) { return each.end == end; });
 }
 
 class MarkFinder {
@@ -119,9 +129,8 @@ private:
   }
 
   void add_thinking(std::string begin, std::string end) {
-    if (begin.empty() || end.empty()) return;
-    const bool known = std::ranges::any_of(made_.thinking, [&](const Pair& each) { return each.end == end; });
-    if (!known) made_.thinking.push_back({std::move(begin), std::move(end)});
+    if (begin.empty() || end.empty() || is_known(made_.thinking, end)) return;
+    made_.thinking.push_back({std::move(begin), std::move(end)});
   }
 
   void find_thinking() {
@@ -284,25 +293,28 @@ private:
   // A way to write calls that is none of those that are known.
   void find_shown() {
     if (style_.id.empty()) return;
+    const ordered_json texts = {{probe::argument, probe::value}, {probe::other_argument, probe::other_value}};
     for (const std::string_view content : {std::string_view(), probe::answer}) {
-      const std::optional<std::string> text = ShownCall::written(
-          render_, style_, made_.call_begins, content,
-          {{probe::name, {{probe::argument, probe::value}, {probe::other_argument, probe::other_value}}}});
+      const std::optional<std::string> text =
+          ShownCall::written(render_, style_, made_.call_begins, content, {{probe::name, texts}});
       if (!text) continue;
-      if (reads(*text, {})) return;
+      if (reads(*text, texts, {})) return;
       made_.shown = ShownCall::of(render_, style_, made_.call_begins);
-      if (made_.shown && !reads(*text, ordered_json::array({{{"name", probe::name}}}))) made_.shown.reset();
+      const ordered_json offered = ordered_json::array({{{"name", probe::name}}});
+      const ordered_json number = {{probe::argument, 7}};
+      const std::optional<std::string> other =
+          ShownCall::written(render_, style_, made_.call_begins, content, {{probe::name, number}});
+      if (made_.shown && !(reads(*text, texts, offered) && other && reads(*other, number, offered)))
+        made_.shown.reset();
       return;
     }
   }
 
   // Whether a call that the template wrote is read, to its end.
-  bool reads(std::string_view text, const ordered_json& tools) const {
+  bool reads(std::string_view text, const ordered_json& arguments, const ordered_json& tools) const {
     const ReadCalls read = read_calls(text, made_, tools, true);
     if (read.state != ReadCalls::State::whole || read.calls.size() != 1 ||
-        read.calls[0].name != probe::name ||
-        read.calls[0].arguments !=
-            ordered_json{{probe::argument, probe::value}, {probe::other_argument, probe::other_value}})
+        read.calls[0].name != probe::name || read.calls[0].arguments != arguments)
       return false;
     text = text::trimmed(text.substr(read.length));
     for (bool more = true; more;) {
@@ -335,8 +347,10 @@ private:
       const std::string spelled = mark_name(mark);
       const auto has = [&](const char* word) { return spelled.find(word) != std::string::npos; };
       const bool thinks = has("think") || has("thought") || has("reason");
-      if (no_thinking && thinks && is_end(mark)) add_thinking(begin_for(mark, text_), mark);
-      if (no_content && mark.starts_with("</") && (spelled == "response" || spelled == "answer"))
+      if (no_thinking && thinks && is_end(mark) && !is_known(made_.thinking, mark))
+        add_thinking(begin_for(mark, text_), mark);
+      if (no_content && mark.starts_with("</") && (spelled == "response" || spelled == "answer") &&
+          !is_known(made_.content, mark))
         made_.content.push_back({begin_for(mark, text_), mark});
       const bool python = has("python_tag") || has("python_start") || has("python_end"); // of Llama's
       const bool calls = has("tool_call") || has("toolcall") || has("function_call");

@@ -1,4 +1,5 @@
 // How the marks of a model's answers follow from its own template, and answers that do not keep to it.
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 
 #include "support/chat_answers.h"
 #include "support/chat_families.h"
+#include "support/sanitized.h"
 #include "text/chat/call_ids.h"
 
 using namespace pumice;
@@ -148,6 +150,22 @@ TEST_CASE("families whose templates say nothing of calls, or only mention them")
   check({python, "<|python_start|>[look(place=\"cave\")]<|python_end|>", "", "", cave});
   check({python, "{\"name\": \"look\", \"parameters\": {\"place\": \"cave\"}}", "", "", cave});
   check({granite, "<response>It is 2.</response>", "It is 2.", "", ""});
+}
+
+TEST_CASE("the marks of a template that repeats them without end are found soon") {
+  std::string repeated = "{#", different = "{#";
+  while (repeated.size() < (1 << 20)) repeated += "</think></answer>";
+  for (int i = 0; different.size() < (1 << 20); ++i)
+    different += "</think" + std::to_string(i) + "><tool_call" + std::to_string(i) + ">";
+  for (const std::string& each : {repeated, different}) {
+    const std::clock_t begin = std::clock();
+    const AnswerMarks marks = marks_of(each + "#}" + chat_template("", ""));
+    const double most = sanitized ? 20 : 1; // seconds; minutes if each mark is sought in the whole
+    CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < most);
+    CHECK(marks.thinking[0].end.starts_with("</think"));
+    CHECK(marks.thinking.size() < 100);
+    CHECK(marks.content.size() < 2);
+  }
 }
 
 TEST_CASE("a family that nobody has seen") {
