@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/ascii.h"
 #include "text/chat/loose_values.h"
@@ -32,18 +33,37 @@ struct Allowed {
   }
 };
 
-// A type as JSON schemas name it: others write int, List[str], Optional[float] or str | None.
-void add_type(Allowed& allowed, std::string_view type) {
-  for (;;) {
-    const size_t bar = type.find('|');
-    std::string_view one = trimmed(type.substr(0, bar));
-    constexpr std::string_view optional = "Optional[";
-    if (one.starts_with(optional)) {
-      allowed.types.insert("null");
-      one.remove_prefix(optional.size());
+// Parts of a type, divided where no bracket is open.
+std::vector<std::string_view> parts_of(std::string_view type, char divider) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0, open = 0;
+  for (size_t at = 0; at < type.size(); ++at) {
+    const char c = type[at];
+    if (c == '[') ++open;
+    if (c == ']' && open > 0) --open;
+    if (c != divider || open > 0) continue;
+    parts.push_back(trimmed(type.substr(begin, at - begin)));
+    begin = at + 1;
+  }
+  parts.push_back(trimmed(type.substr(begin)));
+  return parts;
+}
+
+// A type as JSON schemas name it: others write int, List[str], Optional[float], Union[int, str] or str |
+// None.
+void add_type(Allowed& allowed, std::string_view type, int depth = 0) {
+  constexpr int most_levels = 8; // of types within each other
+  if (depth == most_levels) return;
+  for (const std::string_view one : parts_of(type, '|')) {
+    const size_t bracket = one.find_first_of("[(<");
+    std::string name = lower_case(one.substr(0, bracket));
+    const bool whole = one.ends_with(']') && one[bracket] == '[';
+    if (whole && (name == "optional" || name == "union")) {
+      if (name == "optional") allowed.types.insert("null");
+      const std::string_view inner = one.substr(bracket + 1, one.size() - bracket - 2);
+      for (const std::string_view each : parts_of(inner, ',')) add_type(allowed, each, depth + 1);
+      continue;
     }
-    std::string name = lower_case(one.substr(0, one.find_first_of("[(<")));
-    while (name.ends_with(']')) name.pop_back();
     constexpr std::pair<std::string_view, std::string_view> others[] = {
         {"str", "string"},    {"text", "string"},  {"char", "string"},  {"varchar", "string"},
         {"int", "integer"},   {"long", "integer"}, {"uint", "integer"}, {"float", "number"},
@@ -51,8 +71,6 @@ void add_type(Allowed& allowed, std::string_view type) {
         {"set", "array"},     {"dict", "object"},  {"map", "object"},   {"none", "null"}};
     const auto* other = std::ranges::find_if(others, [&](const auto& each) { return each.first == name; });
     allowed.types.insert(other == std::end(others) ? name : std::string(other->second));
-    if (bar == std::string_view::npos) return;
-    type.remove_prefix(bar + 1);
   }
 }
 
