@@ -1,11 +1,11 @@
-#include "io/bytes.h"
-#include "io/formats/safetensors.h"
-#include "io/output_file.h"
+#include "io/formats/safetensors_writer.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "io/bytes.h"
 
 namespace pumice {
 namespace {
@@ -38,7 +38,7 @@ std::vector<const Entry*> in_file_order(std::span<const Entry> entries) {
 
 } // namespace
 
-Status write_safetensors(const std::filesystem::path& path, std::span<const Entry> entries) {
+Status begin_safetensors(OutputFile& out, const std::filesystem::path& path, std::span<const Entry> entries) {
   const std::string file = path_text(path);
   const std::vector<const Entry*> order = in_file_order(entries);
   json header = json::object();
@@ -57,11 +57,16 @@ Status write_safetensors(const std::filesystem::path& path, std::span<const Entr
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
 
-  OutputFile out;
   PUMICE_CHECK(out.open(path));
   PUMICE_CHECK(out.write(std::as_bytes(std::span(&length, 1))));
   PUMICE_CHECK(out.write(std::as_bytes(std::span(text))));
   for (const Entry* entry : order) PUMICE_CHECK(out.write(entry->data));
+  return out.flush();
+}
+
+Status write_safetensors(const std::filesystem::path& path, std::span<const Entry> entries) {
+  OutputFile out;
+  PUMICE_CHECK(begin_safetensors(out, path, entries));
   return out.finish();
 }
 

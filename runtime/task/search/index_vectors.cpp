@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "io/formats/safetensors.h"
+#include "io/formats/safetensors_writer.h"
 
 namespace pumice {
 
@@ -48,10 +48,10 @@ float SparseVectors::product(size_t index, std::span<const float> values) const 
   return sum;
 }
 
-Status SparseVectors::write(const std::filesystem::path& path) const {
+Status SparseVectors::write(OutputFile& file, const std::filesystem::path& path) const {
   const Entry entries[] = {entry_of("begins", "I64", begins_), entry_of("tokens", "U32", tokens_),
                            entry_of("weights", "F32", weights_)};
-  return write_safetensors(path, entries);
+  return begin_safetensors(file, path, entries);
 }
 
 Result<SparseVectors> SparseVectors::read(const std::filesystem::path& path, uint32_t columns) {
@@ -114,11 +114,11 @@ Status IndexVectors::add(std::span<const float> values) {
 }
 
 Status IndexVectors::flush() {
-  return sparse_ ? new_sparse_.write(path_) : file_.flush();
+  return sparse_ ? new_sparse_.write(sparse_file_, path_) : file_.flush();
 }
 
 Status IndexVectors::finish() {
-  return sparse_ ? Status() : file_.finish();
+  return sparse_ ? sparse_file_.finish() : file_.finish();
 }
 
 } // namespace pumice

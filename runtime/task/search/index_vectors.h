@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "io/formats/vector_file.h"
+#include "io/output_file.h"
 #include "task/search/index_files.h"
 
 namespace pumice {
@@ -24,7 +25,8 @@ public:
   // The product with a vector, all of whose numbers are given.
   float product(size_t index, std::span<const float> values) const;
 
-  Status write(const std::filesystem::path& path) const;
+  // All but the file's finish().
+  Status write(OutputFile& file, const std::filesystem::path& path) const;
   // Errors: a file of something else, tokens that are not below `columns`.
   static Result<SparseVectors> read(const std::filesystem::path& path, uint32_t columns);
 
@@ -60,6 +62,7 @@ private:
   std::vector<float> old_;
   SparseVectors old_sparse_, new_sparse_;
   VectorFile file_;
+  OutputFile sparse_file_;
 };
 
 } // namespace pumice
