@@ -73,6 +73,7 @@ public:
 
   size_t at_a_time() const override { return settings_.session.inputs; }
   Status begin(std::vector<PreparedPicture> pictures) override {
+    finished_.clear(); // what was written before is not of these pictures, whatever fails
     PUMICE_CHECK(generation_->stop());
     std::vector<EncoderInput> inputs;
     for (PreparedPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));

@@ -160,11 +160,11 @@ Status PromptedCaptioner::make_session(const Making& making) {
 
 Status PromptedCaptioner::begin(std::vector<PreparedPicture> pictures) {
   state_ = State::none;
+  shown_.clear();
+  written_.clear(); // it is not of these pictures, whatever fails
   if (encoder_) PUMICE_CHECK(encoder_->stop());
   if (session_) PUMICE_CHECK(session_->end_text());
   cancelled_ = false;
-  shown_.clear();
-  written_.clear();
   for (PreparedPicture& each : pictures) {
     PUMICE_TRY(std::vector<uint32_t> words, words_around(each.grid));
     shown_.push_back({std::move(each), std::move(words), {}});

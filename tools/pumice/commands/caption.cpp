@@ -170,7 +170,7 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     }
     if (!status.ok()) {
       const std::vector<std::vector<WrittenText>> texts = captioner.texts_so_far();
-      for (size_t i = 0; i < texts.size(); ++i) {
+      for (size_t i = 0; i < std::min(texts.size(), names.size()); ++i) {
         const bool partial = captioner.at_a_time() == 1; // of several at a time, those that are complete
         if (!texts[i].empty() && !texts[i].front().tokens.empty())
           print(options, names[i], texts[i], settings, partial);
