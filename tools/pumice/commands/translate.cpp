@@ -84,11 +84,15 @@ public:
     }
     callbacks.on_text = [&](size_t index, const Source& source) {
       add_figures(source, numbers_[index]);
+      if (!failed_.ok()) return; // it is printed with the rest
+      if (!stream) {
+        progress_.erase();
+        (void)reject_before(numbers_[index]);
+        failed_ = print(source, numbers_[index]);
+        if (!failed_.ok()) return;
+      }
       printed = index + 1;
       if (stream) return;
-      progress_.erase();
-      (void)reject_before(numbers_[index]);
-      print(source, numbers_[index]);
       (void)end_line(numbers_[index]); // an error comes with the next lines, too
       if (lines.size() > 1) progress_.update(answered_ + index + 1, answered_ + count);
     };
@@ -96,7 +100,9 @@ public:
     const ComputeWatch stopwatch;
     std::optional<SavedWork> saved; // what is answered by Ctrl-C, though a line before it is not
     if (lines.size() > 1) saved.emplace();
-    if (const Status status = translator_->run(); !status.ok()) {
+    Status status = translator_->run();
+    if (status.ok()) status = failed_;
+    if (!status.ok()) {
       print_rest(printed, status.error(), reject_before);
       return status;
     }
@@ -105,7 +111,6 @@ public:
     progress_.erase();
     if (stream) print_result(stream->flush() + "\n");
     PUMICE_CHECK(reject_before(UINT64_MAX));
-    PUMICE_CHECK(failed_);
     if (count == 0) return {};
     return options_.attention.given() ? draw() : Status();
   }
@@ -189,36 +194,34 @@ private:
     while (end > from && (sources[end - 1].blank() || !sources[end - 1].answered())) --end;
     for (; from < end; ++from) {
       (void)reject_before(numbers_[from]);
-      if (sources[from].answered()) {
-        print(sources[from], numbers_[from]);
-      } else if (options_.writing.json) {
-        print_json({{"source", sources[from].text}, {"error", error.text()}});
+      Status made = sources[from].answered() ? print(sources[from], numbers_[from]) : Status(error);
+      if (made.ok()) continue;
+      if (options_.writing.json) {
+        print_json({{"source", sources[from].text}, {"error", made.error().text()}});
       } else {
         print_result("\n");
       }
     }
   }
 
-  void print(const Source& source, uint64_t number) {
-    const Result<Translation> made = translator_->translation(source);
-    if (!made.ok()) {
-      failed_ = made.error();
-      return;
-    }
+  // It runs the model again to link words, which may fail.
+  Status print(const Source& source, uint64_t number) {
+    PUMICE_TRY(const Translation made, translator_->translation(source));
     if (!options_.writing.json) {
-      print_result(source.blank() ? "\n" : lines_of(made->texts, generation(), owner(number)));
-      return;
+      print_result(source.blank() ? "\n" : lines_of(made.texts, generation(), owner(number)));
+      return {};
     }
     Json json = {{"source", source.text}};
     if (source.cut()) json["truncated"] = true;
-    add_written(json, made->texts, generation());
+    add_written(json, made.texts, generation());
     if (options_.translator.sentences) json["sentences"] = Json::array();
-    for (size_t i = 0; i < made->sentences.size(); ++i) {
+    for (size_t i = 0; i < made.sentences.size(); ++i) {
       Json sentence = {{"source", source.sentences[i].text}};
-      add_written(sentence, made->sentences[i], generation());
+      add_written(sentence, made.sentences[i], generation());
       json["sentences"].push_back(std::move(sentence));
     }
     print_json(json);
+    return {};
   }
 
   Status draw() {
