@@ -141,6 +141,12 @@ Result<SoundLevel> level_of(SoundInput& input, std::vector<float>* kept) {
   }
 }
 
+// Of one sound among others.
+void tell_unread(const TranscribeOptions& options, const std::string& path, const Error& error) {
+  print_part_error(error.text());
+  if (options.json && options.folder.empty()) print_json({{"audio", path}, {"error", error.text()}});
+}
+
 // Transcribes files, one after the other.
 class FileTranscriber {
 public:
@@ -184,12 +190,12 @@ public:
 
   Status transcribe(const std::string& path, const std::shared_ptr<SoundInput>& input) {
     std::optional<TranscriptWindow> shown;
-    std::vector<TranscriptSegment> segments; // so far
+    segments_.clear();
     ProgressBar bar(options_.files.size() > 1 ? "transcribing " + path : "transcribing");
     const auto on_window = [&](const TranscriptWindow& window) {
       if (options_.attention.given() && !shown && !window.tokens.empty()) shown = window;
-      segments.insert(segments.end(), window.segments.begin(), window.segments.end());
-      keep_partial({recognizer_->language().language, 0, segments}, path, input->seconds());
+      segments_.insert(segments_.end(), window.segments.begin(), window.segments.end());
+      keep_partial(so_far(), path, input->seconds());
       if (!options_.as_they_come()) return;
       bar.erase();
       for (const TranscriptSegment& segment : window.segments) print_result(lines(segment, name_of(path)));
@@ -210,6 +216,14 @@ public:
     return show_attention(model_, options_, std::move(shown).value_or(TranscriptWindow()),
                           static_cast<double>(shape.samples) / shape.sample_rate,
                           recognizer_->settings().tokenizer.get());
+  }
+
+  // Of a file among others, which failed: what it has so far, and the error, in one object of JSON.
+  void tell_failed(const std::string& path, const SoundInput& input, const Error& error) const {
+    set_last_words({});
+    if (segments_.empty() || options_.as_they_come()) return tell_unread(options_, path, error);
+    print_part_error(error.text());
+    print_result(in_form(options_.forms().front(), so_far(), {path, input.seconds(), true}, &error));
   }
 
   Status finish() const {
@@ -252,11 +266,15 @@ private:
     print_part_error(input.damage() + "; what can be read is transcribed");
   }
 
-  std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file) const {
+  Transcript so_far() const { return {recognizer_->language().language, 0, segments_}; }
+
+  std::string in_form(TranscriptForm form, const Transcript& transcript, const SpokenFile& file,
+                      const Error* error = nullptr) const {
     if (form == TranscriptForm::srt) return srt_of(transcript, has_text_);
     if (form == TranscriptForm::vtt) return vtt_of(transcript, has_text_);
     if (form == TranscriptForm::json) {
       Json json = json_of(transcript, file, options_.task_name(), has_text_);
+      if (error) json["error"] = error->text();
       add_device(json, device_);
       return json_text(json);
     }
@@ -296,15 +314,10 @@ private:
   std::shared_ptr<const Model> model_;
   std::unique_ptr<SpeechRecognizer> recognizer_;
   bool has_text_ = true;
-  double sound_ = 0, spent_ = 0; // seconds
-  std::string language_;         // of the last file
+  double sound_ = 0, spent_ = 0;            // seconds
+  std::string language_;                    // of the last file
+  std::vector<TranscriptSegment> segments_; // of the current one, so far
 };
-
-// Of one sound among others.
-void tell_unread(const TranscribeOptions& options, const std::string& path, const Error& error) {
-  print_part_error(error.text());
-  if (options.json && options.folder.empty()) print_json({{"audio", path}, {"error", error.text()}});
-}
 
 // Opens the next sound, from file `at` on, and tells of those that cannot be read; null: there is none.
 Result<std::shared_ptr<SoundInput>> open_next(const TranscribeOptions& options, uint32_t rate, size_t& at) {
@@ -351,10 +364,7 @@ Status transcribe(const TranscribeOptions& options) {
                           : options.live ? transcriber.listen(input)
                                          : transcriber.transcribe(path, input);
     if (!status.ok() && (options.files.size() == 1 || !is_of_input(status.error()))) return status.error();
-    if (!status.ok()) {
-      print_last_words();
-      tell_unread(options, path, status.error());
-    }
+    if (!status.ok()) transcriber.tell_failed(path, *input, status.error());
     PUMICE_TRY(input, open_next(options, rate, ++at));
   }
   return transcriber.finish();
