@@ -1,12 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #ifndef _WIN32
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 #include <nlohmann/json.hpp>
@@ -268,8 +272,17 @@ TEST_CASE("what can be read of a damaged sound is transcribed, and so are the so
 #ifndef _WIN32
   const std::string pipe = (folder.path() / "pipe").string(); // as a shell's <(...) is
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  std::thread writer([&] { std::ofstream(pipe, std::ios::binary) << whole; });
+  std::atomic<bool> ended = false;
+  std::thread writer([&] { // once there is a reader, which a command that fails is not
+    int open = -1;
+    for (; open < 0 && !ended; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      open = ::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (open < 0) return;
+    std::ofstream(pipe, std::ios::binary) << whole;
+    ::close(open);
+  });
   const CommandResult named = run({pipe}, {"--json"});
+  ended = true;
   writer.join();
   CAPTURE(named.err);
   CHECK(named.status == 0);
