@@ -311,11 +311,14 @@ private:
     return end;
   }
 
-  // How much of a text to pass before looking for the end of a value: a list may have white space in it.
-  size_t length_within(std::string_view text) const {
+  // Where to look for the end of a value: one that white space ends may be a list with white space in it.
+  // Nothing: more of it has to arrive.
+  std::optional<size_t> first_end(std::string_view text) const {
     if (!around_->end.empty()) return 0;
     text::LooseReader reader(text);
-    return reader.value() ? text.size() - reader.rest().size() : 0;
+    if (reader.value()) return text.size() - reader.rest().size();
+    if (reader.ended() && !ended_) return std::nullopt;
+    return 0;
   }
 
   Fit read_values(std::string key) {
@@ -323,7 +326,9 @@ private:
       if (const Fit fit = before_value(text_, key); fit != Fit::yes) return fit;
       const std::string_view whole = text_;
       std::string next;
-      for (size_t at = length_within(whole);; ++at) {
+      const std::optional<size_t> first = first_end(whole);
+      if (!first) return Fit::cut;
+      for (size_t at = *first;; ++at) {
         std::string_view rest = whole.substr(at), left = rest;
         const Fit fit = follower(rest, key, next);
         const bool last = fit == Fit::cut && ended_ && take(left, least_end(), key) == Fit::yes;
