@@ -19,6 +19,7 @@
 #include "support/files/fixtures.h"
 #include "support/files/letters_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/picture_pair.h"
 
 namespace {
 
@@ -302,6 +303,33 @@ TEST_CASE("what can be read of a damaged sound is transcribed, and so are the so
   CHECK(silent.status == 0);
   CHECK(nlohmann::json::parse(silent.out).at("language").is_null());
   CHECK(nlohmann::json::parse(run({d}, {"--json"}).out).at("language").is_null());
+}
+
+TEST_CASE("a sound that a model refuses among others has one record, its error") {
+  const TemporaryFolder model, folder;
+  picture_tests::write_byte_folder(model, picture_tests::voxtral());
+  const std::string a = folder.write("a.wav", wav_bytes(wail(1600))).string(),
+                    long_one = folder.write("long.wav", wav_bytes(std::vector<float>(16000 * 50))).string();
+  const auto run = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"transcribe", model.path().string(), long_one, a, "-n", "4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return pumice_command(arguments);
+  };
+  const CommandResult json = run({"--json"});
+  CAPTURE(json.err);
+  CHECK(json.status == 1);
+  std::istringstream lines(json.out);
+  std::string line;
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line).at("audio") == long_one);
+  CHECK(nlohmann::json::parse(line).contains("error")); // it does not fit the context
+  CHECK(!nlohmann::json::parse(line).contains("segments"));
+  std::getline(lines, line);
+  CHECK(nlohmann::json::parse(line).at("audio") == a);
+  CHECK(nlohmann::json::parse(line).contains("segments"));
+  CHECK(!std::getline(lines, line));
+  const std::string out = (folder.path() / "out").string();
+  CHECK(run({"--vtt", "-o", out}).out == out + "/a.vtt\n");
 }
 
 TEST_CASE("transcribe shows where the decoder looked") {
