@@ -258,6 +258,7 @@ TEST_CASE("wrong fields with a correct checksum are named") {
   CHECK(refused(28, 0, {"'cache type'", "expected f16", "found f32"}) == "");
   CHECK(refused(32, 17, {"'cached tokens'", "at most 16", "17"}) == "");
   CHECK(refused(36, 1, {"'written end'", "found 1"}) == "");
+  CHECK(refused(tokens - 16, 0x83333333, {"'order'", "each once at most", "0x83333333"}) == "");
   CHECK(refused(tokens, 0xffffffff, {"'tokens'"}) == "");
   CHECK(refused(tokens + 4, 2048, {"'token 0'", "at most 2047", "2048"}) == "");
   CHECK(refused(layers, 0x10000000, {"'layer "}) == "");

@@ -49,6 +49,16 @@ Error wrong(const std::string& what) {
 
 } // namespace
 
+bool is_filter_order(uint32_t order) {
+  uint32_t seen = 0;
+  for (uint32_t rest = order & order_filters; rest != 0; rest >>= 4) {
+    const uint32_t filter = rest & 15;
+    if (filter == 0 || filter >= SAMPLING_END || (seen >> filter & 1u)) return false;
+    seen |= 1u << filter;
+  }
+  return order == 0 || (order & order_given);
+}
+
 Result<uint32_t> filter_order(std::span<const std::string> names) {
   uint32_t order = order_given | order_without_penalties | order_without_dry, count = 0, seen = 0;
   for (const std::string& name : names) {

@@ -18,6 +18,9 @@ inline constexpr uint32_t order_without_dry = 1u << 29;
 inline constexpr uint32_t order_filters = (1u << 28) - 1;
 inline constexpr uint32_t usual_filter_order = 0x7654321;
 
+// Whether it is such a number: each filter is there once at most.
+bool is_filter_order(uint32_t order);
+
 // The usual one, in llama.cpp's names.
 inline constexpr std::string_view usual_samplers =
     "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";

@@ -76,7 +76,8 @@ bool filters(const SamplingSlot& slot, uint32_t filter) {
 
 // Writes the filters that change anything, in their order. What is not in the order does nothing.
 void set_order(SamplingSlot& slot, uint32_t given) {
-  const uint32_t order = given & order_given ? given & order_filters : usual_filter_order;
+  if (given == 0 || !is_filter_order(given)) given = order_given | usual_filter_order;
+  const uint32_t order = given & order_filters;
   const auto is_in = [](uint32_t some, uint32_t filter) {
     while (some != 0 && (some & 15) != filter) some >>= 4;
     return some != 0;
@@ -88,13 +89,14 @@ void set_order(SamplingSlot& slot, uint32_t given) {
     slot.dynatemp_range = 0.0f;
     slot.temperature = slot.temperature > 0.0f ? 1.0f : 0.0f;
   }
+  const bool has_k = slot.top_k > 0; // before typical sampling sets one
   slot.order = 0;
   uint32_t places = 0;
   const auto add = [&](uint32_t filter) { slot.order |= filter << (4 * places++); };
   for (uint32_t rest = order; rest != 0; rest >>= 4) {
     const uint32_t filter = rest & 15;
-    if (!filters(slot, filter)) continue;
-    const bool k_later = slot.top_k > 0 && is_in(rest, SAMPLING_TOP_K);
+    if (!filters(slot, filter) || (filter == SAMPLING_TOP_K && !has_k)) continue;
+    const bool k_later = has_k && is_in(rest, SAMPLING_TOP_K);
     if (filter == SAMPLING_TYPICAL_P && !k_later) {
       if (slot.top_k == 0) add(SAMPLING_TOP_K);
       slot.top_k = std::min(slot.top_k ? slot.top_k : SAMPLING_TYPICAL, SAMPLING_TYPICAL);

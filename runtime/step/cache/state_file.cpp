@@ -7,6 +7,7 @@
 #include "io/bytes.h"
 #include "io/checksum.h"
 #include "io/output_file.h"
+#include "kernel/sampling/filter_order.h"
 
 namespace pumice {
 
@@ -187,6 +188,10 @@ Status check_fields(const Snapshot& snapshot, const std::string& file) {
   if (snapshot.written_end < snapshot.cached) {
     return damaged(file, "written end", fmt::format("at least {}, the cached tokens", snapshot.cached),
                    std::to_string(snapshot.written_end));
+  }
+  if (!is_filter_order(snapshot.sampling.order)) {
+    return damaged(file, "order", "filters of samplers, each once at most",
+                   fmt::format("{:#x}", snapshot.sampling.order));
   }
   return {};
 }
