@@ -65,7 +65,10 @@ uint filter_keys(uint slot, uint top_key, bool exclude) {
       if (!listed) collect_blocks();
       limit = max(limit, key_of(value_of(top_key) - slots[slot].top_n_sigma * spread_of_left()));
     }
-    if (stage == SAMPLING_XTC && exclude) top_key = ceiling = exclude_top_choices(slots[slot].log_xtc_threshold, top_key);
+    if (stage == SAMPLING_XTC && exclude) {
+      top_key = ceiling = exclude_top_choices(slots[slot].log_xtc_threshold, top_key);
+      top = value_of(top_key);
+    }
     if (stage == SAMPLING_TEMPERATURE) {
       if (dynamic) set_temperature(slot);
       heat = temperature;
@@ -93,13 +96,14 @@ uint filter_keys(uint slot, uint top_key, bool exclude) {
         if (stage == SAMPLING_TYPICAL_P || (stage == SAMPLING_TOP_P && !by_sums)) {
           const vec2 sum = moments(count);
           mass = sum.x;
-          typical_center = stage == SAMPLING_TYPICAL_P ? sum.y / sum.x : typical_center;
+          if (stage == SAMPLING_TYPICAL_P) typical_center = sum.y / sum.x;
         }
       }
       if (stage == SAMPLING_TYPICAL_P) {
         // Keeps the logits nearest to the mean one, whose token's information is the entropy (Meister et
         // al. 2022, "Locally typical sampling").
         by = BY_TYPICALITY;
+        typical_top = top;
         target = slots[slot].typical_p * mass;
         low = key_of(-1.0 - range);
         high = key_of(0.0);
@@ -114,6 +118,7 @@ uint filter_keys(uint slot, uint top_key, bool exclude) {
         typical_limit = found;
         typical = true;
         top_key = largest_left();
+        top = value_of(top_key);
       } else {
         limit = found;
       }

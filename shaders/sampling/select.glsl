@@ -14,10 +14,10 @@ uint block_count;                // of this invocation's blocks
 uint limit = 0u; // nothing below it is left
 uint ceiling = 0xffffffffu; // nor above this
 float temperature, inverse_temperature;
-float top;       // the largest logit, which weights are relative to: exp((logit - top) * coldness)
+float top;       // the largest logit that is left, which weights are relative to: exp((logit - top) * coldness)
 float heat = 1.0, coldness = 1.0; // the temperature, once it is applied, and its reciprocal
 bool typical = false;
-float typical_center; // relative to top
+float typical_top, typical_center; // top when typical sampling ran, and the center relative to it
 uint typical_limit;   // once typical sampling has set it, nothing that is less typical is left
 
 // Returns the sum of two pairs of floats, or the larger pair: x is compared first.
@@ -43,7 +43,7 @@ uvec2 reduce_largest(uvec2 pair) { return reduce(pair, false); }
 
 // How near a logit is to the typical one, as a key: the nearer, the larger.
 uint typicality(uint key) {
-  precise const float distance = abs(value_of(key) - top - typical_center);
+  precise const float distance = abs(value_of(key) - typical_top - typical_center);
   return key_of(-distance);
 }
 bool is_left(uint key) {

@@ -305,12 +305,18 @@ inline std::vector<pumice::SamplingParams> reference_filters() {
   each.xtc_probability = 1.0f, each.xtc_threshold = 0.05f;
   for (const char* order : {"temperature;top_k;top_p;min_p", "top_p;top_k;temperature", "top_k;temperature",
                             "xtc;top_k;top_p;temperature", "temperature;xtc;min_p", "min_p;temperature;top_p",
-                            "temperature;typ_p", "xtc;min_p;top_n_sigma;typ_p", "top_p;temperature;xtc"}) {
+                            "temperature;typ_p", "xtc;min_p;top_n_sigma;typ_p", "top_p;temperature;xtc",
+                            // All of them; those with typ_p before top_k have no top_k.
+                            "top_n_sigma;typ_p;top_p;min_p;xtc;top_k;temperature",
+                            // Those that end in a colon are cold: next to what is gone, nothing weighs.
+                            "xtc;temperature;typ_p:", "xtc;temperature;top_p:", "typ_p;temperature;top_p:"}) {
     pumice::SamplingParams one = each;
-    one.order = *pumice::filter_order(std::string(order));
-    const std::string_view names = order;
+    std::string names = order;
+    if (names.ends_with(':')) names.pop_back(), one.temperature = 0.02f;
+    one.order = *pumice::filter_order(names);
     if (names.find("typ_p") != names.npos) one.typical_p = 0.7f;
     if (names.find("sigma") != names.npos) one.top_n_sigma = 2.0f;
+    if (names.find("top_k") != names.npos && names.find("typ_p") < names.find("top_k")) one.top_k = 0;
     all.push_back(one);
   }
   return all;
