@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* inputs_component = "embedding";
 
-// GGUF's table has a row for each token of the vocabulary: zeros for those that Hugging Face's lacks, which
-// pictures and sounds have.
+// GGUF's table has a row for each token of the vocabulary: the first one for those that Hugging Face's lacks,
+// which pictures and sounds have.
 WeightView layer_table(DecoderBuilder& builder, uint32_t rows, uint32_t columns) {
   const TensorName name = {"embed_tokens_per_layer", "per_layer_token_embd"};
   const uint32_t vocabulary = builder.config().vocabulary;
@@ -22,10 +22,7 @@ WeightView layer_table(DecoderBuilder& builder, uint32_t rows, uint32_t columns)
     return builder.tensor(name, ".weight", rows, columns, inputs_component);
   const WeightView view = builder.tensor({name.hugging_face, ""}, ".weight", rows, columns, inputs_component);
   std::vector<WeightView> parts = {view.slice(0, std::min(rows, vocabulary))};
-  if (rows < vocabulary) {
-    parts.push_back(builder.derived_tensor("per_layer_padding", {vocabulary - rows, columns},
-                                           [](std::span<float> values) { std::ranges::fill(values, 0.0f); }));
-  }
+  if (rows < vocabulary) parts.insert(parts.end(), vocabulary - rows, view.slice(0, 1));
   builder.add_gguf_tensor(name, ".weight", {vocabulary, columns}, std::move(parts));
   return view;
 }

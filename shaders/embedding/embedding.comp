@@ -36,13 +36,15 @@ vec4 decode_quad(uint block, uint lane, uint j) {
   return vec4(decode_weight(w, 0u), decode_weight(w, 1u), decode_weight(w, 2u), decode_weight(w, 3u));
 }
 
-// The table's row for a row of the step, clamped to the table.
+// The table's row for a row of the step, clamped to the table; of a token that it lacks the first, as in transformers'
+// Gemma 3n.
 uint find_entry(uint row) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   uint entry = (token.x & PROMPT_ROW) != 0u ? 0u : token.x;
   if (INDEX == EMBEDDING_BY_POSITION) entry = token.y - min(token.w, token.y);
   if (INDEX == EMBEDDING_BY_TYPE) entry = step_block[p.details + row].z;
-  const uint last = p.all_tiles * 8u - 1u;
+  const uint last = p.rows - 1u;
+  if (INDEX == EMBEDDING_BY_TOKEN && entry > last) entry = 0u;
   return min(entry, last - min(p.offset, last)) + min(p.offset, last);
 }
 

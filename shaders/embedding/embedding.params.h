@@ -24,7 +24,7 @@ struct EmbeddingParams {
   UINT blocks;     // of 32 columns
   UINT first_tile; // of the table that this part of it starts with
   UINT tiles;      // in this part
-  UINT all_tiles;  // in the table
+  UINT rows;       // of the table
   UINT out_stride; // in floats
   UINT offset;     // of the table's rows
   UINT details;    // where this part of the step block begins, in quads

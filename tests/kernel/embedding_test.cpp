@@ -50,13 +50,13 @@ void run(const DeviceProfile& profile, const Case& c) {
   const TestWeight table(c.type, c.vocabulary, c.columns, c.columns);
   std::vector<double> expected;
   for (uint32_t entry : c.entries) {
-    const std::vector<double> row = embedding_reference(table, entry, c.scale);
+    const std::vector<double> row = embedding_reference(table, entry < c.vocabulary ? entry : 0, c.scale);
     expected.insert(expected.end(), row.begin(), row.end());
   }
 
   EmbeddingArgs args;
   args.format = {c.type, c.columns, profile.weight_lane_bytes(c.type)};
-  args.tiles = ((c.vocabulary + 7) / 8 + 3) / 4 * 4;
+  args.rows = c.vocabulary;
   args.scale = c.scale;
   args.index = c.index;
   args.offset = c.offset;
@@ -64,7 +64,7 @@ void run(const DeviceProfile& profile, const Case& c) {
   args.result = blank_rows(c.bucket, c.columns, 32);
   args.step = step_block(c);
   uint32_t first = 0;
-  for (uint32_t count : c.segments.empty() ? std::vector{args.tiles} : c.segments) {
+  for (uint32_t count : c.segments.empty() ? std::vector{((c.vocabulary + 7) / 8 + 3) / 4 * 4} : c.segments) {
     std::vector<TileSource> tiles;
     for (uint32_t tile = first; tile < first + count; ++tile) tiles.push_back(table.tile(tile));
     args.segment = upload_tiles(args.format, tiles, first);
@@ -97,6 +97,7 @@ TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
     }
     run(profile, {.type = TensorType::f16, .bucket = 2, .entries = {}});
     run(profile, {.type = TensorType::f16, .entries = {9, 0, 4}, .given = 1});
+    run(profile, {.type = TensorType::f16, .entries = {36, 37, 64, 9998}}); // tokens without a row
   }
 }
 

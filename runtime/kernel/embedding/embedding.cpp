@@ -28,7 +28,7 @@ Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args) {
   params.blocks = args.format.blocks();
   params.first_tile = args.segment.first_tile;
   params.tiles = args.segment.tiles;
-  params.all_tiles = args.tiles;
+  params.rows = args.rows;
   params.out_stride = args.result.stride;
   params.offset = args.offset;
   params.details = args.step_layout.details();
@@ -77,7 +77,7 @@ Status Embedding::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(PackedWeight table, lowering.matrix(node.weights));
   EmbeddingArgs args;
   args.format = table.format;
-  args.tiles = table.tiles;
+  args.rows = static_cast<uint32_t>(lowering.graph().weight(node.weights[0]).view.rows);
   args.scale = scale;
   args.index = index;
   args.offset = offset;

@@ -18,10 +18,10 @@ enum class EmbeddingIndex : uint32_t {
 };
 
 // result[row] = scale * table[offset + the row's token, position or type], for those in one segment of the
-// table. Token 0 is that of rows with the bit PROMPT_ROW.
+// table. Token 0 is that of rows with the bit PROMPT_ROW, and of tokens that the table has no row for.
 struct EmbeddingArgs {
   PackedFormat format;
-  uint32_t tiles = 0; // tiles of the whole table
+  uint32_t rows = 0; // of the whole table
   WeightSegment segment;
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;
