@@ -145,8 +145,8 @@ Result<std::pair<uint32_t, uint32_t>> read_sides(const Settings& settings, std::
                         fmt::format("expected a height and a width; found {} numbers", sides.size()));
 }
 
-// What stands in each stage's layers.
-Status check_stages(const Settings& settings, const DonutSwinConfig& config) {
+// What stands in each stage's layers. `patch`: numbers of a patch.
+Status check_stages(const Settings& settings, const DonutSwinConfig& config, uint64_t patch) {
   const SettingName heads = {"num_heads", ""}, window = {"window_size", ""};
   constexpr size_t most_stages = 8;
   if (config.depths.size() > most_stages) {
@@ -160,13 +160,20 @@ Status check_stages(const Settings& settings, const DonutSwinConfig& config) {
   if (config.channels % 4)
     return settings.error({"embed_dim", ""},
                           fmt::format("expected a multiple of 4; found {}", config.channels));
+  const uint64_t last = uint64_t{config.channels} << (config.depths.size() - 1);
+  if (last > limits::columns) {
+    return settings.error(
+        {"embed_dim", ""},
+        fmt::format("expected one that makes at most {} columns in the last stage; found {}", limits::columns,
+                    config.channels));
+  }
   CellLayout cells = config.cells();
   uint32_t channels = config.channels;
   for (const uint32_t each : config.heads) {
-    if (channels % (4 * each) != 0) {
-      return settings.error(
-          heads,
-          fmt::format("expected heads of a multiple of 4 of the {} columns; found {}", channels, each));
+    if (channels % (4 * each) != 0 || channels / each > limits::head_dim) {
+      return settings.error(heads, fmt::format("expected heads of a multiple of 4 of the {} columns, at most "
+                                               "{}; found {}",
+                                               channels, limits::head_dim, each));
     }
     if (config.inner_columns(channels) % 4 != 0 || config.inner_columns(channels) == 0) {
       return settings.error({"mlp_ratio", ""},
@@ -178,6 +185,15 @@ Status check_stages(const Settings& settings, const DonutSwinConfig& config) {
                             fmt::format("expected at most the {} x {} pixels of the last stage; found {}",
                                         cells.height, cells.width, config.window));
     }
+    constexpr uint64_t most = 1 << 26; // so that places in a row of the step fit 32 bits
+    const uint64_t widest = std::max({patch, uint64_t{channels}, uint64_t{config.inner_columns(channels)}});
+    if (cells.pixels() * widest > most) {
+      return settings.error({widest == patch ? "patch_size" : "embed_dim", ""},
+                            fmt::format("expected stages of at most {} numbers in a cell of the picture; "
+                                        "found {} pixels of {}",
+                                        most, cells.pixels(), widest));
+    }
+    patch = 0; // later stages have none
     cells = cells.halved();
     channels *= 2;
   }
@@ -210,11 +226,11 @@ Result<DonutSwinConfig> read_donut_swin_config(const Settings& settings) {
   PUMICE_TRY(config.feed_forward, settings.f32_or({"mlp_ratio", ""}, 0.1f, 1e3f, 4));
   PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
   PUMICE_CHECK(settings.expect("use_absolute_embeddings", false, false));
-  PUMICE_CHECK(check_stages(settings, config));
+  PUMICE_TRY(const uint32_t colours, settings.u32_or({"num_channels", ""}, 1, 16, 3));
+  PUMICE_CHECK(check_stages(settings, config, uint64_t{colours} * config.patch_height * config.patch_width));
   EncoderConfig& encoder = config.encoder;
   PUMICE_TRY(encoder.norm_eps, settings.f32_or({"layer_norm_eps", ""}, 0, 1, 1e-5f));
   PUMICE_TRY(encoder.activation, settings.activation_or({"hidden_act", ""}, Activation::gelu));
-  PUMICE_TRY(const uint32_t colours, settings.u32_or({"num_channels", ""}, 1, 16, 3));
   encoder.kind = InputKind::pixels;
   encoder.input_shape = {colours, config.height, config.width};
   encoder.context = config.cells().count();

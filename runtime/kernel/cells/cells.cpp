@@ -41,6 +41,11 @@ Status CellPatches::lower(Lowering& lowering, const Node& node) const {
                  fmt::format("a picture of {} x {} x {} has {} values, and the input has {} columns",
                              channels, height, width, expected, pixels.columns)};
   }
+  const uint64_t patch = uint64_t{channels} * patch_height * patch_width;
+  if (result.columns != cells.pixels() * patch) {
+    return Error{Code::unsupported,
+                 fmt::format("{} patches of {} numbers are too many", cells.pixels(), patch)};
+  }
   Dispatch dispatch;
   dispatch.kernel = "cell_patches";
   dispatch.constants = {lowering.profile().workgroup};

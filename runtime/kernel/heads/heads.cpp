@@ -42,6 +42,11 @@ private:
 };
 
 Status HeadProducts::check() const {
+  const uint64_t read = uint64_t{heads() - 1} * columns_.head_dim + columns_.first + columns_.count;
+  if (read > x_.columns) {
+    return Error{Code::unsupported,
+                 fmt::format("{}: {} heads read {} columns of {}", name_, heads(), read, x_.columns)};
+  }
   for (WeightId id : weights_) {
     const WeightView& first = lowering_.graph().weight(weights_[0]).view;
     const WeightView& view = lowering_.graph().weight(id).view;
@@ -67,7 +72,7 @@ ActivationRef HeadProducts::slot_rows(uint32_t columns, uint32_t stride, const B
 ActivationRef HeadProducts::input_slots() {
   const uint32_t count = columns_.count, head_dim = columns_.head_dim;
   const uint64_t skipped = uint64_t{columns_.first} * float_bytes;
-  if (count % 32 == 0 && head_dim % 32 == 0 && x_.stride == heads() * head_dim &&
+  if (count % 32 == 0 && head_dim % 32 == 0 && x_.stride == uint64_t{heads()} * head_dim &&
       (x_.buffer.offset + skipped) % descriptor_alignment == 0) {
     return slot_rows(count, head_dim, x_.buffer.at(skipped, x_.buffer.bytes - skipped));
   }
