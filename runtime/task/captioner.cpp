@@ -42,14 +42,26 @@ Status keep_to_form(const FormSource& form, std::shared_ptr<const Tokenizer> tok
   return {};
 }
 
-// Sets what the decoder begins with.
-Status begin_with(const std::string& prompt, const Tokenizer& tokenizer, uint32_t vocabulary,
-                  GenerationConfig& config) {
-  config.prompt = tokenizer.encode(prompt, false);
-  if (config.prompt.empty() || std::ranges::max(config.prompt) >= vocabulary) {
+// Whether the decoder begins with a task in the place of its start token, and writes markup, as Donut's does.
+// Only the encoder's type tells, as in transformers.
+Result<bool> begins_with_task(const ModelFile& file) {
+  PUMICE_TRY(const Fields encoder, file.fields().object_or_empty("encoder"));
+  PUMICE_TRY(const std::string type, encoder.string_or("model_type", ""));
+  return type.find("donut") != type.npos;
+}
+
+// Sets what the decoder begins with; `after_start`: after its start token.
+Status begin_with(const std::string& prompt, bool after_start, const Tokenizer& tokenizer,
+                  uint32_t vocabulary, GenerationConfig& config) {
+  std::vector<uint32_t> tokens = tokenizer.encode(prompt, false);
+  if (tokens.empty() || std::ranges::max(tokens) >= vocabulary) {
     return Error{Code::invalid_argument,
                  fmt::format("the prompt '{}' is no text of the model's vocabulary", prompt)};
   }
+  if (after_start && !config.prompt.empty() && tokens[0] != config.prompt[0])
+    tokens.insert(tokens.begin(), config.prompt[0]);
+  if (tokens.size() > 1) config.forced_first.reset(); // it is for the second token
+  config.prompt = std::move(tokens);
   return {};
 }
 
@@ -108,9 +120,10 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   PUMICE_TRY(settings.generation, generation_options(options.writing, std::move(config), names));
   GenerationOptions& generation = settings.generation;
   if (!shape.pictures) {
+    PUMICE_TRY(const bool task, begins_with_task(file));
     if (options.prompt)
-      PUMICE_CHECK(begin_with(*options.prompt, *tokenizer, shape.vocabulary, generation.config));
-    settings.marks = marks_of(file, *tokenizer);
+      PUMICE_CHECK(begin_with(*options.prompt, !task, *tokenizer, shape.vocabulary, generation.config));
+    if (task) settings.marks = marks_of(file, *tokenizer);
     if (has_form(options.form)) PUMICE_CHECK(keep_to_form(options.form, tokenizer, file.path(), generation));
     PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
     settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);

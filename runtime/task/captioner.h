@@ -24,8 +24,8 @@ struct CaptionerOptions {
   WritingOptions writing;
   // Of a decoder that reads pictures in its prompt, what it continues; "<image>" is the picture, and
   // "<audio>" the sound of one that hears. None: what the model's chat template makes of a picture and a
-  // question, or without one the usual prompt. Of an encoder with a decoder, what the latter begins with: a
-  // task (Donut's "<s_cord-v2>"). None: what the model's settings say.
+  // question, or without one the usual prompt. Of an encoder with a decoder, what the latter begins with,
+  // after its start token: of Donut a task in its place ("<s_cord-v2>"). None: what the model's settings say.
   std::optional<std::string> prompt;
   std::tm now = {};     // for templates that write the date
   FormSource form = {}; // of the text
@@ -40,7 +40,7 @@ struct CaptionerSettings {
   // A text is as long as its sound: as many tokens as that has rows, and some more, unless the options say.
   bool writes_down = false;
   std::string prompt; // of a decoder alone, unless there is a chat
-  // Of an encoder with a decoder: what is no text. Other special tokens are markup, which a text keeps.
+  // Of a decoder that writes markup (Donut's): what is no text. Other special tokens are the markup.
   std::vector<uint32_t> marks;
   std::optional<Chat> chat; // whose template makes the prompt
   TextForm form;            // of what a decoder alone writes; of others the generation has a rule

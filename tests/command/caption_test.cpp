@@ -158,6 +158,31 @@ TEST_CASE("caption keeps Donut's markup, and begins with the task that is asked 
   CHECK(caption({"--prompt", word(2)})["tokens"] == usual["tokens"]);
 }
 
+TEST_CASE("caption begins with a prompt after the start token, and writes no special tokens, but for Donut") {
+  const TemporaryFolder folder;
+  write_word_folder(folder, "vit-gpt2");
+  const std::vector<uint32_t> ids = expected_tokens(folder.path(), picture(1));
+  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  tokenizer["added_tokens"].push_back(special_token(ids[0], word(ids[0])));
+  folder.write("tokenizer.json", tokenizer.dump());
+  const std::string path = (folder.path() / "a.png").string();
+  REQUIRE(write_png(picture(1), path).ok());
+  const auto caption = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"caption", folder.path().string(), path, "-n", "8", "--json"});
+    const CommandResult result = pumice_command(more);
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    return json::parse(result.out);
+  };
+  constexpr uint32_t start = 1, other = 33;
+  CHECK(caption({"--prompt", word(other)})["tokens"] ==
+        json(expected_tokens(folder.path(), picture(1), 8, {start, other})));
+  CHECK(expected_tokens(folder.path(), picture(1), 8, {start, other}) !=
+        expected_tokens(folder.path(), picture(1), 8, {other}));
+  const std::string text = caption({})["text"].get<std::string>() + " ";
+  CHECK(text.find(word(ids[0]) + " ") == text.npos);
+}
+
 TEST_CASE("caption writes about pictures, draws where it looked and refuses what is none") {
   const TemporaryFolder folder;
   write_word_folder(folder, "vit-gpt2");
