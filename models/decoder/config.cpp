@@ -105,7 +105,10 @@ Result<DecoderConfig> read_decoder_config(const Settings& settings, const StackC
 
 Status read_sharing_layers(const Settings& settings, DecoderConfig& config) {
   const SettingName name = {"num_kv_shared_layers", "attention.shared_kv_layers"};
-  PUMICE_TRY(config.sharing_layers, settings.u32_or(name, 0, config.layers - 1, 0));
+  const uint32_t most = settings.gguf() ? config.layers - 1 : limits::layers;
+  PUMICE_TRY(config.sharing_layers, settings.u32_or(name, 0, most, config.sharing_layers));
+  // Where no layer would have its own, transformers lets each have.
+  if (config.sharing_layers >= config.layers) config.sharing_layers = 0;
   for (uint32_t layer = config.layers - config.sharing_layers; layer < config.layers; ++layer) {
     const uint32_t from = config.cache_of(layer);
     const LayerSizes own = config.sizes_of(layer), kept = config.sizes_of(from);

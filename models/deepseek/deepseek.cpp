@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "kernel/heads/heads.h"
 #include "models/decoder/decoder.h"
@@ -240,9 +242,20 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
   return {};
 }
 
-// A factor of config.json, or what llama.cpp has in its place.
-Result<float> read_factor(const Settings& settings, Decoder& d, std::string_view name, float fixed) {
-  PUMICE_TRY(const float value, settings.f32_or({name, ""}, 1e-6f, 1e6f, fixed));
+// Whether config.json has the field, as null.
+bool is_null(const Settings& settings, std::string_view name) {
+  const nlohmann::json& all = settings.file().config();
+  const auto text = all.find("text_config");
+  const nlohmann::json& own = text == all.end() ? all : *text;
+  const auto found = own.find(name);
+  return found != own.end() && found->is_null();
+}
+
+// A factor of config.json, or what llama.cpp has in its place. `null`: what null stands for.
+Result<float> read_factor(const Settings& settings, Decoder& d, std::string_view name, float fixed,
+                          std::optional<float> null = {}) {
+  PUMICE_TRY(float value, settings.f32_or({name, ""}, 1e-6f, 1e6f, fixed));
+  if (null && is_null(settings, name)) value = *null;
   if (value != fixed) d.refuse_gguf(settings, name, fmt::format("have {}; found {}", fixed, value));
   return value;
 }
@@ -261,10 +274,13 @@ Status describe_minicpm3(const Settings& settings, Decoder& d) {
   const uint32_t heads = config.heads;
   set_latent(d, latent);
   PUMICE_TRY(config.embedding_scale, read_factor(settings, d, "scale_emb", 12));
-  PUMICE_TRY(const float depth, read_factor(settings, d, "scale_depth", 1.4f));
-  PUMICE_TRY(const float base, read_factor(settings, d, "dim_model_base", 256));
-  config.residual_scale = depth / std::sqrt(static_cast<float>(config.layers));
-  config.logit_scale = base / static_cast<float>(config.hidden);
+  const float root = std::sqrt(static_cast<float>(config.layers)), hidden = static_cast<float>(config.hidden);
+  PUMICE_TRY(const float depth, read_factor(settings, d, "scale_depth", 1.4f, root));
+  PUMICE_TRY(const float base, read_factor(settings, d, "dim_model_base", 256, hidden));
+  config.residual_scale = depth / root;
+  config.logit_scale = base / hidden;
+  d.shown.push_back({"factors of residuals and logits",
+                     fmt::format("{:g}, {:g}", config.residual_scale, config.logit_scale)});
   d.gguf_metadata.update({{"attention.head_count_kv", heads},
                           {"attention.key_length", latent.query_dim()},
                           {"attention.value_length", latent.value_dim}});

@@ -228,6 +228,13 @@ Result<Gemma3n> read_gemma3n(const Settings& settings, const DecoderConfig& conf
   }
   PUMICE_TRY(own.layer_vocabulary, settings.u32_or({"vocab_size_per_layer_input", ""}, 1, limits::tokens,
                                                    settings.gguf() ? config.vocabulary : 262144));
+  constexpr uint32_t most_missing = 1 << 16; // which GGUF has
+  if (config.vocabulary > own.layer_vocabulary + most_missing) {
+    return settings.error({"vocab_size_per_layer_input", ""},
+                          fmt::format("expected at least {}, for a vocabulary of {}; found {}",
+                                      config.vocabulary - most_missing, config.vocabulary,
+                                      own.layer_vocabulary));
+  }
   PUMICE_TRY(own.deviations, read_deviations(settings, config.layers));
   return own;
 }
@@ -264,6 +271,7 @@ Status describe_gemma3n(const Settings& settings, Decoder& d) {
   PUMICE_CHECK(read_rotary_in_windows(settings, config, local));
   PUMICE_CHECK(read_periodic_windows(settings, 512, 5, config));
   PUMICE_CHECK(read_widths(settings, config));
+  if (!settings.gguf()) config.sharing_layers = 15; // unless it says otherwise
   PUMICE_CHECK(read_sharing_layers(settings, config));
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
   if (d.style.input_bias) d.refuse_gguf(settings, "attention_bias", "have no biases");

@@ -50,13 +50,17 @@ std::vector<uint32_t> windows(const json& config) {
   return result;
 }
 
-std::string rotary(const json& config) {
+std::string shown(const json& config, std::string_view name) {
   const auto definition = open(config);
   if (!definition.ok()) FAIL(definition.error().text());
   for (const Hyperparameter& each : (*definition)->hyperparameters()) {
-    if (each.name == "rotary") return each.value;
+    if (each.name == name) return each.value;
   }
   return {};
+}
+
+std::string rotary(const json& config) {
+  return shown(config, "rotary");
 }
 
 using Windows = std::vector<uint32_t>;
@@ -96,6 +100,13 @@ json captioner() {
   const json gpt2 = {
       {"model_type", "gpt2"}, {"vocab_size", 100}, {"n_embd", 48}, {"n_layer", 2}, {"n_head", 3}};
   return {{"model_type", "vision-encoder-decoder"}, {"encoder", vit()}, {"decoder", gpt2}};
+}
+
+json donut(const json& changes = json::object()) {
+  const json swin = {
+      {"model_type", "donut-swin"}, {"image_size", 32},    {"patch_size", 4},  {"embed_dim", 8},
+      {"depths", {1, 1}},           {"num_heads", {2, 2}}, {"window_size", 4}, {"num_channels", 3}};
+  return with(captioner(), {{"encoder", with(swin, changes)}});
 }
 
 json beit() {
@@ -423,6 +434,47 @@ TEST_CASE("what BEiT's config turns on has weights, and nothing else") {
           {"use_shared_relative_position_bias", "expected false"});
   refused(with(each, {{"image_size", {24, 32}}}), {"image_size", "square", "found 6 x 8"});
   refused(with(each, {{"image_size", 400}}), {"image_size", "90 x 90", "found 100 x 100"});
+}
+
+TEST_CASE("sizes of Donut's encoder that no row can have are refused") {
+  const std::vector<uint32_t> ones(8, 1);
+  CHECK(open(donut()).ok());
+  // 2^14 patches of 2^18 numbers: 2^32.
+  refused(donut({{"image_size", 512},
+                 {"patch_size", 512},
+                 {"num_channels", 1},
+                 {"embed_dim", 4},
+                 {"depths", ones},
+                 {"num_heads", ones},
+                 {"window_size", 1}}),
+          {"encoder.patch_size", "67108864 numbers", "16384 pixels of 262144"});
+  refused(donut({{"embed_dim", 1 << 20}, {"mlp_ratio", 1000}}),
+          {"encoder.embed_dim", "1048576", "last stage"});
+  refused(donut({{"embed_dim", 1 << 19}, {"num_heads", {4096, 4096}}, {"mlp_ratio", 1000}}),
+          {"encoder.embed_dim", "4 pixels of 524288000"});
+  refused(donut({{"embed_dim", 1024}, {"num_heads", {1, 1}}}),
+          {"encoder.num_heads", "at most 576", "found 1"});
+}
+
+TEST_CASE("what Gemma 3n and MiniCPM 3 make of settings that are not there, or null") {
+  const json gemma = with(base("gemma3n_text"), {{"vocab_size_per_layer_input", 90}});
+  const auto shared = [&](const json& changes) { return shown(with(gemma, changes), "layers without keys"); };
+  CHECK(shared({{"num_hidden_layers", 20}}) == "15");
+  CHECK(shared({{"num_hidden_layers", 20}, {"num_kv_shared_layers", 5}}) == "5");
+  CHECK(shared({{"num_kv_shared_layers", 4}}) == "0"); // as many as there are
+  CHECK(shared(json::object()) == "0");
+  refused(with(gemma, {{"vocab_size", 1 << 17}, {"vocab_size_per_layer_input", 1}}),
+          {"vocab_size_per_layer_input", "at least 65536", "found 1"});
+
+  const json minicpm =
+      with(base("minicpm3"),
+           {{"q_lora_rank", 32}, {"kv_lora_rank", 16}, {"qk_nope_head_dim", 8}, {"qk_rope_head_dim", 8}});
+  const auto scales = [&](const json& changes) {
+    return shown(with(minicpm, changes), "factors of residuals and logits");
+  };
+  CHECK(scales({{"scale_depth", nullptr}, {"dim_model_base", nullptr}}) == "1, 1");
+  CHECK(scales({{"scale_depth", 4}, {"dim_model_base", 32}}) == "2, 0.5");
+  CHECK(scales(json::object()) == "0.7, 4");
 }
 
 TEST_CASE("a translation model may have two vocabularies") {
