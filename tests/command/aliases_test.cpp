@@ -111,6 +111,7 @@ TEST_CASE("command lines of other programs are understood, or answered with what
       {{"run", "--gpt-oss-20b-default"}, {"models are not downloaded"}},
       {{"-m", "model.gguf", "-p", "Hello"}, {"'-m': a command comes first", "pumice run MODEL"}},
       {{"-hf", "org/model"}, {"'-hf': a command comes first"}},
+      {{"--spec-type", "draft"}, {"'--spec-type': a command comes first"}},
       {{"model.gguf", "Hello"}, {"'model.gguf': a command comes first"}},
       {{"llama-server", "-m", "/none"}, {"Did you mean 'pumice serve'?"}},
       {{"llama-mtmd-cli", "-m", "/none"}, {"'pumice chat --image FILE'"}},

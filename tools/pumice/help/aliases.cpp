@@ -28,16 +28,6 @@ bool has_target(const CLI::App& app, const OtherOption& other) {
   return false;
 }
 
-// Whether it is one of the names. '*' in them stands for any letters.
-bool is_name_of(const OtherOption& other, std::string_view name) {
-  return std::ranges::any_of(other.names, [name](std::string_view each) {
-    const size_t star = each.find('*');
-    if (star == each.npos) return each == name;
-    const std::string_view begin = each.substr(0, star), end = each.substr(star + 1);
-    return name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
-  });
-}
-
 // What a name of another program is for this subcommand, unless it is the subcommand's own.
 const OtherOption* find_other(const CLI::App& app, const std::string& name) {
   if (app.get_option_no_throw(name)) return nullptr;
@@ -213,6 +203,15 @@ private:
 };
 
 } // namespace
+
+bool is_name_of(const OtherOption& other, std::string_view name) {
+  return std::ranges::any_of(other.names, [name](std::string_view each) {
+    const size_t star = each.find('*');
+    if (star == each.npos) return each == name;
+    const std::string_view begin = each.substr(0, star), end = each.substr(star + 1);
+    return name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+  });
+}
 
 Result<TranslatedArguments> translate_aliases(const CLI::App& app,
                                               const std::vector<std::string>& arguments) {

@@ -64,9 +64,8 @@ constexpr std::string_view command_first =
     "a command comes first: 'pumice chat MODEL' talks to a model, 'pumice run MODEL' continues a text";
 
 bool knows_name(const std::string& option) {
-  return std::ranges::any_of(other_options(), [&](const OtherOption& other) {
-    return std::ranges::count(other.names, std::string_view(option)) > 0;
-  });
+  return std::ranges::any_of(other_options(),
+                             [&](const OtherOption& other) { return is_name_of(other, option); });
 }
 
 std::string unknown_option_text(const CLI::App& app, const std::string& written) {
