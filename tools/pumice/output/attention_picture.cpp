@@ -187,7 +187,7 @@ std::vector<std::string> patch_labels(const EncoderShape& shape) {
   for (uint32_t size = 1; size <= std::min(height, width); ++size) { // side of a square patch, in pixels
     const uint32_t rows = height / size, columns = width / size, patches = rows * columns;
     if (patches > shape.context) continue;
-    if (shape.context - patches > 2) break;
+    if (shape.context - patches > 2 || height % size || width % size) break; // of other patches
     const uint32_t first = shape.context - patches; // after a class token, and maybe a distillation token
     if (first > 0) labels[0] = "class";
     for (uint32_t row = 0; row < rows; ++row) labels[first + row * columns] = fmt::format("row {}", row + 1);

@@ -50,7 +50,7 @@ Status write_attention(const std::shared_ptr<const Model>& model, const Attentio
 // Labels for tokens: spaces are shown as open boxes, special tokens by their names.
 std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<const uint32_t> ids);
 // Labels for the patches of a picture: the first patch of each row has one, and the class token if there is
-// one.
+// one. None where square patches do not fill the picture.
 std::vector<std::string> patch_labels(const EncoderShape& shape);
 
 } // namespace pumice::command
