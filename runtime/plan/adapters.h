@@ -38,7 +38,7 @@ struct AdapterPart {
   uint32_t rows = 0, columns = 0;         // of the target
   BufferRef down;                         // all places: [rank / 8, columns padded to a multiple of 32, 8]
   uint64_t down_first = 0, down_step = 0; // bytes: in a place; from one place to the next
-  BufferRef up; // all places: by adapter_up_place(), of rows padded to a multiple of 32
+  BufferRef up;                           // all places: [rank, rows padded to a multiple of 32]
   uint64_t up_first = 0, up_step = 0;
 };
 // The memory of a graph's adapters. There may be several parts of one target.

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/align.h"
-#include "kernel/adapter/adapter.h"
 #include "step/cache/cache_transfer.h"
 
 namespace pumice {
@@ -85,18 +84,18 @@ Status AdapterPlaces::copy(const Adapter& adapter, uint32_t place) {
     const auto found = adapter.matrices().find(part.target);
     const Adapter::Matrix* matrix = found == adapter.matrices().end() ? nullptr : &found->second;
     const uint32_t rank = matrix ? matrix->rank : 0;
-    const size_t stride = align(part.columns, 32);
+    size_t stride = align(part.columns, 32);
     padded.assign(memory_.rank * stride, 0);
     for (size_t row = 0; row < rank; ++row) {
       float* const to = padded.data() + row / together * together * stride + row % together;
       for (size_t i = 0; i < part.columns; ++i) to[i * together] = matrix->down[row * part.columns + i];
     }
     PUMICE_CHECK(write(part.down, part.down_first, part.down_step));
-    padded.assign(memory_.rank * align(part.rows, 32), 0);
-    for (size_t r = 0; r < rank; ++r) {
-      for (size_t i = 0; i < part.rows; ++i)
-        padded[adapter_up_place(memory_.rank, r, i)] = matrix->up[r * part.rows + i];
-    }
+    stride = align(part.rows, 32);
+    padded.assign(memory_.rank * stride, 0);
+    for (size_t row = 0; row < rank; ++row)
+      std::copy_n(matrix->up.begin() + static_cast<ptrdiff_t>(row * part.rows), part.rows,
+                  padded.begin() + static_cast<ptrdiff_t>(row * stride));
     PUMICE_CHECK(write(part.up, part.up_first, part.up_step));
   }
   return {};

@@ -19,12 +19,10 @@ WRITE_BUFFER(vec4, result, ADAPTER_UP_RESULT);
 
 #include "adapter/row_adapter.glsl"
 
-const uint BLOCK_QUADS = ADAPTER_UP_COLUMNS / 4u;
-
-// What the adapter adds to a quad of columns of a product. `at`: of the quad in the block's first row; `from`: of the row's h.
-vec4 added(uint at, uint from, uint rank, float scale) {
+// What the adapter adds to a quad of columns of a product. `at`: of the matrix's first row; `from`: of the row's h.
+vec4 added(uint at, uint padded_quads, uint from, uint rank, float scale) {
   vec4 sum = vec4(0.0);
-  for (uint r = 0; r < rank; ++r) sum = fma(vec4(h[from + r]), matrix[at + r * BLOCK_QUADS], sum);
+  for (uint r = 0; r < rank; ++r) sum = fma(vec4(h[from + r]), matrix[at + r * padded_quads], sum);
   return scale * sum;
 }
 
@@ -34,7 +32,7 @@ void main() {
   const uvec4 adapter = row_adapter(row);
   const uint rank = adapter.x == 0u ? 0u : adapter.z;
   const float scale = uintBitsToFloat(adapter.y);
-  const uint padded_quads = (p.columns + ADAPTER_UP_COLUMNS - 1u) / ADAPTER_UP_COLUMNS * BLOCK_QUADS;
+  const uint padded_quads = ((p.columns + 31u) >> 5) * 8u;
   const uint matrices = GATED != 0u ? 2u : 1u;
   const uint at = (max(adapter.x, 1u) - 1u) * matrices * p.rank * padded_quads;
   const uint from = p.h_first + row * p.h_stride;
@@ -43,15 +41,14 @@ void main() {
   const uint quads = (p.columns + 3u) >> 2;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    const uint own = at + i / BLOCK_QUADS * p.rank * BLOCK_QUADS + i % BLOCK_QUADS;
     vec4 v = vec4(0.0);
     if (i < quads) { // a view's row may end here
       v = y[y_at + (GATED != 0u ? (i >> 1) * 4u + (i & 1u) : i)];
-      v += added(own, from, rank, scale);
+      v += added(at + i, padded_quads, from, rank, scale);
       [[unroll]] for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);
       if (GATED != 0u) {
         const vec4 factor = y[y_at + (i >> 1) * 4u + 2u + (i & 1u)];
-        v *= factor + added(own + p.rank * padded_quads, from + p.rank, rank, scale);
+        v *= factor + added(at + p.rank * padded_quads + i, padded_quads, from + p.rank, rank, scale);
       }
     }
     result[to + i] = keep_columns(v, i, p.columns);

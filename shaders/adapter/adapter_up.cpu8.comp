@@ -22,10 +22,11 @@ WRITE_BUFFER(float, result, ADAPTER_UP_RESULT);
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF32x4 { vec4 d[]; };
 
-const uint TILES = ADAPTER_UP_COLUMNS / 8u;
+const uint TILES = ADAPTER_UP_TILES;
 
-// What the adapter adds to a lane's columns of a product. `at`: of the columns' block; `from`: of the row's h, a multiple of 4.
-void added(uint at, uint from, uint rank, out float sum[TILES]) {
+// What the adapter adds to a lane's columns of a product. `at`: of the matrix's first row and the first of the columns;
+// `from`: of the row's h, a multiple of 4.
+void added(uint at, uint padded, uint from, uint rank, out float sum[TILES]) {
   [[unroll]] for (uint t = 0; t < TILES; ++t) sum[t] = 0.0;
   if (LOAD == LOAD_UNIFORM) {
     const uvec2 row = offset_address(p.h, from * 4u);
@@ -37,14 +38,14 @@ void added(uint at, uint from, uint rank, out float sum[TILES]) {
           const uvec4 low = AddressU32x4(numbers).d[2u * t], high = AddressU32x4(numbers).d[2u * t + 1u];
           sum[t] = fma(factors[i], uintBitsToFloat(lane_select(low, high)), sum[t]);
         }
-        numbers = offset_address(numbers, ADAPTER_UP_COLUMNS * 4u);
+        numbers = offset_address(numbers, padded * 4u);
       }
     }
     return;
   }
   [[dont_unroll]] for (uint r = 0; r < rank; ++r) {
     const float factor = h[p.h_first + from + r];
-    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[t] = fma(factor, matrix[at + r * ADAPTER_UP_COLUMNS + t * 8u + LANE], sum[t]);
+    [[unroll]] for (uint t = 0; t < TILES; ++t) sum[t] = fma(factor, matrix[at + r * padded + t * 8u + LANE], sum[t]);
   }
 }
 
@@ -54,15 +55,15 @@ void main() {
   const uvec4 adapter = row_adapter(row);
   const uint rank = adapter.x == 0u ? 0u : adapter.z;
   const float scale = uintBitsToFloat(adapter.y);
-  const uint padded = (p.columns + ADAPTER_UP_COLUMNS - 1u) / ADAPTER_UP_COLUMNS * ADAPTER_UP_COLUMNS;
+  const uint padded = (p.columns + 31u) & ~31u;
   const uint matrices = GATED != 0u ? 2u : 1u;
   const uint at = (max(adapter.x, 1u) - 1u) * matrices * p.rank * padded;
   const uint from = row * p.h_stride;
   const uint y_at = p.y_first + row * p.y_stride, to = row * p.out_stride;
-  for (uint first = gl_WorkGroupID.y * ADAPTER_UP_COLUMNS; first < padded; first += gl_NumWorkGroups.y * ADAPTER_UP_COLUMNS) {
+  for (uint first = gl_WorkGroupID.y * 8u * TILES; first < padded; first += gl_NumWorkGroups.y * 8u * TILES) {
     float sum[TILES], factor[TILES];
-    added(at + first * p.rank, from, rank, sum);
-    if (GATED != 0u) added(at + p.rank * (padded + first), from + p.rank, rank, factor);
+    added(at + first, padded, from, rank, sum);
+    if (GATED != 0u) added(at + p.rank * padded + first, padded, from + p.rank, rank, factor);
     [[unroll]] for (uint t = 0; t < TILES; ++t) {
       const uint column = first + 8u * t + LANE;
       float v = 0.0;

@@ -12,7 +12,7 @@ CONSTANT ADAPTER_UP_STEP = 0;
 CONSTANT ADAPTER_UP_Y = 1;      // y_first floats, then [rows, y_stride]; with a gate, eight columns of the
                                 // gate, eight of the other factor, and so on
 CONSTANT ADAPTER_UP_H = 2;      // h_first floats, then [rows, h_stride]: `rank` for each matrix
-CONSTANT ADAPTER_UP_MATRIX = 3; // [places, matrices, blocks of ADAPTER_UP_COLUMNS columns, rank, ADAPTER_UP_COLUMNS]
+CONSTANT ADAPTER_UP_MATRIX = 3; // [places, matrices, rank, columns padded to a multiple of 32]
 CONSTANT ADAPTER_UP_RESULT = 4; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
@@ -20,8 +20,8 @@ CONSTANT ADAPTER_UP_GATED_ID = 1;      // 0 or 1: two matrices, of the gate and 
 CONSTANT ADAPTER_UP_ACTIVATION_ID = 2; // ACTIVATION_*
 CONSTANT ADAPTER_UP_LOAD_ID = 3;       // LOAD_*, of the tier cpu8
 
-// Columns whose numbers lie together: those of a workgroup of the tier cpu8, all in registers.
-CONSTANT ADAPTER_UP_COLUMNS = 32;
+// Columns of a workgroup of the tier cpu8, all in registers.
+CONSTANT ADAPTER_UP_TILES = 4;
 
 struct AdapterUpParams {
   ADDRESS h; // without h_first, and the matrix, with LOAD_UNIFORM

@@ -186,12 +186,7 @@ void run(const DeviceProfile& profile, const Case& c) {
   sum.h = args.result;
   sum.h.buffer = sum.h.buffer.at(uint64_t{first} * 4, sum.h.buffer.bytes - uint64_t{first} * 4);
   sum.h.columns = matrices * rank;
-  std::vector<float> placed(up.size());
-  for (uint32_t i = 0; i < placed.size(); ++i) {
-    const uint32_t column = i % half, r = i / half % rank, matrix = i / half / rank;
-    placed[size_t{matrix} * rank * half + adapter_up_place(rank, r, column)] = up[i];
-  }
-  sum.matrix = gpu.upload(placed);
+  sum.matrix = gpu.upload(up);
   sum.rank = rank;
   sum.gated = c.gated;
   sum.activation = c.activation;

@@ -60,11 +60,6 @@ Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args)
   return dispatch;
 }
 
-size_t adapter_up_place(uint32_t rank, size_t r, size_t column) {
-  constexpr size_t together = ADAPTER_UP_COLUMNS;
-  return (column / together * rank + r) * together + column % together;
-}
-
 Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = profile.cpu8 ? "adapter_up.cpu8" : "adapter_up";

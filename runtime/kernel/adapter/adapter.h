@@ -32,13 +32,11 @@ struct AdapterDownArgs {
 };
 Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args);
 
-// Where a number of B for adapter_up() lies in its matrix.
-size_t adapter_up_place(uint32_t rank, size_t r, size_t column);
 // result = activation(y + scale * B h); if gated, activation(y0 + scale * B0 h0) * (y1 + scale * B1 h1).
 struct AdapterUpArgs {
   ActivationRef y;  // if gated, eight columns of y0, eight of y1, and so on
   ActivationRef h;  // the part of adapter_down()'s result for this product
-  BufferRef matrix; // [places, 1 or 2 matrices, rank * columns of the result padded to a multiple of 32]
+  BufferRef matrix; // [places, 1 or 2 matrices, rank, columns of the result padded to a multiple of 32]
   uint32_t rank = 0;
   bool gated = false;
   Activation activation = Activation::none;
