@@ -329,7 +329,7 @@ TEST_CASE("a sound that a model refuses among others has one record, its error")
   CHECK(nlohmann::json::parse(line).contains("segments"));
   CHECK(!std::getline(lines, line));
   const std::string out = (folder.path() / "out").string();
-  CHECK(run({"--vtt", "-o", out}).out == out + "/a.vtt\n");
+  CHECK(run({"--json", "-o", out}).out == out + "/a.json\n");
 }
 
 TEST_CASE("transcribe shows where the decoder looked") {
