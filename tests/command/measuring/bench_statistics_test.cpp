@@ -191,6 +191,29 @@ TEST_CASE("the interval of rounds is that of Wilcoxon's test") {
   CHECK(compare_rounds({}, error, margin).more == 8);
 }
 
+TEST_CASE("three rounds can tell what no noise explains, and nothing less") {
+  const auto verdict = [](std::initializer_list<double> b_seconds) {
+    std::vector<Round> rounds;
+    std::vector<double> a, b;
+    for (double seconds : b_seconds) {
+      rounds.push_back({1, seconds});
+      a.push_back(1);
+      b.push_back(seconds);
+    }
+    const Comparison comparison = compare_rounds(rounds, error, margin);
+    CHECK_FALSE(comparison.interval);
+    CHECK((comparison.more == 0) == (comparison.verdict != SpeedVerdict::unknown));
+    CHECK(compare_processes(a, b, error, margin).verdict == comparison.verdict);
+    return comparison.verdict;
+  };
+  CHECK(verdict({18, 17, 22}) == SpeedVerdict::slower);
+  CHECK(verdict({0.05, 0.06, 0.055}) == SpeedVerdict::faster);
+  CHECK(verdict({18, 17}) == SpeedVerdict::unknown);
+  CHECK(verdict({1.9, 1.95, 1.92}) == SpeedVerdict::unknown);
+  CHECK(verdict({18, 2.1, 22}) == SpeedVerdict::unknown); // they are far from each other
+  CHECK(verdict({18, 0.05, 22}) == SpeedVerdict::unknown);
+}
+
 TEST_CASE("what a disturbance explains is taken out of a round, and nothing else") {
   std::vector<Round> rounds;
   for (int i = 0; i < 20; ++i) {

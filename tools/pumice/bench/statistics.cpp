@@ -191,13 +191,25 @@ size_t more_needed(const Comparison& comparison, size_t count, double margin) {
   return static_cast<size_t>(std::max(1.0, needed - static_cast<double>(count)));
 }
 
-// `ratios`: the logarithms of the ratios that the test orders, of which `outside` at each end are not in the
-// interval.
-Comparison from_ratios(std::vector<double> ratios, size_t outside, double margin) {
+// Whether sorted logarithms of ratios are all so far on one side of 0 that neither a process nor a machine
+// explains it: by more than a factor of two, and by more than three times what they are apart.
+bool far_from_one(std::span<const double> ratios) {
+  const double nearest = std::max(ratios.front(), -ratios.back());
+  return nearest > std::max(std::numbers::ln2, 3 * (ratios.back() - ratios.front()));
+}
+
+// `ratios`: the logarithms of the ratios of `count` values that the test orders, of which `outside` at each
+// end are not in the interval.
+Comparison from_ratios(std::vector<double> ratios, size_t count, size_t outside, double margin) {
   std::ranges::sort(ratios);
   Comparison result;
   result.ratio = std::exp(median(ratios));
-  if (outside == 0) return result;
+  constexpr size_t least_far = 3;
+  if (outside == 0) {
+    if (count >= least_far && far_from_one(ratios))
+      result.verdict = result.ratio > 1 ? SpeedVerdict::faster : SpeedVerdict::slower;
+    return result;
+  }
   result.interval = Interval{std::exp(ratios[outside - 1]), std::exp(ratios[ratios.size() - outside])};
   result.verdict = verdict_of(*result.interval, margin);
   return result;
@@ -274,12 +286,9 @@ Comparison compare_rounds(std::span<const Round> rounds, double error, double ma
   for (size_t i = 0; i < n; ++i) {
     for (size_t j = i; j < n; ++j) averages.push_back((logarithms[i] + logarithms[j]) / 2);
   }
-  Comparison result = from_ratios(std::move(averages), signed_rank_tail(n, error / 2), margin);
-  if (!result.interval) {
-    result.more = least_count(tail_of, error) - n;
-  } else if (result.verdict == SpeedVerdict::unknown) {
-    result.more = more_needed(result, n, margin);
-  }
+  Comparison result = from_ratios(std::move(averages), n, signed_rank_tail(n, error / 2), margin);
+  if (result.verdict != SpeedVerdict::unknown) return result;
+  result.more = result.interval ? more_needed(result, n, margin) : least_count(tail_of, error) - n;
   return result;
 }
 
@@ -293,9 +302,10 @@ Comparison compare_processes(std::span<const double> a_seconds, std::span<const 
     for (double b : b_seconds) quotients.push_back(std::log(a / b));
   }
   const size_t outside = u_tail(a_seconds.size(), b_seconds.size(), error / 2);
-  Comparison result = from_ratios(std::move(quotients), outside, margin);
+  Comparison result = from_ratios(std::move(quotients), n, outside, margin);
   if (!result.interval) {
-    result.more = std::max<size_t>(1, least_count(tail_of, error) - n);
+    if (result.verdict == SpeedVerdict::unknown)
+      result.more = std::max<size_t>(1, least_count(tail_of, error) - n);
     return result;
   }
   const double drifts = std::max(drift(a_seconds), drift(b_seconds));

@@ -51,7 +51,7 @@ const char* to_string(SpeedVerdict verdict);
 // The speed of B divided by the speed of A.
 struct Comparison {
   double ratio = 1;
-  std::optional<Interval> interval; // of the ratio; none with too few values
+  std::optional<Interval> interval; // of the ratio; none with too few values, which may be far from 1 still
   SpeedVerdict verdict = SpeedVerdict::unknown;
   size_t more = 0; // if the verdict is unknown: about so many more values of each side would give another one
 };
@@ -80,12 +80,13 @@ Round alternated_round(std::span<const double> a_seconds, std::span<const double
 // three times what differs within them, as variances. Swapping A and B in any rounds does not change it.
 bool has_spare_pairs(std::span<const Round> rounds);
 
-// Compares A and B by rounds. The interval has all ratios that Wilcoxon's signed-rank test of the rounds'
-// logarithmic ratios does not reject at the level `error`. Because the order was drawn by lot, swapping the
-// names of A and B in any rounds is equally likely if they are the same. So the test holds its level whatever
-// the noise is: heavy tails, drift, or bursts that last longer than a round. Beforehand, the ratios are
-// corrected by what the difference in disturbance explains of them. The correction is the same whichever way
-// the names are swapped.
+// Compares A and B by rounds. With too few for an interval there is a verdict only where at least three say
+// the same by more than a factor of two, and by more than three times what they are apart. The interval has
+// all ratios that Wilcoxon's signed-rank test of the rounds' logarithmic ratios does not reject at the level
+// `error`. Because the order was drawn by lot, swapping the names of A and B in any rounds is equally likely
+// if they are the same. So the test holds its level whatever the noise is: heavy tails, drift, or bursts that
+// last longer than a round. Beforehand, the ratios are corrected by what the difference in disturbance
+// explains of them. The correction is the same whichever way the names are swapped.
 Comparison compare_rounds(std::span<const Round> rounds, double error, double margin);
 
 // What stands for a process where no disturbance is known: the lower quartile of its samples. What disturbs a
