@@ -251,9 +251,9 @@ TEST_CASE("wrong fields with a correct checksum are named") {
     write_file(bad, changed);
     return says(session->restore(bad), parts);
   };
-  const size_t tokens = 20 + 8 + 4 + 4 + 4 + 108; // the offset of their count
+  const size_t tokens = 20 + 8 + 4 + 4 + 4 + 112; // the offset of their count
   const size_t layers = tokens + 4 + 4 * 16;
-  CHECK(refused(8, 9, {"'version'", "expected 13", "found 9"}) == "");
+  CHECK(refused(8, 9, {"'version'", "expected 14", "found 9"}) == "");
   CHECK(refused(20, 9, {"'model'", "stories-2m.gguf", "another"}) == "");
   CHECK(refused(28, 0, {"'cache type'", "expected f16", "found f32"}) == "");
   CHECK(refused(32, 17, {"'cached tokens'", "at most 16", "17"}) == "");
