@@ -130,8 +130,8 @@ FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is le
   for (const Family& family : families) {
     CAPTURE(family.architecture);
     CAPTURE(family.fixture);
-    const bool own = &fixtures() == &fixture_sets().front(); // another set has fewer
-    if (!own && !std::filesystem::exists(fixtures().model(family.fixture))) continue;
+    const bool other_set = &fixtures() != &fixture_sets().front(); // which has fewer
+    if (other_set && !std::filesystem::exists(fixtures().model(family.fixture))) continue;
     const TemporaryFolder folder;
     write_folder(folder, family);
     const std::vector<uint32_t> ids = {3, 17, 99, 250, 8, 8, 41};
