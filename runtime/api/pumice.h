@@ -536,7 +536,7 @@ typedef struct pumice_sampling {
   size_t log_probabilities;
   /* The following do what llama.cpp's options of these names do; see runtime/kernel/sampling_options.def. */
   float
-      top_n_sigma; /* only tokens at most so many standard deviations of all logits below the best; 0: all */
+      top_n_sigma; /* only tokens at most so many standard deviations of those left below the best; 0: all */
   float xtc_probability;   /* of leaving out all tokens above the threshold but the last of them; 0: off */
   float xtc_threshold;     /* 0 to 1; 0: 0.1 */
   float dynatemp_range;    /* how far the temperature goes below and above with uncertainty; 0: off */
@@ -1690,7 +1690,9 @@ typedef struct pumice_captioner pumice_captioner;
 typedef struct pumice_captioner_options {
   size_t struct_size;
   /* What a decoder that reads pictures in its prompt continues; "<image>" is the picture. NULL: what the
-   * model's chat template makes of "Describe this picture.", or without one a usual prompt. */
+   * model's chat template makes of "Describe this picture.", or without one a usual prompt. Of a decoder with
+   * an encoder, what its text begins with after the start token; of Donut the task, such as "<s_cord-v2>", in
+   * that token's place. NULL: what the model's settings say. */
   const char* prompt;
   int64_t local_time;                    /* for that template, as in pumice_chat_options */
   const pumice_writing_options* writing; /* NULL: as in the model's settings */

@@ -26,8 +26,10 @@ struct Tiling {
 // "image_processor" of processor_config.json, or else in preprocessor_config.json.
 struct ImagePreparation {
   bool resizes = true;
-  std::optional<uint32_t> shortest_edge; // resized to this shortest edge, keeping proportions, or else
-  uint32_t height = 0, width = 0;        // to exactly this size
+  // Resized to this shortest edge, keeping proportions, or else to exactly the height and width. With both,
+  // what is then larger than height and width is made to fit them (Donut).
+  std::optional<uint32_t> shortest_edge;
+  uint32_t height = 0, width = 0;
   Resampling resampling = Resampling::bilinear;
   bool crops = false; // cuts out the centre; zeros around a picture that is too small
   uint32_t crop_height = 0, crop_width = 0;
