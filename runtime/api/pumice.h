@@ -1245,9 +1245,10 @@ PUMICE_API pumice_status pumice_batch_fork(pumice_batch* batch, pumice_session* 
 PUMICE_API pumice_status pumice_batch_drop(pumice_batch* batch, uint32_t text, pumice_error* error);
 
 /* Runs slices to the end of one step, and waits: the next token of each text whose prompt has been read, and
- * at most a chunk of the prompts of others. `active`, which may be NULL: there is more to do. After
- * PUMICE_CANCELLED, or an error of the device, all texts have ended with PUMICE_FINISH_CANCELLED; more can be
- * added. PUMICE_NOT_READY while a recorded slice has not finished. */
+ * at most a chunk of the prompts of others. On CPU drivers, where fewer texts at a time are faster together,
+ * texts take turns. `active`, which may be NULL: there is more to do. After PUMICE_CANCELLED, or an error of
+ * the device, all texts have ended with PUMICE_FINISH_CANCELLED; more can be added. PUMICE_NOT_READY while a
+ * recorded slice has not finished. */
 PUMICE_API pumice_status pumice_batch_step(pumice_batch* batch, bool* active, pumice_error* error);
 
 /* The next event of any text, see pumice_event.text_id; NULL: there is none now. Valid until the next call
