@@ -509,8 +509,10 @@ TEST_CASE("a stream gives what the file holds, in pieces") {
   CHECK(says(AudioStream::parse("", "standard input", 16000), {"standard input", "empty"}) == "");
 }
 
-TEST_CASE("of a sound that ends early or is damaged, all that can be read is read, and the damage is named") {
-  constexpr size_t count = 60000;
+namespace {
+
+// A noise of so many samples as files of each format, with their names.
+std::vector<std::pair<std::string, std::vector<std::byte>>> in_each_format(size_t count, const Wav& wav) {
   std::vector<int32_t> numbers;
   std::vector<float> floats;
   for (size_t i = 0; i < count; ++i) {
@@ -518,14 +520,21 @@ TEST_CASE("of a sound that ends early or is damaged, all that can be read is rea
     floats.push_back(static_cast<float>(numbers.back()) / 32768);
   }
   std::vector<std::pair<std::string, std::vector<std::byte>>> files = {
-      {"a.wav", Wav{}.bytes(std::vector<int16_t>(numbers.begin(), numbers.end()))},
+      {"a.wav", wav.bytes(std::vector<int16_t>(numbers.begin(), numbers.end()))},
       {"a.flac", flac_of(numbers, 1, 16000, 16)},
       {"a.oga", flac_of(numbers, 1, 16000, 16, true)},
       {"a.ogg", vorbis_of(floats, 16000)}};
 #ifdef PUMICE_OPUS
   files.emplace_back("a.opus", opus_of(floats));
 #endif
-  for (const auto& file : files) {
+  return files;
+}
+
+} // namespace
+
+TEST_CASE("of a sound that ends early or is damaged, all that can be read is read, and the damage is named") {
+  constexpr size_t count = 60000;
+  for (const auto& file : in_each_format(count, {})) {
     const std::string& name = file.first;
     const std::vector<std::byte>& bytes = file.second;
     CAPTURE(name);
@@ -561,22 +570,7 @@ TEST_CASE("of a sound that ends early or is damaged, all that can be read is rea
 
 TEST_CASE("a sound that is cut at any byte is read up to there, or refused by its name") {
   constexpr size_t count = 3000;
-  std::vector<int32_t> numbers;
-  std::vector<float> floats;
-  for (size_t i = 0; i < count; ++i) {
-    numbers.push_back(static_cast<int32_t>(i * i * 7919 % 30000) - 15000);
-    floats.push_back(static_cast<float>(numbers.back()) / 32768);
-  }
-  std::vector<std::pair<std::string, std::vector<std::byte>>> files = {
-      {"a.wav", Wav{.extensible = true, .odd_chunk = true}.bytes(
-                    std::vector<int16_t>(numbers.begin(), numbers.end()))},
-      {"a.flac", flac_of(numbers, 1, 16000, 16)},
-      {"a.oga", flac_of(numbers, 1, 16000, 16, true)},
-      {"a.ogg", vorbis_of(floats, 16000)}};
-#ifdef PUMICE_OPUS
-  files.emplace_back("a.opus", opus_of(floats));
-#endif
-  for (const auto& file : files) {
+  for (const auto& file : in_each_format(count, {.extensible = true, .odd_chunk = true})) {
     const std::string& name = file.first;
     const std::vector<std::byte>& bytes = file.second;
     CAPTURE(name);
