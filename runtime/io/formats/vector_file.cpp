@@ -81,9 +81,8 @@ Status VectorFile::flush() {
 }
 
 Status VectorFile::finish() {
-  if (file_.seekable()) {
-    PUMICE_CHECK(file_.write_first(bytes_of(header())));
-  } else {
+  PUMICE_CHECK(flush());
+  if (!file_.seekable()) {
     PUMICE_CHECK(file_.write(bytes_of(header())));
     PUMICE_CHECK(file_.write(std::as_bytes(std::span(kept_))));
   }
