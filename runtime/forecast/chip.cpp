@@ -187,8 +187,14 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
     chip.subgroup = 8;
     chip.subgroups = 1;
     chip.launch_seconds = chip.barrier_seconds = 30e-6;
+    chip.loads_are_instructions = !profile.uniform_loads; // as those of the copy that the ceiling is of
+    if (profile.uniform_loads) {
+      chip.conversion_share = 0.6;
+      chip.memory_share = 0.85; // it computes meanwhile
+    }
   } else {
     chip = most_alike(device, profile.generation);
+    chip.memory_share = 1; // the ceiling is what a kernel has reached
     if (profile.matrix_shapes.empty() && !profile.cm2) chip.matrix_flops = 0;
     const double cores = std::round(multiply_adds / chip.lanes / chip.clock);
     chip.cores = device.cores > 0 ? device.cores : std::max(1u, static_cast<uint32_t>(cores));
@@ -197,8 +203,6 @@ Chip chip_of(const Capabilities& device, const DeviceProfile& profile, const Cei
   chip.name = this_chip;
   chip.title = device.name;
   chip.memory_bytes_per_second = ceilings.copy_bytes_per_second;
-  chip.memory_share =
-      profile.cpu ? 0.85 : 1; // the ceiling is what a kernel has reached; a CPU computes meanwhile
   return chip;
 }
 

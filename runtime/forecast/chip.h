@@ -40,6 +40,9 @@ struct Chip {
   double shared_bytes_per_cycle = 0;
   double cache_bytes = 0; // that the cache of all cores keeps
   bool cpu = false;
+  // Of a CPU's driver. Where each lane loads by itself, a load is instructions, and nothing hides it.
+  bool loads_are_instructions = false;
+  double conversion_share = 1; // of what a weight's conversion costs there
 
   // By matrices, or by the lanes' multiply-adds where there are none.
   double peak_flops() const { return cores * clock * (matrix_flops > 0 ? matrix_flops : 2 * lanes); }

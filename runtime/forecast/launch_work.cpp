@@ -30,7 +30,7 @@ struct WeightCost {
 constexpr std::array costs = {
     WeightCost{"f32", 32, 0, 0, 0, 7},         WeightCost{"f16", 16, 1, 1, 1, 8},
     WeightCost{"bf16", 16, 1, 1, 1, 8},        WeightCost{"q8_0", 8, 2, 2, 2, 8.5},
-    WeightCost{"q4_0", 4, 3, 3, 1.25, 7.2},    WeightCost{"q4_1", 4, 3, 1.5, 1.25, 8.5},
+    WeightCost{"q4_0", 4, 3, 3, 1.25, 8.5},    WeightCost{"q4_1", 4, 3, 1.5, 1.25, 8.5},
     WeightCost{"q5_0", 5, 4, 4, 2.5, 11},      WeightCost{"q5_1", 5, 4, 2.5, 2.5, 12},
     WeightCost{"q2_k", 2, 3, 1.5, 1.25, 12},   WeightCost{"q3_k", 3, 4, 4, 2.5, 13},
     WeightCost{"q4_k", 4, 3, 1.5, 1.25, 11.5}, WeightCost{"q5_k", 5, 4, 2.5, 2.5, 13},
@@ -43,7 +43,7 @@ constexpr std::array costs = {
     WeightCost{"tq1_0", 2, 3, 3, 1.25, 9},     WeightCost{"tq2_0", 2, 3, 3, 1.25, 9},
     WeightCost{"q1_0", 1, 5, 5, 5, 11},        WeightCost{"q2_0", 2, 3, 3, 1.25, 9},
     WeightCost{"f8_e4m3", 8, 10, 10, 10, 16},  WeightCost{"int8", 8, 2, 2, 2, 8.5},
-    WeightCost{"int4", 4, 3, 3, 1.25, 7.2},    WeightCost{"uint4", 4, 3, 1.5, 1.25, 8.5},
+    WeightCost{"int4", 4, 3, 3, 1.25, 8.5},    WeightCost{"uint4", 4, 3, 1.5, 1.25, 8.5},
     WeightCost{"nf4", 4, 12, 12, 12, 20}};
 
 constexpr bool has_cost(std::string_view type) {
@@ -123,7 +123,7 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
   const double rows = constant(dispatch, MATMUL_ROWS_ID, 1), tiles = constant(dispatch, MATMUL_TILES_ID, 1);
   const double multiplications = dispatch.flops / 2;
   if (chip.cpu) {
-    work.instructions = multiplications / rows * (cost.multiplies + rows - 1);
+    work.instructions = multiplications / rows * (cost.multiplies * chip.conversion_share + rows - 1);
     return work;
   }
   const bool integers = dispatch.kernel.starts_with("matmul.dot");
@@ -347,7 +347,9 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const Step
     work.memory_bytes += projects ? weight_bytes(dispatch) : 0;
     work.cache_bytes = work.memory_bytes;
     work.instructions = multiplications * (1.5 + type.convert);
-    if (projects) work.instructions += product * cost_of(dispatch.kernel, projecting_attention).multiplies;
+    const double converting =
+        cost_of(dispatch.kernel, projecting_attention).multiplies * chip.conversion_share;
+    if (projects) work.instructions += product * converting;
     return work;
   }
   if (dispatch.kernel.starts_with("attention.cm.")) {

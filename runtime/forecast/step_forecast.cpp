@@ -74,7 +74,12 @@ Share wave(const LaunchWork& work, const Chip& chip, double groups) {
   const double each_in = work.tiles ? issue_cycles_of_tiles : issue_cycles;
   const double lanes =
       chip.cpu ? chip.lanes : std::min(issue_share * chip.lanes, own_subgroups * chip.subgroup / each_in);
-  share.take(part * slots(work, chip) / (cores * lanes * chip.clock), Bound::instructions);
+  const double computing = part * slots(work, chip) / (cores * lanes * chip.clock);
+  if (chip.loads_are_instructions) {
+    share = {share.seconds + computing, computing > share.seconds ? Bound::instructions : share.bound};
+  } else {
+    share.take(computing, Bound::instructions);
+  }
   share.take(work.trips * waiting, Bound::latency);
   // What is under way cannot come faster than it can be asked for.
   if (waiting > 0)

@@ -286,6 +286,20 @@ TEST_CASE("a device that is here is a chip with its measured speed") {
   CHECK(cpu.cpu);
   CHECK(cpu.cores == 4);
   CHECK(cpu.cores * cpu.lanes * cpu.clock == doctest::Approx(40e9));
+  // Lanes that load by themselves compute and load in turn; uniform loads hide behind the arithmetic.
+  LaunchWork work;
+  work.groups = 4;
+  work.invocations = 8;
+  work.memory_bytes = 10e6; // 1 ms
+  work.instructions = 80e6; // 2 ms
+  work.flight_bytes = 16;
+  CHECK(forecast_launch(work, cpu, true).seconds == doctest::Approx(3e-3 + 30e-6));
+  CHECK(forecast_launch(work, cpu, true).bound == Bound::instructions);
+  profile.uniform_loads = true;
+  const Chip uniform = chip_of(device, profile, {10e9, 80e9, 0, 0, 0});
+  CHECK(forecast_launch(work, uniform, true).seconds == doctest::Approx(2e-3 + 30e-6));
+  CHECK(uniform.conversion_share < cpu.conversion_share);
+  profile.uniform_loads = false;
   profile.cpu = false;
   profile.generation = GpuGeneration::nvidia_turing;
   profile.subgroup = 32;
