@@ -67,7 +67,6 @@ void make_cuts_readable(DecoderGraph& decoder, const Stage& stage) {
 // Leaves a stage, counted in the decoder's layers, of a fused graph.
 Status cut_stage(DecoderGraph& decoder, const ModelFile& file, const Stage& stage) {
   const size_t layers = decoder.layer_inputs.size();
-  if (is_whole(decoder, stage)) return {};
   if (stage.first >= layers || stage.first >= stage.end) {
     return Error{Code::unsupported,
                  fmt::format("{}: it has no stage from layer {} up to {}: its {} layers can be cut apart",
@@ -127,8 +126,10 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
   const Stage stage =
       options.stage.within(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()));
   if (request.readable_cuts) make_cuts_readable(decoder, stage);
-  fuse(decoder.graph, options.weights, {}, request.adapters.get());
-  PUMICE_CHECK(cut_stage(decoder, file, stage));
+  const bool whole = is_whole(decoder, stage);
+  fuse(decoder.graph, options.weights, whole ? std::span<const TensorId>() : decoder.layer_inputs,
+       request.adapters.get());
+  if (!whole) PUMICE_CHECK(cut_stage(decoder, file, stage));
   return std::move(decoder.graph);
 }
 

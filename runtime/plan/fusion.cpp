@@ -167,9 +167,11 @@ TensorId select_before(Graph& graph, std::vector<Node>& nodes, size_t& at, Tenso
 }
 
 // Moves selections of rows towards the beginning of the graph: select(f(a, b)) becomes f(select(a),
-// select(b)) as long as f computes each row from the same row of its inputs. Then f runs on the selected rows
-// only. Returns the number of products that get fewer rows.
-size_t move_selections_up(Graph& graph, std::vector<Node>& nodes) {
+// select(b)) as long as f computes each row from the same row of its inputs, and no cut is between f and the
+// selection. Then f runs on the selected rows only. Returns the number of products that get fewer rows.
+size_t move_selections_up(Graph& graph, std::span<const TensorId> cuts, std::vector<Node>& nodes) {
+  std::set<TensorId> ends;
+  for (TensorId cut : cuts) ends.insert(graph.storage(cut));
   size_t products = 0;
   for (size_t i = nodes.size(); i-- > 0;) {
     const TensorId rows = nodes[i].output;
@@ -181,6 +183,8 @@ size_t move_selections_up(Graph& graph, std::vector<Node>& nodes) {
     const auto select = std::ranges::find_if(nodes, reads);
     if (select == nodes.end() || !as<SelectRows>(*select)) continue;
     if (std::any_of(select + 1, nodes.end(), reads)) continue;
+    const auto node = nodes.begin() + static_cast<ptrdiff_t>(i);
+    if (std::any_of(node, select, [&](const Node& each) { return ends.contains(each.output); })) continue;
     const std::vector<TensorId> inputs = nodes[i].inputs;
     if (std::ranges::any_of(inputs, [&](TensorId input) { return graph.tensor(input).view.has_value(); }))
       continue;
@@ -423,7 +427,7 @@ void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const Tenso
   // rows costs more than the operation saves.
   Graph moved = graph;
   std::vector<Node> moved_nodes = nodes;
-  if (move_selections_up(moved, moved_nodes) > 0) {
+  if (move_selections_up(moved, cuts, moved_nodes) > 0) {
     graph = std::move(moved);
     nodes = std::move(moved_nodes);
   }

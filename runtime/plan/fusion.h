@@ -22,7 +22,8 @@ namespace pumice {
 //   - an activation of a product's result, or a sum with it, moves into the product
 // A readable tensor (Tensor::readable) is never fused away. `weights` is the type that 16- and 32-bit weights
 // are quantised to while they are loaded, if any: products are merged only if their weights have the same
-// type on the device. Products on different sides of the nodes that write `cuts`, in their order, stay apart.
+// type on the device. Products on different sides of the nodes that write `cuts`, in their order, stay apart,
+// and no selection passes one: stages that are cut there, each of a graph of its own, fuse alike.
 // `adapters`: what is added to products for them; the products' matrices are the same as without.
 void fuse(Graph& graph, std::optional<TensorType> weights = {}, std::span<const TensorId> cuts = {},
           const AdapterRoom* adapters = nullptr);

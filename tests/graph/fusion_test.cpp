@@ -1,5 +1,7 @@
 #include "plan/fusion.h"
 
+#include <array>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -130,6 +132,16 @@ TEST_CASE("only the rows that are selected are computed") {
     fuse(draft.graph);
     const auto& nodes = draft.graph.nodes();
     CHECK(draft.graph.tensor(nodes[0].output).rows == RowKind::tokens);
+    for (size_t node = 1; node < nodes.size(); ++node)
+      CHECK(draft.graph.tensor(nodes[node].output).rows == RowKind::outputs);
+  }
+  SUBCASE("back to a cut") {
+    const TensorId rows = select_rows(draft.graph, "rows", second);
+    draft.graph.make_readable(draft.product(rows, 32), "result");
+    fuse(draft.graph, {}, std::array{x, first});
+    const auto& nodes = draft.graph.nodes();
+    CHECK(nodes[0].output == first);
+    CHECK(draft.graph.tensor(first).rows == RowKind::tokens);
     for (size_t node = 1; node < nodes.size(); ++node)
       CHECK(draft.graph.tensor(nodes[node].output).rows == RowKind::outputs);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -17,6 +18,7 @@
 #include "support/files/paths.h"
 #include "support/in_turn.h"
 #include "support/model.h"
+#include "support/require.h"
 #include "support/skip.h"
 #include "support/stages.h"
 #include "support/test_hop.h"
@@ -46,6 +48,14 @@ std::vector<Layers> splits(const ModelShape& shape) {
   each.push_back(count - first);
   if (each.size() > 2) all.push_back(each);
   return all;
+}
+
+// A fixture that is a decoder alone; those with an encoder are in stages_encoder_decoder_test.cpp.
+std::optional<OpenedModel> decoder_to_cut(const std::string& name) {
+  auto model = OpenedModel::open(fixtures().model(name));
+  if (!model.ok() || !check_stages(name, model->definition->shape()).ok()) return {};
+  if (model->definition->shape().encoder) return {};
+  return *std::move(model);
 }
 
 std::vector<uint32_t> some_tokens(uint32_t count, uint32_t vocabulary, uint32_t seed = 1) {
@@ -224,18 +234,49 @@ std::string disagreement(const Agreement& stage, const Agreement& last) {
 
 } // namespace
 
+// What one stage sends and the next one receives, in order.
+std::vector<std::pair<std::string, uint32_t>> handed_on(const Graph& graph, bool Tensor::*side) {
+  std::vector<std::pair<std::string, uint32_t>> handed;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.*side) handed.emplace_back(tensor.name, tensor.columns);
+  }
+  return handed;
+}
+
+FIXTURE_TEST_CASE("what a stage of a decoder sends is what the next one receives, wherever it is cut") {
+  size_t models = 0;
+  for (const std::string& name : fixtures().models()) {
+    CAPTURE(name);
+    const std::optional<OpenedModel> model = decoder_to_cut(name);
+    if (!model) continue;
+    ++models;
+    const ModelShape shape = model->definition->shape();
+    for (const Layers& layers : splits(shape)) {
+      CAPTURE(layers);
+      std::vector<std::pair<std::string, uint32_t>> sent;
+      for (const Stage& stage : require(stages_of(name, shape, layers))) {
+        LoadOptions options;
+        options.stage = stage;
+        GraphRequest request;
+        request.sampling = true;
+        request.context = shape.context;
+        const Graph graph = require(build_graph(*model->definition, model->file, request, options));
+        CHECK(handed_on(graph, &Tensor::received) == sent);
+        sent = handed_on(graph, &Tensor::sent);
+        CHECK(sent.empty() == stage.ends(shape.layers_to_cut()));
+      }
+    }
+  }
+  CHECK(models >= 10);
+}
+
 // Every eleventh decoder with all its cuts: attention, convolutions, a mixture with states. A long run has
 // every decoder.
 FIXTURE_TEST_CASE("a decoder in stages gives the same bits wherever it is cut") {
   std::vector<std::pair<std::filesystem::path, ModelShape>> models;
   for (const std::string& name : fixtures().models()) {
-    const auto folder = fixtures().model(name);
-    const auto file = ModelFile::open(folder);
-    if (!file.ok()) continue;
-    const auto definition = open_model_definition(*file);
-    if (!definition.ok() || !check_stages(name, (*definition)->shape()).ok()) continue;
-    if ((*definition)->shape().encoder) continue; // stages_encoder_decoder_test.cpp
-    models.emplace_back(folder, (*definition)->shape());
+    if (const auto model = decoder_to_cut(name))
+      models.emplace_back(fixtures().model(name), model->definition->shape());
   }
   CHECK(models.size() >= 10);
   for (const auto& [folder, shape] : turns_of(models, 11)) {
