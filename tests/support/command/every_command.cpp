@@ -55,7 +55,7 @@ EveryCommand::EveryCommand() {
       {{"generate", story, "--prompt", "Once", "-n", "20"}, {"--outputs", "--session"}, {}},
       {{"translate", file("marian"), "w5 w6", "-n", "12"}, {"--attention"}, {marian, tokenizer}},
       {{"transcribe", speech, file("sound.wav"), "-n", "8", "--language", "en"}, {"--attention"}, {}},
-      {{"speak", talker_.path().string(), "good morning", "-n", "40"},
+      {{"speak", talker_.path().string(), "good morning", "-n", "40", "--seed", "1"},
        {"--output"},
        {(talker_.path() / "config.json").string()},
        true},
