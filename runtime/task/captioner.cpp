@@ -93,6 +93,7 @@ public:
     GenerationOptions generation = settings_.generation;
     generation.on_texts = [this](size_t picture, const std::vector<Hypothesis>& texts) {
       finished_[picture] = texts;
+      tell_more();
     };
     return generation_->start(std::move(inputs), std::move(generation));
   }

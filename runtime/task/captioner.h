@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -76,6 +77,8 @@ public:
   // The texts of each picture, best first. `not_ready` if they are not complete.
   Result<std::vector<std::vector<WrittenText>>> texts();
 
+  // Tells that there is more for texts_so_far(), while run() or slice() works.
+  void on_text(std::function<void()> heard) { heard_ = std::move(heard); }
   // The same as far as they have come, also after an error: of a picture none that has no text yet.
   std::vector<std::vector<WrittenText>> texts_so_far() const { return texts_of(written_so_far()); }
 
@@ -84,12 +87,17 @@ protected:
       : tokenizer_(std::move(tokenizer)), settings_(std::move(settings)) {}
   virtual Result<std::span<const std::vector<Hypothesis>>> written() = 0;
   virtual std::span<const std::vector<Hypothesis>> written_so_far() const = 0; // of the first pictures
+  void tell_more() const {
+    if (heard_) heard_();
+  }
 
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const CaptionerSettings settings_;
 
 private:
   std::vector<std::vector<WrittenText>> texts_of(std::span<const std::vector<Hypothesis>> written) const;
+
+  std::function<void()> heard_;
 };
 
 // Of a decoder that reads pictures in its prompt.

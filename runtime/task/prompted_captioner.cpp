@@ -217,6 +217,7 @@ Status PromptedCaptioner::take_tokens() {
     text.tokens.push_back(token->token);
     sum_ += token->log_probabilities.log_probability;
   }
+  tell_more();
   if (session_->active()) return {};
   text.score = score_of(sum_, text.tokens.size(), settings_.generation.config);
   return next();

@@ -328,6 +328,7 @@ TEST_CASE("a sound that a model refuses among others has one record, its error")
   CHECK(nlohmann::json::parse(line).at("audio") == a);
   CHECK(nlohmann::json::parse(line).contains("segments"));
   CHECK(!std::getline(lines, line));
+  CHECK(json.err.find("pumice: " + long_one + ": ") != std::string::npos);
   const std::string out = (folder.path() / "out").string();
   CHECK(run({"--json", "-o", out}).out == out + "/a.json\n");
 }

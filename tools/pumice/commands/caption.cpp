@@ -48,18 +48,31 @@ const char* file_field(const CaptionerSettings& settings) {
 }
 
 // `partial`: the text ends where Ctrl-C or an error came.
-void print(const CaptionOptions& options, const std::string& picture, std::span<const WrittenText> written,
-           const CaptionerSettings& settings, bool partial = false) {
+std::string text_of(const CaptionOptions& options, const std::string& picture,
+                    std::span<const WrittenText> written, const CaptionerSettings& settings,
+                    bool partial = false) {
   const GenerationOptions& generation = settings.generation;
   if (options.writing.json) {
     Json json = {{file_field(settings), picture}};
     add_written(json, written, generation);
     if (partial) json["partial"] = true;
-    print_json(json);
-    return;
+    return json_text(json);
   }
   const std::string lines = lines_of(written, generation);
-  print_result(options.pictures.size() > 1 ? with_name(lines, picture) : lines);
+  return options.pictures.size() > 1 ? with_name(lines, picture) : lines;
+}
+
+// What is written by now of pictures that run together.
+std::string text_so_far(const CaptionOptions& options, const std::vector<std::string>& names,
+                        const Captioner& captioner) {
+  const bool partial = captioner.at_a_time() == 1; // of several at a time, those that are complete
+  const std::vector<std::vector<WrittenText>> texts = captioner.texts_so_far();
+  std::string text;
+  for (size_t i = 0; i < std::min(texts.size(), names.size()); ++i) {
+    if (!texts[i].empty() && !texts[i].front().tokens.empty())
+      text += text_of(options, names[i], texts[i], captioner.settings(), partial);
+  }
+  return text;
 }
 
 Status draw(const std::shared_ptr<const Model>& model, const CaptionOptions& options, EncoderInput input,
@@ -123,6 +136,12 @@ Status check_any_picture(std::span<const std::string> paths, const CaptionerSett
   return first;
 }
 
+// Of one among others.
+void tell_unread(const CaptionerSettings& settings, const std::string& path, const Error& error, bool json) {
+  print_part_error(error.text());
+  if (json) print_json({{file_field(settings), path}, {"error", error.text()}});
+}
+
 struct NamedPictures {
   std::vector<std::string> names;
   std::vector<PreparedPicture> pictures;
@@ -138,8 +157,7 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
       read.names.push_back(path);
       read.pictures.push_back(*std::move(picture));
     } else {
-      print_part_error(picture.error().text());
-      if (json) print_json({{file_field(settings), path}, {"error", picture.error().text()}});
+      tell_unread(settings, path, picture.error(), json);
     }
   }
   return read;
@@ -153,36 +171,32 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
   for (size_t first = 0; first < options.pictures.size(); first += captioner.at_a_time()) {
     if (!bar.update(first, options.pictures.size())) return interruption();
     const size_t count = std::min(captioner.at_a_time(), options.pictures.size() - first);
-    auto [names, pictures] =
+    NamedPictures read =
         read_pictures(std::span(options.pictures).subspan(first, count), settings, options.writing.json);
-    if (pictures.empty()) continue;
+    const std::vector<std::string>& names = read.names;
+    if (names.empty()) continue;
     EncoderInput shown;
-    if (options.attention.given()) shown = pictures[0].inputs[0];
+    if (options.attention.given()) shown = read.pictures[0].inputs[0];
     const ComputeWatch stopwatch;
-    Status status = captioner.begin(std::move(pictures));
+    captioner.on_text([&] {
+      set_last_words([text = text_so_far(options, names, captioner)] { return text; });
+    });
+    Status status = captioner.begin(std::move(read.pictures));
     if (status.ok()) status = captioner.run();
     bar.erase();
     if (!status.ok() && names.size() == 1 && options.pictures.size() > 1 && is_of_input(status.error())) {
-      print_part_error(fmt::format("{}: {}", names[0], status.error().text()));
-      if (options.writing.json)
-        print_json({{file_field(settings), names[0]}, {"error", status.error().text()}});
+      set_last_words({});
+      tell_unread(settings, names[0], named_error(names[0], status.error()), options.writing.json);
       continue;
     }
-    if (!status.ok()) {
-      const std::vector<std::vector<WrittenText>> texts = captioner.texts_so_far();
-      for (size_t i = 0; i < std::min(texts.size(), names.size()); ++i) {
-        const bool partial = captioner.at_a_time() == 1; // of several at a time, those that are complete
-        if (!texts[i].empty() && !texts[i].front().tokens.empty())
-          print(options, names[i], texts[i], settings, partial);
-      }
-      return status;
-    }
+    PUMICE_CHECK(status);
+    set_last_words({});
     PUMICE_TRY(const std::vector<std::vector<WrittenText>> texts, captioner.texts());
     figures.seconds += stopwatch.seconds();
     for (size_t i = 0; i < texts.size(); ++i) {
       ++figures.inputs;
       figures.tokens += texts[i].front().tokens.size();
-      print(options, names[i], texts[i], settings);
+      print_result(text_of(options, names[i], texts[i], settings));
     }
     if (options.attention.given())
       return draw(model, options, std::move(shown), settings, texts[0][0], tokenizer);

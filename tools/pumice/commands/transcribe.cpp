@@ -364,7 +364,7 @@ Status transcribe(const TranscribeOptions& options) {
                           : options.live ? transcriber.listen(input)
                                          : transcriber.transcribe(path, input);
     if (!status.ok() && (options.files.size() == 1 || !is_of_input(status.error()))) return status.error();
-    if (!status.ok()) transcriber.tell_failed(path, *input, status.error());
+    if (!status.ok()) transcriber.tell_failed(path, *input, named_error(input_name(path), status.error()));
     PUMICE_TRY(input, open_next(options, rate, ++at));
   }
   return transcriber.finish();

@@ -117,8 +117,13 @@ void print_part_error(std::string_view message) {
 bool is_of_input(const Error& error) {
   const Code code = error.code;
   return (code == Code::invalid_argument || code == Code::invalid_file || code == Code::unsupported ||
-          code == Code::context_full) &&
+          code == Code::context_full || code == Code::out_of_memory) &&
          !interrupted();
+}
+
+Error named_error(const std::string& name, Error error) {
+  if (!error.message.starts_with(name + ": ")) error.message = fmt::format("{}: {}", name, error.message);
+  return error;
 }
 
 void print_note(std::string_view message) {

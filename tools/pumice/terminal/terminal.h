@@ -43,6 +43,8 @@ void print_error(std::string_view message);
 void print_part_error(std::string_view message);
 // Whether an error is that of one input, such as one that is too long for the context: others go on.
 bool is_of_input(const Error& error);
+// Such an error with the input's name before it, unless it begins with that.
+Error named_error(const std::string& name, Error error);
 void print_note(std::string_view message);
 void print_detail(std::string_view message);
 // Lines about a run, which --quiet leaves out.
