@@ -21,8 +21,14 @@ Status check_dimensions(uint32_t wanted, uint32_t columns) {
 
 Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, const EmbedderOptions& options,
                                             std::shared_ptr<const Tokenizer> loaded) {
+  PUMICE_TRY(TaskModel model, TaskModel::of_texts(file, std::move(loaded), options.run.ids));
+  return of_texts(file, std::move(model), options);
+}
+
+Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, TaskModel model,
+                                            const EmbedderOptions& options) {
   EmbedderPlan plan;
-  PUMICE_TRY(plan.model, TaskModel::of_texts(file, std::move(loaded), options.run.ids));
+  plan.model = std::move(model);
   PUMICE_TRY(plan.settings, read_sentence_settings(file, options.pooling));
   if (plan.settings.of_tokens && !options.sparse) {
     return wrong_kind(file,

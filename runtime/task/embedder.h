@@ -37,6 +37,9 @@ struct EmbedderPlan {
   // there is not, more dimensions than the model has.
   static Result<EmbedderPlan> of_texts(const ModelFile& file, const EmbedderOptions& options,
                                        std::shared_ptr<const Tokenizer> loaded = nullptr);
+  // The same of what was read of the model already.
+  static Result<EmbedderPlan> of_texts(const ModelFile& file, TaskModel model,
+                                       const EmbedderOptions& options);
   // Of pictures in the space of texts (CLIP, SigLIP), or of an encoder of pictures alone. They need no
   // prompt, and have the length 1.
   static Result<EmbedderPlan> of_pictures(const ModelFile& file, const EmbedderOptions& options);

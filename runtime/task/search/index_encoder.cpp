@@ -29,10 +29,9 @@ Result<TextIndexPlan> TextIndexPlan::of(const ModelFile& file, const TextIndexOp
                                         std::shared_ptr<const Tokenizer> loaded) {
   TextIndexPlan plan;
   PUMICE_TRY(TaskModel model, TaskModel::of_texts(file, std::move(loaded)));
-  loaded = model.tokenizer;
   if (options.pooling.empty() && !options.dimensions && !options.sparse) {
     PUMICE_TRY(std::optional<LateInteraction> late,
-               LateInteraction::read(file, loaded, model.shape().context));
+               LateInteraction::read(file, model.tokenizer, model.shape().context));
     if (late) return late_plan(std::move(model), *std::move(late), options);
   }
   EmbedderPlan& embedder = plan.embedder;
@@ -41,7 +40,7 @@ Result<TextIndexPlan> TextIndexPlan::of(const ModelFile& file, const TextIndexOp
   as_embedder.dimensions = options.dimensions;
   as_embedder.sparse = options.sparse;
   as_embedder.run = options.run;
-  PUMICE_TRY(embedder, EmbedderPlan::of_texts(file, as_embedder, std::move(loaded)));
+  PUMICE_TRY(embedder, EmbedderPlan::of_texts(file, std::move(model), as_embedder));
   const SentenceSettings& settings = embedder.settings;
   if (!embedder.sparse) {
     const EncoderShape shape = embedder.model.shape();
