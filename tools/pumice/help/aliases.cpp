@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "help/mistakes.h"
-#include "help/other_programs.h"
+#include "help/other_programs/other_programs.h"
 #include "options/option_text.h"
 
 namespace pumice::command {

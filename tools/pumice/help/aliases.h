@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
-#include "help/other_programs.h"
+#include "help/other_programs/other_programs.h"
 
 // Names that people know from llama.cpp, whisper.cpp and CTranslate2. They are replaced by Pumice's own names
 // before the options are read, so that no subcommand has to know them. A subcommand's own option of the same

@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "help/aliases.h"
-#include "help/other_programs.h"
+#include "help/other_programs/other_programs.h"
 #include "io/nearest_names.h"
 #include "options/option_text.h"
 
