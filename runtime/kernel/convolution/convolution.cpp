@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/convolution/frame_windows.params.h"
 #include "shaders/convolution/pair_windows.params.h"
 
@@ -22,9 +21,7 @@ Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
         fmt::format("windows of {} frames over {} channels of {} frames do not fit features of {} columns",
                     width, channels, frames, features.columns)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "frame_windows";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "frame_windows", FRAME_WINDOWS_RESULT, result);
   FrameWindowsParams params = {};
   params.columns = result.columns;
   params.features_stride = features.stride;
@@ -34,11 +31,7 @@ Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
   params.stride = stride;
   params.first = static_cast<uint32_t>(first);
   dispatch.set_params(params);
-  dispatch.bind(FRAME_WINDOWS_STEP, lowering.step(), Access::read);
   dispatch.bind(FRAME_WINDOWS_FEATURES, features.buffer, Access::read);
-  dispatch.bind(FRAME_WINDOWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -46,21 +39,15 @@ Status FrameWindows::lower(Lowering& lowering, const Node& node) const {
 Status PairWindows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef even = lowering.tensor(node.inputs[0]), odd = lowering.tensor(node.inputs[1]),
                       result = lowering.tensor(node.output);
-  Dispatch dispatch;
-  dispatch.kernel = "pair_windows";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "pair_windows", PAIR_WINDOWS_RESULT, result);
   PairWindowsParams params = {};
   params.columns = result.columns;
   params.even_stride = even.stride;
   params.odd_stride = odd.stride;
   params.out_stride = result.stride;
   dispatch.set_params(params);
-  dispatch.bind(PAIR_WINDOWS_STEP, lowering.step(), Access::read);
   dispatch.bind(PAIR_WINDOWS_EVEN, even.buffer, Access::read);
   dispatch.bind(PAIR_WINDOWS_ODD, odd.buffer, Access::read);
-  dispatch.bind(PAIR_WINDOWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

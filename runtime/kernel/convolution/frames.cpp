@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/convolution/convolve_frames.params.h"
 #include "shaders/convolution/snake.params.h"
 
@@ -141,9 +140,7 @@ Status Snake::lower(Lowering& lowering, const Node& node) const {
                     channels, x.columns)};
   }
   PUMICE_TRY(const BufferRef alpha, lowering.vector(node.weights[0]));
-  Dispatch dispatch;
-  dispatch.kernel = "snake";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "snake", SNAKE_RESULT, result);
   SnakeParams params = {};
   params.columns = result.columns;
   params.channels = channels;
@@ -151,14 +148,9 @@ Status Snake::lower(Lowering& lowering, const Node& node) const {
   params.out_stride = result.stride;
   params.least = least;
   dispatch.set_params(params);
-  dispatch.bind(SNAKE_STEP, lowering.step(), Access::read);
   dispatch.bind(SNAKE_X, x.buffer, Access::read);
   dispatch.bind(SNAKE_ALPHA, alpha, Access::read);
-  dispatch.bind(SNAKE_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  const double values = double{1} * result.rows * result.columns;
-  dispatch.flops = values * 24;
-  dispatch.bytes = values * 8;
+  dispatch.flops = 24.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

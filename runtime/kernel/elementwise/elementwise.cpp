@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/elementwise/elementwise.params.h"
 #include "shaders/elementwise/sparse_gate.params.h"
 
@@ -169,15 +168,12 @@ Status SparseGate::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef a = lowering.tensor(node.inputs[0]), b = lowering.tensor(node.inputs[1]),
                       result = lowering.tensor(node.output);
   const BoundView bound_a = bound_view(a), bound_b = bound_view(b);
-  Dispatch dispatch;
-  dispatch.kernel = "sparse_gate";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation)};
+  Dispatch dispatch =
+      row_launch(lowering, "sparse_gate", SPARSE_GATE_RESULT, result, {static_cast<uint32_t>(activation)});
   dispatch.set_params(SparseGateParams{a.columns, bound_a.first, bound_b.first, a.stride, b.stride,
                                        result.stride, a.rows_kind, deviations});
-  dispatch.bind(SPARSE_GATE_STEP, lowering.step(), Access::read);
   dispatch.bind(SPARSE_GATE_A, bound_a.buffer, Access::read);
   dispatch.bind(SPARSE_GATE_B, bound_b.buffer, Access::read);
-  dispatch.bind(SPARSE_GATE_RESULT, result.buffer, Access::write);
   dispatch.groups = {a.rows, 1, 1};
   const double elements = double{1} * a.rows * a.columns;
   dispatch.flops = elements * 15;

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/embedding/prompt_rows.params.h"
 #include "shaders/embedding/select_rows.params.h"
 
@@ -113,9 +112,7 @@ Status PromptRows::lower(Lowering& lowering, const Node& node) const {
                  fmt::format("given rows of {} columns, from column {} on, do not fit embeddings of {}",
                              given.columns, first, x.columns)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "prompt_rows";
-  dispatch.constants = {lowering.profile().workgroup, added ? 1u : 0u};
+  Dispatch dispatch = row_launch(lowering, "prompt_rows", PROMPT_ROWS_RESULT, result, {added ? 1u : 0u});
   PromptRowsParams params = {};
   params.columns = x.columns;
   params.first = first;
@@ -123,12 +120,8 @@ Status PromptRows::lower(Lowering& lowering, const Node& node) const {
   params.embeddings_stride = given.stride;
   params.out_stride = result.stride;
   dispatch.set_params(params);
-  dispatch.bind(PROMPT_ROWS_STEP, lowering.step(), Access::read);
   dispatch.bind(PROMPT_ROWS_X, x.buffer, Access::read);
   dispatch.bind(PROMPT_ROWS_EMBEDDINGS, given.buffer, Access::read);
-  dispatch.bind(PROMPT_ROWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

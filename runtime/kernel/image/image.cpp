@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/image/grid_positions.params.h"
 #include "shaders/image/join_patches.params.h"
 #include "shaders/image/lead_token.params.h"
@@ -39,9 +38,7 @@ std::string Patches::describe() const {
 Status Patches::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef pixels = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   PUMICE_CHECK(check(shape, pixels));
-  Dispatch dispatch;
-  dispatch.kernel = "patches";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "patches", PATCHES_RESULT, result);
   PatchesParams params = {};
   params.columns = result.columns;
   params.pixels_stride = pixels.stride;
@@ -53,11 +50,7 @@ Status Patches::lower(Lowering& lowering, const Node& node) const {
   params.count = shape.count();
   params.lead = lead;
   dispatch.set_params(params);
-  dispatch.bind(PATCHES_STEP, lowering.step(), Access::read);
   dispatch.bind(PATCHES_PIXELS, pixels.buffer, Access::read);
-  dispatch.bind(PATCHES_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -80,9 +73,8 @@ Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
         fmt::format("a grid of {} x {} patches of {} columns has no windows of {} x {} with {} columns",
                     height, width, x.columns, window, window, result.columns)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "patch_windows";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  Dispatch dispatch =
+      row_launch(lowering, "patch_windows", PATCH_WINDOWS_RESULT, result, {static_cast<uint32_t>(rule)});
   PatchWindowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -92,10 +84,7 @@ Status PatchWindows::lower(Lowering& lowering, const Node& node) const {
   params.count = count();
   params.lead = lead;
   dispatch.set_params(params);
-  dispatch.bind(PATCH_WINDOWS_STEP, lowering.step(), Access::read);
   dispatch.bind(PATCH_WINDOWS_X, x.buffer, Access::read);
-  dispatch.bind(PATCH_WINDOWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 4.0 * x.rows * x.columns + 4.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
@@ -111,9 +100,8 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
     return Error{Code::invalid_argument, fmt::format("{} rows of {} columns are not one row of {}", joined,
                                                      x.columns, result.columns)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "join_patches";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  Dispatch dispatch =
+      row_launch(lowering, "join_patches", JOIN_PATCHES_RESULT, result, {static_cast<uint32_t>(rule)});
   JoinPatchesParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -121,10 +109,7 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
   params.joined = joined;
   params.details = lowering.step_layout().details();
   dispatch.set_params(params);
-  dispatch.bind(JOIN_PATCHES_STEP, lowering.step(), Access::read);
   dispatch.bind(JOIN_PATCHES_X, x.buffer, Access::read);
-  dispatch.bind(JOIN_PATCHES_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 4.0 * x.rows * x.columns + 4.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
@@ -145,9 +130,8 @@ Status GridPositions::lower(Lowering& lowering, const Node& node) const {
                              view.tensor->name, view.rows, view.columns, lines, side, x.columns)};
   }
   PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
-  Dispatch dispatch;
-  dispatch.kernel = "grid_positions";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  Dispatch dispatch =
+      row_launch(lowering, "grid_positions", GRID_POSITIONS_RESULT, result, {static_cast<uint32_t>(rule)});
   GridPositionsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -155,11 +139,8 @@ Status GridPositions::lower(Lowering& lowering, const Node& node) const {
   params.side = side;
   params.details = lowering.step_layout().details();
   dispatch.set_params(params);
-  dispatch.bind(GRID_POSITIONS_STEP, lowering.step(), Access::read);
   dispatch.bind(GRID_POSITIONS_X, x.buffer, Access::read);
   dispatch.bind(GRID_POSITIONS_TABLE, table, Access::read);
-  dispatch.bind(GRID_POSITIONS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = (rule == Rule::cubic ? 72.0 : 24.0) * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
@@ -174,21 +155,15 @@ Status LeadToken::lower(Lowering& lowering, const Node& node) const {
                              view.rows * view.columns, x.columns)};
   }
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
-  Dispatch dispatch;
-  dispatch.kernel = "lead_token";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "lead_token", LEAD_TOKEN_RESULT, result);
   LeadTokenParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.row = row;
   dispatch.set_params(params);
-  dispatch.bind(LEAD_TOKEN_STEP, lowering.step(), Access::read);
   dispatch.bind(LEAD_TOKEN_X, x.buffer, Access::read);
   dispatch.bind(LEAD_TOKEN_WEIGHT, weight, Access::read);
-  dispatch.bind(LEAD_TOKEN_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
+#include "kernel/row_kernel.h"
 #include "shaders/pooling/mean_rows.params.h"
 #include "shaders/pooling/unit_length.params.h"
 
@@ -11,18 +11,14 @@ namespace pumice {
 Status MeanRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   const uint32_t workgroup = lowering.profile().workgroup;
-  Dispatch dispatch;
-  dispatch.kernel = "mean_rows";
-  dispatch.constants = {workgroup, largest};
+  Dispatch dispatch = row_launch(lowering, "mean_rows", MEAN_ROWS_RESULT, result, {largest});
   MeanRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.capacity = lowering.step_capacity();
   dispatch.set_params(params);
-  dispatch.bind(MEAN_ROWS_STEP, lowering.step(), Access::read);
   dispatch.bind(MEAN_ROWS_X, x.buffer, Access::read);
-  dispatch.bind(MEAN_ROWS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, (result.padded_columns() / 4 + workgroup - 1) / workgroup, 1};
   dispatch.flops = double{1} * x.rows * x.columns;
   dispatch.bytes = 4.0 * (double{1} * x.rows + result.rows) * x.columns;
@@ -39,9 +35,8 @@ std::string PickRows::describe() const {
 
 Status PickRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  Dispatch dispatch;
-  dispatch.kernel = "pick_rows";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(rule)};
+  Dispatch dispatch =
+      row_launch(lowering, "pick_rows", PICK_ROWS_RESULT, result, {static_cast<uint32_t>(rule)});
   PickRowsParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
@@ -49,9 +44,7 @@ Status PickRows::lower(Lowering& lowering, const Node& node) const {
   params.capacity = lowering.step_capacity();
   params.token = token;
   dispatch.set_params(params);
-  dispatch.bind(PICK_ROWS_STEP, lowering.step(), Access::read);
   dispatch.bind(PICK_ROWS_X, x.buffer, Access::read);
-  dispatch.bind(PICK_ROWS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, 1, 1};
   dispatch.bytes = 8.0 * result.rows * result.columns + 16.0 * x.rows;
   lowering.emit(std::move(dispatch));
@@ -60,21 +53,16 @@ Status PickRows::lower(Lowering& lowering, const Node& node) const {
 
 Status UnitLength::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
-  Dispatch dispatch;
-  dispatch.kernel = "unit_length";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "unit_length", UNIT_LENGTH_RESULT, result);
   UnitLengthParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.rows_kind = x.rows_kind;
   dispatch.set_params(params);
-  dispatch.bind(UNIT_LENGTH_STEP, lowering.step(), Access::read);
   dispatch.bind(UNIT_LENGTH_X, x.buffer, Access::read);
-  dispatch.bind(UNIT_LENGTH_RESULT, result.buffer, Access::write);
   dispatch.groups = {x.rows, 1, 1};
   dispatch.flops = 3.0 * x.rows * x.columns;
-  dispatch.bytes = 8.0 * x.rows * x.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

@@ -4,9 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
 #include "kernel/position/position.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 
 namespace pumice {
 
@@ -25,22 +24,17 @@ Status SinusoidalPositions::lower(Lowering& lowering, const Node& node) const {
   }
   PUMICE_TRY(const BufferRef table, lowering.constants(fmt::format("sinusoids {} {}", x.columns, divisor),
                                                        rotary_table(frequencies)));
-  Dispatch dispatch;
-  dispatch.kernel = "sinusoid";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(sinusoids.layout)};
+  Dispatch dispatch =
+      row_launch(lowering, "sinusoid", SINUSOID_RESULT, result, {static_cast<uint32_t>(sinusoids.layout)});
   SinusoidParams params = {};
   params.columns = x.columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.first = sinusoids.first;
   dispatch.set_params(params);
-  dispatch.bind(SINUSOID_STEP, lowering.step(), Access::read);
   dispatch.bind(SINUSOID_X, x.buffer, Access::read);
   dispatch.bind(SINUSOID_TABLE, table, Access::read);
-  dispatch.bind(SINUSOID_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.flops = 20.0 * result.rows * result.columns;
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/streams/match_streams.params.h"
 
 namespace pumice {
@@ -32,9 +31,8 @@ Status MixStreams::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   const uint32_t columns = x.columns / streams;
   PUMICE_CHECK(check_streams(name(), streams, columns));
-  Dispatch dispatch;
-  dispatch.kernel = "mix_streams";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(kind), streams};
+  Dispatch dispatch =
+      row_launch(lowering, "mix_streams", MIX_STREAMS_RESULT, result, {static_cast<uint32_t>(kind), streams});
   MixStreamsParams params = {};
   params.columns = columns;
   params.x_stride = x.stride;
@@ -42,7 +40,6 @@ Status MixStreams::lower(Lowering& lowering, const Node& node) const {
   params.rows_kind = x.rows_kind;
   params.computed = active;
   params.scale = scale;
-  dispatch.bind(MIX_STREAMS_STEP, lowering.step(), Access::read);
   dispatch.bind(MIX_STREAMS_X, x.buffer, Access::read);
   if (kind != Kind::add) {
     const ActivationRef routed = lowering.tensor(node.inputs[1]);
@@ -56,7 +53,6 @@ Status MixStreams::lower(Lowering& lowering, const Node& node) const {
     params.added_stride = added.stride;
     dispatch.bind(MIX_STREAMS_ADDED, added.buffer, Access::read);
   }
-  dispatch.bind(MIX_STREAMS_RESULT, result.buffer, Access::write);
   dispatch.set_params(params);
   ActivationRef stream = result;
   stream.columns = columns;
@@ -77,9 +73,8 @@ Status MatchStreams::lower(Lowering& lowering, const Node& node) const {
                       result = lowering.tensor(node.output);
   const uint32_t columns = mean ? result.columns : result.columns / streams;
   PUMICE_CHECK(check_streams(name(), streams, columns));
-  Dispatch dispatch;
-  dispatch.kernel = "match_streams";
-  dispatch.constants = {lowering.profile().workgroup, streams, mean ? 1u : 0u};
+  Dispatch dispatch =
+      row_launch(lowering, "match_streams", MATCH_STREAMS_RESULT, result, {streams, mean ? 1u : 0u});
   MatchStreamsParams params = {};
   params.columns = columns;
   params.first_stride = first.stride;
@@ -88,10 +83,8 @@ Status MatchStreams::lower(Lowering& lowering, const Node& node) const {
   params.rows_kind = result.rows_kind;
   params.least = least_square;
   dispatch.set_params(params);
-  dispatch.bind(MATCH_STREAMS_STEP, lowering.step(), Access::read);
   dispatch.bind(MATCH_STREAMS_FIRST, first.buffer, Access::read);
   dispatch.bind(MATCH_STREAMS_OTHERS, others.buffer, Access::read);
-  dispatch.bind(MATCH_STREAMS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, 1, 1};
   const double elements = double{1} * result.rows * columns * streams;
   dispatch.flops = elements * 4;
