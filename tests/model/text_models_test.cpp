@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "io/formats/safetensors.h"
@@ -122,9 +124,26 @@ void write_folder(const TemporaryFolder& folder, const Family& family) {
   require(write_safetensors(folder.path() / "model.safetensors", entries));
 }
 
+// Logits are the same bits, unless rows of pictures are added between layers: there a norm is no part of the
+// product before it, and its squares are summed in another order.
+void check_same(const std::vector<float>& found, const std::vector<float>& expected, bool same_bits) {
+  if (same_bits) {
+    CHECK(found == expected);
+    return;
+  }
+  REQUIRE(found.size() == expected.size());
+  float largest = 0, difference = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    difference = std::max(difference, std::abs(found[i] - expected[i]));
+  }
+  CHECK(difference < 1e-5f * largest);
+}
+
 } // namespace
 
-// Each family is loaded, and every third computes; in a long run each does.
+// Each family is loaded, and every third computes, and those that add rows of pictures to several layers; in
+// a long run each does.
 FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is left out is named") {
   size_t turn = 0;
   for (const Family& family : families) {
@@ -136,7 +155,8 @@ FIXTURE_TEST_CASE("a model that also sees runs as its text model, and what is le
     write_folder(folder, family);
     const std::vector<uint32_t> ids = {3, 17, 99, 250, 8, 8, 41};
     const auto alone = load_model(fixtures().model(family.fixture)), whole = load_model(folder.path());
-    if (takes(turn++ % 3 == 0)) CHECK(forward(whole, ids, 7) == forward(alone, ids, 7));
+    const bool deep = whole->shape().pictures && whole->shape().pictures->deep_layers > 0;
+    if (takes(turn++ % 3 == 0 || deep)) check_same(forward(whole, ids, 7), forward(alone, ids, 7), !deep);
     CHECK(whole->shape().context == alone->shape().context);
 
     const CommandResult result = pumice_command({"inspect", folder.path().string(), "--json"});
