@@ -178,9 +178,8 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     EncoderInput shown;
     if (options.attention.given()) shown = read.pictures[0].inputs[0];
     const ComputeWatch stopwatch;
-    captioner.on_text([&] {
-      set_last_words([text = text_so_far(options, names, captioner)] { return text; });
-    });
+    captioner.on_text(
+        [&] { set_last_words([text = text_so_far(options, names, captioner)] { return text; }); });
     Status status = captioner.begin(std::move(read.pictures));
     if (status.ok()) status = captioner.run();
     bar.erase();
