@@ -49,11 +49,13 @@ Status PictureRows::make_room(uint32_t positions) {
   return {};
 }
 
-Result<std::vector<std::vector<float>>> PictureRows::rows(std::span<const EncoderInput> pictures) {
+Result<std::vector<std::vector<float>>> PictureRows::rows(std::span<const EncoderInput> pictures,
+                                                          const std::atomic<bool>* interrupt) {
   std::vector<std::vector<float>> result;
   for (const EncoderInput& picture : pictures) {
     if (shape_.of_any_size())
       PUMICE_CHECK(make_room(static_cast<uint32_t>(std::min<uint64_t>(picture.grid.count(), UINT32_MAX))));
+    encoder_->runner().set_interrupt(interrupt);
     PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&picture, 1)));
     for (const InputRange& range : ranges) encoder_->release(range);
     PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));

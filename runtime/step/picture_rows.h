@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -18,8 +19,10 @@ class PictureRows {
 public:
   static Result<PictureRows> create(std::shared_ptr<const Model> tower, const PictureTokens& shape);
 
-  // Of each picture's pixels, as the tower reads them.
-  Result<std::vector<std::vector<float>>> rows(std::span<const EncoderInput> pictures);
+  // Of each picture's pixels, as the tower reads them. `interrupt`: ends it with Code::cancelled once it is
+  // set.
+  Result<std::vector<std::vector<float>>> rows(std::span<const EncoderInput> pictures,
+                                               const std::atomic<bool>* interrupt = nullptr);
 
 private:
   // For pictures of any size: an encoder for one of so many patches.

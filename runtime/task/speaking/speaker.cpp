@@ -108,6 +108,12 @@ Result<std::unique_ptr<Speaker>> Speaker::create(std::shared_ptr<const Model> mo
   return speaker;
 }
 
+void Speaker::set(SpeakerSettings settings) {
+  settings_.voice = std::move(settings.voice);
+  settings_.sampling = std::move(settings.sampling);
+  settings_.max_tokens = settings.max_tokens;
+}
+
 uint64_t Speaker::most_samples() const {
   const uint64_t context = session_->size().context;
   const uint64_t tokens = settings_.max_tokens ? std::min<uint64_t>(context, settings_.max_tokens) : context;

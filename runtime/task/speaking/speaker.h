@@ -61,6 +61,9 @@ public:
                                                  const Making& making = {});
 
   const SpeakerSettings& settings() const { return settings_; }
+  // The voice, the sampling and the most tokens of further texts, of settings that were read of the same
+  // files.
+  void set(SpeakerSettings settings);
   uint32_t sample_rate() const { return settings_.codec.sample_rate; }
 
   // Receives the next samples, of one channel, from -1 to 1.
@@ -100,7 +103,7 @@ private:
   Status stop();
   Error cancelled(); // after stop()
 
-  const SpeakerSettings settings_;
+  SpeakerSettings settings_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<ResumableEncoder> encoder_;
   std::atomic<bool> cancelled_ = false;

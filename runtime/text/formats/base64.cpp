@@ -4,8 +4,25 @@
 
 namespace pumice::text {
 
+namespace {
+
+constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+} // namespace
+
+std::string encode_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t word = 0;
+    for (size_t j = i; j < i + 3; ++j)
+      word = word << 8 | (j < bytes.size() ? static_cast<unsigned char>(bytes[j]) : 0u);
+    for (size_t j = 0; j < 4; ++j) text += i + j > bytes.size() ? '=' : kAlphabet[word >> (18 - 6 * j) & 63];
+  }
+  return text;
+}
+
 std::optional<std::string> decode_base64(std::string_view text) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   if (text.size() % 4 == 0) {
     for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
   }

@@ -164,6 +164,10 @@ TEST_CASE("text: a compiled character map") {
   CHECK(text::decode_base64("aGk=") == "hi");
   CHECK(text::decode_base64("aGk") == "hi");
   CHECK(text::decode_base64("") == "");
+  CHECK(text::encode_base64("") == "");
+  CHECK(text::encode_base64("hi") == "aGk=");
+  CHECK(text::encode_base64("\xff") == "/w==");
+  CHECK(text::encode_base64("hi!") == "aGkh");
   CHECK_FALSE(text::decode_base64("a").has_value());
 }
 

@@ -24,7 +24,7 @@ void add(std::string& bytes, T value) {
 
 } // namespace
 
-std::string SoundFile::header(uint64_t samples) const {
+std::string wav_header(uint32_t rate, uint64_t samples) {
   constexpr uint32_t format_bytes = 16, before_data = 36;
   const uint64_t size = samples * sample_bytes;
   const bool fits = size <= unknown_length - before_data;
@@ -34,12 +34,22 @@ std::string SoundFile::header(uint64_t samples) const {
   add(bytes, format_bytes);
   add(bytes, uint16_t{1}); // PCM
   add(bytes, uint16_t{1}); // channel
-  add(bytes, rate_);
-  add(bytes, rate_ * sample_bytes);
+  add(bytes, rate);
+  add(bytes, rate * sample_bytes);
   add(bytes, static_cast<uint16_t>(sample_bytes));
   add(bytes, static_cast<uint16_t>(8 * sample_bytes));
   bytes += "data";
   add(bytes, fits ? static_cast<uint32_t>(size) : unknown_length);
+  return bytes;
+}
+
+std::string pcm_bytes(std::span<const float> samples) {
+  std::string bytes;
+  bytes.reserve(samples.size() * sample_bytes);
+  for (const float sample : samples) {
+    const float kept = std::isfinite(sample) ? std::clamp(sample, -1.0f, 1.0f) : 0.0f;
+    add(bytes, std::bit_cast<uint16_t>(static_cast<int16_t>(std::lround(kept * 32767))));
+  }
   return bytes;
 }
 
@@ -53,23 +63,17 @@ Status SoundFile::open(const std::string& path, uint32_t rate) {
   path_ = path;
   rate_ = rate;
   if (!to_output()) PUMICE_CHECK(file_.open(path_of(path)));
-  return put(header(UINT64_MAX / sample_bytes)); // written again at the end where that can be done
+  return put(wav_header(rate, unknown_samples)); // written again at the end where that can be done
 }
 
 Status SoundFile::write(std::span<const float> samples) {
-  std::string bytes;
-  bytes.reserve(samples.size() * sample_bytes);
-  for (const float sample : samples) {
-    const float kept = std::isfinite(sample) ? std::clamp(sample, -1.0f, 1.0f) : 0.0f;
-    add(bytes, std::bit_cast<uint16_t>(static_cast<int16_t>(std::lround(kept * 32767))));
-  }
   samples_ += samples.size();
-  return put(bytes);
+  return put(pcm_bytes(samples));
 }
 
 Status SoundFile::finish() {
   if (to_output()) return {};
-  const std::string begin = header(samples_);
+  const std::string begin = wav_header(rate_, samples_);
   if (file_.seekable()) PUMICE_CHECK(file_.write_first(std::as_bytes(std::span(begin))));
   return file_.finish();
 }

@@ -7,6 +7,12 @@
 
 namespace pumice::command {
 
+// A WAV file's beginning, of one channel of 16 bits. So many samples as no file has: their number is not known.
+std::string wav_header(uint32_t rate, uint64_t samples);
+inline constexpr uint64_t unknown_samples = UINT64_MAX / 2;
+// What follows there, of samples from -1 to 1; what is beyond is cut.
+std::string pcm_bytes(std::span<const float> samples);
+
 // A WAV file of one channel, 16 bits, that is written while its samples come; "-" is standard output.
 class SoundFile {
 public:
@@ -22,7 +28,6 @@ public:
 
 private:
   bool to_output() const { return path_ == "-"; }
-  std::string header(uint64_t samples) const;
   Status put(std::string_view bytes);
 
   std::string path_;

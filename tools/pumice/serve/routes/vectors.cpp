@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "serve/routes/service.h"
+#include "text/formats/base64.h"
 
 namespace pumice::serve {
 
@@ -14,20 +15,12 @@ namespace {
 constexpr size_t most_inputs = 2048; // of a request, as OpenAI has it
 
 std::string base64(std::span<const float> values) {
-  static constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string bytes;
   for (const float value : values) {
     const auto word = std::bit_cast<uint32_t>(value);
     for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift);
   }
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    for (size_t j = 0; j < 3; ++j)
-      word = word << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (size_t j = 0; j < 4; ++j) text += i + j > bytes.size() ? '=' : digits[word >> (18 - 6 * j) & 63];
-  }
-  return text;
+  return text::encode_base64(bytes);
 }
 
 Result<VectorModel::Vectors> embed(VectorModel& model, const RequestBody& body, Exchange& exchange) {
