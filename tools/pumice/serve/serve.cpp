@@ -1,7 +1,9 @@
-#include <algorithm>
+#include <csignal>
 
 #include <fmt/format.h>
 
+#include "base/path.h"
+#include "input/input_stream.h"
 #include "loading/open_device.h"
 #include "options/adapter_options.h"
 #include "options/subcommand.h"
@@ -23,6 +25,7 @@ struct ServeOptions {
   serve::Access access;
   std::string keys;   // a file; empty: none are asked for
   std::string folder; // of models that are loaded on demand; empty: none
+  std::vector<std::string> voices; // files
   serve::ServedModels::Limits limits;
   uint32_t body_mebibytes = 32;
   serve::ModelOptions model;
@@ -47,6 +50,15 @@ Status run_server(const ServeOptions& given) {
   options.names.resize(options.models.size());
   if (!options.keys.empty()) {
     PUMICE_CHECK(options.access.read_keys(options.keys));
+  }
+  for (const std::string& path : options.voices) {
+    PUMICE_TRY(std::string voice, read_text(path));
+    const std::string name = path_text(path_of(path).stem());
+    if (!options.model.voices.emplace(name, std::move(voice)).second || name == "default") {
+      return Error{Code::invalid_argument,
+                   fmt::format("--voice {}: there is a voice '{}' already: give the file another name", path,
+                               name)};
+    }
   }
   options.server.body_bytes = uint64_t{options.body_mebibytes} << 20;
   // First, so that it is known before the models are loaded whether the port is free.
@@ -157,6 +169,17 @@ Subcommand add_serve(CLI::App& app) {
                   "FOLDER.index, as pumice search does")
       ->type_name("FOLDER")
       ->group(more_of("Server"));
+  repeated(sub->add_option("--voice", options->voices,
+                           "A voice that models speak with (POST /v1/audio/speech), by the name of its file: "
+                           "a profile of OuteTTS, version 3, as JSON. Can be given more than once"))
+      ->type_name("FILE")
+      ->group(more_of("Server"));
+  sub->add_option("--keep-alive", options->server.silence_seconds,
+                  "Seconds of silence in a stream after which it shows that the server is there")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 86400.0))
+      ->capture_default_str()
+      ->group(more_of("Server"));
   sub->add_option("--connections", options->server.connections, "Maximum number of connections at a time")
       ->type_name("N")
       ->check(within(1u, 65536u))
@@ -196,6 +219,12 @@ Subcommand add_serve(CLI::App& app) {
   add_stage_options(*sub, options->device);
   sub->footer(example("pumice serve model.gguf --port 8080"));
   const auto serve_stage_of = [options] {
+    // What asks the server to end, or to read files again, may reach all processes. The answers that the first
+    // one completes take all of them, and it tells them when it ends.
+    for (const int each : {SIGINT, SIGTERM}) std::signal(each, SIG_IGN);
+#ifdef SIGHUP
+    std::signal(SIGHUP, SIG_IGN);
+#endif
     const std::string& model = options->models.empty() ? options->folder : options->models.front();
     return serve_stage(model, options->device, options->model.size.load);
   };

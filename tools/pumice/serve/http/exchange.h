@@ -48,8 +48,15 @@ public:
   // Waits while the client reads too slowly. False: it is gone.
   virtual bool write(std::string_view piece) = 0;
   virtual bool begun() const = 0; // either was called
+  // From now on, while there is nothing else to send for some seconds, `sign` is sent, which clients pass
+  // over: an answer in pieces that has not begun begins with it, with the status 200. Until show_no_life(),
+  // or the answer's end.
+  virtual void show_life(std::string_view type, std::string sign) = 0;
+  virtual void show_no_life() = 0; // begun() does not change by itself any more
   // An answer in pieces has ended with this error, which the client was told of in one.
   virtual void failed(const Error& /*error*/) {}
+  // What an answer in pieces has come to is not all of it, which the client is to see from its end.
+  virtual void cut() = 0;
 };
 
 } // namespace pumice::serve

@@ -117,7 +117,7 @@ struct Shared {
 class Connection : public Exchange, public std::enable_shared_from_this<Connection> {
 public:
   Connection(Shared& shared, Socket socket)
-      : shared_(shared), socket_(std::move(socket)), deadline_(shared.io) {}
+      : shared_(shared), socket_(std::move(socket)), deadline_(shared.io), silence_(shared.io) {}
 
   void start(bool refused) {
     shared_.connections.insert(this);
@@ -137,6 +137,7 @@ public:
     closed_ = true;
     error_code ignored;
     deadline_.cancel();
+    silence_.cancel();
     socket_.close(ignored);
     lose();
     shared_.ended(this);
@@ -149,31 +150,50 @@ public:
     when_gone_ = std::move(call);
     if (gone_ && when_gone_) when_gone_();
   }
-  bool begun() const override { return begun_; }
+  bool begun() const override {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
 
   void answer(int status, std::string_view type, std::string body, const HttpHeaders& headers) override {
+    const std::lock_guard lock(mutex_);
     if (begun_) return;
-    begun_ = true;
     std::string text = head(status, type, headers);
     text += fmt::format("Content-Length: {}\r\n\r\n", body.size());
     if (request_.method != "HEAD") text += body;
+    begun_ = true;
     push(std::move(text));
   }
   void begin(int status, std::string_view type) override {
-    if (begun_) return;
-    begun_ = in_pieces_ = true;
-    chunked_ = version_ >= 11;
-    if (!chunked_) keep_alive_ = false;
-    push(head(status, type, {}) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n"));
+    const std::lock_guard lock(mutex_);
+    begin_pieces(status, type);
   }
   bool write(std::string_view piece) override {
-    if (piece.empty() || request_.method == "HEAD") return !gone_;
-    push(chunked_ ? fmt::format("{:x}\r\n{}\r\n", piece.size(), piece) : std::string(piece));
+    std::unique_lock lock(mutex_);
+    if (!piece.empty() && request_.method != "HEAD") {
+      written_.wait(lock, [&] { return gone_ || waiting_ <= most_waiting; });
+      push_piece(piece);
+    }
     return !gone_;
   }
+  void show_life(std::string_view type, std::string sign) override {
+    {
+      const std::lock_guard lock(mutex_);
+      sign_type_ = type;
+      sign_ = std::move(sign);
+      sent_ = Clock::now();
+    }
+    asio::post(shared_.io, [self = shared_from_this()] { self->watch_silence(); });
+  }
+  void show_no_life() override {
+    const std::lock_guard lock(mutex_);
+    sign_.clear();
+  }
+  void cut() override { cut_ = true; }
 
 private:
   enum class State { reading, answering, lingering };
+  using Clock = std::chrono::steady_clock;
 
   // Prepares for the next request.
   void next() {
@@ -183,7 +203,9 @@ private:
     parser_->body_limit(shared_.options.body_bytes);
     request_ = {};
     extra_.clear();
-    admitted_ = header_begun_ = begun_ = in_pieces_ = chunked_ = false;
+    sign_.clear();
+    silence_.cancel();
+    admitted_ = header_begun_ = begun_ = in_pieces_ = chunked_ = cut_ = false;
     keep_alive_ = false;
     version_ = 11;
     arm(idle_seconds);
@@ -208,7 +230,8 @@ private:
     socket_.async_read_some(asio::buffer(piece_),
                             [self = shared_from_this()](const error_code& error, size_t count) {
                               self->reading_ = false;
-                              self->have_read(error, count);
+                              if (!guarded([&] { self->have_read(error, count); }).ok())
+                                self->run_out();
                             });
   }
 
@@ -219,6 +242,12 @@ private:
     buffer_.append(piece_.data(), count);
     if (state_ == State::reading) return parse();
     if (buffer_.size() < most_header) read(); // the client's next request, which waits
+  }
+
+  // Of memory. Others go on.
+  void run_out() {
+    const auto tell = [&] { refuse(503, "there is no memory for the request: try again later"); };
+    if (state_ != State::reading || !guarded(tell).ok()) close();
   }
 
   void parse() {
@@ -294,16 +323,24 @@ private:
     const auto work = [self = shared_from_this()] {
       const Status done = guarded([&] { self->shared_.functions.handle(*self); });
       self->when_gone({});
-      if (!self->begun_) {
-        self->answer(500, "application/json",
-                     self->shared_.functions.error_body(500, "the server has failed to answer"), {});
+      self->show_no_life();
+      const auto end = [&] {
+        if (!self->begun()) {
+          self->answer(500, "application/json",
+                       self->shared_.functions.error_body(500, "the server has failed to answer"), {});
+        }
+        // What is missing of an answer in pieces is seen: its last piece does not come.
+        const bool whole = done.ok() && !self->cut_;
+        if (whole) self->end_pieces();
+        self->answered(whole);
+      };
+      while (!guarded(end).ok()) { // out of memory, which others give back
+        self->cut_ = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
-      // What is missing of an answer in pieces is seen: its last piece does not come.
-      const bool whole = done.ok();
-      if (whole && self->chunked_) self->push("0\r\n\r\n");
-      self->answered(whole);
     };
-    if (!guarded([&] { shared_.workers.run(work); }).ok()) close();
+    if (!guarded([&] { shared_.workers.run(work); }).ok())
+      refuse(503, "there is no room for a further request: try again later");
   }
 
   // An answer that takes no thread; then the connection ends.
@@ -328,17 +365,53 @@ private:
     return text;
   }
 
-  // From the thread that answers, which waits where too much is unread.
+  // What follows is called with the mutex held, from either thread: what is pushed comes in that order.
   void push(std::string text) {
-    {
-      std::unique_lock lock(mutex_);
-      const bool own = std::this_thread::get_id() == shared_thread_;
-      if (!own) written_.wait(lock, [&] { return gone_ || waiting_ <= most_waiting; });
-      if (gone_) return;
-      waiting_ += text.size();
-    }
+    if (gone_) return;
+    const size_t size = text.size();
     asio::post(shared_.io, [self = shared_from_this(), text = std::move(text)]() mutable {
-      self->send(std::move(text), true);
+      if (!guarded([&] { self->send(std::move(text), true); }).ok()) self->close();
+    });
+    waiting_ += size;
+    sent_ = Clock::now();
+  }
+  void push_piece(std::string_view piece) {
+    push(chunked_ ? fmt::format("{:x}\r\n{}\r\n", piece.size(), piece) : std::string(piece));
+  }
+  void begin_pieces(int status, std::string_view type) {
+    if (begun_) return;
+    begun_ = in_pieces_ = true;
+    chunked_ = version_ >= 11;
+    if (!chunked_) keep_alive_ = false;
+    push(head(status, type, {}) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n"));
+  }
+
+  void end_pieces() {
+    const std::lock_guard lock(mutex_);
+    if (chunked_) push("0\r\n\r\n");
+  }
+
+  // On the thread of all connections. Where there is no memory for a sign, the next one may come.
+  void watch_silence() {
+    const auto patience = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(shared_.options.silence_seconds));
+    Clock::time_point next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (sign_.empty() || closed_ || (begun_ && !in_pieces_)) return;
+      const Clock::time_point now = Clock::now();
+      if (now >= sent_ + patience && waiting_ == 0) {
+        (void)guarded([&] {
+          begin_pieces(200, sign_type_);
+          push_piece(sign_);
+        });
+      }
+      next = sent_ + patience;
+      if (next <= now) next = now + patience / 2;
+    }
+    silence_.expires_at(next);
+    silence_.async_wait([self = shared_from_this()](const error_code& error) {
+      if (!error) self->watch_silence();
     });
   }
 
@@ -351,7 +424,8 @@ private:
     arm(write_seconds);
     asio::async_write(socket_, asio::buffer(queue_.front().text),
                       [self = shared_from_this()](const error_code& error, size_t) {
-                        if (!self->closed_) self->have_sent(error);
+                        if (self->closed_) return;
+                        if (!guarded([&] { self->have_sent(error); }).ok()) self->close();
                       });
   }
   void have_sent(const error_code& error) {
@@ -406,8 +480,7 @@ private:
 
   Shared& shared_;
   Socket socket_;
-  asio::steady_timer deadline_;
-  const std::thread::id shared_thread_ = std::this_thread::get_id();
+  asio::steady_timer deadline_, silence_;
   State state_ = State::reading;
   std::array<char, 16 << 10> piece_;
   std::string buffer_; // what was read and not parsed
@@ -417,9 +490,12 @@ private:
   unsigned version_ = 11;
   bool admitted_ = false, header_begun_ = false, reading_ = false, closed_ = false, complete_ = false;
   bool begun_ = false, in_pieces_ = false, chunked_ = false, keep_alive_ = false;
+  std::atomic<bool> cut_ = false;
   std::deque<Outgoing> queue_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  std::string sign_type_, sign_; // empty: there are none
+  Clock::time_point sent_;       // when something was, the last time
   std::condition_variable written_;
   std::function<void()> when_gone_;
   size_t waiting_ = 0; // bytes of answers that were not sent
@@ -445,14 +521,23 @@ public:
     if (!options.socket.empty()) {
       std::error_code ignored;
       const std::filesystem::path path(options.socket);
-      if (std::filesystem::is_socket(path, ignored))
-        std::filesystem::remove(path, ignored); // of a run before
       constexpr size_t most_path = 100;
       if (options.socket.size() > most_path) {
         return Error{Code::invalid_argument,
                      fmt::format("{}: the path of a socket has at most {} bytes", options.socket, most_path)};
       }
       const Local::endpoint endpoint(options.socket);
+      if (std::filesystem::is_socket(path, ignored)) { // of a run before
+        Local::socket other(shared_.io);
+        error_code none;
+        other.connect(endpoint, none);
+        if (!none) {
+          return Error{Code::io,
+                       fmt::format("{}: another program listens there: end it, or choose another path",
+                                   options.socket)};
+        }
+        std::filesystem::remove(path, ignored);
+      }
       local_.emplace(shared_.io);
       local_->open(endpoint.protocol(), error);
       if (!error) local_->bind(endpoint, error);
@@ -496,7 +581,10 @@ public:
     }
     if (tcp_) accept(*tcp_);
     if (local_) accept(*local_);
-    const Status status = guarded([&] { shared_.io.run(); });
+    Status status;
+    do { // what a connection does is guarded; other work, such as a signal's, may find no memory
+      status = guarded([&] { shared_.io.run(); });
+    } while (!status.ok() && !shared_.io.stopped());
     while (!shared_.connections.empty()) (*shared_.connections.begin())->shared_from_this()->close();
     shared_.workers.join();
     return status;
@@ -524,16 +612,17 @@ private:
   void accept(Acceptor& acceptor) {
     acceptor.async_accept([this, &acceptor](const error_code& error, auto socket) {
       if (shared_.draining) return;
-      if (error) { // such as too many open files
-        retry_.emplace(shared_.io, std::chrono::milliseconds(100));
-        retry_->async_wait([this, &acceptor](const error_code&) { accept(acceptor); });
-        return;
-      }
       const uint32_t count = shared_.count, most = shared_.options.connections;
       constexpr uint32_t most_refused = 64; // at a time
-      if (count < most + most_refused)
-        std::make_shared<Connection>(shared_, Socket(std::move(socket)))->start(count >= most);
-      accept(acceptor);
+      const bool taken = !error && guarded([&] {
+                                     if (count >= most + most_refused) return;
+                                     std::make_shared<Connection>(shared_, Socket(std::move(socket)))
+                                         ->start(count >= most);
+                                   }).ok();
+      if (taken) return accept(acceptor);
+      // There are too many open files, or there is no memory.
+      retry_.emplace(shared_.io, std::chrono::milliseconds(100));
+      retry_->async_wait([this, &acceptor](const error_code&) { accept(acceptor); });
     });
   }
 

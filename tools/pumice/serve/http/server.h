@@ -18,6 +18,7 @@ struct ServerOptions {
   uint32_t connections = 256;     // most at a time
   uint64_t body_bytes = 32 << 20; // most of a request
   double drain_seconds = 30;      // for the answers under way, once the server is to end
+  double silence_seconds = 10;    // in a stream, before it shows that the server is there
 };
 
 // An answer that is known before a request's body is read.

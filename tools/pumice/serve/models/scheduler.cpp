@@ -126,15 +126,23 @@ void Scheduler::run() {
 
 void Scheduler::begin(Waiting waiting) {
   if (waiting.texts->is_stopped(waiting.text)) return waiting.texts->end(waiting.text);
-  const Result<uint32_t> id = guarded([&] { return batch_->add(waiting.request); });
-  if (!id.ok()) {
+  // In its place before it joins: then nothing is left of a text that has not.
+  const Status joined = guarded([&]() -> Status {
+    std::list<Running> place(1);
+    PUMICE_TRY(place.front().id, batch_->add(waiting.request));
+    running_.splice(running_.end(), place);
+    return {};
+  });
+  if (!joined.ok()) {
     ++figures_.failed;
-    return waiting.texts->end(waiting.text, id.error());
+    return waiting.texts->end(waiting.text, joined.error());
   }
   waiting.texts->joined_ = true;
   ++figures_.texts;
   figures_.prompt_tokens += waiting.request.prompt.size();
-  running_.push_back({std::move(waiting.texts), waiting.text, std::move(waiting.request), *id});
+  running_.back().texts = std::move(waiting.texts);
+  running_.back().text = waiting.text;
+  running_.back().request = std::move(waiting.request);
   figures_.running = running_.size();
 }
 
@@ -154,10 +162,9 @@ void Scheduler::remove_stopped() {
 }
 
 Status Scheduler::take_step() {
-  const Result<std::span<const BatchToken>> tokens = guarded([&] { return batch_->step(); });
-  if (!tokens.ok()) return tokens.error();
+  PUMICE_TRY(const std::span<const BatchToken> tokens, batch_->step());
   ++figures_.steps;
-  for (const BatchToken& token : *tokens) {
+  for (const BatchToken& token : tokens) {
     const auto found = std::ranges::find(running_, token.sequence, &Running::id);
     if (found == running_.end()) continue;
     ++figures_.tokens;
@@ -174,7 +181,7 @@ Status Scheduler::take_step() {
 }
 
 void Scheduler::step() {
-  const Status status = take_step();
+  const Status status = guarded([&] { return take_step(); });
   if (status.ok()) return;
   const Code code = status.error().code;
   const bool by_text = code == Code::invalid_argument || code == Code::unsupported;
@@ -198,7 +205,8 @@ void Scheduler::separate() {
     Running& text = running_.front();
     const size_t before = text.request.prompt.size();
     Status alone = resume(text);
-    while (alone.ok() && !running_.empty() && text.request.prompt.size() == before) alone = take_step();
+    while (alone.ok() && !running_.empty() && text.request.prompt.size() == before)
+      alone = guarded([&] { return take_step(); });
     if (!alone.ok()) fail_all(alone.error());
     if (broken_) break;
     well.splice(well.end(), running_);

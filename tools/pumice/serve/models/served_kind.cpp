@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -11,6 +12,7 @@
 #include "task/chat.h"
 #include "task/model_kind.h"
 #include "task/spans/tagger.h"
+#include "task/speaking/speaker.h"
 
 namespace pumice::serve {
 
@@ -20,6 +22,8 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
   const ModelShape shape = opened.definition->shape();
   const bool one_label = !shape.encoder || shape.encoder->labels.size() <= 1;
   ServedKind kind;
+  kind.architecture = opened.file.architecture();
+  kind.context = shape.has_decoder() ? shape.context : shape.encoder ? shape.encoder->context : 0;
   if (has("rerank") && !has("run") && one_label) {
     kind.of = Of::ranks;
   } else if (has("classify") && !has("run") && !shape.shared_space) {
@@ -34,6 +38,9 @@ Result<ServedKind> ServedKind::read(const OpenedModel& opened) {
     kind.of = Of::speech;
   } else if (shape.has_decoder() && shape.encoder && shape.encoder->kind == InputKind::pixels) {
     kind.of = Of::captions;
+  } else if (std::error_code ignored;
+             has("speak") && std::filesystem::exists(usual_codec_path(opened.file), ignored)) {
+    kind.of = Of::voice;
   } else {
     PUMICE_CHECK(check_continues_text(opened.file, shape));
     PUMICE_TRY(const std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
@@ -70,6 +77,8 @@ const char* ServedKind::name() const {
     return "captions";
   case Of::speech:
     return "speech";
+  case Of::voice:
+    return "voice";
   }
   return "";
 }
@@ -94,6 +103,8 @@ bool ServedKind::can(Use use) const {
     return of == Of::captions;
   case Use::speech:
     return of == Of::speech || transcribes;
+  case Use::voice:
+    return of == Of::voice;
   }
   return false;
 }
@@ -115,6 +126,8 @@ const char* cannot(ServedKind::Use use) {
     return "does not caption pictures";
   case Use::speech:
     return "does not write down speech";
+  case Use::voice:
+    return "does not speak";
   default:
     return "does not continue texts";
   }
@@ -142,6 +155,8 @@ std::string ServedKind::refusal(Use use) const {
       return "it captions pictures: /caption";
     case Of::speech:
       return "it writes down speech: /v1/audio/transcriptions";
+    case Of::voice:
+      return "it speaks: /v1/audio/speech";
     }
     return "";
   };

@@ -8,8 +8,10 @@ namespace pumice::serve {
 
 // What requests a model is for, which its files say: it need not be loaded.
 struct ServedKind {
-  enum class Of { text, vectors, ranks, classes, spans, translation, captions, speech };
+  enum class Of { text, vectors, ranks, classes, spans, translation, captions, speech, voice };
   Of of = Of::text;
+  std::string architecture;
+  uint32_t context = 0;      // tokens that the model was made for; 0: its files do not say
   bool chats = false;        // a text model with a template
   bool sees = false;         // and pictures in its chats
   bool hears = false;        // or sounds
@@ -23,7 +25,7 @@ struct ServedKind {
   const char* name() const;
 
   // What a request wants of a model.
-  enum class Use { any, text, chat, vectors, ranks, classes, translation, captions, speech };
+  enum class Use { any, text, chat, vectors, ranks, classes, translation, captions, speech, voice };
   bool can(Use use) const;
   // "has no chat template: it continues texts: /v1/completions": what it cannot do, and what it does instead.
   std::string refusal(Use use) const;

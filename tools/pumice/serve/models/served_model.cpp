@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/guarded.h"
 #include "base/path.h"
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
@@ -27,15 +28,23 @@ namespace pumice::serve {
 
 using command::OpenedDevice;
 
+namespace {
+
+command::SizeOptions size_for(const ModelOptions& options, const ModelShape& shape) {
+  command::SizeOptions size = options.size;
+  if (options.own_context && shape.context > 0) size.context = std::min(size.context, shape.context);
+  return size;
+}
+
+} // namespace
+
 Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const OpenedDevice& device,
                                                    const ModelOptions& options) {
   PUMICE_CHECK(command::check_biases(options.sampling, opened.definition->shape().vocabulary));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   PUMICE_TRY(ChatTemplates templates, ChatTemplates::of(opened.file));
   PUMICE_TRY(command::NamedAdapters adapters, command::NamedAdapters::load(options.adapters, opened));
-  command::SizeOptions size = options.size;
-  if (const uint32_t own = opened.definition->shape().context; options.own_context && own > 0)
-    size.context = std::min(size.context, own);
+  command::SizeOptions size = size_for(options, opened.definition->shape());
   std::shared_ptr<const Model> tower_model;
   std::optional<PictureRows> tower;
   PUMICE_TRY(const ChatMedia media, ChatMedia::open(opened.file, opened.definition->shape()));
@@ -99,19 +108,26 @@ Result<ModelChat> TextModel::chat(bool with_tools) {
   return *known;
 }
 
-Status TextModel::encode(const MediumParts& parts, const std::function<bool()>& wanted) {
+Status TextModel::encode(const MediumParts& parts, Exchange& exchange) {
   constexpr std::chrono::milliseconds between_looks(50);
   const std::lock_guard lock(tower_mutex_);
-  for (const std::shared_ptr<MediumPart>& each : parts) {
-    if (each->encoded()) continue;
-    do {
-      if (!wanted()) return Error{Code::cancelled, "the client is gone"};
-    } while (!each->prepare(std::chrono::steady_clock::now() + between_looks));
-    PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1)));
-    each->rows = std::move(rows.front());
-    each->input = {};
-  }
-  return {};
+  left_ = false;
+  exchange.when_gone([this] { left_ = true; });
+  const auto work = [&]() -> Status {
+    for (const std::shared_ptr<MediumPart>& each : parts) {
+      if (each->encoded()) continue;
+      do {
+        if (left_) return Error{Code::cancelled, "the client is gone"};
+      } while (!each->prepare(std::chrono::steady_clock::now() + between_looks));
+      PUMICE_TRY(std::vector<std::vector<float>> rows, tower_->rows(std::span(&each->input, 1), &left_));
+      each->rows = std::move(rows.front());
+      each->input = {};
+    }
+    return {};
+  };
+  const Status status = guarded(work);
+  exchange.when_gone({});
+  return status;
 }
 
 std::string TextModel::bytes(uint32_t token) {
@@ -249,6 +265,7 @@ const Tokenizer* ServedModel::tokenizer() const {
   if (ranks) return &ranks->tokenizer();
   if (classes) return classes->tokenizer();
   if (translation) return &translation->tokenizer();
+  if (voice) return &voice->tokenizer();
   return captions ? &captions->tokenizer() : speech->tokenizer();
 }
 
@@ -296,6 +313,11 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path, 
   }
   case ServedKind::Of::speech: {
     PUMICE_TRY(served->speech, SpeechModel::load(std::move(opened), device, load));
+    break;
+  }
+  case ServedKind::Of::voice: {
+    PUMICE_TRY(served->voice, VoiceModel::load(std::move(opened), device,
+                                               size_for(options, opened.definition->shape()), options.voices));
     break;
   }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <functional>
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,7 @@ struct ModelOptions {
   uint32_t most_waiting = 512;
   std::vector<std::string> adapters; // of the first model that continues texts, see NamedAdapters
   bool own_context = false;          // of a model that has less than the context that was asked for
+  std::map<std::string, std::string> voices; // of models that speak: profiles by their names
   std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };
 
@@ -48,9 +50,8 @@ public:
   bool has_chat() const { return !templates_.empty(); }
   // A chat without messages. not_found for a model without a template.
   Result<ModelChat> chat(bool with_tools);
-  // Runs the tower for those parts that have no rows yet, one request at a time, for as long as `wanted` says
-  // so.
-  Status encode(const MediumParts& parts, const std::function<bool()>& wanted);
+  // Runs the tower for those parts that have no rows yet, one request at a time, until the client is gone.
+  Status encode(const MediumParts& parts, Exchange& exchange);
   // What writes down speech, of a model that does that beside its chats.
   Result<std::unique_ptr<SpeechModel>> speech() const { return SpeechModel::create(model_, tower_model_); }
   // Those that requests choose from, by their numbers there.
@@ -87,6 +88,7 @@ private:
   std::mutex tower_mutex_;
   std::shared_ptr<const Model> tower_model_; // of a model that sees or hears; otherwise null
   std::optional<PictureRows> tower_;
+  std::atomic<bool> left_ = false; // the client whose parts it runs for
 };
 
 // A model that turns texts into vectors.
@@ -166,6 +168,7 @@ struct ServedModel {
   std::unique_ptr<TranslationModel> translation;
   std::unique_ptr<CaptionModel> captions;
   std::unique_ptr<SpeechModel> speech;
+  std::unique_ptr<VoiceModel> voice;
 
   // `search`: a folder of texts for a model that makes vectors, or empty.
   static Result<std::unique_ptr<ServedModel>> load(const std::string& path, std::string name,

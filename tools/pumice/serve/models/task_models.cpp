@@ -7,9 +7,11 @@
 #include "base/path.h"
 #include "media/audio.h"
 #include "model/vocabulary.h"
+#include "process/processes.h"
 #include "serve/http/error.h"
 #include "speech/subtitles.h"
 #include "step/check_tokens.h"
+#include "task/model_kind.h"
 
 namespace pumice::serve {
 
@@ -301,6 +303,43 @@ Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std
   Result<Heard> heard = work();
   if (!heard.ok()) recognizer_.reset();
   return heard;
+}
+
+Result<std::unique_ptr<VoiceModel>> VoiceModel::load(OpenedModel opened, const OpenedDevice& device,
+                                                     const command::SizeOptions& size,
+                                                     std::map<std::string, std::string> voices) {
+  if (command::others() || !device.before.empty()) {
+    return wrong_kind(opened.file.path(), opened.definition->shape(),
+                      "it speaks with a codec beside it, which takes one device");
+  }
+  auto made = std::make_unique<VoiceModel>();
+  made->voices_ = std::move(voices);
+  PUMICE_TRY(OpenedModel codec, OpenedModel::open(usual_codec_path(opened.file)));
+  PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
+  SpeakerOptions options;
+  options.size = command::session_size(size, opened.definition->shape());
+  PUMICE_TRY(SpeakerSettings settings, read_speaker_settings(opened.file, *opened.definition, codec.file,
+                                                             *codec.definition, tokenizer, options));
+  for (const auto& [name, voice] : made->voices_)
+    PUMICE_CHECK(Voice::parse(voice, fmt::format("the voice '{}'", name), settings.codec));
+  PUMICE_TRY(made->codec_, command::load_model(std::move(codec), device, {}));
+  PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, size.load, &size));
+  PUMICE_TRY(made->speaker_, Speaker::create(made->model_, made->codec_, std::move(settings)));
+  return made;
+}
+
+Result<Speaker::Figures> VoiceModel::speak(const std::string& text, const SpeakerOptions& wish,
+                                           Exchange& exchange, Speaker::SamplesFunction take) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.gone()) return gone();
+  PUMICE_TRY(SpeakerSettings settings,
+             read_speaker_settings(model_->file(), model_->definition(), codec_->file(),
+                                   codec_->definition(), speaker_->settings().tokenizer, wish));
+  speaker_->set(std::move(settings));
+  PUMICE_CHECK(speaker_->begin(text, std::move(take)));
+  const EndWithClient end(exchange, *speaker_);
+  PUMICE_CHECK(speaker_->run());
+  return speaker_->figures();
 }
 
 } // namespace pumice::serve

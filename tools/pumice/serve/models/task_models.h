@@ -1,16 +1,19 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "loading/open_device.h"
+#include "options/options.h"
 #include "serve/http/exchange.h"
 #include "task/captioner.h"
 #include "task/classifier.h"
 #include "task/spans/tagger.h"
+#include "task/speaking/speaker.h"
 #include "task/speech_recognizer.h"
 #include "task/translation/translator.h"
 
@@ -146,6 +149,29 @@ private:
   std::mutex mutex_;
   std::string options_;
   std::unique_ptr<SpeechRecognizer> recognizer_;
+};
+
+// A decoder that writes codes of a sound, with the codec that makes it.
+class VoiceModel {
+public:
+  // `voices`: profiles by the names that requests have.
+  static Result<std::unique_ptr<VoiceModel>> load(OpenedModel opened, const command::OpenedDevice& device,
+                                                  const command::SizeOptions& size,
+                                                  std::map<std::string, std::string> voices);
+
+  const std::map<std::string, std::string>& voices() const { return voices_; }
+  uint32_t sample_rate() const { return speaker_->sample_rate(); }
+  const Tokenizer& tokenizer() const { return *speaker_->settings().tokenizer; }
+  uint32_t vocabulary() const { return model_->shape().vocabulary; }
+  // Hands on the samples as they come. One request at a time.
+  Result<Speaker::Figures> speak(const std::string& text, const SpeakerOptions& wish, Exchange& exchange,
+                                 Speaker::SamplesFunction take);
+
+private:
+  std::shared_ptr<const Model> model_, codec_;
+  std::map<std::string, std::string> voices_;
+  std::mutex mutex_;
+  std::unique_ptr<Speaker> speaker_;
 };
 
 } // namespace pumice::serve

@@ -34,6 +34,7 @@ constexpr Route routes[] = {
     {"POST", "/v1/messages/count_tokens", anthropic_count},
     {"POST", "/v1/audio/transcriptions", audio_transcriptions},
     {"POST", "/v1/audio/translations", audio_translations},
+    {"POST", "/v1/audio/speech", audio_speech},
     {"POST", "/translate", translate},
     {"POST", "/classify", classify},
     {"POST", "/caption", caption},
@@ -43,6 +44,7 @@ constexpr Route routes[] = {
     {"POST", "/api/generate", ollama_generate},
     {"POST", "/api/embed", ollama_embed},
     {"GET", "/api/tags", ollama_tags},
+    {"GET", "/api/ps", ollama_ps},
     {"POST", "/api/show", ollama_show},
     {"GET", "/api/version", ollama_version},
 };
@@ -70,6 +72,14 @@ public:
   }
   bool write(std::string_view piece) override { return exchange_.write(piece); }
   bool begun() const override { return exchange_.begun(); }
+  void show_life(std::string_view type, std::string sign) override {
+    exchange_.show_life(type, std::move(sign));
+  }
+  void show_no_life() override {
+    exchange_.show_no_life();
+    if (status == 0 && begun()) status = 200;
+  }
+  void cut() override { exchange_.cut(); }
   void failed(const Error& error) override {
     if (!gone()) status = status_of(error);
   }
@@ -81,6 +91,7 @@ private:
 };
 
 void answer_error_as_asked(Exchange& exchange, const Error& error) {
+  exchange.show_no_life();
   const int status = status_of(error);
   const bool lines = exchange.request().path.starts_with("/api/");
   const std::string line = lines ? text_of({{"error", error.text()}}) + "\n" : "";
@@ -112,7 +123,7 @@ void answer(Service& service, Exchange& exchange) {
     counted.answer(200, "", "",
                    {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                     {"Access-Control-Allow-Headers",
-                     "authorization, content-type, x-api-key, anthropic-version, anthropic-beta"},
+                     "authorization, *"}, // clients' libraries have many; the first one is not in *
                     {"Access-Control-Max-Age", "600"}});
   } else if (!found) {
     const bool there = !allowed.empty();
@@ -150,27 +161,25 @@ std::string new_id(const char* beginning) {
   return fmt::format("{}{:08x}{:08x}{:08x}", beginning, random(), random(), random());
 }
 
+void show_events_live(Exchange& exchange) {
+  const bool pings = exchange.request().path == "/v1/messages"; // as its clients expect it
+  exchange.show_life("text/event-stream",
+                     pings ? "event: ping\ndata: {\"type\": \"ping\"}\n\n" : ": still there\n\n");
+}
+
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const RequestBody& body,
                              ServedKind::Use use) {
   PUMICE_TRY(const std::string name, body.string_or("model", ""));
   const std::string& path = exchange.request().path;
   const bool events = path == "/v1/chat/completions" || path == "/v1/completions" ||
                       path == "/v1/responses" || path == "/v1/messages";
-  return find_model(service, exchange, name, use, events && body["stream"] == true);
+  if (events && body["stream"] == true) show_events_live(exchange);
+  return find_model(service, exchange, name, use);
 }
 
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const std::string& name,
-                             ServedKind::Use use, bool streams) {
-  constexpr double patience = 10; // seconds until a client hears that the server is there
-  command::Stopwatch silence;
-  return service.models.find(name, use, [&] {
-    if (exchange.gone()) return false;
-    if (!streams || silence.seconds() < patience) return true;
-    silence = {};
-    exchange.begin(200, "text/event-stream");
-    const bool pings = exchange.request().path == "/v1/messages"; // as its clients expect it
-    return exchange.write(pings ? "event: ping\ndata: {\"type\": \"ping\"}\n\n" : ": still there\n\n");
-  });
+                             ServedKind::Use use) {
+  return service.models.find(name, use, [&] { return !exchange.gone(); });
 }
 
 } // namespace pumice::serve

@@ -223,10 +223,6 @@ public:
                                                     : "end_turn";
     if (stopped && stops_.size() == 1) sequence_ = stops_[0]; // of several it is not known which
   }
-  bool idle() override {
-    if (streams_) send("ping", Json::object());
-    return gone_not_;
-  }
   bool flush() override { return gone_not_; }
 
   Status finish(const Status& status) {

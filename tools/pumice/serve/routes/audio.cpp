@@ -101,7 +101,8 @@ Status hear(Service& service, Exchange& exchange, bool translates) {
     if (part.name == "model" && !part.is_file) name = part.value;
     if (part.name == "stream") streams = part.value == "true";
   }
-  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::speech, streams));
+  if (streams) show_events_live(exchange);
+  PUMICE_TRY(const UsedModel served, find_model(service, exchange, name, ServedKind::Use::speech));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   PUMICE_TRY(const SpeechWish wish, read_speech_wish(parts, translates));
   const TranscriptionOptions& options = wish.transcription;

@@ -338,9 +338,9 @@ void Generation::take(Text& text, size_t index, const BatchToken& token, TextTak
                     text.tokens});
 }
 
-Status Generation::see(const Exchange& exchange) {
+Status Generation::see(Exchange& exchange) {
   auto& [chat, prompt] = *seen_;
-  PUMICE_CHECK(model_.encode(prompt.media, [&] { return !exchange.gone(); }));
+  PUMICE_CHECK(model_.encode(prompt.media, exchange));
   PUMICE_TRY(const PicturePrompt read, chat.with_rows(prompt));
   for (Text& text : texts_) {
     text.request.prompt = read.tokens;
@@ -351,7 +351,7 @@ Status Generation::see(const Exchange& exchange) {
   return {};
 }
 
-Status Generation::start(Slots& slots, const std::string& model, const Exchange& exchange) {
+Status Generation::start(Slots& slots, const std::string& model, Exchange& exchange) {
   if (seen_) PUMICE_CHECK(see(exchange));
   std::vector<SequenceRequest> requests;
   for (Text& text : texts_) {
@@ -366,13 +366,13 @@ Status Generation::start(Slots& slots, const std::string& model, const Exchange&
 }
 
 Status Generation::run(Exchange& exchange, TextTaker& taker) {
-  constexpr double patience = 10; // seconds until a client hears that the server is there
+  constexpr double patience = 10; // seconds until the client is looked for again
   exchange.when_gone([texts = running_] { texts->stop_all(); });
   const auto work = [&]() -> Status {
     while (ended_ < texts_.size() && !running_->ended()) {
       PUMICE_TRY(const std::optional<Texts::Token> token, running_->next(patience));
       if (token) take(texts_[token->text], token->text, token->token, taker, *running_);
-      const bool listens = token ? taker.flush() : taker.idle();
+      const bool listens = !token || taker.flush();
       if (!listens || exchange.gone()) return Error{Code::cancelled, "the client is gone"};
     }
     return {};

@@ -30,9 +30,7 @@ public:
   virtual void part(size_t index, const AnswerPart& part) = 0;             // of an answer to a chat
   virtual void token(size_t index, const TokenLogProbabilities& each) = 0; // where they were asked for
   virtual void end(size_t index, const TextEnd& end) = 0;
-  // Nothing has come for some time. False: nobody waits any more.
-  virtual bool idle() { return true; }
-  // Called after each token's text. False as above.
+  // Called after each token's text. False: nobody waits any more.
   virtual bool flush() { return true; }
 };
 
@@ -63,7 +61,7 @@ public:
   size_t texts() const { return texts_.size(); }
   // Runs the model's tower for pictures and sounds, and hands the texts to the batch. not_ready where too
   // many wait there; then nothing of the answer was sent.
-  Status start(Slots& slots, const std::string& model, const Exchange& exchange);
+  Status start(Slots& slots, const std::string& model, Exchange& exchange);
   // Then runs to the end, or until the client is gone.
   Status run(Exchange& exchange, TextTaker& taker);
 
@@ -77,7 +75,7 @@ private:
     bool ended = false;
   };
   explicit Generation(TextModel& model) : model_(model) {}
-  Status see(const Exchange& exchange); // the prompt gets the rows of its pictures and sounds
+  Status see(Exchange& exchange); // the prompt gets the rows of its pictures and sounds
   void take(Text& text, size_t index, const BatchToken& token, TextTaker& taker, Texts& texts);
   void hand_out(Text& text, size_t index, const std::vector<AnswerPart>& parts, TextTaker& taker);
 

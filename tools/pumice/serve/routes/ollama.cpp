@@ -25,7 +25,8 @@ std::string time_text(int64_t time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(time)));
 }
 
-// Its names of sampling, in "options", as the library has them.
+// Its names of sampling, in "options", as the library has them; what others there say of memory and threads is
+// the server's.
 Result<RequestBody> with_options(const RequestBody& body) {
   const Json& options = body["options"];
   if (options.is_null()) return body;
@@ -34,13 +35,26 @@ Result<RequestBody> with_options(const RequestBody& body) {
     return body.error("options", fmt::format("expected an object of at most {} options", most));
   Json object = body.object();
   for (const auto& [name, value] : options.items()) {
-    const std::string own = name == "num_predict"     ? "max_tokens"
-                            : name == "repeat_last_n" ? "repeat_window"
-                                                      : name;
+    const std::string own = name == "num_predict" ? "max_tokens" : name;
     if (own == "max_tokens" && value.is_number_integer() && value < 0) continue; // as many as fit
     object[own] = value;
   }
+  for (const char* field : {"logprobs", "top_logprobs"}) {
+    if (const Json& value = body[field]; !value.is_null() && value != false && value != 0)
+      return body.error(field, "this interface does not have it here: /v1/chat/completions does");
+  }
   return RequestBody(std::move(object));
+}
+
+// What an answer's lines have in common.
+Json empty_line(const std::string& model, bool chats) {
+  Json line = {{"model", model}, {"created_at", time_text(std::time(nullptr))}};
+  if (chats)
+    line["message"] = {{"role", "assistant"}, {"content", ""}};
+  else
+    line["response"] = "";
+  line["done"] = false;
+  return line;
 }
 
 // "json", or a schema.
@@ -69,21 +83,33 @@ Status read_thinking(const RequestBody& body, ChatWish& wish) {
   return {};
 }
 
-// A request with "keep_alive" and without a text: the model is loaded, or let go.
-Status load_or_let_go(Service& service, Exchange& exchange, const RequestBody& body) {
-  PUMICE_TRY(const std::string name, body.string_or("model", ""));
+// A request without a text: the model is loaded or, with a "keep_alive" of 0, let go.
+Status load_or_let_go(Service& service, Exchange& exchange, const RequestBody& body, bool chats) {
+  PUMICE_TRY(std::string name, body.string_or("model", ""));
   const bool goes = lets_go(body);
   if (goes) {
     PUMICE_CHECK(service.models.let_go(name));
   } else {
     PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::any));
+    name = served->name;
   }
-  answer_json(exchange, {{"model", name},
-                         {"created_at", time_text(std::time(nullptr))},
-                         {"response", ""},
-                         {"done", true},
-                         {"done_reason", goes ? "unload" : "load"}});
+  Json last = empty_line(name, chats);
+  last["done"] = true;
+  last["done_reason"] = goes ? "unload" : "load";
+  answer_json(exchange, last);
   return {};
+}
+
+// The model of a request. A stream of lines then shows life, with lines that add nothing.
+Result<UsedModel> find_model_of_lines(Service& service, Exchange& exchange, const RequestBody& body,
+                                      bool chats) {
+  PUMICE_TRY(const std::string name, body.string_or("model", ""));
+  PUMICE_TRY(const bool streams, body.boolean_or("stream", true));
+  if (streams) exchange.show_life("application/x-ndjson", text_of(empty_line(name, chats)) + "\n");
+  PUMICE_TRY(UsedModel served,
+             find_model(service, exchange, body, chats ? ServedKind::Use::chat : ServedKind::Use::text));
+  if (lets_go(body)) (void)service.models.let_go(served->name);
+  return served;
 }
 
 // A message whose pictures come before its text, as the models were trained.
@@ -180,20 +206,13 @@ private:
     send(line(piece));
   }
   Json line(const Answered& piece) const {
-    Json made = {{"model", model_}, {"created_at", time_text(std::time(nullptr))}};
-    if (!chats_) {
-      made["response"] = piece.content;
-      if (!piece.thinking.empty()) made["thinking"] = piece.thinking;
-      made["done"] = false;
-      return made;
-    }
-    Json message = {{"role", "assistant"}, {"content", piece.content}};
+    Json made = empty_line(model_, chats_);
+    Json& message = chats_ ? made["message"] : made;
+    message[chats_ ? "content" : "response"] = piece.content;
     if (!piece.thinking.empty()) message["thinking"] = piece.thinking;
     for (const ToolCall& call : piece.tool_calls) {
       message["tool_calls"].push_back({{"function", {{"name", call.name}, {"arguments", call.arguments}}}});
     }
-    made["message"] = std::move(message);
-    made["done"] = false;
     return made;
   }
   void send(const Json& value) { open_ = exchange_.write(text_of(value) + "\n"); }
@@ -209,21 +228,39 @@ private:
   bool open_ = true;
 };
 
+Json details_of(const ServedKind& kind) {
+  return {{"format", "gguf"}, {"family", kind.architecture}, {"families", {kind.architecture}}};
+}
+
+// An entry of lists.
+Json entry_of(const ServedModels::Listed& listed) {
+  return {{"name", listed.name},
+          {"model", listed.name},
+          {"modified_at", time_text(listed.created)},
+          {"size", listed.bytes},
+          {"digest", ""},
+          {"loaded", listed.model != nullptr},
+          {"details", details_of(listed.kind)}};
+}
+
 // What `show` tells of a model.
 Json shown(const ServedModels::Listed& listed) {
   const ServedKind& kind = listed.kind;
   Json can = Json::array();
-  Json info = Json::object();
+  Json info = {{"general.architecture", kind.architecture}};
+  if (kind.context > 0) info[kind.architecture + ".context_length"] = kind.context;
   if (kind.can(ServedKind::Use::text)) can.push_back("completion");
   if (kind.calls) can.push_back("tools");
   if (kind.sees) can.push_back("vision");
   if (kind.hears) can.push_back("audio");
   if (kind.can(ServedKind::Use::vectors)) can.push_back("embedding");
   const ServedModel* const loaded = listed.model;
-  if (loaded && loaded->text) info["general.context_length"] = loaded->text->scheduler().context();
-  if (loaded && loaded->vectors) info["general.embedding_length"] = loaded->vectors->columns();
+  if (loaded && loaded->text)
+    info[kind.architecture + ".context_length"] = loaded->text->scheduler().context();
+  if (loaded && loaded->vectors)
+    info[kind.architecture + ".embedding_length"] = loaded->vectors->columns();
   return {{"modified_at", time_text(listed.created)},
-          {"details", {{"format", "gguf"}, {"family", kind.name()}}},
+          {"details", details_of(kind)},
           {"model_info", std::move(info)},
           {"capabilities", std::move(can)}};
 }
@@ -237,10 +274,8 @@ bool says_nothing(const Json& text) {
 
 Status ollama_chat(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  if (given.has("keep_alive") && says_nothing(given["messages"]))
-    return load_or_let_go(service, exchange, given);
-  PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::chat));
-  if (lets_go(given)) (void)service.models.let_go(served->name);
+  if (says_nothing(given["messages"])) return load_or_let_go(service, exchange, given, true);
+  PUMICE_TRY(const UsedModel served, find_model_of_lines(service, exchange, given, true));
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   ChatWish wish;
@@ -260,10 +295,9 @@ Status ollama_chat(Service& service, Exchange& exchange) {
 // With a chat template the prompt is a question, unless it is raw.
 Status ollama_generate(Service& service, Exchange& exchange) {
   PUMICE_TRY(const RequestBody given, RequestBody::read(exchange.request()));
-  if (given.has("keep_alive") && says_nothing(given["prompt"]))
-    return load_or_let_go(service, exchange, given);
-  PUMICE_TRY(const UsedModel served, find_model(service, exchange, given, ServedKind::Use::text));
-  if (lets_go(given)) (void)service.models.let_go(served->name);
+  if (says_nothing(given["prompt"]) && says_nothing(given["images"]))
+    return load_or_let_go(service, exchange, given, false);
+  PUMICE_TRY(const UsedModel served, find_model_of_lines(service, exchange, given, false));
   PUMICE_TRY(const RequestBody body, with_options(given));
   TextModel& model = *served->text;
   for (const char* field : {"suffix", "template", "context"}) {
@@ -306,14 +340,18 @@ Status ollama_generate(Service& service, Exchange& exchange) {
 
 Status ollama_tags(Service& service, Exchange& exchange) {
   Json models = Json::array();
+  service.models.list([&](const ServedModels::Listed& each) { models.push_back(entry_of(each)); });
+  answer_json(exchange, {{"models", std::move(models)}});
+  return {};
+}
+
+// Those that are loaded.
+Status ollama_ps(Service& service, Exchange& exchange) {
+  Json models = Json::array();
   service.models.list([&](const ServedModels::Listed& each) {
-    models.push_back({{"name", each.name},
-                      {"model", each.name},
-                      {"modified_at", time_text(each.created)},
-                      {"size", each.bytes},
-                      {"digest", ""},
-                      {"loaded", each.model != nullptr},
-                      {"details", {{"format", "gguf"}, {"family", each.kind.name()}}}});
+    if (!each.model) return;
+    models.push_back(entry_of(each));
+    if (each.model->text) models.back()["context_length"] = each.model->text->scheduler().context();
   });
   answer_json(exchange, {{"models", std::move(models)}});
   return {};

@@ -69,7 +69,6 @@ public:
       : exchange_(exchange), model_(model), heading_(std::move(heading)), wish_(wish), streams_(streams),
         with_usage_(with_usage), generation_(generation), log_(generation.texts(), Json::array()) {}
 
-  bool idle() override { return !streams_ || exchange_.write(": still there\n\n"); }
   bool flush() override { return open_; }
   void token(size_t index, const TokenLogProbabilities& each) override {
     if (wish_.log_probabilities) add_token(index, each);
@@ -341,6 +340,11 @@ Json description_of(const ServedModels::Listed& listed) {
           {{"id", made["adapters"].size()}, {"name", path_text(path_of(path).stem())}, {"scale", scale}});
   }
   if (model.vectors) made["dimensions"] = model.vectors->columns();
+  if (model.voice) {
+    made["sample_rate"] = model.voice->sample_rate();
+    made["voices"] = {"default"};
+    for (const auto& [name, profile] : model.voice->voices()) made["voices"].push_back(name);
+  }
   return made;
 }
 

@@ -19,6 +19,35 @@ namespace {
 constexpr uint32_t most_texts = 16; // of a request
 constexpr size_t most_stops = 64;
 
+// What other servers call fields of this one.
+struct OtherName {
+  const char *other, *own;
+};
+constexpr OtherName other_names[] = {
+    {"repetition_penalty", "repeat_penalty"}, {"repeat_last_n", "repeat_window"}, {"n_predict", "max_tokens"},
+    {"guided_json", "json_schema"},           {"guided_regex", "regex"},          {"guided_choice", "choices"},
+    {"guided_grammar", "grammar"}};
+
+// What others have and this server has not would make another text: only where it says nothing is it taken.
+Status refuse_other_sampling(const RequestBody& body) {
+  struct Other {
+    const char* field;
+    double none;
+  };
+  constexpr Other others[] = {{"tfs_z", 1},           {"top_a", 0},  {"min_tokens", 0},      {"ignore_eos", 0},
+                              {"use_beam_search", 0}, {"n_probs", 0}, {"length_penalty", 1}};
+  for (const auto& [field, none] : others) {
+    const Json& value = body[field];
+    if (!value.is_null() && value != false && value != none)
+      return bad_field(field, "this server does not have it: leave it out");
+  }
+  for (const char* field : {"stop_token_ids", "structured_outputs", "bad_words"}) {
+    if (!body[field].empty()) return bad_field(field, "this server does not have it: leave it out");
+  }
+  if (body["mirostat"] == 1) return bad_field("mirostat", "1 is not supported: 2 is");
+  return {};
+}
+
 // Large, and read otherwise.
 bool is_content(const std::string& field) {
   constexpr std::array contents = {"messages", "prompt", "input",     "tools", "system",
@@ -28,30 +57,6 @@ bool is_content(const std::string& field) {
 
 Status read_count(const Fields& fields, const char* field, uint32_t least, uint32_t most, uint32_t& value) {
   PUMICE_TRY(value, fields.u32_or(field, least, most, value));
-  return {};
-}
-
-// {"50256": -100}: at the least of what OpenAI allows, the token is forbidden.
-Status read_biases(const Json& biases, uint32_t vocabulary, SamplingParams& sampling) {
-  constexpr const char* field = "logit_bias";
-  if (biases.is_null()) return {};
-  if (!biases.is_object()) return bad_field(field, "expected an object of numbers by the ids of tokens");
-  for (const auto& [name, value] : biases.items()) {
-    uint32_t token = 0;
-    const auto end = std::from_chars(name.data(), name.data() + name.size(), token);
-    if (end.ec != std::errc() || end.ptr != name.data() + name.size() || token >= vocabulary) {
-      return bad_field(field, fmt::format("'{}' is not the id of a token: expected one below {}",
-                                          name.substr(0, 40), vocabulary));
-    }
-    if (!value.is_number()) return bad_field(field, fmt::format("the value of {} is not a number", name));
-    constexpr float least = -100, most = 100;
-    const float bias = value.get<float>();
-    if (!(bias >= least && bias <= most))
-      return bad_field(field, fmt::format("the value of {} is {}: expected -100 to 100", name, bias));
-    sampling.logit_biases.push_back({token, bias == least ? -std::numeric_limits<float>::infinity() : bias});
-  }
-  if (sampling.logit_biases.size() > SAMPLING_BIASES)
-    return bad_field(field, fmt::format("expected at most {} tokens", uint32_t{SAMPLING_BIASES}));
   return {};
 }
 
@@ -119,6 +124,16 @@ Result<RequestBody> RequestBody::read(const HttpRequest& request) {
 }
 
 RequestBody::RequestBody(Json object) : object_(std::move(object)), settings_(nlohmann::json::object()) {
+  for (const auto& [other, own] : other_names) {
+    const auto given = object_.find(other);
+    if (given == object_.end() || object_.contains(own)) continue;
+    Json value = *given;
+    object_[own] = std::move(value);
+  }
+  for (const char* field : {"top_k", "repeat_window"}) { // all, as llama.cpp and Ollama have it
+    if (const auto given = object_.find(field); given != object_.end() && *given == -1)
+      *given = field == std::string_view("top_k") ? 0u : uint32_t{SAMPLING_RING};
+  }
   for (const auto& [field, value] : object_.items()) {
     if (!is_content(field)) settings_[field] = nlohmann::json(value);
   }
@@ -180,6 +195,31 @@ Status read_seed(const RequestBody& body, SamplingParams& sampling) {
   return {};
 }
 
+// {"50256": -100}: at the least of what OpenAI allows, the token is forbidden.
+Status read_biases(const RequestBody& body, uint32_t vocabulary, SamplingParams& sampling) {
+  constexpr const char* field = "logit_bias";
+  const Json& biases = body[field];
+  if (biases.is_null()) return {};
+  if (!biases.is_object()) return bad_field(field, "expected an object of numbers by the ids of tokens");
+  for (const auto& [name, value] : biases.items()) {
+    uint32_t token = 0;
+    const auto end = std::from_chars(name.data(), name.data() + name.size(), token);
+    if (end.ec != std::errc() || end.ptr != name.data() + name.size() || token >= vocabulary) {
+      return bad_field(field, fmt::format("'{}' is not the id of a token: expected one below {}",
+                                          name.substr(0, 40), vocabulary));
+    }
+    if (!value.is_number()) return bad_field(field, fmt::format("the value of {} is not a number", name));
+    constexpr float least = -100, most = 100;
+    const float bias = value.get<float>();
+    if (!(bias >= least && bias <= most))
+      return bad_field(field, fmt::format("the value of {} is {}: expected -100 to 100", name, bias));
+    sampling.logit_biases.push_back({token, bias == least ? -std::numeric_limits<float>::infinity() : bias});
+  }
+  if (sampling.logit_biases.size() > SAMPLING_BIASES)
+    return bad_field(field, fmt::format("expected at most {} tokens", uint32_t{SAMPLING_BIASES}));
+  return {};
+}
+
 Status read_response_format(const Json& format, const std::string& field, FormSource& form) {
   if (format.is_null()) return {};
   const std::string type = format.is_object() ? format.value("type", Json()).dump() : "";
@@ -202,11 +242,16 @@ Status read_response_format(const Json& format, const std::string& field, FormSo
 Result<TextWish> read_wish(const RequestBody& body, TextModel& model) {
   TextWish wish;
   const Fields fields = body.fields();
+  PUMICE_CHECK(refuse_other_sampling(body));
   command::SamplingOptions options = model.sampling();
+  if (body.has("dry_sequence_breakers")) {
+    PUMICE_TRY(options.dry_breakers, body.texts("dry_sequence_breakers"));
+    if (options.dry_breakers.empty()) options.dry_breakers = {"none"};
+  }
   PUMICE_CHECK(command::read_sampling_fields(fields, options.params));
   PUMICE_TRY(wish.sampling, options.resolved(*model.tokenizer()));
   PUMICE_CHECK(read_seed(body, wish.sampling));
-  PUMICE_CHECK(read_biases(body["logit_bias"], model.shape().vocabulary, wish.sampling));
+  PUMICE_CHECK(read_biases(body, model.shape().vocabulary, wish.sampling));
   for (const char* field : {"max_tokens", "max_completion_tokens"}) {
     if (body[field] == -1) continue; // as many as fit
     PUMICE_CHECK(read_count(fields, field, 1, UINT32_MAX, wish.max_tokens));

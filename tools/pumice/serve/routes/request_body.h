@@ -63,6 +63,7 @@ struct TextWish {
 Result<TextWish> read_wish(const RequestBody& body, TextModel& model);
 Status read_stops(const RequestBody& body, const char* field, std::vector<std::string>& stops);
 Status read_seed(const RequestBody& body, SamplingParams& sampling);
+Status read_biases(const RequestBody& body, uint32_t vocabulary, SamplingParams& sampling);
 // The form that OpenAI's "response_format" asks for.
 Status read_response_format(const Json& format, const std::string& field, FormSource& form);
 

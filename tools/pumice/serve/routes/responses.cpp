@@ -129,7 +129,6 @@ public:
     close();
     cut_ = end.reason == TextEnd::Reason::length;
   }
-  bool idle() override { return !streams_ || exchange_.write(": still there\n\n"); }
   bool flush() override { return listens_; }
 
   Status finish(const Status& status) {

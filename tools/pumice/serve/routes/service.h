@@ -47,6 +47,7 @@ Status classify(Service& service, Exchange& exchange);
 Status caption(Service& service, Exchange& exchange);
 Status audio_transcriptions(Service& service, Exchange& exchange);
 Status audio_translations(Service& service, Exchange& exchange);
+Status audio_speech(Service& service, Exchange& exchange);
 Status tokenize(Service& service, Exchange& exchange);
 Status detokenize(Service& service, Exchange& exchange);
 Status slots(Service& service, Exchange& exchange);
@@ -60,6 +61,7 @@ Status ollama_chat(Service& service, Exchange& exchange);
 Status ollama_generate(Service& service, Exchange& exchange);
 Status ollama_embed(Service& service, Exchange& exchange);
 Status ollama_tags(Service& service, Exchange& exchange);
+Status ollama_ps(Service& service, Exchange& exchange);
 Status ollama_show(Service& service, Exchange& exchange);
 Status ollama_version(Service& service, Exchange& exchange);
 
@@ -73,12 +75,14 @@ std::string text_of(const Json& value);
 void answer_json(Exchange& exchange, const Json& value);
 // An id of an answer: "chatcmpl-" and random digits.
 std::string new_id(const char* beginning);
-// The model that a request names, once it is loaded. A stream of events hears meanwhile that the server is
-// there.
+// A stream of events hears from now on that the server is there, whatever it waits for.
+void show_events_live(Exchange& exchange);
+// The model that a request names, once it is loaded. Streams of OpenAI's and Anthropic's interfaces of texts
+// then show life.
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const RequestBody& body,
                              ServedKind::Use use);
 Result<UsedModel> find_model(Service& service, Exchange& exchange, const std::string& name,
-                             ServedKind::Use use, bool streams);
+                             ServedKind::Use use);
 // Whether Ollama's "keep_alive" lets the model go after the answer: 0, "0", "0s". Other times are the
 // server's.
 bool lets_go(const RequestBody& body);
