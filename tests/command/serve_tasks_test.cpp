@@ -8,16 +8,19 @@
 
 #include <nlohmann/json.hpp>
 
+#include "media/audio.h"
 #include "media/image.h"
 #include "support/command/command.h"
 #include "support/command/server.h"
 #include "support/files/bert_folder.h"
 #include "support/files/fixture_picture.h"
+#include "support/files/speech_folder.h"
 #include "support/files/vision_folder.h"
 #include "support/files/whisper_folder.h"
 #include "support/files/word_folder.h"
 #include "support/skip.h"
 #include "support/vision_models.h"
+#include "text/formats/base64.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -25,15 +28,7 @@ using nlohmann::json;
 namespace {
 
 std::string base64(const std::string& bytes) {
-  static constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    for (size_t j = 0; j < 3; ++j)
-      word = word << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (size_t j = 0; j < 4; ++j) text += i + j > bytes.size() ? '=' : digits[word >> (18 - 6 * j) & 63];
-  }
-  return text;
+  return text::encode_base64(bytes);
 }
 
 std::string data_url(const std::string& bytes) {
@@ -569,4 +564,110 @@ TEST_CASE("sounds in chats are heard as `pumice chat` hears them, by a model tha
   refused(body({{{"type", "image_url"}, {"image_url", {{"url", data_url(file_text(picture))}}}}, text}),
           "reads text and sounds alone");
   CHECK(said({heard(base64(wav)), text}) == one);
+}
+
+TEST_CASE("texts are spoken as `pumice speak` speaks them, as they come") {
+  const SpeechFolder folder;
+  const TemporaryFolder files;
+  const std::string model = folder.path().string(), wav = (files.path() / "out.wav").string();
+  const json profile = {{"text", "the fox"},
+                        {"words", {{{"word", "the"}, {"duration", 0.1}, {"c1", {1, 2}}, {"c2", {3, 4}}}}}};
+  const std::string fox = files.write("fox.json", profile.dump()).string();
+  const Server server({"--voice", fox, "--alias", "outetts", "--alias", "chat"},
+                      {model, Server::chat_model()});
+  if (!server.there()) {
+    skip("this build has no server");
+    return;
+  }
+  json body = {{"input", "good morning"}, {"temperature", 1}, {"repeat_penalty", 1},
+               {"seed", 5},               {"max_tokens", 120}};
+  std::vector<std::string> options = {"speak", model, "good morning",     "-o", wav,      "--temp",
+                                      "1",     "-n",  "120",              "--repeat-penalty", "1", "--seed",
+                                      "5"};
+  for (const uint32_t id : folder.unwanted()) {
+    body["logit_bias"][std::to_string(id)] = -100;
+    options.insert(options.end(), {"--logit-bias", std::to_string(id) + "=-inf"});
+  }
+  const auto samples_of = [](const std::string& bytes) {
+    const auto sound = parse_audio(std::as_bytes(std::span(bytes)), "the answer");
+    if (!sound.ok()) FAIL(sound.error().text());
+    CHECK(sound->rate == 8000);
+    return sound->samples;
+  };
+  const auto said = [&](const json& more) {
+    json asked = body;
+    asked.update(more);
+    const HttpAnswer answer = server.post("/v1/audio/speech", asked.dump());
+    CAPTURE(answer.body.substr(0, 300));
+    CHECK(answer.status == 200);
+    return answer;
+  };
+  REQUIRE(pumice_command(options).status == 0);
+  const std::vector<float> plain = samples_of(file_text(wav));
+  REQUIRE(plain.size() > 240);
+  const HttpAnswer whole = said({});
+  CHECK(whole.head.find("Content-Type: audio/wav") != std::string::npos);
+  CHECK(whole.head.find("Transfer-Encoding: chunked") != std::string::npos);
+  CHECK(samples_of(whole.body) == plain);
+  CHECK(said({{"voice", "default"}, {"speed", 1.0}}).body == whole.body);
+  constexpr size_t header = 44;
+  CHECK(said({{"response_format", "pcm"}}).body == whole.body.substr(header));
+  CHECK(said({{"seed", 6}}).body != whole.body);
+
+  std::string pieces;
+  json last;
+  const HttpAnswer events = said({{"stream_format", "sse"}});
+  std::istringstream lines(events.body);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("data: ")) continue;
+    last = json::parse(line.substr(6));
+    if (last["type"] == "speech.audio.delta") pieces += *text::decode_base64(last["audio"].get<std::string>());
+  }
+  CHECK(pieces == whole.body);
+  CHECK(last["type"] == "speech.audio.done");
+  CHECK(last["usage"]["output_tokens"] == 120);
+
+  options.insert(options.end(), {"--voice", fox});
+  REQUIRE(pumice_command(options).status == 0);
+  const std::vector<float> other = samples_of(file_text(wav));
+  REQUIRE(other != plain);
+  CHECK(samples_of(said({{"voice", "fox"}}).body) == other);
+  CHECK(samples_of(said({{"voice", profile}}).body) == other);
+  CHECK(said({}).body == whole.body); // as before
+
+  const json models = json::parse(server.get("/v1/models").body)["data"];
+  CHECK(models[0]["kind"] == "voice");
+  CHECK(models[0]["voices"] == json({"default", "fox"}));
+  const auto wrong = [&](const char* field, const json& value) {
+    json asked = body;
+    asked[field] = value;
+    CAPTURE(asked.dump());
+    CHECK(server.refused("/v1/audio/speech", asked.dump()).find(std::string("field '") + field + "'") !=
+          std::string::npos);
+  };
+  wrong("input", 3);
+  wrong("input", " ");
+  wrong("voice", "alloy");
+  wrong("voice", 3);
+  wrong("voice", {{"text", "a"}, {"words", 3}});
+  wrong("response_format", "mp3");
+  wrong("stream_format", "tape");
+  wrong("speed", 1.5);
+  wrong("instructions", "Whisper.");
+  wrong("temperature", -1);
+  wrong("model", "chat");
+  const std::string sentence =
+      server.refused("/v1/chat/completions", R"({"model": "outetts", "messages": [{"role": "user"}]})");
+  CHECK(sentence.find("it speaks: /v1/audio/speech") != std::string::npos);
+
+  // A client that leaves.
+  {
+    HttpClient leaves(server.port());
+    body["max_tokens"] = 480;
+    leaves.send(http_request("POST", "/v1/audio/speech", body.dump()));
+    CHECK(leaves.wait_for("RIFF"));
+  }
+  const auto speaking = [&] { return !json::parse(server.get("/slots").body)["slots"].empty(); };
+  for (int i = 0; i < 500 && speaking(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK_FALSE(speaking());
 }

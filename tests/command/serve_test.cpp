@@ -13,6 +13,10 @@
 
 #include <nlohmann/json.hpp>
 
+#ifdef __linux__
+#include <sys/resource.h>
+#endif
+
 #include "support/command/command.h"
 #include "support/command/command_process.h"
 #include "support/command/http_client.h"
@@ -755,6 +759,151 @@ TEST_CASE("encoders give vectors and ranks, as `pumice embed` and `pumice rerank
     CHECK(each["relevance_score"].get<float>() ==
           doctest::Approx(json::parse(line)["score"].get<float>()).epsilon(1e-4));
   }
+}
+
+TEST_CASE("streams show that the server is there while nothing else comes, and end with their errors") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  const TemporaryFolder folder;
+  write_word_folder(folder, "llama-gqa");
+  const Server server({"--sequences", "1", "--keep-alive", "0.03", "--alias", "chat", "--alias", "words"},
+                      {chat_model, folder.path().string()});
+  // All but the first one wait for their places.
+  HttpClient first(server.port()), chat(server.port()), message(server.port()), lines(server.port()),
+      whole(server.port());
+  first.send(http_request("POST", "/v1/completions",
+                          R"({"prompt": "Once", "max_tokens": 480, "stream": true, "regex": "[a-z ]{2000}"})"));
+  REQUIRE(first.wait_for("\"text\""));
+  json body = question("Hello", 4);
+  body["model"] = "chat";
+  whole.send(http_request("POST", "/v1/chat/completions", body.dump()));
+  body["stream"] = true;
+  chat.send(http_request("POST", "/v1/chat/completions", body.dump()));
+  message.send(http_request("POST", "/v1/messages", body.dump()));
+  lines.send(http_request("POST", "/api/chat", body.dump()));
+  CHECK(chat.wait_for(": still there"));
+  CHECK(message.wait_for("event: ping"));
+  CHECK(lines.wait_for("\"content\":\"\"},\"done\":false}"));
+  first.close();
+  CHECK(http_answer(chat.rest()).body.ends_with("data: [DONE]\n\n"));
+  CHECK(http_answer(message.rest()).body.find("event: message_stop") != std::string::npos);
+  CHECK(lines.rest().find("\"done\":true") != std::string::npos);
+  CHECK(json::parse(http_answer(whole.rest()).body).contains("choices"));
+
+  // No token goes on with this form after two words: an error that comes when the answer has begun.
+  const json stuck = {{"model", "words"}, {"prompt", "w5 w6"}, {"stream", true}, {"regex", "( ?w9){2}!"}};
+  const HttpAnswer broken = server.post("/api/generate", stuck.dump());
+  CHECK(broken.status == 200);
+  const size_t at = broken.body.rfind('\n', broken.body.size() - 2);
+  REQUIRE(at != std::string::npos); // there are lines before it
+  CHECK(json::parse(broken.body.substr(at)).at("error").is_string());
+  CHECK(broken.body.find("w9") != std::string::npos);
+  CHECK(server.metric("pumice_answers_total{route=\"/api/generate\",status=\"400\"}") == 1);
+  CHECK(server.metric("pumice_answers_total{route=\"/api/generate\",status=\"200\"}") == -1);
+  const HttpAnswer events = server.post("/v1/completions", stuck.dump());
+  CHECK(events_of(events.body).back().contains("error"));
+  CHECK(events.body.find("[DONE]") == std::string::npos);
+  CHECK(server.metric("pumice_answers_total{route=\"/v1/completions\",status=\"400\"}") == 1);
+  CHECK(server.metric("pumice_answers_total{route=\"/v1/messages\",status=\"200\"}") == 1);
+}
+
+#ifdef __linux__
+TEST_CASE("what there is no memory for is refused, and the server goes on") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  Server server;
+  const pid_t process = server.process().id();
+  size_t pages = 0;
+  std::ifstream("/proc/" + std::to_string(process) + "/statm") >> pages;
+  rlimit before = {};
+  REQUIRE(prlimit(process, RLIMIT_AS, nullptr, &before) == 0);
+  rlimit limited = before;
+  limited.rlim_cur = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + (48u << 20);
+  std::string lists = "[]";
+  while (lists.size() < 8u << 20) lists += "," + lists;
+  REQUIRE(prlimit(process, RLIMIT_AS, &limited, nullptr) == 0);
+  for (const char* path : {"/v1/chat/completions", "/api/chat"})
+    CHECK(server.refused(path, "{\"messages\": [" + lists + "]}", 503).find("memory") != std::string::npos);
+  CHECK(server.get("/health").status == 200);
+  REQUIRE(prlimit(process, RLIMIT_AS, &before, nullptr) == 0);
+  CHECK(server.ask("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 2}}).contains("choices"));
+  CHECK(server.metric("pumice_answers_total{route=\"/api/chat\",status=\"503\"}") == 1);
+}
+#endif
+
+TEST_CASE("a UNIX socket is this user's alone, and is not taken from another server") {
+  if (!shared_server()) {
+    skip("this build has no server");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "socket").string(), out = (folder.path() / "out").string();
+  const std::vector<std::string> arguments = {"serve", chat_model, "--socket", path, "--no-tune"};
+  CommandProcess server(arguments, [&] {
+    redirect(0, "/dev/null", O_RDONLY);
+    redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+  });
+  const auto there = [&] { return file_text(out).find("listening on unix:" + path) != std::string::npos; };
+  for (int i = 0; i < 3000 && !there() && !server.ended(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  REQUIRE(there());
+  CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms(0777)) ==
+        std::filesystem::perms(0600));
+  HttpClient client(path);
+  client.send(http_request("GET", "/v1/models", ""));
+  CHECK(http_answer(client.rest()).body.find("\"chat-2m\"") != std::string::npos);
+  CHECK(fails_saying(pumice_command(arguments), {path, "another program listens there"}) == "");
+  HttpClient again(path);
+  again.send(http_request("GET", "/health", ""));
+  CHECK(http_answer(again.rest()).status == 200);
+  server.interrupt(SIGTERM);
+  CHECK(server.wait() == 0);
+  CHECK(!std::filesystem::exists(path));
+}
+
+TEST_CASE("what other servers call an option is read, or refused where it is not there") {
+  SERVER(server);
+  const auto written = [&](json more) {
+    more.update(json({{"prompt", "Once"}, {"max_tokens", 12}, {"seed", 3}}));
+    return server.ask("/v1/completions", more)["choices"][0]["text"].get<std::string>();
+  };
+  CHECK(written({{"repetition_penalty", 5}}) == written({{"repeat_penalty", 5}}));
+  CHECK(written({{"repetition_penalty", 5}}) != written({{"repeat_penalty", 1}}));
+  CHECK(written({{"top_k", -1}}) == written({{"top_k", 0}}));
+  const std::string digits = written({{"guided_regex", "[0-9]{3}"}});
+  CHECK(digits.size() == 3);
+  CHECK(digits.find_first_not_of("0123456789") == std::string::npos);
+  CHECK((written({{"guided_choice", {" a", " b"}}}) == " a" || written({{"guided_choice", {" a"}}}) == " a"));
+  for (const auto& [field, value] : json({{"tfs_z", 0.5},
+                                          {"min_tokens", 3},
+                                          {"ignore_eos", true},
+                                          {"mirostat", 1},
+                                          {"stop_token_ids", {1}},
+                                          {"repetition_penalty", 1000}})
+                                        .items()) {
+    json body = {{"prompt", "Once"}, {field, value}};
+    const std::string sentence = server.refused("/v1/completions", body.dump());
+    CAPTURE(sentence);
+    CHECK(sentence.find("field '" + (field == "repetition_penalty" ? "repeat_penalty" : field) + "'") !=
+          std::string::npos);
+  }
+  CHECK(!written({{"tfs_z", 1}, {"ignore_eos", false}, {"top_a", 0}}).empty());
+  // Ollama's: a request without a text loads the model, and lists say what is loaded.
+  CHECK(server.ask("/api/chat", {{"model", "chat-2m"}})["message"]["role"] == "assistant");
+  CHECK(server.ask("/api/generate", {{"model", "chat-2m"}})["done_reason"] == "load");
+  CHECK(json::parse(server.get("/api/ps").body)["models"][0]["name"] == "chat-2m");
+  const json shown = server.ask("/api/show", {{"model", "chat-2m"}})["model_info"];
+  const std::string family = shown["general.architecture"].get<std::string>();
+  CHECK(shown[family + ".context_length"] == 512);
+  CHECK(server.refused("/api/chat", R"({"messages": [{"role": "user", "content": "a"}], "logprobs": true})")
+            .find("'logprobs'") != std::string::npos);
+  // Of a page's script with a client's library.
+  const HttpAnswer allowed = server.say(http_request("OPTIONS", "/v1/chat/completions", ""));
+  CHECK(allowed.head.find("Access-Control-Allow-Headers: authorization, *\r\n") != std::string::npos);
 }
 
 TEST_CASE("the page is one file that runs nothing but its own script") {

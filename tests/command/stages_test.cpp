@@ -227,6 +227,35 @@ TEST_CASE("a model in two processes continues prompts as in one") {
   CHECK(ids_of(together(generate, generate)) == one);
 }
 
+TEST_CASE("a server in two processes answers as in one, and one of them listens") {
+  if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
+  std::istringstream options(launcher_options());
+  std::vector<std::string> launcher = {mpiexec_path().string()};
+  for (std::string each; options >> each;) launcher.push_back(each);
+  launcher.insert(launcher.end(), {"-n", "2"});
+  Server one, two({}, {Server::chat_model()}, "512", launcher);
+  if (!one.there()) return skip("this build has no server");
+  for (const int seed : {1, 9}) {
+    const json body = {{"prompt", "What does"}, {"max_tokens", 12}, {"seed", seed}, {"n", 3}};
+    CHECK(two.ask("/v1/completions", body)["choices"] == one.ask("/v1/completions", body)["choices"]);
+  }
+  const std::string out = two.output();
+  CHECK(out.find("listening on") == out.rfind("listening on"));
+  // A client that leaves, and then the server's end: its first process is asked, or all are.
+  {
+    HttpClient leaves(two.port());
+    leaves.send(http_request("POST", "/v1/completions",
+                             R"({"prompt": "Once", "max_tokens": 400, "stream": true, "regex": "[a-z ]{2000}"})"));
+    CHECK(leaves.wait_for("\"text\""));
+  }
+  for (int i = 0; i < 500 && two.metric("pumice_texts_running") != 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(two.metric("pumice_texts_running") == 0);
+  two.process().interrupt(SIGTERM);
+  two.process().wait();
+  CHECK(two.get("/health").status == 0);
+}
+
 TEST_CASE("a text from two processes is the same in a file") {
   if (!has_mpirun()) return skip("the plug-in for MPI or its launcher is not there");
   const std::vector<std::string> run = {"run", model, "Once upon a time", "-n", "4", "--temp", "0"};

@@ -286,7 +286,8 @@ def stubbed(browser, address):
 
 
 MODELS = {'data': [{'id': name, 'kind': kind} for name, kind in
-                   [('chat-2m', 'text'), ('opus-de-en', 'translation'), ('whisper', 'speech'), ('minilm', 'vectors')]]}
+                   [('chat-2m', 'text'), ('opus-de-en', 'translation'), ('whisper', 'speech'), ('minilm', 'vectors')]] + [
+                       {'id': 'outetts', 'kind': 'voice', 'voices': ['default', 'fox']}]}
 
 
 def other_tabs(browser, address, scheme):
@@ -297,10 +298,11 @@ def other_tabs(browser, address, scheme):
         'source': 'Die kleine Katze schläft heute.', 'text': 'The little cat sleeps today.', 'tokens': list(range(7)), 'alignment': [[0, 0], [1, 1], [2, 2], [3, 3], [4, 4]]}],
         'usage': {'completion_tokens': 7}}))
     it.stub('/v1/audio/transcriptions', lambda request: ' The tide comes in twice a day.\n', 'text/plain')
+    it.stub('/v1/audio/speech', lambda request: tone(1.5), 'audio/wav')
     near = lambda text: [1.0 if 'moon' in text or 'tide' in text else .1, 1.0 if 'bread' in text else .2, len(text) / 90]
     it.stub('/v1/embeddings', lambda request: json.dumps({'data': [{'index': i, 'embedding': near(text)} for i, text in enumerate(json.loads(request.post_data)['input'])]}))
     page.reload()
-    it.until('models.length === 4')
+    it.until('models.length === 5')
 
     page.focus('#tab-chat')
     page.keyboard.press('ArrowRight')
@@ -336,6 +338,16 @@ def other_tabs(browser, address, scheme):
     it.accessible('transcribe, ' + scheme)
     it.picture('transcribe-' + scheme)
 
+    page.click('#tab-speak')
+    page.get_by_role('button', name='Speak', exact=True).click()
+    page.wait_for_selector('#speak .said.error')
+    page.fill('#line', 'Good morning.')
+    page.select_option('#voice', 'fox')
+    page.get_by_role('button', name='Speak', exact=True).click()
+    it.until('by("player").duration > 1.4 && by("player").duration < 1.6')
+    check(it.sent('/v1/audio/speech') == {'model': 'outetts', 'input': 'Good morning.', 'voice': 'fox', 'response_format': 'wav'}, it.sent('/v1/audio/speech'))
+    it.accessible('speak, ' + scheme)
+
     page.click('#tab-search')
     page.fill('#texts', 'Knead the bread for ten minutes.\nThe moon pulls the sea towards it.\nA tram runs every six minutes.\nHigh tide is at noon.')
     page.fill('#query', 'Why do tides follow the moon?')
@@ -349,7 +361,7 @@ def other_tabs(browser, address, scheme):
 
 def none_fit(browser, address):
     it = Page(browser, address)
-    for name in 'translate', 'transcribe', 'search':
+    for name in 'translate', 'transcribe', 'speak', 'search':
         it.page.click('#tab-' + name)
         check(it.page.text_content(f'#{name} .notice').startswith('None of this server'), name, 'does not say that it has no model')
         check(not it.page.locator(f'#{name} :is(button, textarea, input, select):visible').count(), name, 'has controls that do nothing')
@@ -394,7 +406,7 @@ def phone(browser, address, scheme):
     page.click('#options')
     it.fits('settings')
     page.keyboard.press('Escape')
-    for name in 'translate', 'transcribe', 'search':
+    for name in 'translate', 'transcribe', 'speak', 'search':
         page.click('#tab-' + name)
         it.fits(name)
     it.close()

@@ -19,9 +19,14 @@ inline constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
 class CommandProcess {
 public:
   // `streams` is called in the new process, before the command begins. It must call system functions only.
-  CommandProcess(const std::vector<std::string>& arguments, const std::function<void()>& streams) {
-    const std::string program = command_path().string();
-    std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  // `launcher`: a program that starts the command, and its own arguments.
+  CommandProcess(const std::vector<std::string>& arguments, const std::function<void()>& streams,
+                 const std::vector<std::string>& launcher = {}) {
+    const std::string command = command_path().string();
+    const std::string& program = launcher.empty() ? command : launcher[0];
+    std::vector<char*> argv;
+    for (const std::string& each : launcher) argv.push_back(const_cast<char*>(each.c_str()));
+    argv.push_back(const_cast<char*>(command.c_str()));
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
     // An early signal waits until it is the command's own.
@@ -52,6 +57,7 @@ public:
   void interrupt(int signal = SIGINT) const {
     if (process_ > 0) ::kill(process_, signal);
   }
+  pid_t id() const { return process_; }
   // Whether it has ended. Does not wait.
   bool ended() const {
     siginfo_t info = {};

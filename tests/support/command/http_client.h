@@ -9,18 +9,24 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 // A client that says what it likes to a server on this machine, whole, half or broken.
 class HttpClient {
 public:
   explicit HttpClient(uint16_t port) {
-    socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) close();
+    connect_to(address);
+  }
+  explicit HttpClient(const std::string& path) { // of a UNIX socket
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    connect_to(address);
   }
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
@@ -55,7 +61,14 @@ public:
   }
 
 private:
+  template <class Address>
+  void connect_to(const Address& address) {
+    const auto* const any = reinterpret_cast<const sockaddr*>(&address);
+    socket_ = ::socket(any->sa_family, SOCK_STREAM, 0);
+    if (::connect(socket_, any, sizeof address) != 0) close();
+  }
   bool read_some() {
+    if (!open()) return false;
     pollfd waiting = {socket_, POLLIN, 0};
     if (::poll(&waiting, 1, 120'000) <= 0) return false;
     char bytes[16384];

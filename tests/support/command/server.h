@@ -25,16 +25,19 @@ public:
   }
 
   explicit Server(std::vector<std::string> more = {}, std::vector<std::string> models = {chat_model()},
-                  const std::string& context = "512") {
+                  const std::string& context = "512", const std::vector<std::string>& launcher = {}) {
     std::vector<std::string> arguments = {"serve", "--port", "0", "--context", context, "--no-tune"};
     arguments.insert(arguments.end(), models.begin(), models.end());
     arguments.insert(arguments.end(), more.begin(), more.end());
     const std::string out = file("out"), err = file("err");
-    process_ = std::make_unique<CommandProcess>(arguments, [&] {
-      redirect(0, "/dev/null", O_RDONLY);
-      redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
-      redirect(2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
-    });
+    process_ = std::make_unique<CommandProcess>(
+        arguments,
+        [&] {
+          redirect(0, "/dev/null", O_RDONLY);
+          redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+          redirect(2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+        },
+        launcher);
     for (int i = 0; i < 6000 && port_ == 0 && !process_->ended(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       const std::string text = contents(out);
@@ -49,6 +52,7 @@ public:
   bool there() const { return port_ != 0; }
   uint16_t port() const { return port_; }
   std::string errors() const { return contents(file("err")); }
+  std::string output() const { return contents(file("out")); }
   CommandProcess& process() { return *process_; }
 
   HttpAnswer say(const std::string& text) const {
