@@ -24,6 +24,7 @@
 #include "support/files/bert_folder.h"
 #include "support/files/fixtures.h"
 #include "support/files/temporary_folder.h"
+#include "support/files/vision_folder.h"
 #include "support/files/word_folder.h"
 #include "support/skip.h"
 
@@ -119,6 +120,9 @@ TEST_CASE("what is no request is refused with a sentence, and the server goes on
     CHECK(server.refused(path, "{\"messages\": " + deep + "}").find("nested deeper than") !=
           std::string::npos);
   }
+  std::string lists = "[]";
+  while (lists.size() < 4u << 20) lists += "," + lists;
+  CHECK(server.refused(path, "{\"messages\": [" + lists + "]}").find("1000000 values") != std::string::npos);
   CHECK(server.refused(path, "{").find("invalid JSON at byte") != std::string::npos);
   CHECK(server.refused(path, "[1]").find("expected a JSON object") != std::string::npos);
   CHECK(server.refused(path, "{\"messages\": \"\xff\xfe\"}").find("invalid JSON") != std::string::npos);
@@ -773,8 +777,9 @@ TEST_CASE("streams show that the server is there while nothing else comes, and e
   // All but the first one wait for their places.
   HttpClient first(server.port()), chat(server.port()), message(server.port()), lines(server.port()),
       whole(server.port());
-  first.send(http_request("POST", "/v1/completions",
-                          R"({"prompt": "Once", "max_tokens": 480, "stream": true, "regex": "[a-z ]{2000}"})"));
+  first.send(
+      http_request("POST", "/v1/completions",
+                   R"({"prompt": "Once", "max_tokens": 480, "stream": true, "regex": "[a-z ]{2000}"})"));
   REQUIRE(first.wait_for("\"text\""));
   json body = question("Hello", 4);
   body["model"] = "chat";
@@ -822,12 +827,15 @@ TEST_CASE("what there is no memory for is refused, and the server goes on") {
   rlimit before = {};
   REQUIRE(prlimit(process, RLIMIT_AS, nullptr, &before) == 0);
   rlimit limited = before;
-  limited.rlim_cur = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + (48u << 20);
-  std::string lists = "[]";
-  while (lists.size() < 8u << 20) lists += "," + lists;
+  limited.rlim_cur = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + (24u << 20);
+  const auto body = [](size_t mebibytes) {
+    return "{\"messages\": \"" + std::string(mebibytes << 20, 'a') + "\"}";
+  };
   REQUIRE(prlimit(process, RLIMIT_AS, &limited, nullptr) == 0);
+  // For its JSON; and for its body.
   for (const char* path : {"/v1/chat/completions", "/api/chat"})
-    CHECK(server.refused(path, "{\"messages\": [" + lists + "]}", 503).find("memory") != std::string::npos);
+    CHECK(server.refused(path, body(10), 503).find("memory") != std::string::npos);
+  CHECK(server.refused("/v1/chat/completions", body(30), 503).find("memory") != std::string::npos);
   CHECK(server.get("/health").status == 200);
   REQUIRE(prlimit(process, RLIMIT_AS, &before, nullptr) == 0);
   CHECK(server.ask("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 2}}).contains("choices"));
@@ -878,13 +886,9 @@ TEST_CASE("what other servers call an option is read, or refused where it is not
   CHECK(digits.size() == 3);
   CHECK(digits.find_first_not_of("0123456789") == std::string::npos);
   CHECK((written({{"guided_choice", {" a", " b"}}}) == " a" || written({{"guided_choice", {" a"}}}) == " a"));
-  for (const auto& [field, value] : json({{"tfs_z", 0.5},
-                                          {"min_tokens", 3},
-                                          {"ignore_eos", true},
-                                          {"mirostat", 1},
-                                          {"stop_token_ids", {1}},
-                                          {"repetition_penalty", 1000}})
-                                        .items()) {
+  const json others = {{"tfs_z", 0.5},  {"min_tokens", 3},       {"ignore_eos", true},
+                       {"mirostat", 1}, {"stop_token_ids", {1}}, {"repetition_penalty", 1000}};
+  for (const auto& [field, value] : others.items()) {
     json body = {{"prompt", "Once"}, {field, value}};
     const std::string sentence = server.refused("/v1/completions", body.dump());
     CAPTURE(sentence);

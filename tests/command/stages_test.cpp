@@ -244,8 +244,9 @@ TEST_CASE("a server in two processes answers as in one, and one of them listens"
   // A client that leaves, and then the server's end: its first process is asked, or all are.
   {
     HttpClient leaves(two.port());
-    leaves.send(http_request("POST", "/v1/completions",
-                             R"({"prompt": "Once", "max_tokens": 400, "stream": true, "regex": "[a-z ]{2000}"})"));
+    leaves.send(
+        http_request("POST", "/v1/completions",
+                     R"({"prompt": "Once", "max_tokens": 400, "stream": true, "regex": "[a-z ]{2000}"})"));
     CHECK(leaves.wait_for("\"text\""));
   }
   for (int i = 0; i < 500 && two.metric("pumice_texts_running") != 0; ++i)

@@ -7,7 +7,8 @@
 
 namespace pumice::command {
 
-// A WAV file's beginning, of one channel of 16 bits. So many samples as no file has: their number is not known.
+// A WAV file's beginning, of one channel of 16 bits. So many samples as no file has: their number is not
+// known.
 std::string wav_header(uint32_t rate, uint64_t samples);
 inline constexpr uint64_t unknown_samples = UINT64_MAX / 2;
 // What follows there, of samples from -1 to 1; what is beyond is cut.

@@ -23,8 +23,8 @@ struct ServeOptions {
   std::vector<std::string> models, names;
   serve::ServerOptions server;
   serve::Access access;
-  std::string keys;   // a file; empty: none are asked for
-  std::string folder; // of models that are loaded on demand; empty: none
+  std::string keys;                // a file; empty: none are asked for
+  std::string folder;              // of models that are loaded on demand; empty: none
   std::vector<std::string> voices; // files
   serve::ServedModels::Limits limits;
   uint32_t body_mebibytes = 32;
@@ -55,9 +55,9 @@ Status run_server(const ServeOptions& given) {
     PUMICE_TRY(std::string voice, read_text(path));
     const std::string name = path_text(path_of(path).stem());
     if (!options.model.voices.emplace(name, std::move(voice)).second || name == "default") {
-      return Error{Code::invalid_argument,
-                   fmt::format("--voice {}: there is a voice '{}' already: give the file another name", path,
-                               name)};
+      return Error{
+          Code::invalid_argument,
+          fmt::format("--voice {}: there is a voice '{}' already: give the file another name", path, name)};
     }
   }
   options.server.body_bytes = uint64_t{options.body_mebibytes} << 20;
@@ -219,8 +219,8 @@ Subcommand add_serve(CLI::App& app) {
   add_stage_options(*sub, options->device);
   sub->footer(example("pumice serve model.gguf --port 8080"));
   const auto serve_stage_of = [options] {
-    // What asks the server to end, or to read files again, may reach all processes. The answers that the first
-    // one completes take all of them, and it tells them when it ends.
+    // What asks the server to end, or to read files again, may reach all processes. The answers that the
+    // first one completes take all of them, and it tells them when it ends.
     for (const int each : {SIGINT, SIGTERM}) std::signal(each, SIG_IGN);
 #ifdef SIGHUP
     std::signal(SIGHUP, SIG_IGN);

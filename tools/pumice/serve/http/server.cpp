@@ -230,8 +230,7 @@ private:
     socket_.async_read_some(asio::buffer(piece_),
                             [self = shared_from_this()](const error_code& error, size_t count) {
                               self->reading_ = false;
-                              if (!guarded([&] { self->have_read(error, count); }).ok())
-                                self->run_out();
+                              if (!guarded([&] { self->have_read(error, count); }).ok()) self->run_out();
                             });
   }
 
@@ -614,11 +613,11 @@ private:
       if (shared_.draining) return;
       const uint32_t count = shared_.count, most = shared_.options.connections;
       constexpr uint32_t most_refused = 64; // at a time
-      const bool taken = !error && guarded([&] {
-                                     if (count >= most + most_refused) return;
-                                     std::make_shared<Connection>(shared_, Socket(std::move(socket)))
-                                         ->start(count >= most);
-                                   }).ok();
+      const bool taken =
+          !error && guarded([&] {
+                      if (count >= most + most_refused) return;
+                      std::make_shared<Connection>(shared_, Socket(std::move(socket)))->start(count >= most);
+                    }).ok();
       if (taken) return accept(acceptor);
       // There are too many open files, or there is no memory.
       retry_.emplace(shared_.io, std::chrono::milliseconds(100));

@@ -316,8 +316,9 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path, 
     break;
   }
   case ServedKind::Of::voice: {
-    PUMICE_TRY(served->voice, VoiceModel::load(std::move(opened), device,
-                                               size_for(options, opened.definition->shape()), options.voices));
+    PUMICE_TRY(served->voice,
+               VoiceModel::load(std::move(opened), device, size_for(options, opened.definition->shape()),
+                                options.voices));
     break;
   }
   }

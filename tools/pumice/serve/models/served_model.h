@@ -28,8 +28,8 @@ struct ModelOptions {
   command::SamplingOptions sampling; // where requests do not say
   uint32_t sequences = 0;            // texts that run at a time; 0: as the device has it
   uint32_t most_waiting = 512;
-  std::vector<std::string> adapters; // of the first model that continues texts, see NamedAdapters
-  bool own_context = false;          // of a model that has less than the context that was asked for
+  std::vector<std::string> adapters;         // of the first model that continues texts, see NamedAdapters
+  bool own_context = false;                  // of a model that has less than the context that was asked for
   std::map<std::string, std::string> voices; // of models that speak: profiles by their names
   std::string search; // a folder with texts, which the first model for vectors finds passages in; empty: none
 };

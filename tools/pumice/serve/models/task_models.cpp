@@ -333,8 +333,8 @@ Result<Speaker::Figures> VoiceModel::speak(const std::string& text, const Speake
   const std::lock_guard lock(mutex_);
   if (exchange.gone()) return gone();
   PUMICE_TRY(SpeakerSettings settings,
-             read_speaker_settings(model_->file(), model_->definition(), codec_->file(),
-                                   codec_->definition(), speaker_->settings().tokenizer, wish));
+             read_speaker_settings(model_->file(), model_->definition(), codec_->file(), codec_->definition(),
+                                   speaker_->settings().tokenizer, wish));
   speaker_->set(std::move(settings));
   PUMICE_CHECK(speaker_->begin(text, std::move(take)));
   const EndWithClient end(exchange, *speaker_);

@@ -25,8 +25,8 @@ std::string time_text(int64_t time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(time)));
 }
 
-// Its names of sampling, in "options", as the library has them; what others there say of memory and threads is
-// the server's.
+// Its names of sampling, in "options", as the library has them; what others there say of memory and threads
+// is the server's.
 Result<RequestBody> with_options(const RequestBody& body) {
   const Json& options = body["options"];
   if (options.is_null()) return body;
@@ -257,8 +257,7 @@ Json shown(const ServedModels::Listed& listed) {
   const ServedModel* const loaded = listed.model;
   if (loaded && loaded->text)
     info[kind.architecture + ".context_length"] = loaded->text->scheduler().context();
-  if (loaded && loaded->vectors)
-    info[kind.architecture + ".embedding_length"] = loaded->vectors->columns();
+  if (loaded && loaded->vectors) info[kind.architecture + ".embedding_length"] = loaded->vectors->columns();
   return {{"modified_at", time_text(listed.created)},
           {"details", details_of(kind)},
           {"model_info", std::move(info)},

@@ -23,10 +23,13 @@ constexpr size_t most_stops = 64;
 struct OtherName {
   const char *other, *own;
 };
-constexpr OtherName other_names[] = {
-    {"repetition_penalty", "repeat_penalty"}, {"repeat_last_n", "repeat_window"}, {"n_predict", "max_tokens"},
-    {"guided_json", "json_schema"},           {"guided_regex", "regex"},          {"guided_choice", "choices"},
-    {"guided_grammar", "grammar"}};
+constexpr OtherName other_names[] = {{"repetition_penalty", "repeat_penalty"},
+                                     {"repeat_last_n", "repeat_window"},
+                                     {"n_predict", "max_tokens"},
+                                     {"guided_json", "json_schema"},
+                                     {"guided_regex", "regex"},
+                                     {"guided_choice", "choices"},
+                                     {"guided_grammar", "grammar"}};
 
 // What others have and this server has not would make another text: only where it says nothing is it taken.
 Status refuse_other_sampling(const RequestBody& body) {
@@ -34,7 +37,7 @@ Status refuse_other_sampling(const RequestBody& body) {
     const char* field;
     double none;
   };
-  constexpr Other others[] = {{"tfs_z", 1},           {"top_a", 0},  {"min_tokens", 0},      {"ignore_eos", 0},
+  constexpr Other others[] = {{"tfs_z", 1},           {"top_a", 0},   {"min_tokens", 0},    {"ignore_eos", 0},
                               {"use_beam_search", 0}, {"n_probs", 0}, {"length_penalty", 1}};
   for (const auto& [field, none] : others) {
     const Json& value = body[field];
@@ -46,6 +49,21 @@ Status refuse_other_sampling(const RequestBody& body) {
   }
   if (body["mirostat"] == 1) return bad_field("mirostat", "1 is not supported: 2 is");
   return {};
+}
+
+constexpr size_t most_values = 1'000'000; // of a request, each of which takes tens of bytes
+
+// Counts the values of a JSON text, roughly: what begins one stands before it.
+size_t values_in(std::string_view text) {
+  size_t count = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (c == '\\') ++i; // only in strings
+    count += !quoted && (c == ',' || c == '[' || c == '{');
+  }
+  return count;
 }
 
 // Large, and read otherwise.
@@ -115,6 +133,10 @@ Error bad_field(const std::string& field, const std::string& what) {
 }
 
 Result<RequestBody> RequestBody::read(const HttpRequest& request) {
+  if (values_in(request.body) > most_values) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: expected at most {} values", request_name, most_values)};
+  }
   Result<Json> object = parse_ordered_json(request.body, request_name);
   if (!object.ok()) return Error{Code::invalid_argument, object.error().message};
   if (!object->is_object())

@@ -78,8 +78,7 @@ public:
     if (wish_.wav && !sounds_) bytes = command::wav_header(rate_, command::unknown_samples);
     sounds_ = true;
     bytes += command::pcm_bytes(samples);
-    if (wish_.events)
-      return send({{"type", "speech.audio.delta"}, {"audio", text::encode_base64(bytes)}});
+    if (wish_.events) return send({{"type", "speech.audio.delta"}, {"audio", text::encode_base64(bytes)}});
     exchange_.begin(200, wish_.wav ? "audio/wav" : fmt::format("audio/pcm;rate={}", rate_));
     return exchange_.write(bytes);
   }

@@ -121,9 +121,10 @@ Status page(Service&, Exchange& exchange) {
   exchange.answer(
       200, "text/html; charset=utf-8", page_text(nonce),
       {{"Content-Security-Policy",
-        fmt::format("default-src 'none'; script-src 'nonce-{}'; style-src 'nonce-{}'; connect-src 'self'; "
-                    "img-src data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-                    nonce, nonce)},
+        fmt::format(
+            "default-src 'none'; script-src 'nonce-{}'; style-src 'nonce-{}'; connect-src 'self'; "
+            "img-src data:; media-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+            nonce, nonce)},
        {"Referrer-Policy", "no-referrer"}});
   return {};
 }
