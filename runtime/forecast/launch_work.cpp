@@ -230,7 +230,8 @@ LaunchWork tiled_work(const Dispatch& dispatch, const Chip& chip, const WeightCo
 // matrices.
 LaunchWork matrix_work(const Dispatch& dispatch, const Chip& chip, const WeightCost& cost) {
   const double depth = constant(dispatch, MATMUL_DEPTH_ID, 2) * 32;
-  const double blocks = params_of<MatmulParams>(dispatch).blocks;
+  const auto params = params_of<MatmulParams>(dispatch);
+  const double blocks = constant(dispatch, MATMUL_SPLIT_ID, 0) > 0 ? params.part_blocks : params.blocks;
   const Tile tile = {constant(dispatch, MATMUL_ROWS_ID, 64), constant(dispatch, MATMUL_TILES_ID, 8) * 8,
                      depth, 2, std::ceil(blocks * 32 / depth)};
   LaunchWork work = tile_work(dispatch, chip, tile);

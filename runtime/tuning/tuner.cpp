@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
 }
 
 bool has_matrices(const std::string& variant) {
-  return variant == "cm" || variant == "cm2";
+  return variant.starts_with("cm");
 }
 
 size_t first_of(const Plan& plan, uint32_t choice) {

@@ -46,9 +46,13 @@ void find_x() {
   }
 }
 
+// The blocks of k that this workgroup takes.
+uint first_block() { return SPLIT == 1u ? gl_WorkGroupID.z * p.part_blocks : 0u; }
+uint end_block() { return SPLIT == 1u ? min((gl_WorkGroupID.z + 1u) * p.part_blocks, p.blocks) : p.blocks; }
+
 // No load depends on a branch, so that all are under way at once: past the last tile or block the last one is loaded again.
 void load_ahead(uint kb0) {
-  const uint last = p.blocks - 1u;
+  const uint last = end_block() - 1u;
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS;
     const uint row = i % (TILES * 8u), kb = min(kb0 + i / (TILES * 8u), last);
@@ -92,14 +96,14 @@ void store_loaded(uint kb0, uint first) {
   [[unroll]] for (uint j = 0; j < X_LOADS; ++j) {
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     if (at >= ROWS * ROW_QUADS) continue;
-    const bool inside = DEPTH == 1u || kb0 + at % ROW_QUADS / HALVES_BLOCK_QUADS < p.blocks;
+    const bool inside = DEPTH == 1u || kb0 + at % ROW_QUADS / HALVES_BLOCK_QUADS < end_block();
     operands[first + at / ROW_QUADS * QUAD_STRIDE + at % ROW_QUADS] = inside ? x_ahead[j] : uvec4(0u);
   }
   [[unroll]] for (uint j = 0; j < WEIGHT_LOADS; ++j) {
     const uint at = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x, i = at % BLOCKS, part = at / BLOCKS;
     const uint row = i % (TILES * 8u), depth = i / (TILES * 8u);
     if (part >= PARTS) continue;
-    const bool inside = DEPTH == 1u || kb0 + depth < p.blocks;
+    const bool inside = DEPTH == 1u || kb0 + depth < end_block();
     const uint to = first + WEIGHTS_F16 + row * QUAD_STRIDE + depth * HALVES_BLOCK_QUADS;
 #ifdef WEIGHT_TYPE_F16
     [[unroll]] for (uint c = 0; c < PART_QUADS; ++c) {

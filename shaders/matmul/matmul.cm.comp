@@ -4,7 +4,8 @@
 // rounded x, and the weights are rounded when they are written to shared memory; sums have 32 bits.
 // f16 keeps 11 bits of x and of each weight, so a product's error is about 2^-12 of its terms' root mean square; the
 // portable kernels reach 2^-22.
-// The order of the additions does not depend on ROWS.
+// The order of the additions does not depend on ROWS. With SPLIT, workgroups along z take parts of k, and leave their plain sums to
+// add_parts.comp.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
@@ -34,6 +35,7 @@ layout(constant_id = MATMUL_M_ID) const uint M = 16;
 layout(constant_id = MATMUL_N_ID) const uint N = 16;
 layout(constant_id = MATMUL_K_ID) const uint K = 16;
 layout(constant_id = MATMUL_SCOPE_ID) const uint SCOPE = MATRIX_OF_SUBGROUP;
+layout(constant_id = MATMUL_SPLIT_ID) const uint SPLIT = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -76,8 +78,13 @@ void store_strips(uint down, uint column) {
     const uint tile = (group % GROUPS_ACROSS * GROUP_COLUMNS + column) / 8u + t;
     const uint row = result_row(m);
     if (row == MATMUL_NOTHING || !has_tile(tile)) continue;
-    const vec2 factors = uintBitsToFloat(x_halves[p.factors + x_row(m)].xy);
     const uint at = (group * M + line) * STRIP_STRIDE + t * 2u;
+    if (SPLIT == 1u) {
+      const uint to = ((gl_WorkGroupID.z * rows + row) * p.tiles + tile0 + tile) * 8u;
+      [[unroll]] for (uint n = 0; n < 8; ++n) result[to + n] = uintBitsToFloat(operands[at + n / 4][n % 4]);
+      continue;
+    }
+    const vec2 factors = uintBitsToFloat(x_halves[p.factors + x_row(m)].xy);
     float first[8], second[8];
     [[unroll]] for (uint n = 0; n < 8; ++n) {
       first[n] = uintBitsToFloat(operands[at + n / 4][n % 4]) * factors.x;
@@ -98,14 +105,15 @@ void main() {
   const uint first_row = group / GROUPS_ACROSS * GROUP_ROWS;
   const uint first_column = group % GROUPS_ACROSS * GROUP_COLUMNS;
   find_x();
-  load_ahead(0u);
+  const uint first_kb = first_block(), end_kb = end_block();
+  load_ahead(first_kb);
   uint buffer_at = 0u; // where the operands of this pass begin
   if (BUFFERS == 2u) {
-    store_loaded(0u, 0u);
-    load_ahead(DEPTH);
+    store_loaded(first_kb, 0u);
+    load_ahead(first_kb + DEPTH);
     barrier();
   }
-  [[dont_unroll]] for (uint kb = 0; kb < p.blocks; kb += DEPTH) {
+  [[dont_unroll]] for (uint kb = first_kb; kb < end_kb; kb += DEPTH) {
     if (BUFFERS == 2u) {
       store_loaded(kb + DEPTH, BUFFER_QUADS - buffer_at);
       load_ahead(kb + 2u * DEPTH);

@@ -27,7 +27,7 @@ CONSTANT MATMUL_X_TEXELS = 1;
 CONSTANT MATMUL_WEIGHT_DWORD_TEXELS = 2;
 CONSTANT MATMUL_SCALE_TEXELS = 3;
 CONSTANT MATMUL_CODES = 8;  // dot only: x as quantize_rows.params.h has it
-CONSTANT MATMUL_HALVES = 8; // cm only: x as halve_rows.params.h has it
+CONSTANT MATMUL_HALVES = 8; // cm and add_parts only: x as halve_rows.params.h has it
 
 // Specialisation constants, each with a number of its own. 0 is the workgroup's size.
 CONSTANT MATMUL_ROWS_ID = 1;       // rows of x to a workgroup; routed: it divides a block's slots
@@ -50,6 +50,7 @@ CONSTANT MATMUL_GROUPS_DOWN_ID = 13; // groups among which the rows are divided;
 CONSTANT MATMUL_DEPTH_ID = 18;       // blocks of 32 columns in a pass
 CONSTANT MATMUL_BUFFERS_ID = 19;     // 2: the next pass is staged while this one is multiplied
 CONSTANT MATMUL_STAGED_CODES_ID = 20; // CODES_* of common/codes.h
+CONSTANT MATMUL_SPLIT_ID = 21;        // 1: workgroups (z) take parts of k, and add_parts.comp does the rest
 CONSTANT MATMUL_OWN_ROWS_ID = 14;    // rows that an invocation takes of the workgroup's; tiled only
 // cpu8 only: blocks of 32 from a row of x to the next, if rows past the step's last may be read; otherwise
 // 0.
@@ -96,11 +97,13 @@ struct MatmulParams {
   UINT norm_sums;    // and the sums of the row's squares over each eight columns
   float norm_offset; // added to the weights
   UINT factors;      // cm only: where the quads of the rows' factors begin in MATMUL_HALVES
+  UINT part_blocks;  // MATMUL_SPLIT_ID: blocks of a part of k
+  UINT parts;        // add_parts only: how many there are
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 104);
+static_assert(sizeof(pumice::MatmulParams) == 112);
 #endif
 #endif

@@ -181,6 +181,8 @@ std::optional<KernelWork> kernel_work(const Dispatch& dispatch) {
     return kernel.starts_with(name) && (kernel.size() == name.size() || kernel[name.size()] == '.');
   };
   if (kernel.find(".cpu8") != kernel.npos) return {};
+  // Only measuring takes it, as all that rounds: no order needs to know what it costs.
+  if (is("matmul") && dispatch.constants.size() > MATMUL_SPLIT_ID) return {};
   if (is("matmul") || is("matmul_portable") || is("matmul_tiled") || is("matmul_subgroup"))
     return matmul_work(dispatch);
   // Of attention by matrices the loops are three deep, and compilers' estimates of them are far off.

@@ -34,7 +34,7 @@
 using CompilerStatistics = std::map<std::string, double>;
 
 // Variants that have no cost, as in a blocklist.
-inline constexpr std::string_view unpriced_variants[] = {"attention cm"};
+inline constexpr std::string_view unpriced_variants[] = {"attention cm", "matmul cm-split"};
 
 // Of a launch of a variant; not finite where it is not known.
 double launch_cost(pumice::GpuGeneration generation, const pumice::Dispatch& dispatch,

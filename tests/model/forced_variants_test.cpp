@@ -85,7 +85,8 @@ bool device_has(const std::string& variant, const DeviceProfile& own) {
   if (variant == "cpu8-qkv") return false;
   if (variant == "subgroup") return own.subgroup >= 8;
   if (variant == "dot") return own.dot && own.subgroup >= 8 && find_kernel("matmul.dot.q8_0");
-  if (variant == "cm") return !own.matrix_shapes.empty() && find_kernel("matmul.cm.f32");
+  if (variant == "cm" || variant == "cm-split")
+    return !own.matrix_shapes.empty() && find_kernel("matmul.cm.f32");
   if (variant == "cm2") return own.cm2 && find_kernel("matmul.cm.f32");
   return true;
 }

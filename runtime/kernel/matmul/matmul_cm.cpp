@@ -21,6 +21,7 @@ struct Shape {
   MatrixShape matrix = {};
   uint32_t buffers = 1;      // 2: the next pass is staged while this one is multiplied
   uint32_t most_buffers = 2; // for which there are registers
+  uint32_t parts = 1;        // of k, which workgroups share
 
   uint32_t groups() const { return groups_down * groups_across; }
   uint32_t group_rows() const { return rows / groups_down; }
@@ -45,7 +46,7 @@ struct Shape {
   }
   std::array<uint32_t, 3> workgroups(const MatmulArgs& args) const {
     const MatmulExtent all = matmul_extent(args);
-    return {all.groups(rows), (all.tiles + tiles - 1) / tiles, 1};
+    return {all.groups(rows), (all.tiles + tiles - 1) / tiles, parts};
   }
 };
 
@@ -78,12 +79,12 @@ uint32_t most_shared_bytes(const DeviceProfile& profile) {
 // Of many rows, larger blocks: each weight is loaded and decoded for 128 rows. The first of which the core
 // with the most has no more to multiply than of smaller ones, or up to a quarter more: it stages less for
 // each. Or none.
-std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args) {
+std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs& args, uint32_t parts) {
   const uint32_t most = most_sums(profile);
   if (most == 0 || matmul_extent(args).rows < 128) return {};
   const auto busy = [&](const Shape& shape, uint32_t smaller) {
     const std::array<uint32_t, 3> groups = shape.workgroups(args);
-    const uint64_t all = uint64_t{groups[0]} * groups[1];
+    const uint64_t all = uint64_t{groups[0]} * groups[1] * parts;
     if (profile.cores == 0) return all >= profile.busy_groups;
     const auto turns = [&](uint64_t blocks) { return (blocks + profile.cores - 1) / profile.cores; };
     return turns(all) * smaller * 4 <= turns(all * smaller) * 5;
@@ -110,8 +111,8 @@ std::optional<Shape> large_blocks(const DeviceProfile& profile, const MatmulArgs
 }
 
 // Takes the largest matrices of the device that divide a subgroup's block and keep the kernel within the
-// shared memory that every device of this tier has.
-std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs& args) {
+// shared memory that every device of this tier has. `parts`: of k.
+std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs& args, uint32_t parts = 1) {
   std::optional<Shape> best;
   const auto size = [](const MatrixShape& matrix) { return matrix.m * matrix.n * matrix.k; };
   const auto take = [&](Shape shape) {
@@ -122,14 +123,34 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
     }
   };
   for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most));
-  if (const std::optional<Shape> large = large_blocks(profile, args); large && best) {
+  if (const std::optional<Shape> large = large_blocks(profile, args, parts); large && best) {
     // Of the same matrices: their size is what a row's bits depend on.
     Shape shape = *large;
     shape.matrix = best->matrix;
     if (shape.divides()) best = shape;
   }
-  if (best) return best->with_two_buffers(most_shared_bytes(profile));
-  return best;
+  if (!best) return {};
+  best->parts = parts;
+  return best->with_two_buffers(most_shared_bytes(profile));
+}
+
+uint32_t cores_of(const DeviceProfile& profile) {
+  return profile.cores > 0 ? profile.cores : profile.busy_groups;
+}
+
+// How k is divided where blocks of 128 columns and all rows of a short prompt are too few for the cores. By
+// the matrix and the device alone: a row's bits must not depend on how many rows are beside it.
+struct DividedK {
+  uint32_t parts = 1, blocks = 0; // blocks of 32 columns of a part
+};
+
+DividedK divide_k(const DeviceProfile& profile, const MatmulArgs& args) {
+  constexpr uint32_t most = 8, least_blocks = 2;
+  const uint32_t blocks = args.format.blocks(), across = (args.weight.tiles + 15) / 16;
+  const uint32_t wanted =
+      std::clamp(std::min(cores_of(profile) / across, blocks / least_blocks), 1u, most);
+  const uint32_t part = ((blocks + wanted - 1) / wanted + 1) / 2 * 2; // an even number: no half passes
+  return {(blocks + part - 1) / part, part};
 }
 
 // Takes matrices as wide as a group's block. A workgroup that multiplies them together takes up to 128 rows,
@@ -194,16 +215,54 @@ Halves halve_rows(Lowering& lowering, const MatmulArgs& args) {
   return halves;
 }
 
+// Adds up the parts of k, `sums`, and finishes the product.
+void add_parts(Lowering& lowering, const MatmulArgs& args, const MatmulParams& params, const BufferRef& sums,
+               const Halves& halves) {
+  const uint32_t invocations = 128, columns = args.weight.tiles * 8 / (args.gated ? 2 : 1);
+  Dispatch dispatch;
+  dispatch.kernel = "add_parts";
+  dispatch.constants = {invocations};
+  dispatch.set_constant(MATMUL_EPILOGUE_ID, matmul_epilogue(args));
+  dispatch.set_constant(MATMUL_ACTIVATION_ID, static_cast<uint32_t>(args.activation));
+  dispatch.set_constant(MATMUL_ROUTED_ID, matmul_rows_from(args));
+  dispatch.set_params(params);
+  dispatch.bind(MATMUL_STEP, args.step, Access::read);
+  dispatch.bind(MATMUL_X, sums, Access::read);
+  dispatch.bind(MATMUL_HALVES, halves.buffer, Access::read);
+  if (args.bias) dispatch.bind(MATMUL_BIAS, *args.bias, Access::read);
+  if (args.residual) dispatch.bind(MATMUL_RESIDUAL, args.residual->buffer, Access::read);
+  dispatch.bind(MATMUL_RESULT, args.result.buffer, Access::write);
+  dispatch.groups = {args.result.rows, (columns + invocations - 1) / invocations, 1};
+  dispatch.bytes = static_cast<double>(sums.bytes) + 4.0 * args.result.rows * columns;
+  lowering.emit(std::move(dispatch));
+}
+
 void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32_t scope) {
   const Halves halves = halve_rows(lowering, args);
+  MatmulParams params = matmul_params(args);
+  params.factors = halves.factors;
+  const bool split = shape.parts > 1;
+  MatmulArgs own = args; // what the matrices' kernel does of it
+  if (split) {
+    params.part_blocks = divide_k(lowering.profile(), args).blocks;
+    params.parts = shape.parts;
+    own.bias = {};
+    own.residual = {};
+    own.row_scale = {};
+    own.next_norm = {};
+    own.activation = Activation::none;
+    own.gated = false;
+    own.result.buffer =
+        lowering.temporary(uint64_t{shape.parts} * args.result.rows * args.weight.tiles * 8 * sizeof(float));
+  }
   Dispatch dispatch;
   dispatch.kernel = "matmul.cm." + kernel_variant(args.format.type);
   dispatch.constants = {shape.groups() * shape.group,
                         shape.rows,
                         shape.tiles,
                         0, // LOAD_*, which this kernel does not have
-                        matmul_epilogue(args),
-                        static_cast<uint32_t>(args.activation),
+                        matmul_epilogue(own),
+                        static_cast<uint32_t>(own.activation),
                         matmul_rows_from(args)};
   dispatch.set_constant(MATMUL_M_ID, shape.matrix.m);
   dispatch.set_constant(MATMUL_N_ID, shape.matrix.n);
@@ -214,14 +273,15 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
   dispatch.set_constant(MATMUL_DEPTH_ID, shape.depth);
   dispatch.set_constant(MATMUL_BUFFERS_ID, shape.buffers);
   dispatch.set_constant(MATMUL_STAGED_CODES_ID, fastest_codes(lowering.profile().generation));
-  MatmulParams params = matmul_params(args);
-  params.factors = halves.factors;
+  if (split) dispatch.set_constant(MATMUL_SPLIT_ID, 1);
   dispatch.set_params(params);
-  bind_matmul(dispatch, args);
+  bind_matmul(dispatch, own);
   dispatch.bind(MATMUL_HALVES, halves.buffer, Access::read);
-  dispatch.groups = shape.workgroups(args);
-  estimate_matmul(dispatch, args);
+  dispatch.groups = shape.workgroups(own);
+  estimate_matmul(dispatch, own);
+  if (split) dispatch.bytes += static_cast<double>(own.result.buffer.bytes) * (shape.parts - 1) / shape.parts;
   lowering.emit(std::move(dispatch));
+  if (split) add_parts(lowering, args, params, own.result.buffer, halves);
 }
 
 bool fixed_runs(const DeviceProfile& profile, const MatmulArgs& args) {
@@ -230,6 +290,19 @@ bool fixed_runs(const DeviceProfile& profile, const MatmulArgs& args) {
 
 Status lower_fixed(Lowering& lowering, const MatmulArgs& args) {
   emit(lowering, args, *fixed_shape(lowering.profile(), args), MATRIX_OF_SUBGROUP);
+  return {};
+}
+
+// Only where the whole product is done in few turns of the cores, the last of which leaves many idle.
+bool split_runs(const DeviceProfile& profile, const MatmulArgs& args) {
+  if (args.routing || !fixed_runs(profile, args) || divide_k(profile, args).parts == 1) return false;
+  const std::array<uint32_t, 3> whole = fixed_shape(profile, args)->workgroups(args);
+  return uint64_t{whole[0]} * whole[1] < uint64_t{3} * cores_of(profile);
+}
+
+Status lower_split(Lowering& lowering, const MatmulArgs& args) {
+  const DeviceProfile& profile = lowering.profile();
+  emit(lowering, args, *fixed_shape(profile, args, divide_k(profile, args).parts), MATRIX_OF_SUBGROUP);
   return {};
 }
 
@@ -249,6 +322,9 @@ Status lower_free(Lowering& lowering, const MatmulArgs& args) {
 const KernelVariant<MatmulArgs> matmul_cm = {
     "cm", "For GPUs with VK_KHR_cooperative_matrix: 16 tokens and more, rounded to 16 bits", fixed_runs,
     lower_fixed, true};
+const KernelVariant<MatmulArgs> matmul_cm_split = {
+    "cm-split", "For GPUs, as cm: narrow matrices, whose columns (k) several workgroups share", split_runs,
+    lower_split, true};
 const KernelVariant<MatmulArgs> matmul_cm2 = {
     "cm2", "For GPUs with VK_NV_cooperative_matrix2: as cm, the matrices as large as a workgroup can take",
     free_runs, lower_free, true};

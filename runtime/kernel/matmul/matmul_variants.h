@@ -19,6 +19,8 @@ extern const KernelVariant<MatmulArgs> matmul_portable;
 // freely chosen sizes (cm2).
 extern const KernelVariant<MatmulArgs> matmul_cm;
 extern const KernelVariant<MatmulArgs> matmul_cm2;
+// As cm, for matrices with so few rows that cores are left idle: workgroups share k, a launch adds up.
+extern const KernelVariant<MatmulArgs> matmul_cm_split;
 
 // What all variants pass to their kernels, and the launch's cost; the groups are left to them.
 struct MatmulParams;

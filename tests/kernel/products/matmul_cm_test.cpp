@@ -180,14 +180,15 @@ struct Product {
       REQUIRE(matmul(lowering, args).ok());
     }
     for (const Dispatch& dispatch : lowering.dispatches()) {
-      if (dispatch.kernel == "halve_rows") continue;
+      if (dispatch.kernel == "halve_rows" || dispatch.kernel == "add_parts") continue;
+      CHECK((dispatch.groups[2] > 1) == (variant == "cm-split"));
       REQUIRE(dispatch.kernel == "matmul.cm." + kernel_variant(c.type));
       // Of the device's sizes, or of ours.
       const auto used = [&](const MatrixShape& matrix) {
         return dispatch.constants[MATMUL_M_ID] == matrix.m && dispatch.constants[MATMUL_N_ID] == matrix.n &&
                dispatch.constants[MATMUL_K_ID] == matrix.k;
       };
-      REQUIRE(std::ranges::any_of(profile.matrix_shapes, used) == (variant == "cm"));
+      REQUIRE(std::ranges::any_of(profile.matrix_shapes, used) == (variant != "cm2"));
     }
     lowering.run();
     return args.result;
@@ -239,6 +240,8 @@ std::vector<Tier> tiers() {
     }
   }
   if (find_kernel("matmul.cm.f16") && chosen.cm2) add("cm2");
+  if (!found.empty() && found.front().variant == "cm") // one size of matrices: the rest is the same code
+    add("cm-split").matrix_shapes = found.front().profile.matrix_shapes;
   if (found.empty()) skip("this device, or this build's shader compiler, has no cooperative matrices");
   return found;
 }
@@ -286,10 +289,12 @@ TEST_CASE("cooperative matrices: products of every type and shape") {
     std::vector<TensorType> types = turns_of(weight_types, 6, 5); // F16 first
     if (tier.variant == "cm2")
       types = {TensorType::f16, TensorType::q4_k}; // the same code with other matrices
+    const bool split = tier.variant == "cm-split";
+    if (split) types = {TensorType::f16, TensorType::q8_0, TensorType::q4_k};
     for (TensorType type : types) {
       many = 1 - many;
-      for (uint32_t k : {1u, 31u, 32u, 96u, 256u, 300u, 768u}) {
-        if (k % info(type).block_size != 0) continue;
+      for (uint32_t k : {1u, 31u, 32u, 96u, 256u, 300u, 352u, 768u}) {
+        if (k % info(type).block_size != 0 || (split && k < 128)) continue;
         for (int i = 0; i < 2; ++i) {
           const uint32_t rows = all_rows[many][turn % 4], n = all_n[turn % std::size(all_n)];
           run(tier, {.type = type, .k = k, .n = n, .rows = rows, .count = rows});
@@ -306,6 +311,7 @@ TEST_CASE("cooperative matrices: biases, residuals, activations, gates, and what
     const auto check = [&](Case c) {
       // Few rows and many in turn; in a long run gated tiles, which stay together, with both.
       turn = 82 - turn;
+      if (tier.variant == "cm-split") c.k = 288; // of which each workgroup has a part
       for (uint32_t rows : {17u, 65u}) {
         if (rows != turn && !(c.gated && every_case())) continue;
         c.rows = c.count = rows;
@@ -363,17 +369,35 @@ TEST_CASE("cooperative matrices: blocks of 128 rows, which have the bits of smal
   }
 }
 
+TEST_CASE("cooperative matrices: parts of k have the same bits in blocks of any size") {
+  for (Tier tier : tiers()) {
+    if (tier.variant != "cm-split") continue;
+    tier.profile.most_invocations = 1024;
+    tier.profile.cores = 2; // soon busy, so that blocks are large where there are registers
+    std::vector<float> results[2];
+    for (const uint32_t sums : {16u, UINT32_MAX}) {
+      tier.profile.registers.matrix_sums = sums;
+      const Case c = {.type = TensorType::q4_k, .k = 512, .n = 100, .rows = 200, .count = 200, .bias = true};
+      run(tier, c);
+      results[sums > 16] = TestGpu::get().read<float>(Product(tier.profile, c).run("cm-split").buffer);
+      TestGpu::get().clear();
+    }
+    REQUIRE(results[0].size() == results[1].size());
+    CHECK(std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)) == 0);
+  }
+}
+
 TEST_CASE("cooperative matrices: steps smaller than their bucket") {
   for (const Tier& tier : tiers()) {
     for (uint32_t count : {0u, 1u, 31u, 64u})
-      run(tier, {.type = TensorType::f16, .rows = 65, .count = count});
+      run(tier, {.type = TensorType::f16, .k = 160, .rows = 65, .count = count});
   }
 }
 
 TEST_CASE("cooperative matrices: numbers outside the range of f16") {
   for (const Tier& tier : tiers()) {
     for (float size : {0.0f, 1e-30f, 1e-6f, 7e4f, 1e20f})
-      run(tier, {.type = TensorType::f16, .x_size = size});
+      run(tier, {.type = TensorType::f16, .k = 160, .x_size = size});
   }
 }
 

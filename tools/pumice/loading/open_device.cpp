@@ -128,7 +128,8 @@ Status check_variant(const std::string& variant, const OpenedDevice& opened) {
   if (variant.starts_with("cpu8") && !profile.cpu8)
     missing = "it is for drivers that compute on the processor";
   if (variant == "dot" && !profile.dot) missing = "it needs integer dot products";
-  if ((variant == "cm" || variant == "cm2") && std::ranges::count(tiers, variant) == 0)
+  const std::string tier = variant.substr(0, variant.find('-'));
+  if ((tier == "cm" || tier == "cm2") && std::ranges::count(tiers, tier) == 0)
     missing = "it needs cooperative matrices";
   if (!missing) return {};
   return Error{Code::unsupported,
