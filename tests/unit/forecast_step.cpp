@@ -403,6 +403,32 @@ TEST_CASE("a prompt's products take the variants that the chip runs") {
   }
 }
 
+// Blocks of 128 rows by 128 columns are a quarter of an H100's cores.
+TEST_CASE("narrow products of short prompts share their columns among workgroups") {
+  const Chip& chip = *find_chip("h100");
+  const auto seconds = [&](std::string_view forced, std::string_view chosen) {
+    DeviceContext context = context_of(chip);
+    context.profile.forced = forced;
+    const auto model = require(Model::plan(llama(llama_8b), context));
+    SessionSize size;
+    size.context = 8192;
+    const ModelForecast found = require(forecast_prompt(*model, size, chip, 0, 128));
+    double all = 0;
+    for (size_t i = 0; i < found.plan.dispatches.size(); ++i) {
+      const PlannedDispatch& each = found.plan.dispatches[i];
+      if (!each.choice) continue;
+      const VariantChoice& choice = found.plan.choices[*each.choice];
+      if (choice.shape_class.find(" 128 x 4096 x 14336") == std::string::npos) continue;
+      CHECK(choice.chosen == chosen);
+      all += found.step.launches[i].seconds;
+    }
+    return all;
+  };
+  const double whole = seconds("cm", "cm"), shared = seconds("", "cm-split");
+  CHECK(shared > 0);
+  CHECK(shared < 0.85 * whole);
+}
+
 TEST_CASE("larger tiles compute more of a byte that the shared cache gives") {
   const ModelForecast found = prompt(llama_8b, "h100", 512);
   double narrow = 0, wide = 0;

@@ -147,8 +147,7 @@ struct DividedK {
 DividedK divide_k(const DeviceProfile& profile, const MatmulArgs& args) {
   constexpr uint32_t most = 8, least_blocks = 2;
   const uint32_t blocks = args.format.blocks(), across = (args.weight.tiles + 15) / 16;
-  const uint32_t wanted =
-      std::clamp(std::min(cores_of(profile) / across, blocks / least_blocks), 1u, most);
+  const uint32_t wanted = std::clamp(std::min(cores_of(profile) / across, blocks / least_blocks), 1u, most);
   const uint32_t part = ((blocks + wanted - 1) / wanted + 1) / 2 * 2; // an even number: no half passes
   return {(blocks + part - 1) / part, part};
 }
