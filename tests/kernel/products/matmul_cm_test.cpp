@@ -240,8 +240,11 @@ std::vector<Tier> tiers() {
     }
   }
   if (find_kernel("matmul.cm.f16") && chosen.cm2) add("cm2");
-  if (!found.empty() && found.front().variant == "cm") // one size of matrices: the rest is the same code
-    add("cm-split").matrix_shapes = found.front().profile.matrix_shapes;
+  if (!found.empty() && found.front().variant == "cm") {
+    DeviceProfile& split = add("cm-split"); // with one size of matrices: the rest is the same code
+    split.matrix_shapes = found.front().profile.matrix_shapes;
+    split.cores = 40;
+  }
   if (found.empty()) skip("this device, or this build's shader compiler, has no cooperative matrices");
   return found;
 }
@@ -373,7 +376,7 @@ TEST_CASE("cooperative matrices: parts of k have the same bits in blocks of any 
   for (Tier tier : tiers()) {
     if (tier.variant != "cm-split") continue;
     tier.profile.most_invocations = 1024;
-    tier.profile.cores = 2; // soon busy, so that blocks are large where there are registers
+    tier.profile.cores = 3; // soon busy, so that blocks are large where there are registers
     std::vector<float> results[2];
     for (const uint32_t sums : {16u, UINT32_MAX}) {
       tier.profile.registers.matrix_sums = sums;
