@@ -20,6 +20,16 @@ struct BertFamily {
   std::optional<Activation> masked_activation; // nothing: that of the layers
 };
 
+// Jina's embeddings, version 2 (Günther et al. 2023): no table of positions but a linear bias of scores by
+// distance both ways, and a gated feed-forward.
+struct JinaForm {
+  bool gated = true;
+  // Of its model for code: norms of the whole queries and keys, one norm more after attention, and the gate
+  // follows what it opens.
+  bool for_code = false;
+  bool gate_apart = false; // in a GGUF file
+};
+
 struct BertSettings {
   std::string prefix; // of Hugging Face's tensor names
   uint32_t position_offset = 0;
@@ -29,6 +39,7 @@ struct BertSettings {
   Activation classifier_activation = Activation::tanh;
   MaskedHeadNames masked_head;
   std::optional<Activation> masked_activation;
+  std::optional<JinaForm> jina;
 };
 
 // BERT (Devlin et al. 2018): post-norm layers with biases everywhere. Their input is the sum of the
@@ -40,13 +51,26 @@ public:
 
 protected:
   void build(EncoderBuilder& builder) const override {
-    TensorId x = builder.run_layers(embed(builder), layer_names());
+    AttentionStyle style;
+    style.relative_bias.linear = own_.jina.has_value();
+    style.relative_bias.max_distance = config().context;
+    TensorId x = builder.run_layers(embed(builder), layer_names(), style);
     builder.finish(x);
     if (own_.pooler || !config().labels.empty()) heads(builder, builder.first_rows(x));
     builder.masked_head(own_.masked_head, own_.masked_activation.value_or(config().activation));
   }
 
-  std::string_view gguf_architecture() const override { return config().embedding ? "" : "bert"; }
+  std::vector<Hyperparameter> own_hyperparameters() const override {
+    if (!own_.jina) return {};
+    return {{"positions", "linear bias of scores"}};
+  }
+
+  std::string_view gguf_architecture() const override {
+    if (!own_.jina) return config().embedding ? "" : "bert";
+    // llama.cpp knows no other activation, and a classifier without a pooler.
+    const bool known = config().activation == Activation::gelu && config().labels.empty();
+    return known && !config().embedding ? "jina-bert-v2" : "";
+  }
 
 private:
   TensorId embed(EncoderBuilder& builder) const {
@@ -60,7 +84,8 @@ private:
           token_type_embedding(builder.graph(), "token_type_embedding", builder.weight(table, "embedding"));
       x = builder.add(x, types, "with_types");
     }
-    x = builder.learned_positions(x, {"position_embeddings", "position_embd"}, own_.position_offset);
+    if (!own_.jina)
+      x = builder.learned_positions(x, {"position_embeddings", "position_embd"}, own_.position_offset);
     x = builder.layer_norm(x, {"LayerNorm", "token_embd_norm"});
     if (!config().embedding) return x;
     builder.prefix(own_.prefix, "");
@@ -79,7 +104,27 @@ private:
     names.up = {"intermediate.dense", "ffn_up"};
     names.down = {"output.dense", "ffn_down"};
     names.feed_forward_norm = {"output.LayerNorm", "layer_output_norm"};
+    if (own_.jina) set_jina_names(names);
     return names;
+  }
+
+  void set_jina_names(LayerNames& names) const {
+    const JinaForm& form = *own_.jina;
+    if (!form.gated && !form.for_code) return;
+    names.up_bias = false;
+    names.up = {form.for_code ? "mlp.up_layer" : "mlp.gated_layers", "ffn_up"};
+    names.down = {form.for_code ? "mlp.down_layer" : "mlp.wo", "ffn_down"};
+    names.feed_forward_norm = {form.for_code ? "layer_norm_2" : "mlp.layernorm", "layer_output_norm"};
+    names.fused_gate = form.gated && !form.gate_apart;
+    if (form.gate_apart) names.gate = {"", "ffn_gate"};
+    if (!form.for_code) return;
+    names.attention.query_norm = {"attention.self.layer_norm_q", "attn_q_norm"};
+    names.attention.key_norm = {"attention.self.layer_norm_k", "attn_k_norm"};
+    names.attention_norm_again = {"layer_norm_1", "attn_norm_2"};
+    names.gate_last = true;
+    if (!form.gated || reads_gguf()) return;
+    names.up.hugging_face = "mlp.up_gated_layer";
+    names.gate = {names.up.hugging_face, "ffn_gate"}; // llama.cpp opens what stands first in one tensor
   }
 
   TensorId dense(EncoderBuilder& builder, TensorId x, const TensorName& name, Activation activation) const {
@@ -111,15 +156,35 @@ private:
   BertSettings own_;
 };
 
-Status check(const Settings& settings) {
-  const SettingName positions = {"position_embedding_type", ""};
-  if (settings.has(positions)) {
-    PUMICE_TRY(std::string kind, settings.fields().string("position_embedding_type"));
-    if (kind != "absolute") {
-      return settings.error(positions, fmt::format("expected absolute; found '{}'", kind));
-    }
+// Whether scores have a linear bias in place of learned positions.
+Result<bool> read_positions(const Settings& settings) {
+  if (settings.gguf()) return settings.architecture() == "jina-bert-v2";
+  PUMICE_TRY(std::string kind, settings.fields().string_or("position_embedding_type", "absolute"));
+  if (kind == "absolute" || kind == "alibi") return kind == "alibi";
+  return settings.error({"position_embedding_type", ""},
+                        fmt::format("expected absolute or alibi; found '{}'", kind));
+}
+
+// The form of Jina's layers, and their activation.
+Result<JinaForm> read_jina(const Settings& settings, const std::string& prefix, EncoderConfig& config) {
+  const ModelFile& file = settings.file();
+  JinaForm form;
+  if (settings.gguf()) {
+    form.for_code = file.find("blk.0.attn_q_norm.weight");
+    form.gate_apart = file.find("blk.0.ffn_gate.weight");
+    const TensorView* up = file.find("blk.0.ffn_up.weight");
+    const bool both = !up || up->shape.empty() || up->shape[0] != config.feed_forward;
+    form.gated = form.gate_apart || both;
+    return form;
   }
-  return refuse_decoder(settings);
+  form.for_code = file.find(prefix + "encoder.layer.0.layer_norm_1.weight");
+  constexpr const char* name = "feed_forward_type";
+  PUMICE_TRY(const std::string type, settings.fields().string_or(name, "original"));
+  if (type != "original" && type != "geglu" && type != "reglu")
+    return settings.error({name, ""}, fmt::format("expected original, geglu or reglu; found '{}'", type));
+  form.gated = type != "original";
+  if (form.gated) config.activation = type == "geglu" ? Activation::gelu : Activation::relu;
+  return form;
 }
 
 Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& family) {
@@ -129,7 +194,7 @@ Result<EncoderConfig> read_config(const Settings& settings, const BertFamily& fa
   names.default_context = 512 + family.position_offset;
   names.default_norm_eps = 1e-12f;
   names.default_activation = Activation::gelu;
-  PUMICE_CHECK(check(settings));
+  PUMICE_CHECK(refuse_decoder(settings));
   EncoderConfig config;
   PUMICE_TRY(static_cast<StackConfig&>(config), read_stack_config(settings, names));
   if (config.context <= family.position_offset) {
@@ -172,6 +237,11 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
   own.classifier_activation = family.classifier_activation;
   own.masked_head = family.masked_head;
   own.masked_activation = family.masked_activation;
+  PUMICE_TRY(const bool linear, read_positions(settings));
+  if (linear) {
+    own.masked_activation = config.activation;
+    PUMICE_TRY(own.jina, read_jina(settings, own.prefix, config));
+  }
   const char* head = settings.gguf()            ? "cls.output.weight"
                      : own.classifier_has_dense ? "classifier.out_proj.weight"
                                                 : "classifier.weight";
@@ -188,7 +258,10 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
 
 Architectures bert_models() {
   return {
-      {"bert", {"bert"}, {"bert"}, [](const ModelFile& file) { return open_bert_family(file, {}); }},
+      {"bert",
+       {"bert"},
+       {"bert", "jina-bert-v2"},
+       [](const ModelFile& file) { return open_bert_family(file, {}); }},
       // ELECTRA (Clark et al. 2020), the discriminator or the generator: BERT without a pooler, whose
       // embeddings may have fewer columns than its layers, and whose classifier has a dense layer with GELU.
       {"electra",

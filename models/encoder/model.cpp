@@ -1,5 +1,7 @@
 #include "models/encoder/model.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "io/json_text.h"
@@ -90,7 +92,9 @@ Result<GgufModel> EncoderModel::gguf(const ModelFile& file) const {
   if (!config_.labels.empty()) metadata["classifier.output_labels"] = config_.labels;
   metadata.update(gguf_metadata());
   for (const auto& [key, value] : metadata.items()) model.metadata[model.architecture + "." + key] = value;
-  if (config_.token_types > 1) model.metadata["tokenizer.ggml.token_type_count"] = config_.token_types;
+  const bool types = std::ranges::any_of(
+      model.tensors, [](const GgufTensor& tensor) { return tensor.name == "token_types.weight"; });
+  if (types) model.metadata["tokenizer.ggml.token_type_count"] = config_.token_types;
   return model;
 }
 

@@ -20,6 +20,7 @@ public:
 
 protected:
   const EncoderConfig& config() const { return config_; }
+  bool reads_gguf() const { return gguf_; }
   void set_input_shape(std::vector<uint32_t> shape) { config_.input_shape = std::move(shape); }
 
   virtual void build(EncoderBuilder& builder) const = 0;

@@ -98,9 +98,13 @@ TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const Atten
 
 TensorId StackBuilder::self_attention(uint32_t layer, TensorId x, const AttentionNames& names,
                                       const AttentionStyle& style) {
+  const auto normed = [&](TensorId projected, const TensorName& name) {
+    return name.hugging_face.empty() ? projected : layer_norm(projected, name);
+  };
   AttentionInputs inputs;
-  inputs.query = project_input(x, names, Projection::query, config_.query_rows());
-  inputs.key = project_input(x, names, Projection::key, config_.key_rows());
+  inputs.query =
+      normed(project_input(x, names, Projection::query, config_.query_rows()), names.query_norm);
+  inputs.key = normed(project_input(x, names, Projection::key, config_.key_rows()), names.key_norm);
   inputs.value = project_input(x, names, Projection::value, config_.key_rows());
   const TensorId y = attend(layer, inputs, style);
   return project(y, names.output, config_.hidden, names.output_bias, "attention");
@@ -118,19 +122,27 @@ TensorId StackBuilder::cross_attention(uint32_t layer, TensorId x, const Attenti
 
 TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
   const std::string_view component = "feed-forward";
-  const bool bias = names.feed_forward_bias;
+  const bool bias = names.feed_forward_bias && names.up_bias;
   TensorId y = 0;
   if (names.fused_gate) {
     const std::array<uint64_t, 2> counts = {config_.feed_forward, config_.feed_forward};
     const uint32_t columns = graph().tensor(x).columns;
-    const std::vector<WeightView> matrices = fused_tensor(names.up, ".weight", counts, columns, 1, component);
+    const TensorName whole = {names.up.hugging_face, names.gate ? std::string_view() : names.up.gguf};
+    const std::vector<WeightView> matrices = fused_tensor(whole, ".weight", counts, columns, 1, component);
     std::vector<WeightView> biases;
-    if (bias) biases = fused_tensor(names.up, ".bias", counts, 0, 1, component);
+    if (bias) biases = fused_tensor(whole, ".bias", counts, 0, 1, component);
     const auto half = [&](const char* suffix, size_t part) {
       return project(x, node_name(names.up) + suffix, matrices[part], bias ? &biases[part] : nullptr,
                      component);
     };
     const TensorId gated = half(".gate", names.gate_last), up = half(".up", !names.gate_last);
+    for (const bool of_up : {false, true}) {
+      if (!names.gate) break;
+      const TensorName& own = of_up ? names.up : *names.gate;
+      const size_t part = of_up != names.gate_last;
+      add_gguf_tensor(own, ".weight", {config_.feed_forward, columns}, {matrices[part]});
+      if (bias) add_gguf_tensor(own, ".bias", {config_.feed_forward}, {biases[part]});
+    }
     y = gate(graph(), prefix() + "gated", gated, up, config_.activation);
   } else if (names.gate) {
     const TensorId gated = project(x, *names.gate, config_.feed_forward, bias, component);
@@ -140,7 +152,7 @@ TensorId StackBuilder::feed_forward(TensorId x, const LayerNames& names) {
     y = project(x, names.up, config_.feed_forward, bias, component);
     y = activate(graph(), prefix() + "activated", y, config_.activation);
   }
-  return project(y, names.down, config_.hidden, bias, component);
+  return project(y, names.down, config_.hidden, names.feed_forward_bias, component);
 }
 
 TensorId StackBuilder::sublayer(TensorId x, const LayerNames& names, const TensorName* norm,
@@ -202,16 +214,21 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
           tensor(*names.relative_bias, "", style.relative_bias.buckets, config_.heads, "attention");
       own.relative_bias_table = weight(table, "attention");
     }
+    const TensorId read = x;
     x = sublayer(x, names, normed ? nullptr : &names.attention_norm, "attention_residual", [&](TensorId y) {
       return scaled(self_attention(index, y, names.attention, own), names.attention_scale,
                     names.scale_suffix);
     });
+    if (!names.attention_norm_again.hugging_face.empty())
+      x = layer_norm(add(x, read, "attention_residual_again"), names.attention_norm_again);
     if (names.cross_attention) {
       x = sublayer(x, names, &names.cross_attention_norm, "cross_attention_residual",
                    [&](TensorId y) { return cross_attention(index, y, *names.cross_attention, style); });
     }
     x = sublayer(x, names, &names.feed_forward_norm, "residual", [&](TensorId y) {
-      return scaled(feed_forward(y, names), names.feed_forward_scale, names.scale_suffix);
+      const std::optional<TensorId> fed =
+          names.own_feed_forward ? names.own_feed_forward(index, y) : std::nullopt;
+      return scaled(fed ? *fed : feed_forward(y, names), names.feed_forward_scale, names.scale_suffix);
     });
   }
   return x;

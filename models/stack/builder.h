@@ -53,6 +53,7 @@ struct AttentionStyle {
 struct AttentionNames {
   TensorName query, key, value;
   TensorName output;
+  TensorName query_norm = {}, key_norm = {}; // layer norms over the whole of the queries and of the keys
   // If query, key and value are one tensor: its name without the suffix of its weight or bias. Where only
   // Hugging Face's file has it, they have their own names in GGUF.
   TensorName fused = {};
@@ -73,10 +74,11 @@ struct LayerNames {
   uint32_t layers_sharing = 1;
   AttentionNames attention;
   TensorName attention_norm;
+  TensorName attention_norm_again = {}; // of that norm's result and what the layer reads, or none
   std::optional<AttentionNames> cross_attention;
   TensorName cross_attention_norm;
   std::optional<TensorName> gate; // if the feed-forward is gated
-  bool fused_gate = false;        // `up` holds the gate's rows, then its own
+  bool fused_gate = false;        // `up` holds the gate's rows, then its own; with `gate`, GGUF has them apart
   bool gate_last = false;         // the other way round
   TensorName up, down;
   TensorName feed_forward_norm;
@@ -84,6 +86,9 @@ struct LayerNames {
   std::string_view scale_suffix = ".lambda1";     // of the factors' names
   std::optional<TensorName> relative_bias;        // a table of each layer's own for the style's relative bias
   bool feed_forward_bias = true;
+  bool up_bias = true;     // also of the gate, if feed_forward_bias is set
+  // In place of the feed-forward of layers for which it gives something.
+  std::function<std::optional<TensorId>(uint32_t layer, TensorId x)> own_feed_forward = nullptr;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
   bool norm_bias = true;        // of layer norms

@@ -310,18 +310,19 @@ constexpr uint32_t most_places = 1 << 13; // whose pairs have a bucket each
 // context, because constants are uploaded once for all plans.
 Status lower_linear_bias(Lowering& lowering, AttentionArgs& args) {
   const uint32_t farthest = args.bias.max_distance;
-  if (farthest == 0 || farthest > largest_bias_distance || lowering.context() > farthest + 1) {
+  const bool causal = args.mask == AttentionMask::causal; // otherwise a text is no longer than its input may be
+  if (farthest == 0 || farthest > largest_bias_distance || (causal && lowering.context() > farthest + 1)) {
     return Error{Code::unsupported,
                  fmt::format("a linear bias for distances to {} does not fit a context of {} tokens",
                              farthest, lowering.context())};
   }
   args.bias.buckets = farthest + 1;
-  std::vector<float> table, buckets(size_t{2} * farthest + 1); // 0 for keys after the query: no row sees them
+  std::vector<float> table, buckets(size_t{2} * farthest + 1);
   for (uint32_t distance = 0; distance <= farthest; ++distance) {
     for (uint32_t head = 0; head < args.heads; ++head) {
       table.push_back(-linear_bias_slope(head, args.heads) * static_cast<float>(distance));
     }
-    buckets[farthest - distance] = static_cast<float>(distance);
+    buckets[farthest - distance] = buckets[farthest + distance] = static_cast<float>(distance);
   }
   const std::string key = fmt::format("linear bias to {}", farthest);
   PUMICE_TRY(args.bias_table, lowering.constants(fmt::format("{} of {} heads", key, args.heads), table));
@@ -409,10 +410,9 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                              attention.layer, attention.window ? std::to_string(attention.window) : "all",
                              layout.window)};
   }
-  if (attention.bias.linear && attention.mask != AttentionMask::causal) {
+  if (attention.bias.linear && attention.mask == AttentionMask::cross) {
     return Error{Code::unsupported,
-                 fmt::format("layer {}: a linear bias where rows see what comes after them is not supported",
-                             attention.layer)};
+                 fmt::format("layer {}: a linear bias of positions of another text", attention.layer)};
   }
   if (attention.bias.by_content &&
       (attention.mask != AttentionMask::bidirectional || attention.bias.buckets % 2 != 0 ||

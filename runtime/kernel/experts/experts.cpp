@@ -52,7 +52,8 @@ private:
   Result<ActivationRef> products();
   ActivationRef slot_rows(uint32_t columns);
   Result<ActivationRef> multiply(const ActivationRef& x, uint32_t slots_per_row,
-                                 std::span<const WeightId> weights, bool gated);
+                                 std::span<const WeightId> weights, bool gated,
+                                 Activation activation = Activation::none);
   Result<ActivationRef> hidden();
   Result<ActivationRef> gated();
 
@@ -94,7 +95,8 @@ Status ExpertLayer::check() const {
   const ExpertRouting& routing = experts_.routing;
   const size_t wanted =
       matrices() + (routing.biased ? 1 : 0) + (routing.scaled ? 1 : 0) + (experts_.biases ? 3 : 0);
-  if (weights_.size() != wanted || (experts_.ungated && experts_.biases)) {
+  if (weights_.size() != wanted || (experts_.ungated && experts_.biases) ||
+      (experts_.plain && !experts_.ungated)) {
     return Error{Code::internal, fmt::format("{}: {} weights for {} experts", name_, weights_.size(), count)};
   }
   const WeightView& first = view(gates()[0]);
@@ -154,7 +156,8 @@ ActivationRef ExpertLayer::slot_rows(uint32_t columns) {
 }
 
 Result<ActivationRef> ExpertLayer::multiply(const ActivationRef& x, uint32_t slots_per_row,
-                                            std::span<const WeightId> weights, bool gated) {
+                                            std::span<const WeightId> weights, bool gated,
+                                            Activation activation) {
   PUMICE_TRY(PackedWeight packed, lowering_.expert_matrix(weights, gated));
   const uint32_t rows = static_cast<uint32_t>(view(weights[0]).rows);
   const uint32_t tiles = (rows + 7) / 8 * (gated ? 2 : 1), unit = merged_columns / 8;
@@ -162,7 +165,7 @@ Result<ActivationRef> ExpertLayer::multiply(const ActivationRef& x, uint32_t slo
   args.x = x;
   args.format = packed.format;
   args.gated = gated;
-  if (gated) args.activation = experts_.activation.kind;
+  args.activation = activation;
   args.result = slot_rows(rows);
   args.step = lowering_.step();
   args.routing = MatmulRouting{blocks_.buffer,
@@ -203,12 +206,14 @@ Result<ActivationRef> ExpertLayer::gated() {
 
 // The activation of gate x and up x, for each slot.
 Result<ActivationRef> ExpertLayer::hidden() {
+  const Activation activation = experts_.activation.kind;
+  if (experts_.plain) return multiply(x_, experts_.routing.used, ups(), false, activation);
   const bool plain =
       !experts_.ungated && !experts_.biases && !experts_.scaled_inputs && experts_.activation.limit == 0;
   if (!plain || view(gates()[0]).type() != view(ups()[0]).type()) return gated();
   std::vector<WeightId> pairs;
   for (uint32_t e = 0; e < experts_.count; ++e) pairs.insert(pairs.end(), {gates()[e], ups()[e]});
-  return multiply(x_, experts_.routing.used, pairs, true);
+  return multiply(x_, experts_.routing.used, pairs, true, activation);
 }
 
 Result<ActivationRef> ExpertLayer::products() {
@@ -359,7 +364,7 @@ std::string Experts::describe() const {
       fmt::format("{} of {} {}, {}", routing.used, count, to_string(activation.kind), routing.describe());
   if (activation.limit != 0) text += fmt::format(" clamped at {:g}", activation.limit);
   if (biases) text += " with biases";
-  if (ungated) text += " without gates";
+  if (ungated) text += plain ? " without gates, plain" : " without gates";
   if (scaled_inputs) text += " inputs scaled";
   if (residual) text += " residual";
   return text;

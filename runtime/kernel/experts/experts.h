@@ -101,10 +101,12 @@ Dispatch expert_combine(const DeviceProfile& profile, const ExpertCombineArgs& a
 // have biases if `biases` is set. inputs: x, the router's logits [rows, count], then the residual if any.
 // weights: the gates, the ups, the downs, `count` of each, then the routing's bias [count] and its scales
 // [count] if it has them, then the biases [count, rows] of all gates, of all ups and of all downs. Experts
-// without gates have no biases, and their up is their gate: with ReLU, the inner row is its square.
+// without gates have no biases, and their up is their gate: with ReLU, the inner row is its square. With
+// `plain` the inner row is activation(up_e x) alone.
 struct Experts : Operation {
   uint32_t count = 1;
   bool ungated = false;
+  bool plain = false; // only where ungated
   ExpertRouting routing;
   ExpertActivation activation;
   bool scaled_inputs = false; // shares multiply an expert's input, not its result
