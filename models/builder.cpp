@@ -279,7 +279,7 @@ std::vector<WeightView> ModelBuilder::expert_tensors(const TensorName& name, uin
 
 std::vector<WeightView> ModelBuilder::head_tensors(const TensorName& name, uint32_t heads, uint64_t rows,
                                                    uint64_t columns, const ExpertRows& part,
-                                                   std::string_view component) {
+                                                   std::string_view component, std::string_view suffix) {
   std::vector<WeightView> views;
   if (gguf_) {
     const TensorView* stored = find(full_name(name, ".weight", true), {heads, rows, columns}, component);
@@ -289,7 +289,7 @@ std::vector<WeightView> ModelBuilder::head_tensors(const TensorName& name, uint3
   }
   const uint64_t stored_columns = part.transposed ? rows : columns;
   const TensorView* stored =
-      find(full_name(name, ".weight", false), {heads * part.all, stored_columns}, component);
+      find(full_name(name, suffix, false), {heads * part.all, stored_columns}, component);
   if (part.transposed && info(stored->type).block_size > 1) {
     fail({Code::unsupported, fmt::format("{}: tensor '{}': expected one of F32, F16, BF16, because a part of "
                                          "it is used transposed; found {}",

@@ -107,9 +107,10 @@ public:
   std::vector<WeightView> merged_gguf_experts(const TensorName& name, uint32_t experts, uint64_t rows,
                                               uint64_t columns, const ExpertRows& part);
   // A matrix for each head. Hugging Face's file has one tensor of all heads, [heads * part.all, columns], or
-  // [heads * part.all, rows] if transposed; GGUF has a tensor [heads, rows, columns].
+  // [heads * part.all, rows] if transposed, with this suffix; GGUF has a tensor [heads, rows, columns].
   std::vector<WeightView> head_tensors(const TensorName& name, uint32_t heads, uint64_t rows,
-                                       uint64_t columns, const ExpertRows& part, std::string_view component);
+                                       uint64_t columns, const ExpertRows& part, std::string_view component,
+                                       std::string_view suffix = ".weight");
   // The biases of such matrices, one after the other, [experts, part.all]. Hugging Face's name ends in _bias.
   WeightView stacked_expert_biases(const TensorName& name, uint32_t experts, uint64_t rows,
                                    const ExpertRows& part);

@@ -814,8 +814,261 @@ def recurrent_translator(config):
     return Model()
 
 
-# Models that no library has, by model_type.
-OWN_MODELS = {"transformer": published_transformer, "rnn_attention": recurrent_translator}
+class Published:
+    """A model as it was published, where transformers has it not: operations on the tensors of its file."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def state_dict(self):
+        import torch
+        return {name: torch.empty(shape) for name, shape in self.shapes().items()}
+
+    def load_state_dict(self, weights):
+        self.weights = {name: weight.double() for name, weight in weights.items()}
+
+    def double(self):
+        return self
+
+    def eval(self):
+        return self
+
+    def product(self, name, x):
+        y = x @ self.weights[f"{name}.weight"].T
+        return y + self.weights[f"{name}.bias"] if f"{name}.bias" in self.weights else y
+
+    def layer_norm(self, name, x, eps):
+        import torch
+        return torch.nn.functional.layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"), eps)
+
+    def rms_norm(self, name, x, eps):
+        return x * (x.pow(2).mean(-1, keepdim=True) + eps).rsqrt() * self.weights[f"{name}.weight"]
+
+
+def dense_shapes(shapes, bias=True):
+    """A matrix of each name, and its bias."""
+    return {f"{name}.weight": list(shape) for name, shape in shapes.items()} | \
+        ({f"{name}.bias": [shape[0]] for name, shape in shapes.items()} if bias else {})
+
+
+def attended(query, key, value, seen, bias=0):
+    """Of [batch, heads, tokens, columns of a head]: the result, heads side by side, and the weights."""
+    group = query.shape[1] // key.shape[1]
+    key, value = (part.repeat_interleave(group, 1) for part in (key, value))
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]) + bias
+    shares = scores.masked_fill(~seen, -math.inf).softmax(-1)
+    return (shares @ value).transpose(1, 2).flatten(-2), shares
+
+
+def by_heads(x, columns):
+    return x.unflatten(-1, (-1, columns)).transpose(1, 2)
+
+
+def rotated(x, base, neighbouring=False):
+    import torch
+    columns = x.shape[-1]
+    angles = torch.arange(x.shape[-2], dtype=torch.float64)[:, None] * base ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
+    a, b = (x[..., ::2], x[..., 1::2]) if neighbouring else x.chunk(2, -1)
+    parts = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
+    return torch.stack(parts, -1).flatten(-2) if neighbouring else torch.cat(parts, -1)
+
+
+def encoded(states, attentions, **others):
+    from transformers.modeling_outputs import BaseModelOutputWithPooling
+    return BaseModelOutputWithPooling(last_hidden_state=states, attentions=attentions, **others)
+
+
+class JinaBert(Published):
+    """Jina's embeddings, version 2 (Günther et al. 2023), and with norms of queries and keys their model for code."""
+
+    def shapes(self):
+        config = self.config
+        width, inner, self.code = config["hidden_size"], config["intermediate_size"], "qk-post-norm" in config["_name_or_path"]
+        shapes = {"embeddings.word_embeddings.weight": [config["vocab_size"], width],
+                  "embeddings.token_type_embeddings.weight": [config["type_vocab_size"], width]}
+        square, norms = ["pooler.dense"], ["embeddings.LayerNorm"]
+        for i in range(config["num_hidden_layers"]):
+            layer = f"encoder.layer.{i}."
+            square += [f"{layer}attention.{part}" for part in ("self.query", "self.key", "self.value", "output.dense")]
+            norms += [f"{layer}{name}" for name in ("attention.output.LayerNorm", *(
+                ("layer_norm_1", "layer_norm_2", "attention.self.layer_norm_q", "attention.self.layer_norm_k") if self.code else ("mlp.layernorm",)))]
+            up, down = ("up_gated_layer", "down_layer") if self.code else ("gated_layers", "wo")
+            shapes |= dense_shapes({f"{layer}mlp.{up}": (2 * inner, width)}, False) | dense_shapes({f"{layer}mlp.{down}": (width, inner)})
+        return shapes | dense_shapes(dict.fromkeys(square, (width, width))) | \
+            {f"{name}.{part}": [width] for name in norms for part in ("weight", "bias")}
+
+    def slopes(self, heads):
+        power = 2 ** int(math.log2(heads))
+        first = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+        return first if power == heads else first + self.slopes(2 * power)[::2][:heads - power]
+
+    def __call__(self, input_ids, attention_mask, token_type_ids, **_):
+        import torch
+        config, eps, heads = self.config, self.config["layer_norm_eps"], self.config["num_attention_heads"]
+        place = torch.arange(input_ids.shape[1])
+        bias = -(place[:, None] - place).abs() * torch.tensor(self.slopes(heads), dtype=torch.float64)[:, None, None]
+        x = self.weights["embeddings.word_embeddings.weight"][input_ids] + self.weights["embeddings.token_type_embeddings.weight"][token_type_ids]
+        x, attentions = self.layer_norm("embeddings.LayerNorm", x, eps), []
+        act = {"geglu": torch.nn.functional.gelu, "reglu": torch.relu}[config["feed_forward_type"]]
+        for i in range(config["num_hidden_layers"]):
+            layer = f"encoder.layer.{i}."
+            query, key, value = (self.product(f"{layer}attention.self.{part}", x) for part in ("query", "key", "value"))
+            if self.code:
+                query = self.layer_norm(f"{layer}attention.self.layer_norm_q", query, eps)
+                key = self.layer_norm(f"{layer}attention.self.layer_norm_k", key, eps)
+            columns = query.shape[-1] // heads
+            y, shares = attended(*(by_heads(part, columns) for part in (query, key, value)), attention_mask[:, None, None] > 0, bias)
+            attentions.append(shares)
+            y = self.layer_norm(f"{layer}attention.output.LayerNorm", self.product(f"{layer}attention.output.dense", y) + x, eps)
+            x = self.layer_norm(f"{layer}layer_norm_1", y + x, eps) if self.code else y
+            first, second = self.product(f"{layer}mlp.{'up_gated_layer' if self.code else 'gated_layers'}", x).chunk(2, -1)
+            y = self.product(f"{layer}mlp.{'down_layer' if self.code else 'wo'}", first * act(second) if self.code else act(first) * second)
+            x = self.layer_norm(f"{layer}{'layer_norm_2' if self.code else 'mlp.layernorm'}", y + x, eps)
+        return encoded(x, attentions, pooler_output=self.product("pooler.dense", x[:, 0]).tanh())
+
+
+class NomicMixture(Published):
+    """Nomic's text encoders with experts (Nussbaum and Duderstadt 2025)."""
+
+    def sparse(self, layer):
+        return layer % self.config["moe_every_n_layers"] == 1
+
+    def shapes(self):
+        config = self.config
+        width, inner, experts = config["n_embd"], config["n_inner"], config["num_experts"]
+        shapes = {"embeddings.word_embeddings.weight": [config["vocab_size"], width],
+                  "embeddings.token_type_embeddings.weight": [config["type_vocab_size"], width]}
+        norms = ["emb_ln"]
+        for i in range(config["n_layer"]):
+            layer = f"encoder.layers.{i}."
+            norms += [f"{layer}norm1", f"{layer}norm2"]
+            shapes |= dense_shapes({f"{layer}attn.Wqkv": (3 * width, width), f"{layer}attn.out_proj": (width, width)})
+            if self.sparse(i):
+                shapes |= {f"{layer}mlp.router.layer.weight": [experts, width], f"{layer}mlp.experts.bias": [width],
+                           f"{layer}mlp.experts.mlp.w1": [experts * inner, width], f"{layer}mlp.experts.mlp.w2": [experts * inner, width]}
+            else:
+                shapes |= dense_shapes({f"{layer}mlp.fc1": (inner, width), f"{layer}mlp.fc2": (width, inner)})
+        return shapes | {f"{name}.{part}": [width] for name in norms for part in ("weight", "bias")}
+
+    def mixture(self, layer, x):
+        import torch
+        shares, chosen = self.product(f"{layer}mlp.router.layer", x).softmax(-1).topk(self.config["moe_top_k"], -1)
+        first, second = (self.weights[f"{layer}mlp.experts.mlp.{part}"].unflatten(0, (self.config["num_experts"], -1)) for part in ("w1", "w2"))
+        y = torch.zeros_like(x)
+        for expert in range(self.config["num_experts"]):
+            share = (shares * (chosen == expert)).sum(-1, keepdim=True)
+            y += share * (torch.nn.functional.gelu(x @ first[expert].T) @ second[expert])
+        return y + self.weights[f"{layer}mlp.experts.bias"]
+
+    def __call__(self, input_ids, attention_mask, **_):
+        import torch
+        config, eps = self.config, self.config["layer_norm_epsilon"]
+        x = self.weights["embeddings.word_embeddings.weight"][input_ids] + self.weights["embeddings.token_type_embeddings.weight"][0]
+        x, attentions, columns = self.layer_norm("emb_ln", x, eps), [], config["n_embd"] // config["n_head"]
+        for i in range(config["n_layer"]):
+            layer = f"encoder.layers.{i}."
+            query, key, value = (by_heads(part, columns) for part in self.product(f"{layer}attn.Wqkv", x).chunk(3, -1))
+            query, key = (rotated(part, config["rotary_emb_base"]) for part in (query, key))
+            y, shares = attended(query, key, value, attention_mask[:, None, None] > 0)
+            attentions.append(shares)
+            x = self.layer_norm(f"{layer}norm1", self.product(f"{layer}attn.out_proj", y) + x, eps)
+            y = self.mixture(layer, x) if self.sparse(i) else \
+                self.product(f"{layer}mlp.fc2", torch.nn.functional.gelu(self.product(f"{layer}mlp.fc1", x)))
+            x = self.layer_norm(f"{layer}norm2", y + x, eps)
+        return encoded(x, attentions)
+
+
+class NeoBert(Published):
+    """NeoBERT (Le Breton et al. 2025). A head's query, key and value are neighbours."""
+
+    def shapes(self):
+        config = self.config
+        width, inner = config["hidden_size"], -(-(2 * config["intermediate_size"] // 3) // 8) * 8
+        shapes = {"encoder": (config["vocab_size"], width)}
+        norms = ["layer_norm"]
+        for i in range(config["num_hidden_layers"]):
+            layer = f"transformer_encoder.{i}."
+            norms += [f"{layer}attention_norm", f"{layer}ffn_norm"]
+            shapes |= {f"{layer}qkv": (3 * width, width), f"{layer}wo": (width, width), f"{layer}ffn.w12": (2 * inner, width),
+                       f"{layer}ffn.w3": (width, inner)}
+        return dense_shapes(shapes, False) | {f"{name}.weight": [width] for name in norms}
+
+    def __call__(self, input_ids, attention_mask, **_):
+        import torch
+        config, eps, heads = self.config, self.config["norm_eps"], self.config["num_attention_heads"]
+        x, attentions = self.weights["encoder.weight"][input_ids], []
+        for i in range(config["num_hidden_layers"]):
+            layer = f"transformer_encoder.{i}."
+            parts = by_heads(self.product(f"{layer}qkv", self.rms_norm(f"{layer}attention_norm", x, eps)), 3 * config["hidden_size"] // heads)
+            query, key, value = parts.chunk(3, -1)
+            y, shares = attended(rotated(query, 10000, True), rotated(key, 10000, True), value, attention_mask[:, None, None] > 0)
+            attentions.append(shares)
+            x = x + self.product(f"{layer}wo", y)
+            gate, up = self.product(f"{layer}ffn.w12", self.rms_norm(f"{layer}ffn_norm", x, eps)).chunk(2, -1)
+            x = x + self.product(f"{layer}ffn.w3", torch.nn.functional.silu(gate) * up)
+        return encoded(self.rms_norm("layer_norm", x, eps), attentions)
+
+
+class Dbrx(Published):
+    """DBRX (Databricks 2024). transformers 5.13 multiplies with an expert's matrices the other way round."""
+
+    def shapes(self):
+        config = self.config
+        width, heads, attention, own = config["d_model"], config["n_heads"], config["attn_config"], config["ffn_config"]
+        stacked = [own["moe_num_experts"] * own["ffn_hidden_size"], width]
+        shapes = {"transformer.wte": (config["vocab_size"], width), "lm_head": (config["vocab_size"], width)}
+        others = {"transformer.norm_f.weight": [width]}
+        for i in range(config["n_layers"]):
+            layer = f"transformer.blocks.{i}."
+            shapes |= {f"{layer}norm_attn_norm.attn.Wqkv": (width + 2 * attention["kv_n_heads"] * width // heads, width),
+                       f"{layer}norm_attn_norm.attn.out_proj": (width, width), f"{layer}ffn.router.layer": (own["moe_num_experts"], width)}
+            others |= {f"{layer}norm_attn_norm.norm_{norm}.weight": [width] for norm in (1, 2)}
+            others |= {f"{layer}ffn.experts.mlp.{part}": stacked for part in ("w1", "v1", "w2")}
+        return dense_shapes(shapes, False) | others
+
+    def mixture(self, layer, x):
+        import torch
+        own = self.config["ffn_config"]
+        shares, chosen = self.product(f"{layer}ffn.router.layer", x).softmax(-1).topk(own["moe_top_k"], -1)
+        shares = shares / shares.sum(-1, keepdim=True)
+        gate, up, down = (self.weights[f"{layer}ffn.experts.mlp.{part}"].unflatten(0, (own["moe_num_experts"], -1)) for part in ("w1", "v1", "w2"))
+        y = torch.zeros_like(x)
+        for expert in range(own["moe_num_experts"]):
+            share = (shares * (chosen == expert)).sum(-1, keepdim=True)
+            y += share * ((torch.nn.functional.silu(x @ gate[expert].T) * (x @ up[expert].T)) @ down[expert])
+        return y
+
+    def __call__(self, input_ids, **_):
+        import torch
+        from transformers.modeling_outputs import CausalLMOutputWithPast
+        config, attention, eps = self.config, self.config["attn_config"], 1e-5
+        columns, count = config["d_model"] // config["n_heads"], input_ids.shape[1]
+        x, states, attentions = self.weights["transformer.wte.weight"][input_ids], [], []
+        seen = torch.ones(count, count, dtype=torch.bool).tril()
+        for i in range(config["n_layers"]):
+            states.append(x)
+            layer = f"transformer.blocks.{i}."
+            projected = self.product(f"{layer}norm_attn_norm.attn.Wqkv", self.layer_norm(f"{layer}norm_attn_norm.norm_1", x, eps))
+            parts = by_heads(projected.clamp(-attention["clip_qkv"], attention["clip_qkv"]), columns)
+            query, key, value = parts.split([config["n_heads"], attention["kv_n_heads"], attention["kv_n_heads"]], 1)
+            y, shares = attended(rotated(query, attention["rope_theta"]), rotated(key, attention["rope_theta"]), value, seen)
+            attentions.append(shares)
+            x = x + self.product(f"{layer}norm_attn_norm.attn.out_proj", y)
+            x = x + self.mixture(layer, self.layer_norm(f"{layer}norm_attn_norm.norm_2", x, eps))
+        states.append(self.layer_norm("transformer.norm_f", x, eps))
+        return CausalLMOutputWithPast(logits=self.product("lm_head", states[-1]), hidden_states=states, attentions=attentions)
+
+
+# Models that no library has, by model_type, or by the first of the config's classes.
+OWN_MODELS = {"transformer": published_transformer, "rnn_attention": recurrent_translator, "JinaBertModel": JinaBert,
+              "NomicBertMixtureModel": NomicMixture, "neobert": NeoBert, "dbrx": Dbrx}
+
+
+def own_model(config):
+    """Such a model; None of all others."""
+    name = "NomicBertMixtureModel" if config.get("moe_every_n_layers") else config["architectures"][0] if "architectures" in config else ""
+    kind = OWN_MODELS.get(config["model_type"]) or OWN_MODELS.get(name)
+    return kind and kind(config)
 
 
 def own_answers(model, config, seed):
@@ -860,8 +1113,9 @@ def is_computed(name, config):
 
 def shapes_of(folder, config):
     """The names and shapes in the file that the reference writes of such a model."""
-    if config["model_type"] in OWN_MODELS:
-        return {name: list(value.shape) for name, value in OWN_MODELS[config["model_type"]](config).state_dict().items()}
+    own = own_model(config)
+    if own:
+        return {name: list(value.shape) for name, value in own.state_dict().items()}
     import transformers
     with tempfile.TemporaryDirectory() as scratch:
         model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
@@ -879,10 +1133,12 @@ def fill_sinusoids(model):
 
 def answers_of(folder, config, seed, weights):
     import torch
-    if config["model_type"] in OWN_MODELS:
-        model = OWN_MODELS[config["model_type"]](config)
+    model = own_model(config)
+    if model:
         model.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
-        return own_answers(model.double().eval(), config, seed)
+        if not isinstance(model, Published):
+            return own_answers(model.double().eval(), config, seed)
+        return (decoder_answers if config["model_type"] == "dbrx" else encoder_answers)(model, config, seed)
     import transformers
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as scratch:

@@ -190,16 +190,16 @@ TensorId DecoderBuilder::gated_feed_forward(TensorId x, const GatedNames& names,
   return project(y, names.down, config_.hidden, bias, component);
 }
 
-TensorId DecoderBuilder::fused_gated_feed_forward(TensorId x) {
+TensorId DecoderBuilder::fused_gated_feed_forward(TensorId x, const TensorName& name,
+                                                  const TensorName& down) {
   const std::string_view component = "feed-forward";
-  const TensorName name = {"mlp.gate_up_proj", "ffn_up"};
   const uint64_t counts[] = {sizes().feed_forward, sizes().feed_forward};
   const auto slices = fused_tensor(name, ".weight", counts, config_.hidden, 1, component);
   const std::string node = node_name(name);
   const TensorId gated = project(x, node + ".gate", slices[0], nullptr, component);
   const TensorId up = project(x, node + ".up", slices[1], nullptr, component);
   const TensorId y = gate(graph(), node + ".gated", gated, up, config_.activation);
-  return project(y, {"mlp.down_proj", "ffn_down"}, config_.hidden, false, component);
+  return project(y, down, config_.hidden, false, component);
 }
 
 TensorId DecoderBuilder::squared_feed_forward(TensorId x, const TensorName& up, const TensorName& down,

@@ -80,8 +80,8 @@ public:
 
   // down(activation(gate(x)) * up(x)) with `rows` rows of gate and up.
   TensorId gated_feed_forward(TensorId x, const GatedNames& names, uint32_t rows, bool bias = false);
-  // The same where one tensor holds gate and up, with Phi-3's names.
-  TensorId fused_gated_feed_forward(TensorId x);
+  // The same where one tensor holds gate and up.
+  TensorId fused_gated_feed_forward(TensorId x, const TensorName& name, const TensorName& down);
   // down(relu(up(x))^2) with `rows` rows of up.
   TensorId squared_feed_forward(TensorId x, const TensorName& up, const TensorName& down, uint32_t rows,
                                 bool bias = false);

@@ -132,7 +132,8 @@ TensorId Decoder::attend(DecoderBuilder& builder, uint32_t layer, TensorId x,
 TensorId Decoder::feed(DecoderBuilder& builder, uint32_t layer, TensorId x) const {
   if (own_feed_forward) return own_feed_forward(builder, layer, x);
   if (mixture && mixture->sparse[layer]) return pumice::mixture(builder, x, *mixture, experts);
-  if (fused_gate) return builder.fused_gated_feed_forward(x);
+  if (!fused_gate.hugging_face.empty())
+    return builder.fused_gated_feed_forward(x, fused_gate, feed_forward.down);
   if (feed_forward.gate.hugging_face.empty())
     return builder.plain_feed_forward(x, feed_forward.up, feed_forward.down, feed_forward_bias);
   return builder.gated_feed_forward(x, feed_forward, config.sizes_of(layer).feed_forward, feed_forward_bias);
@@ -249,6 +250,7 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
   const bool layer_norm = config.norm.kind == NormKind::layer;
   metadata[layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"] =
       config.norm_eps;
+  if (config.both_ways) metadata["attention.causal"] = false;
   metadata.update(decoder_.gguf_metadata);
   if (const Result<Decoder> layer = prediction_decoder(decoder_, file, gguf_);
       decoder_.gguf_predicts && layer.ok()) {

@@ -42,7 +42,7 @@ struct Decoder {
 
   // The feed-forward, or a mixture of experts in the layers that are sparse.
   GatedNames feed_forward; // without a name for the gate it has none
-  bool fused_gate = false; // one tensor holds gate and up, with Phi-3's names
+  TensorName fused_gate;   // one tensor that holds gate and up; or none
   bool feed_forward_bias = false;
   std::optional<MixtureConfig> mixture;
   MixtureNames experts;

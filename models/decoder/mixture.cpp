@@ -51,7 +51,8 @@ Result<ExpertRouting> read_routing(const Settings& settings, uint32_t experts,
                                    const MixtureDefaults& defaults) {
   ExpertRouting routing;
   const SettingName used =
-      present(settings, {"num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk"}, "expert_used_count");
+      present(settings, {"num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk", "moe_top_k"},
+              "expert_used_count");
   if (!settings.has(used)) return settings.u32(used, 1, max_experts).error();
   PUMICE_TRY(routing.used, same_in_all(settings, used, max_experts, 0));
   if (routing.used > experts) {
@@ -160,8 +161,12 @@ private:
     if (is_merged(part)) {
       return builder_.merged_gguf_experts(merged, config_.experts, rows, columns, merged_rows(rows, *part));
     }
-    if (names_.stack == ExpertStack::none)
+    if (names_.stack == ExpertStack::none || (names_.stack == ExpertStack::rows && builder_.gguf()))
       return builder_.expert_tensors(name, config_.experts, rows, columns);
+    if (names_.stack == ExpertStack::rows) {
+      const ExpertRows all = {.all = part ? rows : columns, .transposed = !part};
+      return builder_.head_tensors(name, config_.experts, rows, columns, all, mixture_component, "");
+    }
     return builder_.stacked_expert_tensors(name, config_.experts, rows, columns, rows_of(rows, part));
   }
 

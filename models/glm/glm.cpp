@@ -63,7 +63,7 @@ Status describe_glm4(const Settings& settings, Decoder& d) {
              {"post_self_attn_layernorm", "post_attention_norm"},
              {"post_attention_layernorm", "ffn_norm"},
              {"post_mlp_layernorm", "post_ffw_norm"}};
-  d.fused_gate = true;
+  d.fused_gate = {"mlp.gate_up_proj", "ffn_up"};
   d.config.rotary.pairs = RotaryPairs::neighbouring;
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
   if (settings.architecture() == "glm4v_text") d.style.input_bias = true;
@@ -75,7 +75,7 @@ Status describe_glm4(const Settings& settings, Decoder& d) {
 // GLM-4 of 2024 and ChatGLM (GLM Team): the same without norms of results. Converted from ChatGLM's own
 // files, queries, keys and values are one tensor.
 Status describe_glm(const Settings& settings, Decoder& d) {
-  d.fused_gate = true;
+  d.fused_gate = {"mlp.gate_up_proj", "ffn_up"};
   d.config.rotary.pairs = RotaryPairs::neighbouring;
   PUMICE_CHECK(d.read_biases(settings, {.feed_forward = {}, .attention_by_default = true}));
   const ModelFile& file = settings.file();

@@ -46,6 +46,51 @@ Status describe_afmoe(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// DBRX (Databricks 2024): layer norms without biases, one tensor for queries, keys and values, which have a
+// limit, and experts in every layer. What transformers 5.13 computes of its experts is something else.
+Status describe_dbrx(const Settings& settings, Decoder& d) {
+  DecoderConfig& config = d.config;
+  const ModelFile& file = settings.file();
+  PUMICE_TRY(const Fields attention_fields, settings.fields().object_or_empty("attn_config"));
+  PUMICE_TRY(const Fields expert_fields, settings.fields().object_or_empty("ffn_config"));
+  const Settings attention(file, attention_fields), experts(file, expert_fields);
+  MixtureDefaults defaults;
+  if (!settings.gguf()) {
+    PUMICE_TRY(config.kv_heads, attention.u32_or({"kv_n_heads", ""}, 1, limits::heads, 1));
+    if (config.heads % config.kv_heads) {
+      return attention.error({"kv_n_heads", ""}, fmt::format("expected a divisor of the {} heads; found {}",
+                                                             config.heads, config.kv_heads));
+    }
+    PUMICE_TRY(config.rotary.base, attention.f32_or({"rope_theta", ""}, 1.0f, 1e12f, config.rotary.base));
+    PUMICE_TRY(config.feed_forward, experts.u32_or({"ffn_hidden_size", ""}, 1, 4 * limits::columns, 3584));
+    const SettingName norm = {"moe_normalize_expert_weights", ""};
+    PUMICE_TRY(const float power, experts.f32_or(norm, 0.0f, 1e3f, 1.0f));
+    if (power != 1) return experts.error(norm, fmt::format("expected 1 or null; found {:g}", power));
+    const nlohmann::json::json_pointer place("/ffn_config/moe_normalize_expert_weights");
+    defaults.normalise = !file.config().contains(place) || !file.config().at(place).is_null();
+    PUMICE_TRY(const Fields activation, expert_fields.object_or_empty("ffn_act_fn"));
+    PUMICE_TRY(config.activation, Settings(file, activation).activation_or({"name", ""}, Activation::silu));
+  }
+  config.norm = {.kind = NormKind::layer, .bias = false};
+  PUMICE_CHECK(d.read_most_input(settings.gguf() ? settings : attention, {"clip_qkv", "attention.clamp_kqv"}));
+  d.gguf_metadata["attention.clamp_kqv"] = d.most_input; // which llama.cpp has to find
+  d.names = {.embedding = {"transformer.wte", "token_embd"},
+             .layers = "transformer.blocks.{}.",
+             .norm = {"transformer.norm_f", "output_norm"}};
+  d.norms = {{"norm_attn_norm.norm_1", "attn_norm"}, {}, {"norm_attn_norm.norm_2", "attn_output_norm"}, {}};
+  d.fused_inputs = {{"norm_attn_norm.attn.Wqkv", "attn_qkv"}};
+  d.style.output = {"norm_attn_norm.attn.out_proj", "attn_output"};
+  d.experts = {.stack = ExpertStack::rows,
+               .router = {"ffn.router.layer", "ffn_gate_inp"},
+               .gate = {"ffn.experts.mlp.w1", "ffn_gate_exps"},
+               .up = {"ffn.experts.mlp.v1", "ffn_up_exps"},
+               .down = {"ffn.experts.mlp.w2", "ffn_down_exps"},
+               .result = {"ffn", "experts"}};
+  PUMICE_TRY(MixtureConfig mixture, read_mixture(settings.gguf() ? settings : experts, config, defaults));
+  d.set_mixture(settings, std::move(mixture), {.normalise = true});
+  return {};
+}
+
 // K-EXAONE (LG AI Research 2026): norms before sublayers, norms of each head's query and key, rotary
 // positions only in the layers with a window, and experts as DeepSeek V3's.
 Status describe_exaone_moe(const Settings& settings, Decoder& d) {
@@ -128,6 +173,18 @@ Architectures llama_mixtures() {
   return {
       decoder("afmoe", {"afmoe"}, {"afmoe"}, {.default_head_dim = 128, .default_norm_eps = 1e-5f},
               describe_afmoe),
+      decoder("dbrx", {"dbrx"}, {"dbrx"},
+              {.context = {"max_seq_len", "context_length"},
+               .hidden = {"d_model", "embedding_length"},
+               .layers = {"n_layers", "block_count"},
+               .heads = {"n_heads", "attention.head_count"},
+               .kv_heads = {"", "attention.head_count_kv"},
+               .head_dim = {"", "attention.key_length"},
+               .feed_forward = {"", "feed_forward_length"},
+               .norm_eps = {"", "attention.layer_norm_epsilon"},
+               .activation = {},
+               .default_norm_eps = 1e-5f},
+              describe_dbrx),
       decoder("exaone_moe", {"exaone_moe"}, {"exaone-moe"}, {.default_norm_eps = 1e-5f}, describe_exaone_moe),
       decoder("phimoe", {"phimoe"}, {"phimoe"}, {.default_norm_eps = 1e-5f}, describe_phimoe),
   };

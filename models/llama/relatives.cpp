@@ -349,6 +349,33 @@ Status describe_bitnet(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// NeoBERT (Le Breton et al. 2025): an encoder of LLaMA's form, whose feed-forward has two thirds of the setting's
+// size, up to a multiple of 8. Its file has queries, keys and values head by head, GGUF one after the other.
+Status describe_neobert(const Settings& settings, Decoder& d) {
+  DecoderConfig& config = d.config;
+  for (const char* other : {"ngpt", "tie_weights"}) PUMICE_CHECK(settings.expect(other, false, false));
+  for (const char* own : {"rope", "rms_norm"}) PUMICE_CHECK(settings.expect(own, true, true));
+  if (!settings.gguf()) {
+    PUMICE_TRY(std::string kind, settings.fields().string_or("hidden_act", "swiglu"));
+    std::ranges::transform(kind, kind.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+    if (kind != "swiglu")
+      return settings.error({"hidden_act", ""}, fmt::format("expected swiglu; found '{}'", kind));
+    config.feed_forward = (2 * config.feed_forward / 3 + 7) / 8 * 8;
+    if (settings.file().find("model.encoder.weight")) config.root = "model.";
+  }
+  config.both_ways = true;
+  config.rotary.pairs = RotaryPairs::neighbouring;
+  d.names = {.embedding = {"encoder", "token_embd"},
+             .layers = "transformer_encoder.{}.",
+             .norm = {"layer_norm", "enc.output_norm"}};
+  d.norms = {{"attention_norm", "attn_norm"}, {}, {"ffn_norm", "ffn_norm"}, {}};
+  d.fused_inputs = {{"qkv", "attn_qkv"}, config.heads};
+  d.style.output = {"wo", "attn_output"};
+  d.fused_gate = {"ffn.w12", "ffn_up"};
+  d.feed_forward.down = {"ffn.w3", "ffn_down"};
+  return {};
+}
+
 constexpr StackConfigNames squared_relu_names = {
     .activation = {}, .default_norm_eps = 1e-5f, .default_activation = Activation::relu};
 
@@ -414,6 +441,14 @@ Architectures llama_relatives() {
               describe_hunyuan_moe),
       decoder("internlm2", {"internlm2"}, {"internlm2"}, {}, describe_internlm2),
       decoder("minimax_m2", {"minimax_m2"}, {"minimax-m2"}, {}, describe_minimax_m2),
+      decoder("neobert", {"neobert"}, {"neo-bert"},
+              {.context = {"max_length", "context_length"},
+               .kv_heads = {},
+               .head_dim = {},
+               .norm_eps = {"norm_eps", "attention.layer_norm_rms_epsilon"},
+               .activation = {},
+               .default_context = 1024},
+              describe_neobert),
       // OLMo (Groeneveld et al. 2024): layer norms without weights, limits of queries, keys and values.
       decoder("olmo", {"olmo"}, {"olmo"},
               {.norm_eps = {"", "attention.layer_norm_epsilon"}, .default_norm_eps = 1e-5f},
@@ -447,7 +482,7 @@ Architectures llama_relatives() {
       decoder("phi3", {"phi3"}, {"phi3"}, {.default_norm_eps = 1e-5f},
               [](const Settings& settings, Decoder& d) -> Status {
                 d.fused_inputs = {{"self_attn.qkv_proj", "attn_qkv"}};
-                d.fused_gate = true;
+                d.fused_gate = {"mlp.gate_up_proj", "ffn_up"};
                 PUMICE_CHECK(d.read_window(settings, {"sliding_window", "attention.sliding_window"}));
                 d.gguf_metadata = {{"attention.sliding_window", d.config.windows[0]},
                                    {"rope.scaling.original_context_length", d.config.original_context
