@@ -881,9 +881,13 @@ def encoded(states, attentions, **others):
 class JinaBert(Published):
     """Jina's embeddings, version 2 (Günther et al. 2023), and with norms of queries and keys their model for code."""
 
+    def __init__(self, config):
+        super().__init__(config)
+        self.code = "qk-post-norm" in config["_name_or_path"]
+
     def shapes(self):
         config = self.config
-        width, inner, self.code = config["hidden_size"], config["intermediate_size"], "qk-post-norm" in config["_name_or_path"]
+        width, inner = config["hidden_size"], config["intermediate_size"]
         shapes = {"embeddings.word_embeddings.weight": [config["vocab_size"], width],
                   "embeddings.token_type_embeddings.weight": [config["type_vocab_size"], width]}
         square, norms = ["pooler.dense"], ["embeddings.LayerNorm"]

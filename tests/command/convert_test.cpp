@@ -306,7 +306,8 @@ TEST_CASE("convert: what it is not given, and what it cannot do") {
 }
 
 TEST_CASE("convert writes encoders: the file gives the folder's vectors") {
-  for (const char* name : {"bert", "nomic-bert", "modernbert", "embedding-gemma"}) {
+  for (const char* name :
+       {"bert", "nomic-bert", "modernbert", "embedding-gemma", "jina-v2", "jina-v2-code", "neobert"}) {
     CAPTURE(name);
     const TemporaryFolder folder;
     const auto model = fixtures().model(name), out = folder.path() / "out.gguf";

@@ -35,7 +35,7 @@ constexpr const char* own_folders[] = {
     "arcee", "cohere",       "olmoe",       "granite-moe", "ernie4-5-moe", "hunyuan-moe", "lfm2-moe",
     "dots1", "apertus",      "bitnet",      "olmo",        "cohere-plus",  "glm",         "glm4-moe-lite",
     "mamba", "falcon-mamba", "jamba",       "exaone-moe",  "phimoe",       "nemotron-h",  "nemotron-h-moe",
-    "afmoe", "deepseek-v32", "glm-moe-dsa", "gemma3n",     "minicpm3"};
+    "afmoe", "deepseek-v32", "glm-moe-dsa", "gemma3n",     "minicpm3",     "dbrx",        "mimo2"};
 
 // Those of the running test's set.
 std::vector<std::string> folders_of_set() {

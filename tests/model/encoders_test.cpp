@@ -51,7 +51,8 @@ constexpr const char* folders[] = {"bert",
 // That only the repository's own set has.
 constexpr const char* own_folders[] = {"beit",       "deit",     "vit-trocr",    "deit-trocr",
                                        "beit-trocr", "donut",    "eurobert",     "jina-v3",
-                                       "moonshine",  "parakeet", "parakeet-tdt", "parakeet-rnnt"};
+                                       "moonshine",  "parakeet", "parakeet-tdt", "parakeet-rnnt",
+                                       "jina-v2",    "neobert",  "jina-v2-code", "nomic-moe"};
 // With a head of each token.
 constexpr const char* token_folders[] = {
     "bert-tokens",    "roberta-tokens",     "distilbert-tokens", "albert-tokens", "modernbert-tokens",
