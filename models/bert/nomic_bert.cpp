@@ -27,8 +27,9 @@ struct NomicForm {
 };
 
 // Nomic BERT (Nussbaum et al. 2024): BERT with rotary positions, a gated feed-forward and no biases but those
-// of norms. Its mixtures (Nussbaum and Duderstadt 2025): BERT's feed-forward, all biases, and experts in every
-// other layer. Jina's embeddings, version 3 (Sturua et al. 2024): the same without experts, with BERT's pooler.
+// of norms. Its mixtures (Nussbaum and Duderstadt 2025): BERT's feed-forward, all biases, and experts in
+// every other layer. Jina's embeddings, version 3 (Sturua et al. 2024): the same without experts, with BERT's
+// pooler.
 class NomicBert : public EncoderModel {
 public:
   NomicBert(EncoderConfig config, bool gguf, NomicForm form)
@@ -150,9 +151,9 @@ StackConfigNames config_names(const Settings& settings) {
 
 // What Nomic's own code can also compute, and this does not.
 Status check_variant(const Settings& settings) {
-  for (const char* other : {"prenorm", "use_rms_norm", "parallel_block", "scale_attn_by_inverse_layer_idx",
-                            "rotary_emb_interleaved", "causal", "moe_normalize_expert_weights",
-                            "expert_choice_router"})
+  for (const char* other :
+       {"prenorm", "use_rms_norm", "parallel_block", "scale_attn_by_inverse_layer_idx",
+        "rotary_emb_interleaved", "causal", "moe_normalize_expert_weights", "expert_choice_router"})
     PUMICE_CHECK(settings.expect(other, false, false));
   const SettingName share = {"rotary_emb_fraction", ""}, shared = {"num_shared_experts", ""};
   PUMICE_TRY(float rotated, settings.f32_or(share, 0.0f, 1.0f, 1.0f));
@@ -194,14 +195,13 @@ Status read_experts(const Settings& settings, const EncoderConfig& config, Nomic
   }
   PUMICE_TRY(form.used, settings.u32_or(used, 1, most, 1));
   if (form.used > form.experts) {
-    return settings.error(
-        used, fmt::format("expected at most the {} experts; found {}", form.experts, form.used));
+    return settings.error(used,
+                          fmt::format("expected at most the {} experts; found {}", form.experts, form.used));
   }
   for (uint32_t layer = 1; layer < config.layers && !settings.gguf(); layer += form.period) {
     const TensorView* bias =
         settings.file().find(fmt::format("{}encoder.layers.{}.mlp.experts.bias", form.prefix, layer));
-    const std::vector<float> values =
-        bias ? decode_vector(WeightView::whole(*bias)) : std::vector<float>();
+    const std::vector<float> values = bias ? decode_vector(WeightView::whole(*bias)) : std::vector<float>();
     if (std::ranges::any_of(values, [](float value) { return value != 0; })) form.expert_bias = true;
   }
   form.gguf = "nomic-bert-moe";

@@ -45,7 +45,8 @@ std::vector<Hyperparameter> hyperparameters(const MixtureConfig& mixture);
 
 // How Hugging Face's file holds the experts: each matrix of its own, or all in one tensor, where an expert's
 // gate and up are one matrix, the gate's rows first or alternating, stored transposed or as they are.
-// Or the same matrices of all experts in one tensor, an expert's rows after another's; the last one transposed.
+// Or the same matrices of all experts in one tensor, an expert's rows after another's; the last one
+// transposed.
 enum class ExpertStack { none, gate_first, alternating, gate_first_as_is, rows };
 
 // The names of a mixture's tensors, {} for an expert's number.

@@ -20,8 +20,8 @@ struct MimoAttention {
   RotaryConfig rotary_in_windows;
 };
 
-// Values are cached as wide as keys. What follows their own columns are the key's, and what attention gives of
-// those is left out.
+// Values are cached as wide as keys. What follows their own columns are the key's, and what attention gives
+// of those is left out.
 TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const MimoAttention& own) {
   constexpr std::string_view component = "attention";
   const DecoderConfig& config = builder.config();
@@ -33,11 +33,10 @@ TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const MimoA
   TensorId value =
       builder.project(x, {"self_attn.v_proj", "attn_v"}, kv_heads * own.value_dim, own.bias, component);
   if (own.value_scale != 1) value = scale(graph, builder.prefix() + "scaled_value", value, own.value_scale);
-  inputs.value = own.value_dim == columns
-                     ? value
-                     : join_heads(graph, builder.prefix() + "wide_value", value,
-                                  {own.value_dim, 0, own.value_dim}, inputs.key,
-                                  {columns, 0, columns - own.value_dim}, kv_heads);
+  inputs.value = own.value_dim == columns ? value
+                                          : join_heads(graph, builder.prefix() + "wide_value", value,
+                                                       {own.value_dim, 0, own.value_dim}, inputs.key,
+                                                       {columns, 0, columns - own.value_dim}, kv_heads);
   AttentionStyle style;
   if (config.windows[layer] > 0) style.rotary = &own.rotary_in_windows;
   if (own.sinks[layer]) {
@@ -55,8 +54,8 @@ TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const MimoA
 Result<std::vector<bool>> read_ones(const Settings& settings, std::string_view name, uint32_t layers) {
   PUMICE_TRY(const std::vector<uint32_t> list, settings.fields().u32_array_or_empty(name, 0, 1));
   if (list.empty() || list.size() == layers) return std::vector<bool>(list.begin(), list.end());
-  return settings.error({name, ""}, fmt::format("expected one for each of the {} layers; found {}", layers,
-                                                list.size()));
+  return settings.error({name, ""},
+                        fmt::format("expected one for each of the {} layers; found {}", layers, list.size()));
 }
 
 Status read_mimo_windows(const Settings& settings, DecoderConfig& config) {
@@ -84,29 +83,30 @@ Status read_mimo_heads(const Settings& settings, DecoderConfig& config) {
       PUMICE_TRY(own, settings.u32_or(in_windows, 1, limits::heads, 2 * own));
     }
     if (config.heads % own) {
-      return settings.error(window && settings.has(in_windows) ? in_windows : all,
-                            fmt::format("expected divisors of the {} heads; layer {} has {}", config.heads,
-                                        layer, own));
+      return settings.error(
+          window && settings.has(in_windows) ? in_windows : all,
+          fmt::format("expected divisors of the {} heads; layer {} has {}", config.heads, layer, own));
     }
     config.layer_sizes.push_back({own, config.head_dim, config.feed_forward});
   }
   config.kv_heads = *std::ranges::max_element(kv_heads);
-  for (const auto& [name, expected] : {std::pair("swa_head_dim", config.head_dim),
-                                       {"swa_num_attention_heads", config.heads}}) {
+  for (const auto& [name, expected] :
+       {std::pair("swa_head_dim", config.head_dim), {"swa_num_attention_heads", config.heads}}) {
     PUMICE_TRY(const uint32_t found, settings.u32_or({name, ""}, 1, limits::heads, expected));
     if (found != expected)
-      return settings.error({name, ""}, fmt::format("expected {}, as in layers without a window; found {}",
-                                                    expected, found));
+      return settings.error(
+          {name, ""}, fmt::format("expected {}, as in layers without a window; found {}", expected, found));
   }
   return {};
 }
 
 Status read_values(const Settings& settings, const DecoderConfig& config, MimoAttention& own) {
   const SettingName name = {"v_head_dim", "attention.value_length"}, in_windows = {"swa_v_head_dim", ""};
-  PUMICE_TRY(own.value_dim, settings.u32_or(name, 1, limits::head_dim, settings.gguf() ? config.head_dim : 128));
+  PUMICE_TRY(own.value_dim,
+             settings.u32_or(name, 1, limits::head_dim, settings.gguf() ? config.head_dim : 128));
   if (own.value_dim > config.head_dim) {
-    return settings.error(
-        name, fmt::format("expected at most {}, the size of a key; found {}", config.head_dim, own.value_dim));
+    return settings.error(name, fmt::format("expected at most {}, the size of a key; found {}",
+                                            config.head_dim, own.value_dim));
   }
   PUMICE_TRY(const uint32_t other, settings.u32_or(in_windows, 1, limits::head_dim, own.value_dim));
   if (other != own.value_dim)
@@ -134,22 +134,21 @@ Status read_mimo_rotary(const Settings& settings, std::string_view type, const c
   PUMICE_TRY(share, own.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
   for (const Fields& each : {all, own}) {
     PUMICE_TRY(const std::string kind, each.string_or("rope_type", "default"));
-    if (kind != "default")
-      return each.error("rope_type", fmt::format("expected default; found '{}'", kind));
+    if (kind != "default") return each.error("rope_type", fmt::format("expected default; found '{}'", kind));
   }
   rotary.pairs = RotaryPairs::half_split;
   rotary.dim = static_cast<uint32_t>(static_cast<double>(share) * head_dim);
   if (rotary.dim % 2)
-    return settings.error({"partial_rotary_factor", ""},
-                          fmt::format("expected an even number of dimensions to rotate; found {}", rotary.dim));
+    return settings.error(
+        {"partial_rotary_factor", ""},
+        fmt::format("expected an even number of dimensions to rotate; found {}", rotary.dim));
   return {};
 }
 
 Status read_rotations(const Settings& settings, DecoderConfig& config, MimoAttention& own) {
   config.rotary.base = 5e6f;
   if (!settings.gguf()) {
-    PUMICE_CHECK(
-        read_mimo_rotary(settings, "full_attention", "rope_theta", config.head_dim, config.rotary));
+    PUMICE_CHECK(read_mimo_rotary(settings, "full_attention", "rope_theta", config.head_dim, config.rotary));
     return read_mimo_rotary(settings, "sliding_attention", "swa_rope_theta", config.head_dim,
                             own.rotary_in_windows);
   }
@@ -176,8 +175,8 @@ Result<MixtureConfig> read_mimo_mixture(const Settings& settings, const DecoderC
   return mixture;
 }
 
-// MiMo V2 Flash (Xiaomi 2025): windows, with sinks, in most layers, which have a rotation and heads of keys of
-// their own; values narrower than keys; experts as DeepSeek V3's.
+// MiMo V2 Flash (Xiaomi 2025): windows, with sinks, in most layers, which have a rotation and heads of keys
+// of their own; values narrower than keys; experts as DeepSeek V3's.
 Status describe_mimo2(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   if (settings.fields().has("attention_projection_layout")) {

@@ -72,7 +72,8 @@ Status describe_dbrx(const Settings& settings, Decoder& d) {
     PUMICE_TRY(config.activation, Settings(file, activation).activation_or({"name", ""}, Activation::silu));
   }
   config.norm = {.kind = NormKind::layer, .bias = false};
-  PUMICE_CHECK(d.read_most_input(settings.gguf() ? settings : attention, {"clip_qkv", "attention.clamp_kqv"}));
+  PUMICE_CHECK(
+      d.read_most_input(settings.gguf() ? settings : attention, {"clip_qkv", "attention.clamp_kqv"}));
   d.gguf_metadata["attention.clamp_kqv"] = d.most_input; // which llama.cpp has to find
   d.names = {.embedding = {"transformer.wte", "token_embd"},
              .layers = "transformer.blocks.{}.",

@@ -349,15 +349,17 @@ Status describe_bitnet(const Settings& settings, Decoder& d) {
   return {};
 }
 
-// NeoBERT (Le Breton et al. 2025): an encoder of LLaMA's form, whose feed-forward has two thirds of the setting's
-// size, up to a multiple of 8. Its file has queries, keys and values head by head, GGUF one after the other.
+// NeoBERT (Le Breton et al. 2025): an encoder of LLaMA's form, whose feed-forward has two thirds of the
+// setting's size, up to a multiple of 8. Its file has queries, keys and values head by head, GGUF one after
+// the other.
 Status describe_neobert(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   for (const char* other : {"ngpt", "tie_weights"}) PUMICE_CHECK(settings.expect(other, false, false));
   for (const char* own : {"rope", "rms_norm"}) PUMICE_CHECK(settings.expect(own, true, true));
   if (!settings.gguf()) {
     PUMICE_TRY(std::string kind, settings.fields().string_or("hidden_act", "swiglu"));
-    std::ranges::transform(kind, kind.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
+    std::ranges::transform(kind, kind.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; });
     if (kind != "swiglu")
       return settings.error({"hidden_act", ""}, fmt::format("expected swiglu; found '{}'", kind));
     config.feed_forward = (2 * config.feed_forward / 3 + 7) / 8 * 8;

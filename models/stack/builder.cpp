@@ -102,8 +102,7 @@ TensorId StackBuilder::self_attention(uint32_t layer, TensorId x, const Attentio
     return name.hugging_face.empty() ? projected : layer_norm(projected, name);
   };
   AttentionInputs inputs;
-  inputs.query =
-      normed(project_input(x, names, Projection::query, config_.query_rows()), names.query_norm);
+  inputs.query = normed(project_input(x, names, Projection::query, config_.query_rows()), names.query_norm);
   inputs.key = normed(project_input(x, names, Projection::key, config_.key_rows()), names.key_norm);
   inputs.value = project_input(x, names, Projection::value, config_.key_rows());
   const TensorId y = attend(layer, inputs, style);

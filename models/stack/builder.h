@@ -78,15 +78,15 @@ struct LayerNames {
   std::optional<AttentionNames> cross_attention;
   TensorName cross_attention_norm;
   std::optional<TensorName> gate; // if the feed-forward is gated
-  bool fused_gate = false;        // `up` holds the gate's rows, then its own; with `gate`, GGUF has them apart
-  bool gate_last = false;         // the other way round
+  bool fused_gate = false; // `up` holds the gate's rows, then its own; with `gate`, GGUF has them apart
+  bool gate_last = false;  // the other way round
   TensorName up, down;
   TensorName feed_forward_norm;
   TensorName attention_scale, feed_forward_scale; // factors of their results' columns, or none
   std::string_view scale_suffix = ".lambda1";     // of the factors' names
   std::optional<TensorName> relative_bias;        // a table of each layer's own for the style's relative bias
   bool feed_forward_bias = true;
-  bool up_bias = true;     // also of the gate, if feed_forward_bias is set
+  bool up_bias = true; // also of the gate, if feed_forward_bias is set
   // In place of the feed-forward of layers for which it gives something.
   std::function<std::optional<TensorId>(uint32_t layer, TensorId x)> own_feed_forward = nullptr;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))

@@ -310,7 +310,8 @@ constexpr uint32_t most_places = 1 << 13; // whose pairs have a bucket each
 // context, because constants are uploaded once for all plans.
 Status lower_linear_bias(Lowering& lowering, AttentionArgs& args) {
   const uint32_t farthest = args.bias.max_distance;
-  const bool causal = args.mask == AttentionMask::causal; // otherwise a text is no longer than its input may be
+  const bool causal =
+      args.mask == AttentionMask::causal; // otherwise a text is no longer than its input may be
   if (farthest == 0 || farthest > largest_bias_distance || (causal && lowering.context() > farthest + 1)) {
     return Error{Code::unsupported,
                  fmt::format("a linear bias for distances to {} does not fit a context of {} tokens",

@@ -496,6 +496,94 @@ TEST_CASE("where positions begin") {
   CHECK(weight_shape(*opened(bart("bart")), "model.encoder.embed_positions.weight") == Shape{258, 64});
 }
 
+TEST_CASE("an encoder with a linear bias in place of positions") {
+  const json jina =
+      with(base("bert"), {{"position_embedding_type", "alibi"}, {"feed_forward_type", "reglu"}});
+  CHECK(shown(jina, "positions") == "linear bias of scores");
+  CHECK(shown(jina, "activation") == "relu");
+  CHECK(weight_shape(*opened(jina), "encoder.layer.0.mlp.gated_layers.weight") == Shape{192, 64});
+  const json plain = with(jina, {{"feed_forward_type", nullptr}});
+  CHECK(weight_shape(*opened(plain), "encoder.layer.0.intermediate.dense.weight") == Shape{96, 64});
+  refused(with(jina, {{"feed_forward_type", "swiglu"}}), {"feed_forward_type", "geglu", "swiglu"});
+}
+
+TEST_CASE("Nomic's encoders with experts in some layers") {
+  const json nomic = {{"model_type", "nomic_bert"},
+                      {"vocab_size", 100},
+                      {"n_embd", 64},
+                      {"n_layer", 5},
+                      {"n_head", 4},
+                      {"n_inner", 96},
+                      {"activation_function", "gelu"},
+                      {"moe_every_n_layers", 3},
+                      {"num_experts", 6},
+                      {"moe_top_k", 2}};
+  CHECK(shown(nomic, "experts") == "6, of which 2 for a token, in one of 3 layers");
+  const auto definition = opened(nomic);
+  CHECK(weight_shape(*definition, "encoder.layers.4.mlp.experts.mlp.w2") == Shape{576, 64});
+  CHECK(weight_shape(*definition, "encoder.layers.3.mlp.fc1.bias") == Shape{96});
+  refused(with(nomic, {{"moe_top_k", 7}}), {"moe_top_k", "6 experts", "found 7"});
+  refused(with(nomic, {{"activation_function", "swiglu"}}), {"activation_function", "gelu"});
+  refused(with(nomic, {{"moe_normalize_expert_weights", true}}),
+          {"moe_normalize_expert_weights", "only false"});
+  refused(with(nomic, {{"mlp_fc2_bias", false}}), {"mlp_fc2_bias", "mlp_fc1_bias"});
+}
+
+TEST_CASE("NeoBERT's feed-forward has two thirds of the setting's size") {
+  const json neo = with(base("neobert"), {{"max_length", 512}, {"intermediate_size", 100}});
+  CHECK(weight_shape(*opened(neo), "transformer_encoder.0.ffn.w12.weight") == Shape{144, 64});
+  CHECK(opened(neo)->shape().encoder->context == 512);
+  refused(with(neo, {{"hidden_act", "GELU"}}), {"hidden_act", "swiglu", "gelu"});
+  refused(with(neo, {{"rms_norm", false}}), {"rms_norm", "only true"});
+}
+
+TEST_CASE("DBRX's settings are in objects") {
+  const json dbrx = {{"model_type", "dbrx"},
+                     {"vocab_size", 100},
+                     {"d_model", 64},
+                     {"n_heads", 4},
+                     {"n_layers", 2},
+                     {"attn_config", {{"kv_n_heads", 2}, {"rope_theta", 500000}}},
+                     {"ffn_config", {{"ffn_hidden_size", 40}, {"moe_num_experts", 3}, {"moe_top_k", 2}}}};
+  CHECK(weight_shape(*opened(dbrx), "transformer.blocks.1.ffn.experts.mlp.w2") == Shape{120, 64});
+  CHECK(rotary(dbrx) == "16 dimensions half_split, base 500000");
+  CHECK(shown(dbrx, "routing") == "softmax normalised");
+  json other = dbrx;
+  other["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
+  CHECK(shown(other, "routing") == "softmax");
+  other["ffn_config"]["moe_normalize_expert_weights"] = 2;
+  refused(other, {"ffn_config.moe_normalize_expert_weights", "1 or null", "found 2"});
+  other = dbrx;
+  other["attn_config"]["kv_n_heads"] = 3;
+  refused(other, {"attn_config.kv_n_heads", "4 heads", "found 3"});
+}
+
+TEST_CASE("MiMo V2's layers, as its publisher's config.json names them") {
+  const json mimo = with(base("mimo_v2_flash"), {{"head_dim", 24},
+                                                 {"v_head_dim", 16},
+                                                 {"num_key_value_heads", 1},
+                                                 {"swa_num_key_value_heads", 4},
+                                                 {"hybrid_layer_pattern", {0, 1, 0, 1}},
+                                                 {"moe_layer_freq", {0, 1, 1, 0}},
+                                                 {"sliding_window_size", 9},
+                                                 {"partial_rotary_factor", 0.5},
+                                                 {"rope_theta", 7000},
+                                                 {"swa_rope_theta", 30},
+                                                 {"n_routed_experts", 3},
+                                                 {"num_experts_per_tok", 2}});
+  CHECK(windows(mimo) == Windows{0, 9, 0, 9});
+  CHECK(shown(mimo, "heads of keys") == "1 4 1 4");
+  CHECK(rotary(mimo) == "12 dimensions half_split, base 7000");
+  CHECK(shown(mimo, "rotary in windows") == "12 dimensions half_split, base 30");
+  CHECK(shown(mimo, "sparse") == "2 of 4 layers");
+  CHECK(shown(mimo, "value of a head") == "16, times 0.707");
+  CHECK(shown(with(mimo, {{"attention_value_scale", nullptr}}), "value of a head") == "16, times 1");
+  refused(with(mimo, {{"v_head_dim", 25}}), {"v_head_dim", "at most 24", "found 25"});
+  refused(with(mimo, {{"hybrid_layer_pattern", {0, 1}}}), {"hybrid_layer_pattern", "4 layers", "found 2"});
+  refused(with(mimo, {{"attention_projection_layout", "fused_qkv"}}),
+          {"attention_projection_layout", "split", "fused_qkv"});
+}
+
 TEST_CASE("errors name what is wrong with an encoder's config") {
   refused(with(base("bert"), {{"num_attention_heads", 5}}), {"num_attention_heads", "64 columns", "found 5"});
   refused(with(base("bert"), {{"position_embedding_type", "relative_key"}}),
