@@ -706,8 +706,8 @@ def sound_inputs(folder):
 def translator_answers(model, config, seed, folder):
     """Of an encoder with a decoder, whatever it reads."""
     import torch
-    answers, decoder = {}, config.get("decoder", config)
-    start, rows = config["decoder_start_token_id"], 1
+    answers, decoder = {}, config.get("decoder", config.get("text_config", config))
+    start, rows = (config | decoder)["decoder_start_token_id"], 1
     if config["model_type"] == "whisper":
         answers["audio_16khz"], answers["input_features"] = sound_inputs(folder)
         given = {"input_features": answers["input_features"].double()}
@@ -719,6 +719,13 @@ def translator_answers(model, config, seed, folder):
         height, width = size if isinstance(size, list) else (size, size)
         answers["pixel_values"] = torch.tensor(uniform(seed, "pixel_values", (1, 3, height, width), 0, 1)).double()
         given = {"pixel_values": answers["pixel_values"]}
+    elif config["model_type"] == "florence2":
+        rows, size = 2, json.loads((folder / "preprocessor_config.json").read_text())["size"]
+        pixels = torch.tensor(uniform(seed, "pixel_values", (rows, 3, size["height"], size["width"]), 0, 1)).double()
+        ids, mask = text_inputs(seed, decoder, tokens=12)
+        picture = torch.full((rows, model.get_image_features(pixels).pooler_output.shape[1]), config["image_token_id"])
+        answers |= {"input_ids": torch.cat([picture, ids], 1), "attention_mask": torch.cat([torch.ones_like(picture), mask], 1), "pixel_values": pixels}
+        given = dict(answers)
     else:
         rows = 2
         answers["input_ids"], answers["attention_mask"] = text_inputs(seed, config)
@@ -736,7 +743,7 @@ def translator_answers(model, config, seed, folder):
     if config["model_type"] != "whisper":
         beams = model.generate(**first, num_beams=4, length_penalty=1.0, early_stopping=False, max_new_tokens=NEW_TOKENS,
                                min_length=0, do_sample=False)[:, 1:]
-        answers["beam4_ids"] = torch.nn.functional.pad(beams, (0, NEW_TOKENS - beams.shape[1]), value=config["pad_token_id"])
+        answers["beam4_ids"] = torch.nn.functional.pad(beams, (0, NEW_TOKENS - beams.shape[1]), value=(decoder | config)["pad_token_id"])
     return answers, lead
 
 

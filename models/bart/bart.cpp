@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "models/encoder_decoder/model.h"
 #include "models/registry.h"
 
 namespace pumice {
@@ -21,71 +20,6 @@ struct BartFamily {
   Activation activation = Activation::gelu; // if the config does not say
 };
 
-struct BartSettings {
-  std::string prefix;                       // of Hugging Face's tensor names
-  std::string encoder_table, decoder_table; // tables of tokens; usually the same
-  std::optional<Sinusoids> sinusoids;       // instead of learned positions
-  bool norm_first = false;
-  bool final_norm = false;
-  bool logits_bias = false;
-  bool scaled_embedding = false;
-};
-
-// BART (Lewis et al. 2019): the Transformer of 2017 with learned positions and a norm of the embeddings.
-class Bart : public EncoderDecoderModel {
-public:
-  Bart(BartConfig config, bool gguf, BartSettings own)
-      : EncoderDecoderModel(std::move(config.encoder), std::move(config.decoder), gguf),
-        own_(std::move(own)) {}
-
-protected:
-  void build_encoder(EncoderBuilder& builder) const override {
-    TensorId x = embed(builder, own_.encoder_table, "encoder");
-    x = final_norm(builder, builder.run_layers(x, layer_names("encoder")), "encoder");
-    builder.finish(x);
-    builder.store_memory(x, layer_names("decoder"));
-  }
-
-  void build_decoder(DecoderBuilder& builder) const override {
-    TensorId x = embed(builder, own_.decoder_table, "decoder");
-    x = final_norm(builder, builder.run_layers(x, layer_names("decoder")), "decoder");
-    builder.hidden_state(x);
-    builder.prefix("", "");
-    std::optional<WeightView> bias;
-    if (own_.logits_bias) {
-      bias = builder.shaped_tensor({"final_logits_bias", ""}, "", {1, decoder().vocabulary}, "head");
-    }
-    builder.finish(x, {"lm_head", ""}, bias ? &*bias : nullptr);
-  }
-
-private:
-  LayerNames layer_names(std::string_view side) const {
-    LayerNames names = bart_layer_names(own_.prefix, side);
-    names.norm_first = own_.norm_first;
-    return names;
-  }
-
-  TensorId embed(StackBuilder& builder, const std::string& table, const std::string& side) const {
-    builder.prefix("", "");
-    const float scale = own_.scaled_embedding ? std::sqrt(static_cast<float>(encoder().hidden)) : 1.0f;
-    const TensorId x = builder.embed({table, ""}, scale);
-    if (own_.sinusoids) {
-      return sinusoidal_positions(builder.graph(), "with_positions", x, *own_.sinusoids);
-    }
-    builder.prefix(own_.prefix + side + ".", "");
-    return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, bart_position_offset),
-                              {"layernorm_embedding", ""});
-  }
-
-  TensorId final_norm(StackBuilder& builder, TensorId x, const std::string& side) const {
-    if (!own_.final_norm) return x;
-    builder.prefix(own_.prefix + side + ".", "");
-    return builder.layer_norm(x, {"layer_norm", ""});
-  }
-
-  BartSettings own_;
-};
-
 // The first of these names that the file has. The names mean the same table, and a file may have only some of
 // them.
 std::string first_found(const ModelFile& file, std::initializer_list<std::string> names) {
@@ -96,6 +30,50 @@ std::string first_found(const ModelFile& file, std::initializer_list<std::string
 }
 
 } // namespace
+
+void Bart::build_encoder(EncoderBuilder& builder) const {
+  TensorId x = with_positions(builder, encoder_rows(builder, embed(builder, own_.encoder_table)), "encoder");
+  x = final_norm(builder, builder.run_layers(x, layer_names("encoder")), "encoder");
+  builder.finish(x);
+  builder.store_memory(x, layer_names("decoder"));
+}
+
+void Bart::build_decoder(DecoderBuilder& builder) const {
+  TensorId x = with_positions(builder, embed(builder, own_.decoder_table), "decoder");
+  x = final_norm(builder, builder.run_layers(x, layer_names("decoder")), "decoder");
+  builder.hidden_state(x);
+  builder.prefix("", "");
+  std::optional<WeightView> bias;
+  if (own_.logits_bias) {
+    bias = builder.shaped_tensor({"final_logits_bias", ""}, "", {1, decoder().vocabulary}, "head");
+  }
+  builder.finish(x, {"lm_head", ""}, bias ? &*bias : nullptr);
+}
+
+LayerNames Bart::layer_names(std::string_view side) const {
+  LayerNames names = bart_layer_names(own_.prefix, side);
+  names.norm_first = own_.norm_first;
+  return names;
+}
+
+TensorId Bart::embed(StackBuilder& builder, const std::string& table) const {
+  builder.prefix("", "");
+  const float scale = own_.scaled_embedding ? std::sqrt(static_cast<float>(encoder().hidden)) : 1.0f;
+  return builder.embed({table, ""}, scale);
+}
+
+TensorId Bart::with_positions(StackBuilder& builder, TensorId x, const std::string& side) const {
+  if (own_.sinusoids) return sinusoidal_positions(builder.graph(), "with_positions", x, *own_.sinusoids);
+  builder.prefix(own_.prefix + side + ".", "");
+  return builder.layer_norm(builder.learned_positions(x, {"embed_positions", ""}, bart_position_offset),
+                            {"layernorm_embedding", ""});
+}
+
+TensorId Bart::final_norm(StackBuilder& builder, TensorId x, const std::string& side) const {
+  if (!own_.final_norm) return x;
+  builder.prefix(own_.prefix + side + ".", "");
+  return builder.layer_norm(x, {"layer_norm", ""});
+}
 
 std::string bart_prefix(const ModelFile& file) {
   return file.find("encoder.layers.0.fc1.weight") ? "" : "model.";
@@ -154,8 +132,8 @@ LayerNames bart_layer_names(const std::string& prefix, std::string_view side) {
 
 namespace {
 
-OpenedDefinition open_bart_family(const ModelFile& file, const BartFamily& family) {
-  const Settings settings(file);
+Result<BartModel> read_family(const Settings& settings, const BartFamily& family) {
+  const ModelFile& file = settings.file();
   bool shared = true;
   if (family.separate_vocabularies) {
     PUMICE_TRY(shared, settings.boolean_or({"share_encoder_decoder_embeddings", ""}, true));
@@ -186,8 +164,13 @@ OpenedDefinition open_bart_family(const ModelFile& file, const BartFamily& famil
     PUMICE_TRY(own.final_norm, settings.boolean_or({"add_final_layer_norm", ""}, false));
   }
   own.logits_bias = file.find("final_logits_bias");
-  return std::unique_ptr<ModelDefinition>(
-      std::make_unique<Bart>(std::move(config), settings.gguf(), std::move(own)));
+  return BartModel{std::move(config), std::move(own)};
+}
+
+OpenedDefinition open_bart_family(const ModelFile& file, const BartFamily& family) {
+  const Settings settings(file);
+  PUMICE_TRY(BartModel model, read_family(settings, family));
+  return std::unique_ptr<ModelDefinition>(std::make_unique<Bart>(std::move(model), settings.gguf()));
 }
 
 // M2M-100 (Fan et al. 2020) and NLLB-200 (NLLB Team 2022): BART with norms before sublayers and fairseq's
@@ -213,6 +196,10 @@ Architecture bart(std::string_view name, const BartFamily& family) {
 }
 
 } // namespace
+
+Result<BartModel> read_bart_model(const Settings& settings) {
+  return read_family(settings, {});
+}
 
 Architectures bart_models() {
   const Sinusoids halves = {SinusoidLayout::halves};

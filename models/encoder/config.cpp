@@ -23,6 +23,8 @@ EncoderShape EncoderConfig::shape() const {
   shape.sound_windows = sound_windows;
   shape.preparation = preparation;
   shape.padding = padding;
+  shape.picture_rows = picture_rows;
+  shape.tasks = tasks;
   shape.hidden = hidden;
   shape.layers = layers;
   shape.labels = labels;

@@ -20,6 +20,7 @@ public:
 protected:
   const EncoderConfig& encoder() const { return encoder_; }
   const DecoderConfig& decoder() const { return decoder_; }
+  EncoderConfig& changed_encoder() { return encoder_; } // before graphs are made
 
   // Must end by storing the keys and values of the decoder's cross-attention (EncoderBuilder::store_memory).
   virtual void build_encoder(EncoderBuilder& builder) const = 0;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -89,6 +90,10 @@ struct EncoderShape {
   std::vector<uint32_t> input_shape;          // of a picture, a sound or a patch; of samples: the most
   std::vector<FrameConvolution> convolutions; // over samples
   std::optional<uint32_t> padding;            // a text is filled up to the context with this token
+  uint32_t picture_rows = 0; // of a picture that a text follows, which is read together with it; 0: there is none
+  // Of that text: a task's word, and what is asked in its place, with "{input}" where there is more than the
+  // word. The first one is usual.
+  std::vector<std::pair<std::string_view, std::string_view>> tasks;
   uint32_t hidden = 0;
   uint32_t layers = 0;             // where EncoderGraph::cuts names their beginnings
   std::vector<std::string> labels; // names of the classes that the logits are about
@@ -105,7 +110,13 @@ struct EncoderShape {
 
   // Whether every input has as many positions as the context, or about as many: a picture or a sound of one
   // size.
-  bool of_one_length() const { return kind != InputKind::tokens && kind != InputKind::patches; }
+  bool of_one_length() const {
+    return kind != InputKind::tokens && kind != InputKind::patches && picture_rows == 0;
+  }
+  // Where an input's text begins; behind all where it has none.
+  uint32_t first_token() const {
+    return kind == InputKind::tokens ? 0 : picture_rows > 0 ? picture_rows : UINT32_MAX;
+  }
   // Of pictures of any size: as large as the context allows.
   PatchCutting cutting() const {
     const uint32_t patch = input_shape[2]; // [colours, copies, height, width]

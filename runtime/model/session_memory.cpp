@@ -153,7 +153,7 @@ SessionMemory SessionMemory::with_steps(uint32_t tokens, uint32_t inputs) const 
 }
 
 std::vector<Bucket> encoder_buckets(const EncoderShape& shape, const SessionSize& size) {
-  const uint32_t smallest = shape.of_one_length() ? shape.context : small_chunk;
+  const uint32_t smallest = shape.of_one_length() ? shape.context : std::max(small_chunk, shape.picture_rows);
   std::set<uint32_t> sizes = {size.chunk};
   for (uint64_t tokens = smallest; tokens < size.chunk; tokens *= 2) {
     sizes.insert(static_cast<uint32_t>(tokens));

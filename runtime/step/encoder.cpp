@@ -75,6 +75,10 @@ uint32_t Encoder::positions(const EncoderInput& input) const {
   if (shape().kind == InputKind::tokens) return static_cast<uint32_t>(input.tokens.size());
   if (shape().kind == InputKind::patches)
     return static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX));
+  if (shape().picture_rows > 0) {
+    return shape().picture_rows +
+           static_cast<uint32_t>(std::min<size_t>(input.tokens.size(), shape().context));
+  }
   if (shape().kind != InputKind::samples) return shape().context;
   return shape().frames(static_cast<uint32_t>(input.values.size()));
 }
@@ -107,6 +111,12 @@ Status Encoder::check(const EncoderInput& input) const {
                  fmt::format("{}: a sound has {} samples, and the model reads at most {}, and no fewer than "
                              "its convolutions span",
                              path, input.values.size(), most)};
+  }
+  if (shape().picture_rows > 0 && positions(input) > longest()) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: {} tokens of a text follow a picture of {} rows, and the model reads {} at "
+                             "most together",
+                             path, input.tokens.size(), shape().picture_rows, longest())};
   }
   if (shape().kind != InputKind::tokens) {
     if (external_input_ || input.values.size() == shape().input_values()) return {};
@@ -244,12 +254,13 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
   if (shape().kind == InputKind::patches) return write_patches(inputs);
   first_rows_.clear();
   std::vector<StepToken> rows;
+  const uint32_t text = shape().first_token();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const InputRange range = ranges_[i];
     first_rows_.push_back(static_cast<uint32_t>(rows.size()));
     for (uint32_t at = 0; at < range.end - range.first; ++at) {
       StepToken row;
-      row.token = shape().kind == InputKind::tokens ? inputs[i].tokens[at] : static_cast<uint32_t>(i);
+      row.token = at >= text ? inputs[i].tokens[at - text] : static_cast<uint32_t>(i);
       row.position = range.first + at;
       row.first = range.first;
       row.end = inputs[i].seen ? range.first + inputs[i].seen : range.end;

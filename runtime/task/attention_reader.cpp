@@ -54,14 +54,16 @@ Result<AttentionMap> AttentionReader::read(const EncoderInput& input, std::span<
   ForcedInput forced{input, {prompt.begin(), prompt.end()}};
   // Nothing is shown for the token after the last one.
   forced.tokens.insert(forced.tokens.end(), output.begin(), output.end() - 1);
-  PUMICE_CHECK(make_room(input.tokens.size(), forced.tokens.size()));
+  const EncoderShape& shape = *model_->shape().encoder;
+  const size_t positions = input.tokens.empty() ? 0 : shape.picture_rows + input.tokens.size();
+  PUMICE_CHECK(make_room(positions, forced.tokens.size()));
   PUMICE_CHECK(pass_->run(std::span(&forced, 1)));
   PUMICE_TRY(const std::vector<float> rows, pass_->read(name_, 0)); // [positions, heads, width]
 
   AttentionMap weights;
   weights.heads = heads_;
   weights.queries = output.size();
-  weights.keys = input.tokens.empty() ? model_->shape().encoder->context : input.tokens.size();
+  weights.keys = positions > 0 ? positions : shape.context;
   const size_t columns = pass_->columns(name_), width = columns / weights.heads;
   for (uint32_t head = 0; head < weights.heads; ++head) {
     for (size_t query = 0; query < weights.queries; ++query) {

@@ -7,6 +7,7 @@
 #include "generate/form_rule.h"
 #include "model/picture_preparation.h"
 #include "model/vocabulary.h"
+#include "text/unicode/unicode.h"
 
 namespace pumice {
 
@@ -65,6 +66,44 @@ Status begin_with(const std::string& prompt, bool after_start, const Tokenizer& 
   return {};
 }
 
+// What stands for a prompt that is a task: what the model was trained to be asked.
+Result<std::string> task_words(const EncoderShape& shape, const std::string& prompt,
+                               const OptionNames& names) {
+  constexpr std::string_view place = "{input}";
+  for (const auto& [task, words] : shape.tasks) {
+    const size_t at = prompt.find(task);
+    if (at == prompt.npos) continue;
+    std::string text(words);
+    const size_t input = text.find(place);
+    if (input != text.npos) {
+      const std::string about = prompt.substr(0, at) + prompt.substr(at + task.size());
+      return text.replace(input, place.size(), trimmed(about));
+    }
+    if (prompt == task) return text;
+    return Error{Code::invalid_argument,
+                 fmt::format("{}: the task {} stands alone; found '{}'", names.prompt, task, prompt)};
+  }
+  return prompt;
+}
+
+// What an encoder reads after a picture: a text from its beginning to its end.
+Result<std::vector<uint32_t>> text_after_picture(const ModelFile& file, const EncoderShape& shape,
+                                                 const Tokenizer& tokenizer, const CaptionerOptions& options,
+                                                 const OptionNames& names) {
+  const std::string usual(shape.tasks.empty() ? "" : shape.tasks.front().first);
+  PUMICE_TRY(const std::string words, task_words(shape, options.prompt.value_or(usual), names));
+  std::vector<uint32_t> tokens = tokenizer.encode(words, false);
+  const std::vector<uint32_t> begin = tokens_of(TokenRole::begin, file, &tokenizer),
+                              end = tokens_of(TokenRole::end, file, &tokenizer);
+  if (!begin.empty()) tokens.insert(tokens.begin(), begin.front());
+  if (!end.empty()) tokens.push_back(end.front());
+  if (shape.picture_rows + tokens.size() <= shape.context) return tokens;
+  return Error{Code::invalid_argument,
+               fmt::format("{}: a text of {} tokens follows a picture of {} rows, and the model reads {} at "
+                           "most together",
+                           names.prompt, tokens.size(), shape.picture_rows, shape.context)};
+}
+
 // The special tokens that are no markup.
 std::vector<uint32_t> marks_of(const ModelFile& file, const Tokenizer& tokenizer) {
   std::vector<uint32_t> all;
@@ -88,7 +127,10 @@ public:
     finished_.clear(); // what was written before is not of these pictures, whatever fails
     PUMICE_CHECK(generation_->stop());
     std::vector<EncoderInput> inputs;
-    for (PreparedPicture& each : pictures) inputs.push_back(std::move(each.inputs.at(0)));
+    for (PreparedPicture& each : pictures) {
+      inputs.push_back(std::move(each.inputs.at(0)));
+      inputs.back().tokens = settings_.picture_text;
+    }
     finished_.assign(inputs.size(), {});
     GenerationOptions generation = settings_.generation;
     generation.on_texts = [this](size_t picture, const std::vector<Hypothesis>& texts) {
@@ -122,12 +164,19 @@ Result<CaptionerSettings> read_captioner_settings(const ModelFile& file, const M
   GenerationOptions& generation = settings.generation;
   if (!shape.pictures) {
     PUMICE_TRY(const bool task, begins_with_task(file));
-    if (options.prompt)
+    const bool reads_text = shape.encoder->picture_rows > 0;
+    if (reads_text) {
+      PUMICE_TRY(settings.picture_text, text_after_picture(file, *shape.encoder, *tokenizer, options, names));
+    } else if (options.prompt) {
       PUMICE_CHECK(begin_with(*options.prompt, !task, *tokenizer, shape.vocabulary, generation.config));
-    if (task) settings.marks = marks_of(file, *tokenizer);
+    }
+    if (task || reads_text) settings.marks = marks_of(file, *tokenizer);
     if (has_form(options.form)) PUMICE_CHECK(keep_to_form(options.form, tokenizer, file.path(), generation));
     PUMICE_TRY(settings.preparation, picture_preparation(file, *shape.encoder));
-    settings.session = writer_options(options.writing, generation.config, shape, shape.encoder->context);
+    const uint32_t positions =
+        reads_text ? shape.encoder->picture_rows + static_cast<uint32_t>(settings.picture_text.size())
+                   : shape.encoder->context;
+    settings.session = writer_options(options.writing, generation.config, shape, positions);
     return settings;
   }
   if (options.writing.beams.given()) {

@@ -27,6 +27,7 @@ struct CaptionerOptions {
   // "<audio>" the sound of one that hears. None: what the model's chat template makes of a picture and a
   // question, or without one the usual prompt. Of an encoder with a decoder, what the latter begins with,
   // after its start token: of Donut a task in its place ("<s_cord-v2>"). None: what the model's settings say.
+  // Of an encoder that reads a text after its picture, that text, or a task ("<OCR>"), with what it is about.
   std::optional<std::string> prompt;
   std::tm now = {};     // for templates that write the date
   FormSource form = {}; // of the text
@@ -41,7 +42,9 @@ struct CaptionerSettings {
   // A text is as long as its sound: as many tokens as that has rows, and some more, unless the options say.
   bool writes_down = false;
   std::string prompt; // of a decoder alone, unless there is a chat
-  // Of a decoder that writes markup (Donut's): what is no text. Other special tokens are the markup.
+  std::vector<uint32_t> picture_text; // of an encoder that reads a text after its picture
+  // Of a decoder that writes markup (Donut's, Florence-2's): what is no text. Other special tokens are the
+  // markup.
   std::vector<uint32_t> marks;
   std::optional<Chat> chat; // whose template makes the prompt
   TextForm form;            // of what a decoder alone writes; of others the generation has a rule

@@ -9,6 +9,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = CELL_ATTENTION_HEAD_QUADS_ID) const uint HEAD_QUADS = 8;
+layout(constant_id = CELL_ATTENTION_WHOLE_ID) const uint WHOLE = 0;
 layout(push_constant) uniform Push { CellAttentionParams p; };
 READ_BUFFER(uvec4, step_block, CELL_ATTENTION_STEP);
 READ_BUFFER(vec4, query, CELL_ATTENTION_QUERY);
@@ -38,17 +39,19 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const uint place = token.y - token.w; // of the cell
-  const uint index = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
-  const uint quads = p.side * p.side * p.heads * HEAD_QUADS; // of a row
+  const uint place = WHOLE != 0u ? 0u : token.y - token.w; // of the cell
+  const uint index = (gl_WorkGroupID.z * p.groups + gl_WorkGroupID.y) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+  const uint pixels = WHOLE != 0u ? p.height * p.width : p.side * p.side;
+  const uint quads = pixels * p.heads * HEAD_QUADS; // of a row
   const uint to = row * (p.out_stride >> 2);
-  if (index >= p.side * p.side * p.heads) { // zeros behind the last pixel
-    const uint padding = quads + index - p.side * p.side * p.heads;
+  if (index >= pixels * p.heads) { // zeros behind the last pixel
+    const uint padding = quads + index - pixels * p.heads;
     if (padding < (p.out_stride >> 2)) result[to + padding] = vec4(0.0);
     return;
   }
   const uint pixel = index / p.heads, head = index % p.heads;
-  const uvec2 at = uvec2(place % p.cells, place / p.cells) * p.side + pixel_place(pixel);
+  const uvec2 at = WHOLE != 0u ? uvec2(pixel % p.width, pixel / p.width)
+                               : uvec2(place % p.cells, place / p.cells) * p.side + pixel_place(pixel);
   if (place >= p.count || at.x >= p.width || at.y >= p.height) {
     for (uint i = 0; i < HEAD_QUADS; ++i) result[to + index * HEAD_QUADS + i] = vec4(0.0);
     return;
@@ -71,8 +74,8 @@ void main() {
       const bool outer = source.x >= p.width || source.y >= p.height;
       const uvec2 cell = source / p.side;
       const uint source_row = first + cell.y * p.cells + cell.x;
-      const uint source_at = outer ? head * HEAD_QUADS
-                                   : source_row * (p.x_stride >> 2) + (pixel_at(source % p.side) * p.heads + head) * HEAD_QUADS;
+      const uint source_pixel = WHOLE != 0u ? source.y * p.width + source.x : pixel_at(source % p.side);
+      const uint source_at = outer ? head * HEAD_QUADS : source_row * (p.x_stride >> 2) + (source_pixel * p.heads + head) * HEAD_QUADS;
       float score = 0.0;
       for (uint i = 0; i < HEAD_QUADS; ++i) score += dot(query[from + i], key_quad(outer, source_at + i));
       const uvec2 difference = own + p.window - 1u - uvec2(across, down);

@@ -19,6 +19,7 @@ CONSTANT CELL_ATTENTION_RESULT = 7; // [tokens, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT CELL_ATTENTION_HEAD_QUADS_ID = 1; // columns of a head, divided by four
+CONSTANT CELL_ATTENTION_WHOLE_ID = 2;      // 0 or 1: whether a row is a picture, line by line: a cell of any side
 
 CONSTANT CELL_ATTENTION_APART = 100; // less is the score of two pixels that only a shift brings together
 
@@ -34,11 +35,12 @@ struct CellAttentionParams {
   UINT x_stride; // in floats
   UINT out_stride;
   float scale; // of the scores
+  UINT groups; // workgroups of a row, before its next layer of them
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::CellAttentionParams) == 44);
+static_assert(sizeof(pumice::CellAttentionParams) == 48);
 #endif
 #endif

@@ -23,13 +23,13 @@ void main() {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
   const uint place = token.y - token.w; // of the cell
   const uvec2 cell = uvec2(place % p.cells, place / p.cells) * p.side;
-  const uint quads = p.channels >> 2, pixels = p.side * p.side, all = p.out_stride >> 2;
+  const uint quads = p.channels >> 2, all = p.out_stride >> 2;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < all;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
     vec4 v = vec4(0.0);
     const uint pixel = i / quads;
-    if (pixel < pixels) {
-      const uvec2 at = cell + pixel_place(pixel);
+    if (pixel < p.pixels) {
+      const uvec2 at = p.side == 0u ? uvec2(0u) : cell + pixel_place(pixel);
       if (at.x < p.width && at.y < p.height) {
         v = x[row * (p.x_stride >> 2) + i] + bias[i % quads];
         for (uint j = 0; j < 4u; ++j) v[j] = activate(ACTIVATION, v[j]);

@@ -1,4 +1,4 @@
-// What follows a product over the pixels of cells (cells.glsl): result = activation(x + bias) + residual, with a
+// What follows a product over the pixels of cells (cells.glsl), or of pictures: result = activation(x + bias) + residual, with a
 // bias for each channel; zeros outside of the picture.
 #ifndef PUMICE_CELL_SUMS_PARAMS_H
 #define PUMICE_CELL_SUMS_PARAMS_H
@@ -21,7 +21,8 @@ struct CellSumsParams {
   UINT channels; // of a pixel, a multiple of 4
   UINT height;   // of the picture, in pixels
   UINT width;
-  UINT side;     // pixels on a side of a cell
+  UINT side;     // pixels on a side of a cell; 0: all pixels of a row are of the picture
+  UINT pixels;   // of a row
   UINT cells;    // across
   UINT x_stride; // in floats, as those below
   UINT residual_stride;
@@ -31,6 +32,6 @@ struct CellSumsParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::CellSumsParams) == 32);
+static_assert(sizeof(pumice::CellSumsParams) == 36);
 #endif
 #endif

@@ -6,10 +6,12 @@
 #include "convolution/frame_rows.params.h"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = FRAME_ROWS_HAS_REST_ID) const uint HAS_REST = 0;
 layout(push_constant) uniform Push { FrameRowsParams p; };
 READ_BUFFER(uvec4, step_block, FRAME_ROWS_STEP);
 READ_BUFFER(vec4, x, FRAME_ROWS_X);
 WRITE_BUFFER(vec4, result, FRAME_ROWS_RESULT);
+READ_BUFFER(vec4, rest, FRAME_ROWS_REST);
 
 void main() {
   const uint row = gl_WorkGroupID.x;
@@ -21,6 +23,9 @@ void main() {
   const uint to = row * (p.out_stride >> 2), padded_quads = ((p.columns + 31u) >> 5) * 8u;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < padded_quads;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {
-    result[to + i] = known && i < quads ? x[from + i] : vec4(0.0);
+    vec4 v = vec4(0.0);
+    if (known && i < quads) v = x[from + i];
+    if (HAS_REST != 0u && frame >= p.frames) v = rest[row * (p.rest_stride >> 2) + i];
+    result[to + i] = v;
   }
 }

@@ -1,7 +1,9 @@
 #include "kernel/convolution/pictures.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -276,4 +278,135 @@ TEST_CASE("a convolution over pictures names the channels that it cannot do") {
   REQUIRE(!status.ok());
   CHECK(status.error().message.find("3 channels") != std::string::npos);
   gpu.clear();
+}
+
+namespace {
+
+// The rows of two pictures, and of a step that has nothing else.
+struct TwoPictures {
+  static constexpr uint32_t count = 2;
+  uint32_t size; // numbers of each
+
+  std::vector<float> values(uint32_t seed) const { return random_values(size_t{size} * count, seed); }
+  ActivationRef rows(const std::vector<float>& values) const {
+    return upload_rows(values, size, 32, false, ROWS_OUTPUTS);
+  }
+  void check(const DeviceProfile& profile, const Graph& graph,
+             std::vector<std::pair<TensorId, ActivationRef>> places, TensorId out,
+             std::span<const double> expected) const {
+    const ActivationRef result = blank_rows(count, size, 32, ROWS_OUTPUTS);
+    places.emplace_back(out, result);
+    run_graph(profile, graph, inputs_step(std::vector<StepInput>{{1, 0, 0}, {1, 8, 1}}, count + 1), count + 1,
+              places);
+    const std::vector<float> got = TestGpu::get().read<float>(result.buffer);
+    for (uint32_t i = 0; i < count; ++i)
+      require_close(std::span(got).subspan(size_t{i} * result.stride), expected.subspan(size_t{i} * size, size));
+    TestGpu::get().clear();
+  }
+};
+
+} // namespace
+
+TEST_CASE("each channel of a picture is convolved by itself") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& [channels, height, width, kernel] : {std::array{12u, 5u, 7u, 3u}, {4u, 2u, 3u, 5u}}) {
+      ConvolveChannels own;
+      own.channels = channels;
+      own.height = height;
+      own.width = width;
+      own.kernel = kernel;
+      CAPTURE(own.describe());
+      const TwoPictures two{channels * height * width};
+      const std::vector<float> x = two.values(1), weight = random_values(size_t{kernel} * kernel * channels, 2),
+                               bias = random_values(channels, 3);
+      std::vector<double> expected;
+      for (uint32_t i = 0; i < TwoPictures::count * two.size; ++i) {
+        const uint32_t picture = i / two.size, pixel = i % two.size / channels, c = i % channels;
+        double sum = bias[c];
+        for (uint32_t tap = 0; tap < kernel * kernel; ++tap) {
+          const int64_t y = int64_t{pixel / width} + tap / kernel - kernel / 2,
+                        across = int64_t{pixel % width} + tap % kernel - kernel / 2;
+          if (y < 0 || y >= height || across < 0 || across >= width) continue;
+          const auto at = static_cast<size_t>((picture * height + y) * width + across) * channels + c;
+          sum += double{x[at]} * weight[tap * channels + c];
+        }
+        expected.push_back(sum);
+      }
+      const FloatWeight matrix(weight, {uint64_t{kernel} * kernel, channels}), shift(bias, {channels});
+      Graph graph;
+      const TensorId in = graph.add_tensor({"x", RowKind::outputs, two.size});
+      const TensorId out = convolve_channels(graph, "out", in, own, graph.weight(matrix.view(), "test"),
+                                             graph.weight(shift.view(), "test"));
+      two.check(profile, graph, {{in, two.rows(x)}}, out, expected);
+    }
+  }
+}
+
+TEST_CASE("channels of a picture attend to those of their group") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const auto& [channels, groups, pixels] : {std::array{24u, 2u, 35u}, {8u, 2u, 1u}, {16u, 1u, 300u}}) {
+      ChannelAttention own;
+      own.channels = channels;
+      own.groups = groups;
+      own.scale = 0.3f;
+      CAPTURE(own.describe());
+      const TwoPictures two{channels * pixels};
+      const uint32_t group = channels / groups;
+      const std::vector<float> parts[] = {two.values(1), two.values(2), two.values(3)};
+      std::vector<double> expected(parts[0].size());
+      for (uint32_t row = 0; row < TwoPictures::count * channels; ++row) {
+        const uint32_t first = row / channels * two.size, c = row % channels, from = first + c / group * group;
+        std::vector<double> shares(group);
+        double total = 0;
+        for (uint32_t other = 0; other < group; ++other) {
+          double score = 0;
+          for (uint32_t i = 0; i < pixels; ++i)
+            score += double{parts[0][first + i * channels + c]} * parts[1][from + i * channels + other];
+          total += shares[other] = std::exp(score * double{own.scale});
+        }
+        for (uint32_t i = 0; i < two.size; ++i) {
+          if (i % channels != c) continue;
+          for (uint32_t other = 0; other < group; ++other)
+            expected[first + i] += shares[other] / total * parts[2][from + i / channels * channels + other];
+        }
+      }
+      Graph graph;
+      std::vector<std::pair<TensorId, ActivationRef>> places;
+      for (const std::vector<float>& part : parts)
+        places.emplace_back(graph.add_tensor({"in", RowKind::outputs, two.size}), two.rows(part));
+      const TensorId out =
+          channel_attention(graph, "out", places[0].first, places[1].first, places[2].first, own);
+      two.check(profile, graph, places, out, expected);
+    }
+  }
+}
+
+// Two inputs of five rows: three pixels of a picture, and what comes behind them.
+TEST_CASE("pixels become rows, before those of a text") {
+  constexpr uint32_t columns = 12, pixels = 3, rows = 5, pictures = 2;
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    const std::vector<float> x = random_values(size_t{pictures} * pixels * columns, 1),
+                             text = random_values(size_t{pictures} * rows * columns, 2);
+    Graph graph;
+    const TensorId in = graph.add_tensor({"x", RowKind::outputs, pixels * columns}),
+                   rest = graph.add_tensor({"text", RowKind::tokens, columns});
+    const TensorId out = frame_rows(graph, "out", in, columns, rest);
+    const ActivationRef result = blank_rows(pictures * rows, columns);
+    run_graph(profile, graph, inputs_step(std::vector<StepInput>{{rows, 0, 0}, {rows, 8, 1}}, pictures * rows),
+              pictures * rows,
+              {{in, upload_rows(x, pixels * columns, 32, false, ROWS_OUTPUTS)},
+               {rest, upload_rows(text, columns)},
+               {out, result}},
+              pictures);
+    const std::vector<float> got = TestGpu::get().read<float>(result.buffer);
+    for (uint32_t row = 0; row < pictures * rows; ++row) {
+      const uint32_t at = row % rows;
+      for (uint32_t column = 0; column < columns; ++column) {
+        const float expected = at < pixels ? x[(row / rows * pixels + at) * columns + column]
+                                           : text[row * columns + column];
+        REQUIRE(got[row * result.stride + column] == expected);
+      }
+    }
+    TestGpu::get().clear();
+  }
 }

@@ -49,10 +49,10 @@ constexpr const char* folders[] = {"bert",
                                    "whisper",
                                    "vit-gpt2"};
 // That only the repository's own set has.
-constexpr const char* own_folders[] = {"beit",       "deit",     "vit-trocr",    "deit-trocr",
-                                       "beit-trocr", "donut",    "eurobert",     "jina-v3",
-                                       "moonshine",  "parakeet", "parakeet-tdt", "parakeet-rnnt",
-                                       "jina-v2",    "neobert",  "jina-v2-code", "nomic-moe"};
+constexpr const char* own_folders[] = {
+    "beit",     "deit",    "vit-trocr",    "deit-trocr", "beit-trocr",   "donut",
+    "eurobert", "jina-v3", "moonshine",    "parakeet",   "parakeet-tdt", "parakeet-rnnt",
+    "jina-v2",  "neobert", "jina-v2-code", "nomic-moe",  "florence2"};
 // With a head of each token.
 constexpr const char* token_folders[] = {
     "bert-tokens",    "roberta-tokens",     "distilbert-tokens", "albert-tokens", "modernbert-tokens",
@@ -134,7 +134,7 @@ std::unique_ptr<ForcedPass> make_pass(const std::shared_ptr<const Model>& model,
 
 void check_forward(const std::shared_ptr<const Model>& model, const Answers& answers, const std::string& path,
                    bool alone_too = true) {
-  const std::vector<ForcedInput> inputs = answers.inputs();
+  const std::vector<ForcedInput> inputs = answers.inputs(model->shape().encoder->picture_rows);
   REQUIRE(!inputs.empty());
   const std::vector<std::string> names = wanted(answers, path);
   REQUIRE(!names.empty());
@@ -180,7 +180,7 @@ std::vector<uint32_t> generate(EncoderDecoder& session, const EncoderInput& inpu
 // turn.
 void check_generated(const std::shared_ptr<const Model>& model, const Answers& answers,
                      const std::filesystem::path& folder, size_t turn) {
-  const EncoderInput input = answers.inputs()[0].input;
+  const EncoderInput input = answers.inputs(model->shape().encoder->picture_rows)[0].input;
   EncoderDecoderOptions options;
   if (!takes(turn % 3 != 2)) return;
   if (takes(turn % 3 == 0)) {
@@ -232,7 +232,7 @@ void check_converted(const std::string& folder, size_t turn) {
   // Quantised, every kind of weight is still one that the kernels take.
   (void)convert_to(out, path, TensorType::q8_0);
   const auto quantised = load_model(out);
-  const std::vector<ForcedInput> inputs = answers.inputs();
+  const std::vector<ForcedInput> inputs = answers.inputs(quantised->shape().encoder->picture_rows);
   const std::vector<std::string> names = wanted(answers, folder);
   const auto pass = make_pass(quantised, names, static_cast<uint32_t>(inputs.size()), 128);
   if (const Status status = pass->run(inputs); !status.ok()) FAIL(status.error().text());

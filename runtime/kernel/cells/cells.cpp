@@ -1,5 +1,6 @@
 #include "kernel/cells/cells.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -14,7 +15,10 @@ namespace pumice {
 
 namespace {
 
+constexpr uint32_t most_groups = 65535; // along an axis, on every device
+
 std::string describe_cells(const CellLayout& cells) {
+  if (cells.whole) return fmt::format("{} x {}", cells.height, cells.width);
   return fmt::format("{} x {} in cells of {} x {}", cells.height, cells.width, cells.side, cells.side);
 }
 
@@ -81,12 +85,12 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "cell_attention";
-  dispatch.constants = {workgroup, head_dim / 4};
+  dispatch.constants = {workgroup, head_dim / 4, cells.whole};
   CellAttentionParams params = {};
   params.heads = heads;
   params.height = cells.height;
   params.width = cells.width;
-  params.side = cells.side;
+  params.side = cells.whole ? std::max(cells.height, cells.width) : cells.side; // so that it is one cell
   params.cells = cells.across();
   params.count = cells.count();
   params.window = window;
@@ -94,6 +98,9 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   params.x_stride = query.stride;
   params.out_stride = result.stride;
   params.scale = static_cast<float>(1 / std::sqrt(double{1} * head_dim));
+  const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
+  const uint32_t groups = (each + workgroup - 1) / workgroup;
+  params.groups = std::min(groups, most_groups);
   dispatch.set_params(params);
   dispatch.bind(CELL_ATTENTION_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
@@ -103,8 +110,7 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(CELL_ATTENTION_OUTER_KEY, outer_key, Access::read);
   dispatch.bind(CELL_ATTENTION_OUTER_VALUE, outer_value, Access::read);
   dispatch.bind(CELL_ATTENTION_RESULT, result.buffer, Access::write);
-  const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
-  dispatch.groups = {result.rows, (each + workgroup - 1) / workgroup, 1};
+  dispatch.groups = {result.rows, params.groups, (groups + most_groups - 1) / most_groups};
   const double sums = double{1} * result.rows * result.columns * window * window;
   dispatch.flops = 4 * sums;
   dispatch.bytes = 16.0 * result.rows * result.columns;
@@ -126,14 +132,18 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   Dispatch dispatch;
   dispatch.kernel = "cell_sums";
   dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), adds ? 1u : 0u};
-  dispatch.set_params(CellSumsParams{channels, cells.height, cells.width, cells.side, cells.across(),
-                                     x.stride, residual.stride, result.stride});
+  dispatch.set_params(CellSumsParams{channels, cells.height, cells.width, cells.whole ? 0 : cells.side,
+                                     cells.pixels(), cells.across(), x.stride, residual.stride,
+                                     result.stride});
   dispatch.bind(CELL_SUMS_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_SUMS_X, x.buffer, Access::read);
   dispatch.bind(CELL_SUMS_BIAS, bias, Access::read);
   if (adds) dispatch.bind(CELL_SUMS_RESIDUAL, residual.buffer, Access::read);
   dispatch.bind(CELL_SUMS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
+  // A whole picture is more than a workgroup's work on a processor too.
+  constexpr uint32_t quads_of_group = 1 << 14;
+  const uint32_t groups = std::max(row_groups(lowering.profile(), result), result.columns / 4 / quads_of_group);
+  dispatch.groups = {result.rows, std::min(groups, most_groups), 1};
   const double elements = double{1} * result.rows * result.columns;
   dispatch.flops = elements * (activation == Activation::none ? 2 : 12);
   dispatch.bytes = elements * (adds ? 12 : 8);
@@ -151,7 +161,7 @@ TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId
                         const CellAttention& operation, WeightId table, WeightId key_bias,
                         WeightId value_bias) {
   return graph.add(operation, {query, key, value}, {table, key_bias, value_bias},
-                   {std::move(name), RowKind::tokens, graph.tensor(query).columns});
+                   {std::move(name), graph.tensor(query).rows, graph.tensor(query).columns});
 }
 
 TensorId cell_sums(Graph& graph, std::string name, TensorId x, std::optional<TensorId> residual,
@@ -159,7 +169,7 @@ TensorId cell_sums(Graph& graph, std::string name, TensorId x, std::optional<Ten
   std::vector<TensorId> inputs = {x};
   if (residual) inputs.push_back(*residual);
   return graph.add(operation, std::move(inputs), {bias},
-                   {std::move(name), RowKind::tokens, graph.tensor(x).columns});
+                   {std::move(name), graph.tensor(x).rows, graph.tensor(x).columns});
 }
 
 } // namespace pumice

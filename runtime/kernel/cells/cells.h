@@ -14,10 +14,13 @@ namespace pumice {
 struct CellLayout {
   uint32_t height = 0, width = 0; // of the picture, in pixels of this stage
   uint32_t side = 1;              // of a cell, a power of two
+  bool whole = false;             // a row is a picture, pixel after pixel, line by line
 
-  uint32_t across() const { return (width + side - 1) / side; }
-  uint32_t count() const { return across() * ((height + side - 1) / side); }
-  uint32_t pixels() const { return side * side; } // of a cell
+  uint32_t across() const { return whole ? 1 : (width + side - 1) / side; }
+  uint32_t count() const { return whole ? 1 : across() * ((height + side - 1) / side); }
+  uint32_t pixels() const { return whole ? height * width : side * side; } // of a row
+  // Pictures of a row each, such as convolutions over pictures have them.
+  static CellLayout of_pictures(uint32_t height, uint32_t width) { return {height, width, 1, true}; }
   // Cells of a picture without edges, for what goes over pixels wherever they are.
   static CellLayout endless(uint32_t side) { return {1u << 30, 1u << 30, side}; }
   // The same after four pixels became one.
@@ -40,7 +43,7 @@ struct CellPatches : Operation {
 // Each pixel attends to those of its window, head by head, with a bias by the difference of their places.
 // With a shift windows begin so many pixels later; see shaders/cells/cell_attention.params.h. The last
 // windows may reach beyond the picture: there are pixels whose key and value are the biases of these. inputs:
-// queries, keys, values [tokens, pixels of a cell * channels]. weights: the table of the bias [(2 * window -
+// queries, keys, values [rows, pixels of a row * channels]. weights: the table of the bias [(2 * window -
 // 1)^2, heads], then the biases of keys and of values [channels].
 struct CellAttention : Operation {
   CellLayout cells;

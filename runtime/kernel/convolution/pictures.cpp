@@ -1,12 +1,16 @@
 #include "kernel/convolution/pictures.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
+#include "shaders/convolution/channel_scores.params.h"
+#include "shaders/convolution/channel_sums.params.h"
 #include "shaders/convolution/convolve.params.h"
+#include "shaders/convolution/convolve_channels.params.h"
 #include "shaders/convolution/frame_rows.params.h"
 #include "shaders/convolution/norm_frames.params.h"
 #include "shaders/convolution/pool_pixels.params.h"
@@ -196,20 +200,109 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   return {};
 }
 
+namespace {
+
+// Workgroups for quads that do not depend on each other, of rows that are pictures.
+std::array<uint32_t, 3> quad_groups(uint32_t rows, uint32_t quads, uint32_t workgroup) {
+  const uint32_t all = (quads + workgroup - 1) / workgroup;
+  return {rows, std::min(all, most_groups), (all + most_groups - 1) / most_groups};
+}
+
+} // namespace
+
+std::string ConvolveChannels::describe() const {
+  return fmt::format("{} x {} x {} by {} x {}", height, width, channels, kernel, kernel);
+}
+
+Status ConvolveChannels::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check_channels("a convolution of each channel", channels));
+  if (x.columns != uint64_t{channels} * height * width || kernel % 2 == 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("a convolution of {} x {} pixels of {} channels by {} x {} does not fit {} columns",
+                             height, width, channels, kernel, kernel, x.columns)};
+  }
+  PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
+  PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
+  const uint32_t workgroup = lowering.profile().workgroup;
+  Dispatch dispatch;
+  dispatch.kernel = "convolve_channels";
+  dispatch.constants = {workgroup};
+  dispatch.groups = quad_groups(result.rows, result.padded_columns() / 4, workgroup);
+  dispatch.set_params(
+      ConvolveChannelsParams{channels, height, width, kernel, x.stride, result.stride, dispatch.groups[1]});
+  dispatch.bind(CONVOLVE_CHANNELS_STEP, lowering.step(), Access::read);
+  dispatch.bind(CONVOLVE_CHANNELS_X, x.buffer, Access::read);
+  dispatch.bind(CONVOLVE_CHANNELS_WEIGHT, weight, Access::read);
+  dispatch.bind(CONVOLVE_CHANNELS_BIAS, bias, Access::read);
+  dispatch.bind(CONVOLVE_CHANNELS_RESULT, result.buffer, Access::write);
+  const double values = double{1} * x.rows * x.columns;
+  dispatch.flops = 2 * values * kernel * kernel;
+  dispatch.bytes = 8 * values;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
+std::string ChannelAttention::describe() const {
+  return fmt::format("{} channels in {} groups", channels, groups);
+}
+
+Status ChannelAttention::lower(Lowering& lowering, const Node& node) const {
+  const ActivationRef query = lowering.tensor(node.inputs[0]), key = lowering.tensor(node.inputs[1]),
+                      value = lowering.tensor(node.inputs[2]), result = lowering.tensor(node.output);
+  PUMICE_CHECK(check_channels("a group of channels", groups > 0 ? channels / groups : 0));
+  const uint32_t group = channels / groups, pixels = query.columns / channels;
+  if (group * groups != channels || query.columns != pixels * channels) {
+    return Error{Code::invalid_argument, fmt::format("{} groups of {} channels do not fit {} columns", groups,
+                                                     channels, query.columns)};
+  }
+  const BufferRef shares = lowering.temporary(uint64_t{query.rows} * channels * group * sizeof(float));
+  const uint32_t workgroup = lowering.profile().workgroup;
+  const double sums = double{1} * query.rows * query.columns * group;
+  Dispatch scores;
+  scores.kernel = "channel_scores";
+  scores.constants = {workgroup, group / 4};
+  scores.set_params(ChannelScoresParams{channels, pixels, query.stride, key.stride, scale});
+  scores.bind(CHANNEL_SCORES_STEP, lowering.step(), Access::read);
+  scores.bind(CHANNEL_SCORES_QUERY, query.buffer, Access::read);
+  scores.bind(CHANNEL_SCORES_KEY, key.buffer, Access::read);
+  scores.bind(CHANNEL_SCORES_RESULT, shares, Access::write);
+  scores.groups = {query.rows, channels, 1};
+  scores.flops = 2 * sums;
+  scores.bytes = 8.0 * query.rows * query.columns;
+  lowering.emit(std::move(scores));
+  Dispatch dispatch;
+  dispatch.kernel = "channel_sums";
+  dispatch.constants = {workgroup, group / 4};
+  dispatch.groups = quad_groups(result.rows, result.padded_columns() / 4, workgroup);
+  dispatch.set_params(ChannelSumsParams{channels, pixels, value.stride, result.stride, dispatch.groups[1]});
+  dispatch.bind(CHANNEL_SUMS_STEP, lowering.step(), Access::read);
+  dispatch.bind(CHANNEL_SUMS_SHARES, shares, Access::read);
+  dispatch.bind(CHANNEL_SUMS_VALUE, value.buffer, Access::read);
+  dispatch.bind(CHANNEL_SUMS_RESULT, result.buffer, Access::write);
+  dispatch.flops = 2 * sums;
+  dispatch.bytes = 8.0 * query.rows * query.columns;
+  lowering.emit(std::move(dispatch));
+  return {};
+}
+
 Status FrameRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   PUMICE_CHECK(check_channels("a row of frames", columns));
   Dispatch dispatch;
   dispatch.kernel = "frame_rows";
-  dispatch.constants = {lowering.profile().workgroup};
+  const bool rest = node.inputs.size() > 1;
+  dispatch.constants = {lowering.profile().workgroup, rest};
   FrameRowsParams params = {};
   params.columns = columns;
   params.frames = x.columns / columns;
   params.x_stride = x.stride;
   params.out_stride = result.stride;
+  params.rest_stride = lowering.tensor(node.inputs.back()).stride;
   dispatch.set_params(params);
   dispatch.bind(FRAME_ROWS_STEP, lowering.step(), Access::read);
   dispatch.bind(FRAME_ROWS_X, x.buffer, Access::read);
+  if (rest) dispatch.bind(FRAME_ROWS_REST, lowering.tensor(node.inputs[1]).buffer, Access::read);
   dispatch.bind(FRAME_ROWS_RESULT, result.buffer, Access::write);
   dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
   dispatch.bytes = 8.0 * result.rows * result.columns;
@@ -238,10 +331,25 @@ TensorId norm_frames(Graph& graph, std::string name, TensorId x, const NormFrame
                    {std::move(name), RowKind::outputs, graph.tensor(x).columns});
 }
 
-TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns) {
+TensorId convolve_channels(Graph& graph, std::string name, TensorId x, const ConvolveChannels& operation,
+                           WeightId weight, WeightId bias) {
+  return graph.add(operation, {x}, {weight, bias},
+                   {std::move(name), RowKind::outputs, graph.tensor(x).columns});
+}
+
+TensorId channel_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
+                           const ChannelAttention& operation) {
+  return graph.add(operation, {query, key, value}, {},
+                   {std::move(name), RowKind::outputs, graph.tensor(query).columns});
+}
+
+TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns,
+                    std::optional<TensorId> rest) {
   FrameRows operation;
   operation.columns = columns;
-  return graph.add(operation, {x}, {}, {std::move(name), RowKind::tokens, columns});
+  std::vector<TensorId> inputs = {x};
+  if (rest) inputs.push_back(*rest);
+  return graph.add(operation, std::move(inputs), {}, {std::move(name), RowKind::tokens, columns});
 }
 
 } // namespace pumice

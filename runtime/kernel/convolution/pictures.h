@@ -86,8 +86,34 @@ struct NormFrames : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// The rows of the step are an input's frames. inputs: x [outputs, frames * columns]. output: [tokens,
-// columns].
+// Each channel by itself: result[y, x, c] = bias[c] + sum over taps of input[y + down - kernel / 2, x + right -
+// kernel / 2, c] * weight[tap, c], with zeros outside. inputs: x. weights: [kernel * kernel, channels], the
+// bias [channels].
+struct ConvolveChannels : Operation {
+  uint32_t channels = 0; // a multiple of four
+  uint32_t height = 0, width = 0;
+  uint32_t kernel = 3; // odd
+
+  std::string_view name() const override { return "convolve_channels"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// Channels of a group attend to each other over all pixels (Ding et al., DaViT, 2022): channel i's result is the
+// values of its group's channels, with shares softmax(scale * sum over pixels of query_i * key_j). inputs:
+// queries, keys, values [outputs, pixels * channels].
+struct ChannelAttention : Operation {
+  uint32_t channels = 0;
+  uint32_t groups = 1; // each of a multiple of four channels
+  float scale = 1;
+
+  std::string_view name() const override { return "channel_attention"; }
+  std::string describe() const override;
+  Status lower(Lowering& lowering, const Node& node) const override;
+};
+
+// The rows of the step are an input's frames. inputs: x [outputs, frames * columns], then, if it is not all
+// rows that are frames, what those behind them are [tokens, columns]. output: [tokens, columns].
 struct FrameRows : Operation {
   uint32_t columns = 0; // a multiple of four
   std::string_view name() const override { return "frame_rows"; }
@@ -99,6 +125,11 @@ TensorId convolve(Graph& graph, std::string name, TensorId x, const Convolve& op
 TensorId pool_pixels(Graph& graph, std::string name, TensorId x, const PoolPixels& operation);
 TensorId norm_frames(Graph& graph, std::string name, TensorId x, const NormFrames& operation, WeightId weight,
                      WeightId bias);
-TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns);
+TensorId convolve_channels(Graph& graph, std::string name, TensorId x, const ConvolveChannels& operation,
+                           WeightId weight, WeightId bias);
+TensorId channel_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
+                           const ChannelAttention& operation);
+TensorId frame_rows(Graph& graph, std::string name, TensorId x, uint32_t columns,
+                    std::optional<TensorId> rest = {});
 
 } // namespace pumice

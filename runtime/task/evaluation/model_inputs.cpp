@@ -201,10 +201,36 @@ Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& p
   return batch;
 }
 
+namespace {
+
+// Pictures, each with a text whose tokens begin with one for each of the picture's rows.
+Result<EncoderBatch> read_pictures_with_texts(const SafetensorsFile& file, const std::string& path,
+                                              const EncoderShape& shape) {
+  PUMICE_TRY(EncoderBatch batch, read_value_inputs(file, path, shape));
+  PUMICE_TRY(TokenBatch texts, read_tokens(file, path, "input_ids", "attention_mask", shape.vocabulary));
+  const bool fits = texts.ids.size() == batch.inputs.size() &&
+                    std::ranges::all_of(texts.ids, [&](const std::vector<uint32_t>& ids) {
+                      return ids.size() >= shape.picture_rows;
+                    });
+  if (!fits) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected a row for each of the {} pictures, which begins with {} tokens that "
+                             "stand for the picture",
+                             texts.source, batch.inputs.size(), shape.picture_rows)};
+  }
+  for (size_t i = 0; i < batch.inputs.size(); ++i)
+    batch.inputs[i].tokens.assign(texts.ids[i].begin() + shape.picture_rows, texts.ids[i].end());
+  batch.places = std::move(texts.places);
+  return batch;
+}
+
+} // namespace
+
 Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
                                          const EncoderShape& shape) {
-  return shape.kind == InputKind::tokens ? read_token_inputs(file, path, shape)
-                                         : read_value_inputs(file, path, shape);
+  if (shape.kind == InputKind::tokens) return read_token_inputs(file, path, shape);
+  return shape.picture_rows > 0 ? read_pictures_with_texts(file, path, shape)
+                                : read_value_inputs(file, path, shape);
 }
 
 namespace {

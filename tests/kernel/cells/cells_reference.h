@@ -12,6 +12,7 @@
 // Where a pixel lies among those of its picture, which follow each other cell by cell: each cell's four
 // squares, the upper left one first, then the one below, each in the same way.
 inline size_t cell_pixel(const pumice::CellLayout& cells, uint32_t y, uint32_t x) {
+  if (cells.whole) return size_t{y} * cells.width + x;
   size_t at = y / cells.side * cells.across() + x / cells.side;
   for (uint32_t side = cells.side / 2; side > 0; side /= 2) at = 4 * at + 2 * (x / side % 2) + y / side % 2;
   return at;

@@ -99,6 +99,8 @@ TEST_CASE("pixels attend to those of their window") {
           {{8, 8, 4}, 4u, 16u, 4u, 2u},
           {{7, 10, 4}, 3u, 24u, 3u, 1u},
           {{5, 6, 1}, 2u, 40u, 5u, 0u},
+          {CellLayout::of_pictures(7, 11), 3u, 24u, 3u, 0u},
+          {CellLayout::of_pictures(4, 3), 1u, 8u, 5u, 0u},
           {{9, 6, 2}, 1u, 4u, 4u, 2u}}) {
       CellAttention own;
       own.cells = cells;
@@ -147,9 +149,11 @@ TEST_CASE("pictures become cells of patches") {
 TEST_CASE("a bias, an activation and a residual of pixels") {
   constexpr uint32_t channels = 12;
   for (const DeviceProfile& profile : profiles_to_test()) {
-    for (const bool adds : {false, true}) {
+    for (const auto& [adds, cells] : {std::pair(false, CellLayout{5, 7, 4}),
+                                      {true, CellLayout{5, 7, 4}},
+                                      {true, CellLayout::of_pictures(5, 7)}}) {
       CellSums own;
-      own.cells = {5, 7, 4};
+      own.cells = cells;
       own.activation = adds ? Activation::none : Activation::gelu;
       const size_t size = size_t{own.cells.height} * own.cells.width * channels;
       const std::vector<float> x = random_values(pictures * size, 1, 3),

@@ -51,8 +51,9 @@ struct Answers {
     for (size_t i = 0; i < sequences.size(); ++i) sequences[i].tokens = ids("input_ids", i);
     return sequences;
   }
-  // What an encoder reads, without padding, and its decoder, where it has one.
-  std::vector<pumice::ForcedInput> inputs() const {
+  // What an encoder reads, without padding, and its decoder, where it has one. `picture_rows`: tokens that
+  // stand for the rows of a picture, before those of a text.
+  std::vector<pumice::ForcedInput> inputs(uint32_t picture_rows = 0) const {
     std::vector<pumice::ForcedInput> inputs;
     const char* names[] = {"input_ids", "pixel_values", "input_features", "input_values"};
     for (const char* name : names) {
@@ -66,6 +67,10 @@ struct Answers {
         input.token_types = ids("token_type_ids", i);
         const auto kept = static_cast<size_t>(std::ranges::count(mask, 1u));
         if (!mask.empty()) input.tokens.resize(kept);
+        if (picture_rows > 0) {
+          input.values.assign(row("pixel_values", i).begin(), row("pixel_values", i).end());
+          input.tokens.erase(input.tokens.begin(), input.tokens.begin() + picture_rows);
+        }
         if (!input.token_types.empty()) input.token_types.resize(kept);
         inputs[i].tokens = ids("decoder_input_ids", i);
       }

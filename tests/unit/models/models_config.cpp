@@ -109,6 +109,20 @@ json donut(const json& changes = json::object()) {
   return with(captioner(), {{"encoder", with(swin, changes)}});
 }
 
+// `changes`: of the part that sees.
+json florence2(const json& changes = json::object()) {
+  const json bart = {{"model_type", "bart"},         {"vocab_size", 100},
+                     {"d_model", 32},                {"encoder_layers", 2},
+                     {"encoder_attention_heads", 4}, {"encoder_ffn_dim", 48},
+                     {"decoder_layers", 1},          {"decoder_attention_heads", 2},
+                     {"decoder_ffn_dim", 48},        {"max_position_embeddings", 64}};
+  const json davit = {{"model_type", "florence_vision"}, {"embed_dim", {16, 24}},  {"depths", {1, 1}},
+                      {"num_heads", {2, 3}},             {"num_groups", {4, 2}},   {"patch_size", {7, 3}},
+                      {"patch_stride", {4, 2}},          {"patch_padding", {3, 1}}, {"patch_prenorm", {false, true}},
+                      {"window_size", 3},                {"projection_dim", 32},   {"max_position_embeddings", 7}};
+  return {{"model_type", "florence2"}, {"text_config", bart}, {"vision_config", with(davit, changes)}};
+}
+
 json beit() {
   return with(base("beit"), {{"image_size", 24}, {"patch_size", 4}});
 }
@@ -454,6 +468,39 @@ TEST_CASE("sizes of Donut's encoder that no row can have are refused") {
           {"encoder.embed_dim", "4 pixels of 524288000"});
   refused(donut({{"embed_dim", 1024}, {"num_heads", {1, 1}}}),
           {"encoder.num_heads", "at most 576", "found 1"});
+}
+
+TEST_CASE("Florence-2's settings are read, and those of an encoder that cannot be computed refused") {
+  const EncoderShape shape = *opened(florence2())->shape().encoder;
+  CHECK(shape.kind == InputKind::pixels);
+  // 768, 384, 192 and 96 would have more rows than there are places and positions.
+  CHECK(shape.input_shape == std::vector<uint32_t>{3, 48, 48});
+  CHECK(shape.picture_rows == 1 + 6 * 6);
+  CHECK(shape.context == 64);
+  const auto sized = opened(florence2());
+  CHECK(sized->set_picture_size(30, 50).ok());
+  CHECK(sized->shape().encoder->picture_rows == 1 + 4 * 7);
+  const Status places = sized->set_picture_size(30, 58), positions = sized->set_picture_size(56, 56),
+               small = opened(florence2({{"patch_padding", {0, 0}}}))->set_picture_size(6, 6);
+  CHECK(places.error().text().find("4 x 8 rows: expected at most 7") != std::string::npos);
+  CHECK(positions.ok());
+  CHECK(small.error().text().find("becomes 0 x 0 of 16 channels") != std::string::npos);
+  json crowded = florence2();
+  crowded["text_config"]["max_position_embeddings"] = 3;
+  refused(crowded, {"has 2 rows", "text_config.max_position_embeddings"});
+  crowded["text_config"]["model_type"] = "mbart";
+  refused(crowded, {"text_config.model_type", "expected bart", "mbart"});
+  refused(florence2({{"model_type", "davit"}}), {"vision_config.model_type", "florence_vision", "davit"});
+  refused(florence2({{"projection_dim", 48}}), {"vision_config.projection_dim", "expected 32", "found 48"});
+  refused(florence2({{"embed_dim", {16, 22}}}), {"vision_config.embed_dim", "multiples of 4"});
+  refused(florence2({{"num_heads", {3, 3}}}), {"vision_config.num_heads", "16 columns", "found 3"});
+  refused(florence2({{"num_groups", {4, 4}}}), {"vision_config.num_groups", "24 columns", "found 4"});
+  refused(florence2({{"depths", {1}}}), {"vision_config.depths", "2 stages of embed_dim", "found 1"});
+  refused(florence2({{"patch_stride", json()}}), {"vision_config.patch_stride", "found 0"});
+  refused(florence2({{"patch_prenorm", {true, true}}}), {"vision_config.patch_prenorm", "[true,true]"});
+  refused(florence2({{"patch_size", {7, 1}}}), {"vision_config.patch_padding", "found 1"});
+  refused(florence2({{"mlp_ratio", 1.1}}), {"vision_config.mlp_ratio", "16 columns", "1.1"});
+  refused(florence2({{"activation_function", "swish9"}}), {"vision_config.activation_function", "swish9"});
 }
 
 TEST_CASE("what Gemma 3n and MiniCPM 3 make of settings that are not there, or null") {

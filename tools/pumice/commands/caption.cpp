@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -80,6 +81,7 @@ Status draw(const std::shared_ptr<const Model>& model, const CaptionOptions& opt
   AttendedText text{std::move(input),        settings.generation.config.prompt, written.tokens, {}, {},
                     "patches of the picture"};
   text.input_labels = patch_labels(*model->shape().encoder);
+  std::ranges::move(token_labels(tokenizer, text.input.tokens), std::back_inserter(text.input_labels));
   text.output_labels = token_labels(tokenizer, text.output);
   return write_attention(model, options.attention, text);
 }
@@ -176,7 +178,10 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
     const std::vector<std::string>& names = read.names;
     if (names.empty()) continue;
     EncoderInput shown;
-    if (options.attention.given()) shown = read.pictures[0].inputs[0];
+    if (options.attention.given()) {
+      shown = read.pictures[0].inputs[0];
+      shown.tokens = settings.picture_text;
+    }
     const ComputeWatch stopwatch;
     captioner.on_text(
         [&] { set_last_words([text = text_so_far(options, names, captioner)] { return text; }); });
@@ -241,11 +246,10 @@ Status caption(const CaptionOptions& options) {
 Subcommand add_caption(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("caption", "Describe pictures or sounds, or read a picture's text.");
   auto options = std::make_shared<CaptionOptions>();
-  sub->add_option(
-         "MODEL", options->model,
-         "A Hugging Face folder, such as ViT with GPT-2, TrOCR, Donut, LLaVA, SmolVLM, Gemma 3, Qwen "
-         "2.5-VL, Voxtral or Qwen2-Audio. The model has an encoder of pictures, or of sounds, and a "
-         "decoder. Of the last six, a GGUF file with --mmproj")
+  sub->add_option("MODEL", options->model,
+                  "A Hugging Face folder, such as TrOCR, Donut, Florence-2, LLaVA, SmolVLM, Gemma 3, Qwen "
+                  "2.5-VL, Voxtral or Qwen2-Audio. The model has an encoder of pictures, or of sounds, and a "
+                  "decoder. Of the last six, a GGUF file with --mmproj")
       ->required()
       ->type_name("");
   sub->add_option(
@@ -260,7 +264,8 @@ Subcommand add_caption(CLI::App& app) {
              "--prompt", options->prompt,
              "What a decoder that reads pictures in its prompt (LLaVA, SmolVLM, Gemma 3, Qwen "
              "2.5-VL) continues. <image> is the picture, <audio> a sound. Without it, a model whose chat "
-             "template shows pictures is asked through that. Of Donut, the task: <s_cord-v2>")
+             "template shows pictures is asked through that. Of Donut and Florence-2, the task: "
+             "<s_cord-v2>, <OCR>")
           ->type_name("TEXT")
           ->default_str(usual_caption_prompt)
           ->group("Text");

@@ -182,14 +182,15 @@ std::vector<std::string> token_labels(const Tokenizer& tokenizer, std::span<cons
 }
 
 std::vector<std::string> patch_labels(const EncoderShape& shape) {
-  std::vector<std::string> labels(shape.context);
+  const uint32_t count = shape.picture_rows > 0 ? shape.picture_rows : shape.context;
+  std::vector<std::string> labels(count);
   const uint32_t height = shape.input_shape[1], width = shape.input_shape[2];
   for (uint32_t size = 1; size <= std::min(height, width); ++size) { // side of a square patch, in pixels
     const uint32_t rows = height / size, columns = width / size, patches = rows * columns;
-    if (patches > shape.context) continue;
-    if (shape.context - patches > 2 || height % size || width % size) break; // of other patches
-    const uint32_t first = shape.context - patches; // after a class token, and maybe a distillation token
-    if (first > 0) labels[0] = "class";
+    if (patches > count) continue;
+    if (count - patches > 2 || height % size || width % size) break; // of other patches
+    const uint32_t first = count - patches; // after a class token, and maybe a distillation token
+    if (first > 0) labels[0] = shape.picture_rows > 0 ? "all" : "class";
     for (uint32_t row = 0; row < rows; ++row) labels[first + row * columns] = fmt::format("row {}", row + 1);
     break;
   }

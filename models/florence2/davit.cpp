@@ -1,0 +1,361 @@
+#include "models/florence2/davit.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "kernel/convolution/pictures.h"
+#include "kernel/heads/heads.h"
+#include "kernel/norm/norm.h"
+
+namespace pumice {
+
+namespace {
+
+constexpr float davit_norm_eps = 1e-5f;     // torch.nn.LayerNorm's
+constexpr uint32_t most_pixels = 65535;     // of a picture: groups of a norm
+constexpr std::string_view component = "attention";
+
+// One stage. All products are over pixels, which lie in one row of the step for each picture.
+class Stage {
+public:
+  Stage(EncoderBuilder& builder, const DavitConfig& config, const DavitStage& own, const CellLayout& pixels)
+      : builder_(builder), config_(config), own_(own), pixels_(pixels) {}
+
+  // A convolution of the picture, or of the pixels of the stage before.
+  TensorId begin(TensorId x, const CellLayout& before, uint32_t channels, bool picture) const {
+    if (own_.norm_first) x = norm(x, "norm", channels);
+    Convolve operation;
+    operation.channels = channels;
+    operation.height = before.height;
+    operation.width = before.width;
+    operation.out_channels = own_.channels;
+    operation.kernel_height = operation.kernel_width = own_.patch;
+    operation.stride = own_.stride;
+    operation.padding = own_.padding;
+    operation.planes = picture;
+    x = convolve(graph(), node("conv"), x, operation, taps("conv", own_.channels, channels, own_.patch),
+                 bias("conv", own_.channels));
+    return own_.norm_first ? x : norm(x, "norm", own_.channels);
+  }
+
+  // Pixels attend to those of their window.
+  TensorId spatial_block(TensorId x) const {
+    return block(x, "window_attn", [this](const std::string& name, TensorId y) {
+      CellAttention operation;
+      operation.cells = pixels_;
+      operation.heads = own_.heads;
+      operation.window = config_.window;
+      const uint32_t span = 2 * config_.window - 1;
+      const std::array inputs = project_inputs(name, y);
+      return cell_attention(graph(), node(name), inputs[0].x, inputs[1].x, inputs[2].x, operation,
+                            zeros("no_table", {uint64_t{span} * span, own_.heads}), inputs[1].bias,
+                            inputs[2].bias);
+    });
+  }
+
+  // Channels attend to those of their group.
+  TensorId channel_block(TensorId x) const {
+    return block(x, "channel_attn", [this](const std::string& name, TensorId y) {
+      ChannelAttention operation;
+      operation.channels = own_.channels;
+      operation.groups = own_.groups;
+      operation.scale = 1 / std::sqrt(static_cast<float>(pixels_.pixels()));
+      const std::array inputs = project_inputs(name, y);
+      return channel_attention(graph(), node(name), inputs[0].x, inputs[1].x, inputs[2].x, operation);
+    });
+  }
+
+private:
+  struct Input {
+    TensorId x;
+    WeightId bias; // zeros if the model has none
+  };
+
+  template <class Attend>
+  TensorId block(TensorId x, const std::string& attention, const Attend& attend) const {
+    x = mix(x, "conv1");
+    const TensorId y = attend(attention, norm(x, "norm1", own_.channels));
+    x = biased(project(y, attention + ".proj", own_.channels), attention + ".proj", x);
+    x = mix(x, "conv2");
+    return feed_forward(norm(x, "norm2", own_.channels), x);
+  }
+
+  Graph& graph() const { return builder_.graph(); }
+  std::string node(std::string_view name) const { return builder_.prefix() + std::string(name); }
+  WeightId weight(const WeightView& view) const { return builder_.weight(view, component); }
+  WeightId bias(std::string_view name, uint32_t rows) const {
+    return weight(builder_.tensor({name, ""}, ".bias", rows, 0, component));
+  }
+  WeightId zeros(std::string_view name, std::vector<uint64_t> shape) const {
+    return weight(builder_.derived_tensor(name, std::move(shape), [](std::span<float> to) {
+      std::ranges::fill(to, 0.0f);
+    }));
+  }
+
+  // A convolution's weights [to, from, kernel, kernel] as the kernels read them.
+  WeightId taps(const std::string& name, uint32_t to, uint32_t from, uint32_t kernel) const {
+    const uint64_t count = uint64_t{kernel} * kernel;
+    const WeightView stored =
+        builder_.flat_tensor({name, ""}, ".weight", {to, from, kernel, kernel}, component);
+    return weight(
+        builder_.derived_tensor(name + ".taps", {count * from, to}, [&](std::span<float> values) {
+          const std::vector<float> found = decode_vector(stored);
+          for (uint64_t i = 0; i < values.size(); ++i) {
+            const uint64_t tap = i / to / from, channel = i / to % from, row = i % to;
+            values[i] = found[(row * from + channel) * count + tap];
+          }
+        }));
+  }
+
+  TensorId norm(TensorId x, std::string_view name, uint32_t columns) const {
+    return grouped_layer_norm(graph(), node(name), x,
+                              weight(builder_.tensor({name, ""}, ".weight", columns, 0, "norms")),
+                              weight(builder_.tensor({name, ""}, ".bias", columns, 0, "norms")),
+                              graph().tensor(x).columns / columns, davit_norm_eps);
+  }
+
+  // x, and a convolution of each of its channels by itself: its middle tap has one more.
+  TensorId mix(TensorId x, const std::string& name) const {
+    constexpr uint32_t kernel = 3, count = kernel * kernel;
+    const uint32_t channels = own_.channels;
+    const WeightView stored = builder_.flat_tensor({name, ""}, ".weight", {channels, 1, kernel, kernel}, component);
+    const WeightView changed =
+        builder_.derived_tensor(name + ".taps", {count, channels}, [&](std::span<float> values) {
+          const std::vector<float> found = decode_vector(stored);
+          for (size_t i = 0; i < values.size(); ++i) {
+            const size_t tap = i / channels;
+            values[i] = found[i % channels * count + tap] + (tap == count / 2 ? 1.0f : 0.0f);
+          }
+        });
+    ConvolveChannels operation;
+    operation.channels = channels;
+    operation.height = pixels_.height;
+    operation.width = pixels_.width;
+    operation.kernel = kernel;
+    return convolve_channels(graph(), node(name), x, operation, weight(changed), bias(name, channels));
+  }
+
+  TensorId product(TensorId x, const std::string& name, const WeightView& matrix) const {
+    const auto columns = static_cast<uint32_t>(matrix.columns);
+    return shared_head_linear(graph(), node(name), x, {columns, 0, columns},
+                              graph().tensor(x).columns / columns, weight(matrix));
+  }
+  TensorId project(TensorId x, const std::string& name, uint32_t rows) const {
+    return product(x, name, builder_.tensor({name, ""}, ".weight", rows, own_.channels, component));
+  }
+
+  TensorId sums(TensorId x, const std::string& name, std::optional<TensorId> residual, WeightId added,
+                uint32_t channels, Activation activation = Activation::none) const {
+    CellSums operation;
+    operation.cells = CellLayout::of_pictures(graph().tensor(x).columns / channels, 1);
+    operation.activation = activation;
+    return cell_sums(graph(), node(name) + ".sum", x, residual, operation, added);
+  }
+  TensorId biased(TensorId x, const std::string& name, TensorId residual) const {
+    return sums(x, name, residual, bias(name, own_.channels), own_.channels);
+  }
+
+  std::array<Input, 3> project_inputs(const std::string& attention, TensorId x) const {
+    const std::string name = attention + ".qkv";
+    const uint32_t channels = own_.channels;
+    const std::array<uint64_t, 3> counts = {channels, channels, channels};
+    const auto matrices = builder_.fused_tensor({name, ""}, ".weight", counts, channels, 1, component);
+    std::vector<WeightView> biases;
+    if (config_.input_bias) biases = builder_.fused_tensor({name, ""}, ".bias", counts, 0, 1, component);
+    constexpr const char* endings[] = {".query", ".key", ".value"};
+    std::array<Input, 3> inputs = {};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i].x = product(x, name + endings[i], matrices[i]);
+      inputs[i].bias = config_.input_bias ? weight(biases[i]) : zeros(attention + ".no_bias", {channels});
+      if (config_.input_bias) inputs[i].x = sums(inputs[i].x, name + endings[i], {}, inputs[i].bias, channels);
+    }
+    return inputs;
+  }
+
+  // What is between its products has several times the numbers of x, which have to fit a buffer: parts of the
+  // picture's lines take the same memory one after the other.
+  TensorId feed_forward(TensorId x, TensorId residual) const {
+    constexpr uint64_t most = 1 << 24;
+    const uint32_t inner = config_.inner_columns(own_.channels);
+    const auto too_large = [&](uint32_t parts) { return uint64_t{inner} * pixels_.pixels() / parts > most; };
+    uint32_t parts = 1;
+    while (parts < pixels_.height && (too_large(parts) || pixels_.height % parts != 0)) ++parts;
+    const uint32_t columns = graph().tensor(x).columns / parts;
+    const WeightView up = builder_.tensor({"ffn.fc1", ""}, ".weight", inner, own_.channels, component),
+                     down = builder_.tensor({"ffn.fc2", ""}, ".weight", own_.channels, inner, component);
+    const WeightId up_bias = bias("ffn.fc1", inner);
+    std::optional<TensorId> all;
+    for (uint32_t part = 0; part < parts; ++part) {
+      const std::string ending = fmt::format(".{}", part);
+      TensorId y = x;
+      if (parts > 1)
+        y = graph().add_tensor({node("norm2") + ending, RowKind::outputs, columns, View{x, part * columns}});
+      y = product(y, "ffn.fc1" + ending, up);
+      y = sums(y, "ffn.fc1" + ending, {}, up_bias, inner, config_.activation);
+      y = product(y, "ffn.fc2" + ending, down);
+      all = all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, part * columns}, y,
+                             {0, 0, columns}, 1)
+                : y;
+    }
+    return biased(*all, "ffn.fc2", residual);
+  }
+
+  EncoderBuilder& builder_;
+  const DavitConfig& config_;
+  const DavitStage& own_;
+  const CellLayout pixels_;
+};
+
+constexpr uint32_t most_stages = 8;
+
+// A number for each stage.
+Result<std::vector<uint32_t>> read_stages(const Settings& settings, std::string_view name, size_t stages,
+                                          uint32_t least, uint32_t most, std::vector<uint32_t> fallback) {
+  if (!settings.fields().has(name) && fallback.size() == stages) return fallback;
+  PUMICE_TRY(std::vector<uint32_t> found, settings.fields().u32_array_or_empty(name, least, most));
+  if (found.size() == stages) return found;
+  return settings.error({name, ""}, fmt::format("expected one for each of the {} stages of embed_dim; found {}",
+                                                stages, found.size()));
+}
+
+Result<std::vector<bool>> read_norms(const Settings& settings, size_t stages) {
+  constexpr std::string_view name = "patch_prenorm";
+  const nlohmann::json* found = settings.fields().find(name);
+  std::vector<bool> norms(4, true);
+  norms[0] = false;
+  if (found) {
+    norms.clear();
+    for (const nlohmann::json& each : *found) {
+      if (!each.is_boolean()) break;
+      norms.push_back(each.get<bool>());
+    }
+  }
+  if (norms.size() == stages && !norms[0]) return norms;
+  return settings.error(
+      {name, ""}, fmt::format("expected true or false for each of the {} stages of embed_dim, and false for the "
+                              "first; found {}",
+                              stages, found ? found->dump() : "none"));
+}
+
+Status check_stage(const Settings& settings, const DavitConfig& config, const DavitStage& stage) {
+  const uint32_t channels = stage.channels;
+  if (channels % (4 * stage.heads) != 0 || channels / stage.heads > limits::head_dim) {
+    return settings.error({"num_heads", ""},
+                          fmt::format("expected heads of a multiple of 4 of the {} columns, at most {}; found {}",
+                                      channels, limits::head_dim, stage.heads));
+  }
+  if (channels % (4 * stage.groups) != 0 || channels / stage.groups > limits::head_dim) {
+    return settings.error(
+        {"num_groups", ""},
+        fmt::format("expected groups of a multiple of 4 of the {} columns, at most {}; found {}", channels,
+                    limits::head_dim, stage.groups));
+  }
+  const uint32_t inner = config.inner_columns(channels);
+  if (inner == 0 || inner % 4 != 0 || inner > limits::columns) {
+    return settings.error({"mlp_ratio", ""},
+                          fmt::format("expected one that makes {} columns a multiple of 4, at most {}; found {}",
+                                      channels, limits::columns, config.feed_forward));
+  }
+  if (stage.patch == 1 && stage.padding > 0)
+    return settings.error({"patch_padding", ""},
+                          fmt::format("expected 0 for patches of one pixel; found {}", stage.padding));
+  return {};
+}
+
+} // namespace
+
+CellLayout DavitConfig::pixels_of(const DavitStage& stage, const CellLayout& before) {
+  const auto edge = [&](uint32_t pixels) {
+    const uint32_t all = pixels + 2 * stage.padding;
+    return all < stage.patch ? 0 : (all - stage.patch) / stage.stride + 1;
+  };
+  return CellLayout::of_pictures(edge(before.height), edge(before.width));
+}
+
+CellLayout DavitConfig::last_pixels(uint32_t height, uint32_t width) const {
+  CellLayout pixels = CellLayout::of_pictures(height, width);
+  for (const DavitStage& stage : stages) pixels = pixels_of(stage, pixels);
+  return pixels;
+}
+
+Result<DavitConfig> read_davit_config(const Settings& settings) {
+  DavitConfig config;
+  const Fields& fields = settings.fields();
+  PUMICE_TRY(config.colours, settings.u32_or({"in_channels", ""}, 1, 16, 3));
+  PUMICE_TRY(std::vector<uint32_t> channels, fields.u32_array_or_empty("embed_dim", 4, limits::columns));
+  if (channels.empty()) channels = {128, 256, 512, 1024};
+  const size_t count = channels.size();
+  if (count > most_stages || std::ranges::any_of(channels, [](uint32_t each) { return each % 4 != 0; })) {
+    return settings.error({"embed_dim", ""},
+                          fmt::format("expected multiples of 4 for at most {} stages; found {} of them",
+                                      most_stages, count));
+  }
+  constexpr uint32_t most_patch = 64;
+  PUMICE_TRY(const auto depths, read_stages(settings, "depths", count, 0, limits::layers, {1, 1, 9, 1}));
+  PUMICE_TRY(const auto heads, read_stages(settings, "num_heads", count, 1, limits::heads, {4, 8, 16, 32}));
+  PUMICE_TRY(const auto groups, read_stages(settings, "num_groups", count, 1, limits::heads, {4, 8, 16, 32}));
+  PUMICE_TRY(const auto patches, read_stages(settings, "patch_size", count, 1, most_patch, {7, 3, 3, 3}));
+  PUMICE_TRY(const auto strides, read_stages(settings, "patch_stride", count, 1, most_patch, {4, 2, 2, 2}));
+  PUMICE_TRY(const auto paddings, read_stages(settings, "patch_padding", count, 0, most_patch, {3, 1, 1, 1}));
+  PUMICE_TRY(const std::vector<bool> norms, read_norms(settings, count));
+  PUMICE_TRY(config.window, settings.u32_or({"window_size", ""}, 1, 1024, 12));
+  PUMICE_TRY(config.feed_forward, settings.f32_or({"mlp_ratio", ""}, 0.1f, 1e3f, 4));
+  PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
+  PUMICE_TRY(config.activation, settings.activation_or({"activation_function", ""}, Activation::gelu));
+  for (size_t i = 0; i < count; ++i) {
+    config.stages.push_back({depths[i], channels[i], heads[i], groups[i], patches[i], strides[i], paddings[i],
+                             norms[i]});
+    PUMICE_CHECK(check_stage(settings, config, config.stages.back()));
+  }
+  return config;
+}
+
+Status check_picture(const DavitConfig& config, uint32_t height, uint32_t width) {
+  constexpr uint32_t most_edge = 8192;
+  CellLayout pixels = CellLayout::of_pictures(height, width);
+  if (height > most_edge || width > most_edge)
+    return Error{Code::unsupported, fmt::format("a picture of {} x {} pixels: expected edges of at most {}",
+                                                height, width, most_edge)};
+  for (const DavitStage& stage : config.stages) {
+    pixels = DavitConfig::pixels_of(stage, pixels);
+    constexpr uint64_t most_values = 1 << 28; // so that places in a row fit 32 bits
+    const uint64_t count = uint64_t{pixels.height} * pixels.width,
+                   line = uint64_t{pixels.width} * config.inner_columns(stage.channels);
+    if (count > 0 && count <= most_pixels && std::max(count * stage.channels, line) <= most_values) continue;
+    return Error{Code::unsupported,
+                 fmt::format("a picture of {} x {} pixels becomes {} x {} of {} channels (vision_config's "
+                             "patch_stride, embed_dim, mlp_ratio): expected 1 to {}, and at most {} numbers",
+                             height, width, pixels.height, pixels.width, stage.channels, most_pixels,
+                             most_values)};
+  }
+  return {};
+}
+
+TensorId build_davit(EncoderBuilder& builder, const DavitConfig& config, uint32_t height, uint32_t width,
+                     const std::string& prefix) {
+  TensorId x = builder.graph().input("pixel_values", RowKind::outputs, config.colours * height * width);
+  CellLayout pixels = CellLayout::of_pictures(height, width);
+  uint32_t channels = config.colours;
+  for (size_t i = 0; i < config.stages.size(); ++i) {
+    const DavitStage& own = config.stages[i];
+    const CellLayout before = std::exchange(pixels, DavitConfig::pixels_of(own, pixels));
+    const Stage stage(builder, config, own, pixels);
+    builder.prefix(fmt::format("{}convs.{}.", prefix, i), "");
+    x = stage.begin(x, before, std::exchange(channels, own.channels), i == 0);
+    for (uint32_t layer = 0; layer < own.depth; ++layer) {
+      const std::string block = fmt::format("{}blocks.{}.{}.", prefix, i, layer);
+      builder.prefix(block + "spatial_block.", "");
+      x = stage.spatial_block(x);
+      builder.prefix(block + "channel_block.", "");
+      x = stage.channel_block(x);
+    }
+  }
+  return x;
+}
+
+} // namespace pumice
