@@ -5,9 +5,8 @@
 
 namespace pumice {
 
-// The input of an encoder: tokens, or the values of a picture or a sound (EncoderShape::input_shape), or both
-// of a picture that a text follows, or values of each of a picture's patches: squares row by row, and the
-// patches of each in turn.
+// The input of an encoder: tokens, or the values of a picture or a sound (EncoderShape::input_shape), or of
+// each of a picture's patches: squares row by row, and the patches of each in turn.
 struct EncoderInput {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> token_types; // one for each token, or empty if all are 0

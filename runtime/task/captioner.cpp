@@ -77,7 +77,7 @@ Result<std::string> task_words(const EncoderShape& shape, const std::string& pro
     const size_t input = text.find(place);
     if (input != text.npos) {
       const std::string about = prompt.substr(0, at) + prompt.substr(at + task.size());
-      return text.replace(input, place.size(), trimmed(about));
+      return text.replace(input, place.size(), text::trimmed(about));
     }
     if (prompt == task) return text;
     return Error{Code::invalid_argument,
