@@ -15,7 +15,7 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_groups = 65535; // along an axis, on every device
+constexpr uint32_t most_cell_groups = 65535; // along an axis, on every device
 
 std::string describe_cells(const CellLayout& cells) {
   if (cells.whole) return fmt::format("{} x {}", cells.height, cells.width);
@@ -100,7 +100,7 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   params.scale = static_cast<float>(1 / std::sqrt(double{1} * head_dim));
   const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
   const uint32_t groups = (each + workgroup - 1) / workgroup;
-  params.groups = std::min(groups, most_groups);
+  params.groups = std::min(groups, most_cell_groups);
   dispatch.set_params(params);
   dispatch.bind(CELL_ATTENTION_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
@@ -110,7 +110,7 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(CELL_ATTENTION_OUTER_KEY, outer_key, Access::read);
   dispatch.bind(CELL_ATTENTION_OUTER_VALUE, outer_value, Access::read);
   dispatch.bind(CELL_ATTENTION_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, params.groups, (groups + most_groups - 1) / most_groups};
+  dispatch.groups = {result.rows, params.groups, (groups + most_cell_groups - 1) / most_cell_groups};
   const double sums = double{1} * result.rows * result.columns * window * window;
   dispatch.flops = 4 * sums;
   dispatch.bytes = 16.0 * result.rows * result.columns;
@@ -143,7 +143,7 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   // A whole picture is more than a workgroup's work on a processor too.
   constexpr uint32_t quads_of_group = 1 << 14;
   const uint32_t groups = std::max(row_groups(lowering.profile(), result), result.columns / 4 / quads_of_group);
-  dispatch.groups = {result.rows, std::min(groups, most_groups), 1};
+  dispatch.groups = {result.rows, std::min(groups, most_cell_groups), 1};
   const double elements = double{1} * result.rows * result.columns;
   dispatch.flops = elements * (activation == Activation::none ? 2 : 12);
   dispatch.bytes = elements * (adds ? 12 : 8);
