@@ -21,10 +21,10 @@ struct EncoderConfig : StackConfig {
   std::optional<ImagePreparation> preparation; // see EncoderShape
   std::vector<bool> patch_windows; // by layer: a patch sees those of its window; empty: all see all
   std::optional<uint32_t> padding; // see EncoderShape
-  uint32_t picture_rows = 0;                                        // see EncoderShape
+  uint32_t picture_rows = 0;       // see EncoderShape
   std::vector<std::pair<std::string_view, std::string_view>> tasks; // see EncoderShape
-  bool causal = false;             // a position attends to those before it
-  std::vector<std::string> labels; // of the classifier; empty: there is none
+  bool causal = false;                                              // a position attends to those before it
+  std::vector<std::string> labels;                                  // of the classifier; empty: there is none
   // A head with logits of each token: the name of its matrix, and of its columns.
   TokenHead token_head = TokenHead::none;
   std::string_view token_matrix = {};

@@ -16,14 +16,15 @@ namespace pumice {
 
 namespace {
 
-constexpr float davit_norm_eps = 1e-5f;     // torch.nn.LayerNorm's
-constexpr uint32_t most_pixels = 65535;     // of a picture: groups of a norm
-constexpr std::string_view component = "attention";
+constexpr float davit_norm_eps = 1e-5f;       // torch.nn.LayerNorm's
+constexpr uint32_t most_davit_pixels = 65535; // of a picture: groups of a norm
+constexpr std::string_view davit_component = "attention";
 
 // One stage. All products are over pixels, which lie in one row of the step for each picture.
-class Stage {
+class DavitBuilder {
 public:
-  Stage(EncoderBuilder& builder, const DavitConfig& config, const DavitStage& own, const CellLayout& pixels)
+  DavitBuilder(EncoderBuilder& builder, const DavitConfig& config, const DavitStage& own,
+               const CellLayout& pixels)
       : builder_(builder), config_(config), own_(own), pixels_(pixels) {}
 
   // A convolution of the picture, or of the pixels of the stage before.
@@ -87,29 +88,27 @@ private:
 
   Graph& graph() const { return builder_.graph(); }
   std::string node(std::string_view name) const { return builder_.prefix() + std::string(name); }
-  WeightId weight(const WeightView& view) const { return builder_.weight(view, component); }
+  WeightId weight(const WeightView& view) const { return builder_.weight(view, davit_component); }
   WeightId bias(std::string_view name, uint32_t rows) const {
-    return weight(builder_.tensor({name, ""}, ".bias", rows, 0, component));
+    return weight(builder_.tensor({name, ""}, ".bias", rows, 0, davit_component));
   }
   WeightId zeros(std::string_view name, std::vector<uint64_t> shape) const {
-    return weight(builder_.derived_tensor(name, std::move(shape), [](std::span<float> to) {
-      std::ranges::fill(to, 0.0f);
-    }));
+    return weight(builder_.derived_tensor(name, std::move(shape),
+                                          [](std::span<float> to) { std::ranges::fill(to, 0.0f); }));
   }
 
   // A convolution's weights [to, from, kernel, kernel] as the kernels read them.
   WeightId taps(const std::string& name, uint32_t to, uint32_t from, uint32_t kernel) const {
     const uint64_t count = uint64_t{kernel} * kernel;
     const WeightView stored =
-        builder_.flat_tensor({name, ""}, ".weight", {to, from, kernel, kernel}, component);
-    return weight(
-        builder_.derived_tensor(name + ".taps", {count * from, to}, [&](std::span<float> values) {
-          const std::vector<float> found = decode_vector(stored);
-          for (uint64_t i = 0; i < values.size(); ++i) {
-            const uint64_t tap = i / to / from, channel = i / to % from, row = i % to;
-            values[i] = found[(row * from + channel) * count + tap];
-          }
-        }));
+        builder_.flat_tensor({name, ""}, ".weight", {to, from, kernel, kernel}, davit_component);
+    return weight(builder_.derived_tensor(name + ".taps", {count * from, to}, [&](std::span<float> values) {
+      const std::vector<float> found = decode_vector(stored);
+      for (uint64_t i = 0; i < values.size(); ++i) {
+        const uint64_t tap = i / to / from, channel = i / to % from, row = i % to;
+        values[i] = found[(row * from + channel) * count + tap];
+      }
+    }));
   }
 
   TensorId norm(TensorId x, std::string_view name, uint32_t columns) const {
@@ -123,7 +122,8 @@ private:
   TensorId mix(TensorId x, const std::string& name) const {
     constexpr uint32_t kernel = 3, count = kernel * kernel;
     const uint32_t channels = own_.channels;
-    const WeightView stored = builder_.flat_tensor({name, ""}, ".weight", {channels, 1, kernel, kernel}, component);
+    const WeightView stored =
+        builder_.flat_tensor({name, ""}, ".weight", {channels, 1, kernel, kernel}, davit_component);
     const WeightView changed =
         builder_.derived_tensor(name + ".taps", {count, channels}, [&](std::span<float> values) {
           const std::vector<float> found = decode_vector(stored);
@@ -146,7 +146,7 @@ private:
                               graph().tensor(x).columns / columns, weight(matrix));
   }
   TensorId project(TensorId x, const std::string& name, uint32_t rows) const {
-    return product(x, name, builder_.tensor({name, ""}, ".weight", rows, own_.channels, component));
+    return product(x, name, builder_.tensor({name, ""}, ".weight", rows, own_.channels, davit_component));
   }
 
   TensorId sums(TensorId x, const std::string& name, std::optional<TensorId> residual, WeightId added,
@@ -164,15 +164,17 @@ private:
     const std::string name = attention + ".qkv";
     const uint32_t channels = own_.channels;
     const std::array<uint64_t, 3> counts = {channels, channels, channels};
-    const auto matrices = builder_.fused_tensor({name, ""}, ".weight", counts, channels, 1, component);
+    const auto matrices = builder_.fused_tensor({name, ""}, ".weight", counts, channels, 1, davit_component);
     std::vector<WeightView> biases;
-    if (config_.input_bias) biases = builder_.fused_tensor({name, ""}, ".bias", counts, 0, 1, component);
+    if (config_.input_bias)
+      biases = builder_.fused_tensor({name, ""}, ".bias", counts, 0, 1, davit_component);
     constexpr const char* endings[] = {".query", ".key", ".value"};
     std::array<Input, 3> inputs = {};
     for (size_t i = 0; i < inputs.size(); ++i) {
       inputs[i].x = product(x, name + endings[i], matrices[i]);
       inputs[i].bias = config_.input_bias ? weight(biases[i]) : zeros(attention + ".no_bias", {channels});
-      if (config_.input_bias) inputs[i].x = sums(inputs[i].x, name + endings[i], {}, inputs[i].bias, channels);
+      if (config_.input_bias)
+        inputs[i].x = sums(inputs[i].x, name + endings[i], {}, inputs[i].bias, channels);
     }
     return inputs;
   }
@@ -186,8 +188,9 @@ private:
     uint32_t parts = 1;
     while (parts < pixels_.height && (too_large(parts) || pixels_.height % parts != 0)) ++parts;
     const uint32_t columns = graph().tensor(x).columns / parts;
-    const WeightView up = builder_.tensor({"ffn.fc1", ""}, ".weight", inner, own_.channels, component),
-                     down = builder_.tensor({"ffn.fc2", ""}, ".weight", own_.channels, inner, component);
+    const WeightView up = builder_.tensor({"ffn.fc1", ""}, ".weight", inner, own_.channels, davit_component),
+                     down =
+                         builder_.tensor({"ffn.fc2", ""}, ".weight", own_.channels, inner, davit_component);
     const WeightId up_bias = bias("ffn.fc1", inner);
     std::optional<TensorId> all;
     for (uint32_t part = 0; part < parts; ++part) {
@@ -211,19 +214,21 @@ private:
   const CellLayout pixels_;
 };
 
-constexpr uint32_t most_stages = 8;
+constexpr uint32_t most_davit_stages = 8;
 
 // A number for each stage.
-Result<std::vector<uint32_t>> read_stages(const Settings& settings, std::string_view name, size_t stages,
-                                          uint32_t least, uint32_t most, std::vector<uint32_t> fallback) {
+Result<std::vector<uint32_t>> read_davit_stages(const Settings& settings, std::string_view name,
+                                                size_t stages, uint32_t least, uint32_t most,
+                                                std::vector<uint32_t> fallback) {
   if (!settings.fields().has(name) && fallback.size() == stages) return fallback;
   PUMICE_TRY(std::vector<uint32_t> found, settings.fields().u32_array_or_empty(name, least, most));
   if (found.size() == stages) return found;
-  return settings.error({name, ""}, fmt::format("expected one for each of the {} stages of embed_dim; found {}",
-                                                stages, found.size()));
+  return settings.error(
+      {name, ""},
+      fmt::format("expected one for each of the {} stages of embed_dim; found {}", stages, found.size()));
 }
 
-Result<std::vector<bool>> read_norms(const Settings& settings, size_t stages) {
+Result<std::vector<bool>> read_davit_norms(const Settings& settings, size_t stages) {
   constexpr std::string_view name = "patch_prenorm";
   const nlohmann::json* found = settings.fields().find(name);
   std::vector<bool> norms(4, true);
@@ -237,17 +242,19 @@ Result<std::vector<bool>> read_norms(const Settings& settings, size_t stages) {
   }
   if (norms.size() == stages && !norms[0]) return norms;
   return settings.error(
-      {name, ""}, fmt::format("expected true or false for each of the {} stages of embed_dim, and false for the "
-                              "first; found {}",
-                              stages, found ? found->dump() : "none"));
+      {name, ""},
+      fmt::format("expected true or false for each of the {} stages of embed_dim, and false for the "
+                  "first; found {}",
+                  stages, found ? found->dump() : "none"));
 }
 
-Status check_stage(const Settings& settings, const DavitConfig& config, const DavitStage& stage) {
+Status check_davit_stage(const Settings& settings, const DavitConfig& config, const DavitStage& stage) {
   const uint32_t channels = stage.channels;
   if (channels % (4 * stage.heads) != 0 || channels / stage.heads > limits::head_dim) {
-    return settings.error({"num_heads", ""},
-                          fmt::format("expected heads of a multiple of 4 of the {} columns, at most {}; found {}",
-                                      channels, limits::head_dim, stage.heads));
+    return settings.error(
+        {"num_heads", ""},
+        fmt::format("expected heads of a multiple of 4 of the {} columns, at most {}; found {}", channels,
+                    limits::head_dim, stage.heads));
   }
   if (channels % (4 * stage.groups) != 0 || channels / stage.groups > limits::head_dim) {
     return settings.error(
@@ -257,9 +264,10 @@ Status check_stage(const Settings& settings, const DavitConfig& config, const Da
   }
   const uint32_t inner = config.inner_columns(channels);
   if (inner == 0 || inner % 4 != 0 || inner > limits::columns) {
-    return settings.error({"mlp_ratio", ""},
-                          fmt::format("expected one that makes {} columns a multiple of 4, at most {}; found {}",
-                                      channels, limits::columns, config.feed_forward));
+    return settings.error(
+        {"mlp_ratio", ""},
+        fmt::format("expected one that makes {} columns a multiple of 4, at most {}; found {}", channels,
+                    limits::columns, config.feed_forward));
   }
   if (stage.patch == 1 && stage.padding > 0)
     return settings.error({"patch_padding", ""},
@@ -290,27 +298,34 @@ Result<DavitConfig> read_davit_config(const Settings& settings) {
   PUMICE_TRY(std::vector<uint32_t> channels, fields.u32_array_or_empty("embed_dim", 4, limits::columns));
   if (channels.empty()) channels = {128, 256, 512, 1024};
   const size_t count = channels.size();
-  if (count > most_stages || std::ranges::any_of(channels, [](uint32_t each) { return each % 4 != 0; })) {
+  if (count > most_davit_stages ||
+      std::ranges::any_of(channels, [](uint32_t each) { return each % 4 != 0; })) {
     return settings.error({"embed_dim", ""},
                           fmt::format("expected multiples of 4 for at most {} stages; found {} of them",
-                                      most_stages, count));
+                                      most_davit_stages, count));
   }
   constexpr uint32_t most_patch = 64;
-  PUMICE_TRY(const auto depths, read_stages(settings, "depths", count, 0, limits::layers, {1, 1, 9, 1}));
-  PUMICE_TRY(const auto heads, read_stages(settings, "num_heads", count, 1, limits::heads, {4, 8, 16, 32}));
-  PUMICE_TRY(const auto groups, read_stages(settings, "num_groups", count, 1, limits::heads, {4, 8, 16, 32}));
-  PUMICE_TRY(const auto patches, read_stages(settings, "patch_size", count, 1, most_patch, {7, 3, 3, 3}));
-  PUMICE_TRY(const auto strides, read_stages(settings, "patch_stride", count, 1, most_patch, {4, 2, 2, 2}));
-  PUMICE_TRY(const auto paddings, read_stages(settings, "patch_padding", count, 0, most_patch, {3, 1, 1, 1}));
-  PUMICE_TRY(const std::vector<bool> norms, read_norms(settings, count));
+  PUMICE_TRY(const auto depths,
+             read_davit_stages(settings, "depths", count, 0, limits::layers, {1, 1, 9, 1}));
+  PUMICE_TRY(const auto heads,
+             read_davit_stages(settings, "num_heads", count, 1, limits::heads, {4, 8, 16, 32}));
+  PUMICE_TRY(const auto groups,
+             read_davit_stages(settings, "num_groups", count, 1, limits::heads, {4, 8, 16, 32}));
+  PUMICE_TRY(const auto patches,
+             read_davit_stages(settings, "patch_size", count, 1, most_patch, {7, 3, 3, 3}));
+  PUMICE_TRY(const auto strides,
+             read_davit_stages(settings, "patch_stride", count, 1, most_patch, {4, 2, 2, 2}));
+  PUMICE_TRY(const auto paddings,
+             read_davit_stages(settings, "patch_padding", count, 0, most_patch, {3, 1, 1, 1}));
+  PUMICE_TRY(const std::vector<bool> norms, read_davit_norms(settings, count));
   PUMICE_TRY(config.window, settings.u32_or({"window_size", ""}, 1, 1024, 12));
   PUMICE_TRY(config.feed_forward, settings.f32_or({"mlp_ratio", ""}, 0.1f, 1e3f, 4));
   PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
   PUMICE_TRY(config.activation, settings.activation_or({"activation_function", ""}, Activation::gelu));
   for (size_t i = 0; i < count; ++i) {
-    config.stages.push_back({depths[i], channels[i], heads[i], groups[i], patches[i], strides[i], paddings[i],
-                             norms[i]});
-    PUMICE_CHECK(check_stage(settings, config, config.stages.back()));
+    config.stages.push_back(
+        {depths[i], channels[i], heads[i], groups[i], patches[i], strides[i], paddings[i], norms[i]});
+    PUMICE_CHECK(check_davit_stage(settings, config, config.stages.back()));
   }
   return config;
 }
@@ -326,11 +341,12 @@ Status check_picture(const DavitConfig& config, uint32_t height, uint32_t width)
     constexpr uint64_t most_values = 1 << 28; // so that places in a row fit 32 bits
     const uint64_t count = uint64_t{pixels.height} * pixels.width,
                    line = uint64_t{pixels.width} * config.inner_columns(stage.channels);
-    if (count > 0 && count <= most_pixels && std::max(count * stage.channels, line) <= most_values) continue;
+    if (count > 0 && count <= most_davit_pixels && std::max(count * stage.channels, line) <= most_values)
+      continue;
     return Error{Code::unsupported,
                  fmt::format("a picture of {} x {} pixels becomes {} x {} of {} channels (vision_config's "
                              "patch_stride, embed_dim, mlp_ratio): expected 1 to {}, and at most {} numbers",
-                             height, width, pixels.height, pixels.width, stage.channels, most_pixels,
+                             height, width, pixels.height, pixels.width, stage.channels, most_davit_pixels,
                              most_values)};
   }
   return {};
@@ -344,7 +360,7 @@ TensorId build_davit(EncoderBuilder& builder, const DavitConfig& config, uint32_
   for (size_t i = 0; i < config.stages.size(); ++i) {
     const DavitStage& own = config.stages[i];
     const CellLayout before = std::exchange(pixels, DavitConfig::pixels_of(own, pixels));
-    const Stage stage(builder, config, own, pixels);
+    const DavitBuilder stage(builder, config, own, pixels);
     builder.prefix(fmt::format("{}convs.{}.", prefix, i), "");
     x = stage.begin(x, before, std::exchange(channels, own.channels), i == 0);
     for (uint32_t layer = 0; layer < own.depth; ++layer) {

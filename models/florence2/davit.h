@@ -10,9 +10,9 @@ namespace pumice {
 
 struct DavitStage {
   uint32_t depth = 1, channels = 0;
-  uint32_t heads = 1, groups = 1;                 // of a window's attention, and of the channels'
-  uint32_t patch = 0, stride = 1, padding = 0;    // of the convolution that begins it
-  bool norm_first = false;                        // that convolution reads normed pixels
+  uint32_t heads = 1, groups = 1;              // of a window's attention, and of the channels'
+  uint32_t patch = 0, stride = 1, padding = 0; // of the convolution that begins it
+  bool norm_first = false;                     // that convolution reads normed pixels
 };
 
 // The settings of DaViT (Ding et al., DaViT: Dual Attention Vision Transformers, 2022), as Florence-2 has it.

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t usual_edge = 768; // of a picture
 
 // What its tasks are called, and what the model was trained to be asked.
-constexpr std::pair<std::string_view, std::string_view> tasks[] = {
+constexpr std::pair<std::string_view, std::string_view> florence2_tasks[] = {
     {"<CAPTION>", "What does the image describe?"},
     {"<DETAILED_CAPTION>", "Describe in detail what is shown in the image."},
     {"<MORE_DETAILED_CAPTION>", "Describe with a paragraph what is shown in the image."},
@@ -41,9 +41,9 @@ constexpr std::pair<std::string_view, std::string_view> tasks[] = {
 // What makes rows of the pixels that DaViT gives.
 struct Florence2Config {
   DavitConfig davit;
-  uint32_t places = 50;   // of a pixel, across and down
-  uint32_t times = 100;   // of a film's pictures, of which a picture is the first
-  std::string root;       // of the names of the tensors that see
+  uint32_t places = 50; // of a pixel, across and down
+  uint32_t times = 100; // of a film's pictures, of which a picture is the first
+  std::string root;     // of the names of the tensors that see
 };
 
 // Florence-2 (Xiao et al. 2023): BART, whose encoder reads the rows of a picture and then a task's words.
@@ -104,13 +104,15 @@ protected:
   }
 
 private:
-  // What is added to each pixel: a part for its column, one for its line, and what a film's first picture has.
+  // What is added to each pixel: a part for its column, one for its line, and what a film's first picture
+  // has.
   WeightView places(EncoderBuilder& builder, const CellLayout& pixels) const {
     const uint32_t columns = own_.davit.stages.back().channels, half = columns / 2;
     const auto table = [&](std::string_view name, uint32_t rows, uint32_t size, std::string_view suffix) {
       return builder.tensor({name, ""}, suffix, rows, size, "embedding");
     };
-    const WeightView across = table("image_position_embed.column_embeddings", own_.places, columns - half, ".weight"),
+    const WeightView across = table("image_position_embed.column_embeddings", own_.places, columns - half,
+                                    ".weight"),
                      down = table("image_position_embed.row_embeddings", own_.places, half, ".weight"),
                      times = table("visual_temporal_embed.pos_idx_to_embed", own_.times, columns, "");
     return builder.derived_tensor(
@@ -165,7 +167,7 @@ OpenedDefinition open_florence2(const ModelFile& file) {
   PUMICE_TRY(bart.config.decoder.tied_head, file.fields().boolean_or("tie_word_embeddings", true));
   EncoderConfig& encoder = bart.config.encoder;
   encoder.kind = InputKind::pixels;
-  encoder.tasks.assign(std::begin(tasks), std::end(tasks));
+  encoder.tasks.assign(std::begin(florence2_tasks), std::end(florence2_tasks));
   PUMICE_TRY(const Fields vision, file.fields().object_or_empty("vision_config"));
   PUMICE_TRY(Florence2Config own, read_florence2_config(Settings(file, vision), encoder.hidden));
   auto model = std::make_unique<Florence2>(std::move(bart), std::move(own));

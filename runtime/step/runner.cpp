@@ -201,11 +201,12 @@ Status Runner::check_row(const StepToken& row) const {
   const ModelShape& shape = model_->shape();
   const bool encodes = options_.part == ModelPart::encoder;
   // For pictures and sounds, a token is the index of its input in the step, but of a text behind a picture.
-  const uint32_t vocabulary = !encodes                                    ? shape.vocabulary
-                              : shape.encoder->kind == InputKind::tokens  ? shape.encoder->vocabulary
-                              : shape.encoder->kind == InputKind::patches ? UINT32_MAX
-                              : std::max(shape.encoder->picture_rows > 0 ? shape.encoder->vocabulary : 0,
-                                         memory_.size.sequences);
+  const uint32_t vocabulary =
+      !encodes                                   ? shape.vocabulary
+      : shape.encoder->kind == InputKind::tokens ? shape.encoder->vocabulary
+      : shape.encoder->kind == InputKind::patches
+          ? UINT32_MAX
+          : std::max(shape.encoder->picture_rows > 0 ? shape.encoder->vocabulary : 0, memory_.size.sequences);
   const bool picture = !encodes && shape.pictures && is_prompt_row(row.token);
   // The target of a sound's first row is its number of samples.
   const bool samples = encodes && shape.encoder->kind == InputKind::samples;

@@ -41,7 +41,7 @@ struct CaptionerSettings {
   std::optional<SoundPreparation> sound; // of a decoder that hears, in place of pictures
   // A text is as long as its sound: as many tokens as that has rows, and some more, unless the options say.
   bool writes_down = false;
-  std::string prompt; // of a decoder alone, unless there is a chat
+  std::string prompt;                 // of a decoder alone, unless there is a chat
   std::vector<uint32_t> picture_text; // of an encoder that reads a text after its picture
   // Of a decoder that writes markup (Donut's, Florence-2's): what is no text. Other special tokens are the
   // markup.

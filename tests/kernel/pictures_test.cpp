@@ -300,7 +300,8 @@ struct TwoPictures {
               places);
     const std::vector<float> got = TestGpu::get().read<float>(result.buffer);
     for (uint32_t i = 0; i < count; ++i)
-      require_close(std::span(got).subspan(size_t{i} * result.stride), expected.subspan(size_t{i} * size, size));
+      require_close(std::span(got).subspan(size_t{i} * result.stride),
+                    expected.subspan(size_t{i} * size, size));
     TestGpu::get().clear();
   }
 };
@@ -317,7 +318,8 @@ TEST_CASE("each channel of a picture is convolved by itself") {
       own.kernel = kernel;
       CAPTURE(own.describe());
       const TwoPictures two{channels * height * width};
-      const std::vector<float> x = two.values(1), weight = random_values(size_t{kernel} * kernel * channels, 2),
+      const std::vector<float> x = two.values(1),
+                               weight = random_values(size_t{kernel} * kernel * channels, 2),
                                bias = random_values(channels, 3);
       std::vector<double> expected;
       for (uint32_t i = 0; i < TwoPictures::count * two.size; ++i) {
@@ -355,7 +357,8 @@ TEST_CASE("channels of a picture attend to those of their group") {
       const std::vector<float> parts[] = {two.values(1), two.values(2), two.values(3)};
       std::vector<double> expected(parts[0].size());
       for (uint32_t row = 0; row < TwoPictures::count * channels; ++row) {
-        const uint32_t first = row / channels * two.size, c = row % channels, from = first + c / group * group;
+        const uint32_t first = row / channels * two.size, c = row % channels,
+                       from = first + c / group * group;
         std::vector<double> shares(group);
         double total = 0;
         for (uint32_t other = 0; other < group; ++other) {
@@ -392,7 +395,8 @@ TEST_CASE("pixels become rows, before those of a text") {
                    rest = graph.add_tensor({"text", RowKind::tokens, columns});
     const TensorId out = frame_rows(graph, "out", in, columns, rest);
     const ActivationRef result = blank_rows(pictures * rows, columns);
-    run_graph(profile, graph, inputs_step(std::vector<StepInput>{{rows, 0, 0}, {rows, 8, 1}}, pictures * rows),
+    run_graph(profile, graph,
+              inputs_step(std::vector<StepInput>{{rows, 0, 0}, {rows, 8, 1}}, pictures * rows),
               pictures * rows,
               {{in, upload_rows(x, pixels * columns, 32, false, ROWS_OUTPUTS)},
                {rest, upload_rows(text, columns)},
@@ -402,8 +406,8 @@ TEST_CASE("pixels become rows, before those of a text") {
     for (uint32_t row = 0; row < pictures * rows; ++row) {
       const uint32_t at = row % rows;
       for (uint32_t column = 0; column < columns; ++column) {
-        const float expected = at < pixels ? x[(row / rows * pixels + at) * columns + column]
-                                           : text[row * columns + column];
+        const float expected =
+            at < pixels ? x[(row / rows * pixels + at) * columns + column] : text[row * columns + column];
         REQUIRE(got[row * result.stride + column] == expected);
       }
     }

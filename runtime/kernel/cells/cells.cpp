@@ -142,7 +142,8 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(CELL_SUMS_RESULT, result.buffer, Access::write);
   // A whole picture is more than a workgroup's work on a processor too.
   constexpr uint32_t quads_of_group = 1 << 14;
-  const uint32_t groups = std::max(row_groups(lowering.profile(), result), result.columns / 4 / quads_of_group);
+  const uint32_t groups =
+      std::max(row_groups(lowering.profile(), result), result.columns / 4 / quads_of_group);
   dispatch.groups = {result.rows, std::min(groups, most_cell_groups), 1};
   const double elements = double{1} * result.rows * result.columns;
   dispatch.flops = elements * (activation == Activation::none ? 2 : 12);

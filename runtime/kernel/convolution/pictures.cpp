@@ -218,9 +218,10 @@ Status ConvolveChannels::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   PUMICE_CHECK(check_channels("a convolution of each channel", channels));
   if (x.columns != uint64_t{channels} * height * width || kernel % 2 == 0) {
-    return Error{Code::invalid_argument,
-                 fmt::format("a convolution of {} x {} pixels of {} channels by {} x {} does not fit {} columns",
-                             height, width, channels, kernel, kernel, x.columns)};
+    return Error{
+        Code::invalid_argument,
+        fmt::format("a convolution of {} x {} pixels of {} channels by {} x {} does not fit {} columns",
+                    height, width, channels, kernel, kernel, x.columns)};
   }
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));

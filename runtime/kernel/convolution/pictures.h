@@ -86,8 +86,8 @@ struct NormFrames : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Each channel by itself: result[y, x, c] = bias[c] + sum over taps of input[y + down - kernel / 2, x + right -
-// kernel / 2, c] * weight[tap, c], with zeros outside. inputs: x. weights: [kernel * kernel, channels], the
+// Each channel by itself: result[y, x, c] = bias[c] + sum over taps of input[y + down - kernel / 2, x + right
+// - kernel / 2, c] * weight[tap, c], with zeros outside. inputs: x. weights: [kernel * kernel, channels], the
 // bias [channels].
 struct ConvolveChannels : Operation {
   uint32_t channels = 0; // a multiple of four
@@ -99,9 +99,9 @@ struct ConvolveChannels : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Channels of a group attend to each other over all pixels (Ding et al., DaViT, 2022): channel i's result is the
-// values of its group's channels, with shares softmax(scale * sum over pixels of query_i * key_j). inputs:
-// queries, keys, values [outputs, pixels * channels].
+// Channels of a group attend to each other over all pixels (Ding et al., DaViT, 2022): channel i's result is
+// the values of its group's channels, with shares softmax(scale * sum over pixels of query_i * key_j).
+// inputs: queries, keys, values [outputs, pixels * channels].
 struct ChannelAttention : Operation {
   uint32_t channels = 0;
   uint32_t groups = 1; // each of a multiple of four channels

@@ -213,10 +213,11 @@ Result<EncoderBatch> read_pictures_with_texts(const SafetensorsFile& file, const
                       return ids.size() >= shape.picture_rows;
                     });
   if (!fits) {
-    return Error{Code::invalid_file,
-                 fmt::format("{}: expected a row for each of the {} pictures, which begins with {} tokens that "
-                             "stand for the picture",
-                             texts.source, batch.inputs.size(), shape.picture_rows)};
+    return Error{
+        Code::invalid_file,
+        fmt::format("{}: expected a row for each of the {} pictures, which begins with {} tokens that "
+                    "stand for the picture",
+                    texts.source, batch.inputs.size(), shape.picture_rows)};
   }
   for (size_t i = 0; i < batch.inputs.size(); ++i)
     batch.inputs[i].tokens.assign(texts.ids[i].begin() + shape.picture_rows, texts.ids[i].end());

@@ -111,15 +111,28 @@ json donut(const json& changes = json::object()) {
 
 // `changes`: of the part that sees.
 json florence2(const json& changes = json::object()) {
-  const json bart = {{"model_type", "bart"},         {"vocab_size", 100},
-                     {"d_model", 32},                {"encoder_layers", 2},
-                     {"encoder_attention_heads", 4}, {"encoder_ffn_dim", 48},
-                     {"decoder_layers", 1},          {"decoder_attention_heads", 2},
-                     {"decoder_ffn_dim", 48},        {"max_position_embeddings", 64}};
-  const json davit = {{"model_type", "florence_vision"}, {"embed_dim", {16, 24}},  {"depths", {1, 1}},
-                      {"num_heads", {2, 3}},             {"num_groups", {4, 2}},   {"patch_size", {7, 3}},
-                      {"patch_stride", {4, 2}},          {"patch_padding", {3, 1}}, {"patch_prenorm", {false, true}},
-                      {"window_size", 3},                {"projection_dim", 32},   {"max_position_embeddings", 7}};
+  const json bart = {{"model_type", "bart"},
+                     {"vocab_size", 100},
+                     {"d_model", 32},
+                     {"encoder_layers", 2},
+                     {"encoder_attention_heads", 4},
+                     {"encoder_ffn_dim", 48},
+                     {"decoder_layers", 1},
+                     {"decoder_attention_heads", 2},
+                     {"decoder_ffn_dim", 48},
+                     {"max_position_embeddings", 64}};
+  const json davit = {{"model_type", "florence_vision"},
+                      {"embed_dim", {16, 24}},
+                      {"depths", {1, 1}},
+                      {"num_heads", {2, 3}},
+                      {"num_groups", {4, 2}},
+                      {"patch_size", {7, 3}},
+                      {"patch_stride", {4, 2}},
+                      {"patch_padding", {3, 1}},
+                      {"patch_prenorm", {false, true}},
+                      {"window_size", 3},
+                      {"projection_dim", 32},
+                      {"max_position_embeddings", 7}};
   return {{"model_type", "florence2"}, {"text_config", bart}, {"vision_config", with(davit, changes)}};
 }
 
