@@ -90,8 +90,8 @@ struct EncoderShape {
   std::vector<uint32_t> input_shape;          // of a picture, a sound or a patch; of samples: the most
   std::vector<FrameConvolution> convolutions; // over samples
   std::optional<uint32_t> padding;            // a text is filled up to the context with this token
-  uint32_t picture_rows =
-      0; // of a picture that a text follows, which is read together with it; 0: there is none
+  // Of a picture that a text follows, which is read together with it. 0: there is none.
+  uint32_t picture_rows = 0;
   // Of that text: a task's word, and what is asked in its place, with "{input}" where there is more than the
   // word. The first one is usual.
   std::vector<std::pair<std::string_view, std::string_view>> tasks;
