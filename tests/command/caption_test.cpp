@@ -9,11 +9,13 @@
 #include "generate/encoder_decoder.h"
 #include "io/formats/safetensors.h"
 #include "media/image.h"
+#include "model/vocabulary.h"
 #include "support/command/command.h"
 #include "support/files/fixture_picture.h"
 #include "support/files/word_folder.h"
 #include "support/model.h"
 #include "support/vulkan/gpu.h"
+#include "task/captioner.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -123,6 +125,81 @@ TEST_CASE("caption writes what the reference makes of the same pixels, greedily 
     // Of the others, rounding the pixels changes what beams find.
     if (name == "vit-trocr" || name == "beit-trocr") CHECK(tokens("4") == answers.ids("beam4_ids", 0));
   }
+}
+
+// What transformers 5.13 makes of the same picture and words with CLIPImageProcessor's steps, in 64 bits.
+TEST_CASE("caption reads a picture and a prompt together with Florence-2, as transformers does") {
+  const TemporaryFolder folder;
+  write_word_folder(folder, "florence2");
+  std::filesystem::copy_file(fixtures().model("florence2") / "preprocessor_config.json",
+                             folder.path() / "preprocessor_config.json");
+  json tokenizer = json::parse(std::ifstream(folder.path() / "tokenizer.json"));
+  json& vocabulary = tokenizer["model"]["vocab"];
+  vocabulary.erase(word(52)); // a place in the picture
+  vocabulary["<loc_7>"] = 52;
+  tokenizer["added_tokens"].push_back(special_token(52, "<loc_7>"));
+  for (const auto& [id, text] : {std::pair(60, "What"),
+                                 {61, "text"},
+                                 {62, "is"},
+                                 {63, "in"},
+                                 {64, "the"},
+                                 {65, "region"},
+                                 {66, "w7?"},
+                                 {67, "image?"},
+                                 {68, "does"},
+                                 {69, "image"},
+                                 {70, "describe?"}}) {
+    vocabulary.erase(word(static_cast<uint32_t>(id)));
+    vocabulary[text] = id;
+  }
+  folder.write("tokenizer.json", tokenizer.dump());
+  const std::string picture = (folder.path() / "a.png").string();
+  REQUIRE(write_png(slopes(), picture).ok());
+  const auto caption = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"caption", folder.path().string(), picture, "-n", "8", "--json"});
+    return pumice_command(more);
+  };
+  const auto tokens = [&](const char* beams) -> json {
+    const CommandResult result = caption({"--prompt", "w5 w9 w33", "--beams", beams});
+    INFO(result.err);
+    REQUIRE(result.status == 0);
+    CHECK(json::parse(result.out)["text"].get<std::string>().find(beams[0] == '1' ? "<loc_7>" : "w261") !=
+          std::string::npos);
+    return json::parse(result.out)["tokens"];
+  };
+  CHECK(tokens("1") == json(std::vector<uint32_t>(8, 52)));
+  CHECK(tokens("4") == json(std::vector<uint32_t>(8, 261)));
+
+  // A task's words, between those that begin and end a text.
+  const auto file = ModelFile::open(folder.path());
+  REQUIRE(file.ok());
+  const auto own = load_tokenizer(*file);
+  REQUIRE(own.ok());
+  const ModelShape shape = (*open_model_definition(*file))->shape();
+  const auto text = [&](const std::optional<std::string>& prompt) {
+    CaptionerOptions options;
+    options.prompt = prompt;
+    const auto settings = read_captioner_settings(*file, shape, *own, options);
+    if (!settings.ok()) FAIL(settings.error().text());
+    return settings->picture_text;
+  };
+  using Ids = std::vector<uint32_t>;
+  CHECK(text({}) == Ids{1, 60, 68, 64, 69, 70, 2});
+  CHECK(text("<OCR>") == Ids{1, 60, 62, 64, 61, 63, 64, 67, 2});
+  CHECK(text("<REGION_TO_OCR> w7 ") == Ids{1, 60, 61, 62, 63, 64, 65, 66, 2});
+  CHECK(text("w5 w9 w33") == Ids{1, 5, 9, 33, 2});
+  const CommandResult two = caption({"--prompt", "<OCR> w5"});
+  CHECK(two.status != 0);
+  CHECK(two.err.find("the task <OCR> stands alone") != std::string::npos);
+  std::string many;
+  for (uint32_t i = 0; i < 40; ++i) many += "w5 ";
+  const CommandResult crowd = caption({"--prompt", many});
+  CHECK(crowd.status != 0);
+  CHECK(crowd.err.find("42 tokens follows a picture of 10 rows") != std::string::npos);
+  const CommandResult map =
+      caption({"--prompt", "w5 w9", "--attention", (folder.path() / "map.png").string()});
+  INFO(map.err);
+  CHECK(map.status == 0);
 }
 
 TEST_CASE("caption keeps Donut's markup, and begins with the task that is asked for") {
