@@ -135,7 +135,9 @@ Result<Florence2Config> read_florence2_config(const Settings& settings, uint32_t
   Florence2Config config;
   PUMICE_TRY(const std::string type, settings.fields().string_or("model_type", "florence_vision"));
   if (type != "florence_vision")
-    return settings.error({"model_type", ""}, fmt::format("expected florence_vision; found '{}'", type));
+    return settings.error({"model_type", ""}, fmt::format("expected florence_vision, which folders of "
+                                                          "florence-community have; found '{}'",
+                                                          type));
   PUMICE_TRY(config.davit, read_davit_config(settings));
   PUMICE_TRY(config.places, settings.u32_or({"max_position_embeddings", ""}, 1, limits::context, 50));
   PUMICE_TRY(config.times, settings.u32_or({"max_temporal_embeddings", ""}, 1, limits::context, 100));
