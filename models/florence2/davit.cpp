@@ -17,7 +17,7 @@ namespace pumice {
 namespace {
 
 constexpr float davit_norm_eps = 1e-5f;       // torch.nn.LayerNorm's
-constexpr uint32_t most_davit_pixels = 65535; // of a picture: groups of a norm
+constexpr uint32_t most_davit_pixels = 65535; // of a picture, and channels: workgroups along an axis
 constexpr std::string_view davit_component = "attention";
 
 // One stage. All products are over pixels, which lie in one row of the step for each picture.
@@ -295,7 +295,7 @@ Result<DavitConfig> read_davit_config(const Settings& settings) {
   DavitConfig config;
   const Fields& fields = settings.fields();
   PUMICE_TRY(config.colours, settings.u32_or({"in_channels", ""}, 1, 16, 3));
-  PUMICE_TRY(std::vector<uint32_t> channels, fields.u32_array_or_empty("embed_dim", 4, limits::columns));
+  PUMICE_TRY(std::vector<uint32_t> channels, fields.u32_array_or_empty("embed_dim", 4, most_davit_pixels));
   if (channels.empty()) channels = {128, 256, 512, 1024};
   const size_t count = channels.size();
   if (count > most_davit_stages ||
