@@ -9,7 +9,7 @@
 
 #include "io/model_file.h"
 #include "io/nearest_names.h"
-#include "kernel/adapter/adapter.h"
+#include "kernel/adapter/adapter_packing.h"
 #include "kernel/matmul/linear.h"
 #include "model/adapter_file.h"
 
@@ -49,20 +49,23 @@ public:
     }
   }
 
-  Status place(const AdapterPair& pair, std::map<AdapterTarget, Adapter::Matrix>& matrices) const {
+  Status place(const AdapterPair& pair, std::map<AdapterTarget, AdapterMatrix>& matrices) const {
     const bool same_form = adapter_.gguf_names == (file_.format() == ModelFile::Format::gguf);
     PUMICE_TRY(const auto found, same_form ? in_file(pair) : in_other_form(pair));
     for (const auto& [view, rows] : found) {
       if (view.columns != pair.columns) {
         return mismatch(pair, view.columns, pair.columns, "columns", pair.down_name);
       }
-      Adapter::Matrix matrix{pair.rank, static_cast<uint32_t>(view.rows), pair.columns, pair.down, {}};
+      AdapterMatrix matrix;
+      matrix.rank = pair.rank;
+      matrix.rows = static_cast<uint32_t>(view.rows);
+      matrix.columns = pair.columns;
+      matrix.scales.assign(pair.rank, pair.scaling * rows.factor);
+      matrix.down = pair.down;
       matrix.up.resize(size_t{pair.rank} * matrix.rows);
       for (uint32_t row = 0; row < matrix.rows; ++row) {
-        for (uint32_t r = 0; r < pair.rank; ++r) {
-          const float value = pair.up[rows.from[row] * pair.rank + r];
-          matrix.up[size_t{r} * matrix.rows + row] = value * (pair.scaling * rows.factor);
-        }
+        for (uint32_t r = 0; r < pair.rank; ++r)
+          matrix.up[size_t{r} * matrix.rows + row] = pair.up[rows.from[row] * pair.rank + r];
       }
       if (!matrices.emplace(AdapterTarget::of(view), std::move(matrix)).second) {
         return Error{Code::invalid_file, fmt::format("{}: tensor '{}': another one is for the same weights",
@@ -192,6 +195,7 @@ Adapter::load(const std::filesystem::path& path, const ModelDefinition& definiti
   PUMICE_TRY(const DecoderGraph decoder, definition.graph(file));
   auto adapter = std::make_shared<Adapter>();
   adapter->path_ = read.path;
+  adapter->numbers_ = read.numbers;
   const PairPlacer placer(read, file, decoder);
   for (const AdapterPair& pair : read.pairs) {
     PUMICE_CHECK(placer.place(pair, adapter->matrices_));
@@ -205,15 +209,19 @@ AdapterChoice combined(std::span<const AdapterChoice> choices) {
   if (choices.empty()) return {};
   if (choices.size() == 1) return choices[0];
   auto sum = std::make_shared<Adapter>();
+  const TensorType numbers = choices[0].adapter->numbers_;
+  const auto same = [&](const AdapterChoice& choice) { return choice.adapter->numbers_ == numbers; };
+  sum->numbers_ = std::ranges::all_of(choices, same) ? numbers : TensorType::f32;
   for (const auto& [adapter, scale] : choices) {
     sum->path_ += (sum->path_.empty() ? "" : " and ") + adapter->path_;
     for (const auto& [target, matrix] : adapter->matrices_) {
-      Adapter::Matrix& into = sum->matrices_[target];
+      AdapterMatrix& into = sum->matrices_[target];
       into.rank += matrix.rank;
       into.rows = matrix.rows;
       into.columns = matrix.columns;
       into.down.insert(into.down.end(), matrix.down.begin(), matrix.down.end());
-      for (float value : matrix.up) into.up.push_back(value * scale);
+      into.up.insert(into.up.end(), matrix.up.begin(), matrix.up.end());
+      for (float value : matrix.scales) into.scales.push_back(value * scale);
       sum->rank_ = std::max(sum->rank_, into.rank);
     }
   }
@@ -224,7 +232,9 @@ std::shared_ptr<const AdapterRoom> room_for(std::span<const std::shared_ptr<cons
                                             uint32_t places) {
   auto room = std::make_shared<AdapterRoom>();
   room->places = places;
+  if (!adapters.empty()) room->numbers = adapters[0]->numbers();
   for (const std::shared_ptr<const Adapter>& adapter : adapters) {
+    if (adapter->numbers() != room->numbers) room->numbers = TensorType::f32;
     room->rank = std::max(room->rank, adapter->rank());
     for (const auto& [target, matrix] : adapter->matrices()) room->targets.insert(target);
   }
@@ -238,6 +248,13 @@ Status check_room(const Adapter& adapter, const AdapterRoom& room) {
         fmt::format("{}: its rank is {}, and the session was made for adapters of at most {}: make it "
                     "when this adapter is there",
                     adapter.path(), adapter.rank(), padded_adapter_rank(room.rank))};
+  }
+  if (room.numbers != TensorType::f32 && adapter.numbers() != room.numbers) {
+    return Error{
+        Code::invalid_argument,
+        fmt::format("{}: its numbers are {}, and the session was made for adapters of {} numbers: make it "
+                    "when this adapter is there",
+                    adapter.path(), info(adapter.numbers()).name, info(room.numbers).name)};
   }
   for (const auto& [target, matrix] : adapter.matrices()) {
     if (room.targets.contains(target)) continue;

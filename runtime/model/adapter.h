@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "io/tensor_type.h"
+#include "kernel/adapter/adapter_packing.h"
 #include "model/architecture.h"
 #include "plan/adapters.h"
 
@@ -23,14 +25,9 @@ public:
   static Result<std::shared_ptr<const Adapter>>
   load(const std::filesystem::path& path, const ModelDefinition& definition, const ModelFile& file);
 
-  // Of a target: up [rank, rows], its rows are columns of what the file has, and scaled as the file says;
-  // down [rank, columns].
-  struct Matrix {
-    uint32_t rank = 0, rows = 0, columns = 0;
-    std::vector<float> down, up;
-  };
-  const std::map<AdapterTarget, Matrix>& matrices() const { return matrices_; }
-  uint32_t rank() const { return rank_; } // the largest
+  const std::map<AdapterTarget, AdapterMatrix>& matrices() const { return matrices_; }
+  uint32_t rank() const { return rank_; }         // the largest
+  TensorType numbers() const { return numbers_; } // of all matrices: F16, BF16, or otherwise F32
   const std::string& path() const { return path_; }
 
 private:
@@ -38,7 +35,8 @@ private:
 
   std::string path_;
   uint32_t rank_ = 0;
-  std::map<AdapterTarget, Matrix> matrices_;
+  TensorType numbers_ = TensorType::f32;
+  std::map<AdapterTarget, AdapterMatrix> matrices_;
 };
 
 // The adapter of a text, and how much of it is added.
@@ -54,7 +52,7 @@ struct AdapterChoice {
 // Several together, as one: what they add is added up. Of a single one, that itself.
 AdapterChoice combined(std::span<const AdapterChoice> choices);
 
-// The room that these need, so many at a time.
+// The room that these need, so many at a time. Where all have 16-bit numbers of one type, it is for such.
 std::shared_ptr<const AdapterRoom> room_for(std::span<const std::shared_ptr<const Adapter>> adapters,
                                             uint32_t places);
 // An error if an adapter does not fit.

@@ -29,6 +29,7 @@ constexpr uint32_t largest_rank = 4096;
 // One of the two matrices of a pair, as the file has it.
 struct Half {
   std::string name;
+  TensorType type = TensorType::f32;
   std::vector<uint64_t> shape;
   std::vector<float> values;
 };
@@ -49,6 +50,19 @@ Status check_finite(const std::string& file, const Half& half) {
   if (odd == half.values.end()) return {};
   return Error{Code::invalid_file, fmt::format("{}: tensor '{}': element {} is {}: expected finite numbers",
                                                file, half.name, odd - half.values.begin(), *odd)};
+}
+
+// The type of all of an adapter's numbers, where it is one of 16 bits.
+TensorType common_type(const std::map<std::string, Halves>& all) {
+  std::optional<TensorType> type;
+  for (const auto& [name, halves] : all) {
+    for (const std::optional<Half>* half : {&halves.down, &halves.up}) {
+      if (!*half) continue;
+      if (type && *type != (*half)->type) return TensorType::f32;
+      type = (*half)->type;
+    }
+  }
+  return type == TensorType::f16 || type == TensorType::bf16 ? *type : TensorType::f32;
 }
 
 // Checks that the halves fit each other.
@@ -234,10 +248,13 @@ Result<AdapterFile> read_peft(const std::filesystem::path& folder) {
     PUMICE_TRY(PeftName name, peft_name(path, entry.name));
     const Result<std::vector<float>> values = SafetensorsFile::floats(entry);
     if (!values.ok()) return Error{values.error().code, fmt::format("{}: {}", path, values.error().message)};
+    const TensorTypeInfo* type = find_safetensors_type(entry.dtype);
     Halves& halves = all[name.module];
-    (name.down ? halves.down : halves.up) = Half{entry.name, entry.shape, *values};
+    (name.down ? halves.down : halves.up) =
+        Half{entry.name, type ? type->type : TensorType::f32, entry.shape, *values};
   }
   AdapterFile file;
+  file.numbers = common_type(all);
   file.path = path_text(folder);
   for (auto& [module, halves] : all) {
     PUMICE_TRY(AdapterPair pair, pair_of(path, module, std::move(halves)));
@@ -283,8 +300,9 @@ Result<AdapterFile> read_gguf(const std::filesystem::path& path) {
     }
     take_end(name, ".weight");
     Halves& halves = all[name];
-    (down ? halves.down : halves.up) = Half{tensor.name, tensor.shape, tensor_floats(tensor)};
+    (down ? halves.down : halves.up) = Half{tensor.name, tensor.type, tensor.shape, tensor_floats(tensor)};
   }
+  file.numbers = common_type(all);
   for (auto& [name, halves] : all) {
     PUMICE_TRY(AdapterPair pair, pair_of(file.path, name, std::move(halves)));
     if (alpha != 0) pair.scaling = alpha / static_cast<float>(pair.rank); // as llama.cpp has it

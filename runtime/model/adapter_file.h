@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "io/tensor_type.h"
 
 namespace pumice {
 
@@ -25,8 +26,9 @@ struct AdapterPair {
 // What an adapter of another kind would do, such as DoRA's norms, whole layers that were trained with it, or
 // biases, is `unsupported`, by name.
 struct AdapterFile {
-  std::string path;        // in UTF-8, for messages
-  bool gguf_names = false; // otherwise names are those of Hugging Face's model
+  std::string path;                     // in UTF-8, for messages
+  bool gguf_names = false;              // otherwise names are those of Hugging Face's model
+  TensorType numbers = TensorType::f32; // F16 or BF16 where all tensors are of that type
   std::vector<AdapterPair> pairs;
 
   static Result<AdapterFile> read(const std::filesystem::path& path);

@@ -8,6 +8,7 @@
 
 #include "base/align.h"
 #include "kernel/adapter/adapter.h"
+#include "kernel/adapter/adapter_packing.h"
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/matmul/linear.h"
 
@@ -26,11 +27,20 @@ uint32_t padded(uint32_t columns) {
 class AdapterPlacer {
 public:
   explicit AdapterPlacer(const AdapterRoom& room)
-      : places_(room.places), rank_(padded_adapter_rank(room.rank)) {}
+      : places_(room.places), rank_(padded_adapter_rank(room.rank)), numbers_(room.numbers) {}
 
   uint32_t rank() const { return rank_; }
-  BufferRef place(uint32_t matrices, uint32_t columns) {
-    const uint64_t bytes = uint64_t{places_} * matrices * rank_ * padded(columns) * sizeof(float);
+  TensorType numbers() const { return numbers_; }
+  BufferRef place_down(uint32_t matrices, uint32_t columns) {
+    return place(matrices * adapter_down_bytes(numbers_, rank_, columns));
+  }
+  BufferRef place_up(uint32_t matrices, uint32_t rows) {
+    return place(matrices * adapter_up_bytes(numbers_, rank_, rows));
+  }
+
+private:
+  BufferRef place(uint64_t bytes_of_place) {
+    const uint64_t bytes = places_ * bytes_of_place;
     if (used_ > 0 && used_ + bytes > usual_allocation_bytes) {
       ++allocation_;
       used_ = 0;
@@ -40,8 +50,8 @@ public:
     return ref;
   }
 
-private:
   uint32_t places_, rank_;
+  TensorType numbers_;
   uint32_t allocation_ = 0;
   uint64_t used_ = 0; // of the allocation
 };
@@ -121,7 +131,8 @@ private:
       AdapterDown down;
       down.rank = rank;
       const auto members = static_cast<uint32_t>(group.weights.size());
-      down.matrix = placer_.place(members, graph_.tensor(x).columns);
+      down.numbers = placer_.numbers();
+      down.matrix = placer_.place_down(members, graph_.tensor(x).columns);
       group.h = graph_.add_tensor({name, rows, members * rank, {}, false});
       result_.push_back({std::make_shared<AdapterDown>(down), {x}, group.weights, group.h, {}});
     }
@@ -136,7 +147,8 @@ private:
     up.rank = placer_.rank();
     up.gated = linear.gated;
     up.activation = linear.activation;
-    up.matrix = placer_.place(linear.matrices, graph_.tensor(node.output).columns);
+    up.numbers = placer_.numbers();
+    up.matrix = placer_.place_up(linear.matrices, graph_.tensor(node.output).columns);
     const auto matrices = node.weights.begin() + linear.matrices;
     return {std::make_shared<AdapterUp>(up), {h}, {node.weights.begin(), matrices}, 0, {}};
   }
@@ -205,6 +217,7 @@ AdapterMemory AdapterMemory::of(const Graph& graph, uint32_t places) {
     if (const auto* down = dynamic_cast<const AdapterDown*>(node.operation.get())) {
       downs[node.output] = {down->matrix, node.weights.size(), node.weights};
       memory.rank = down->rank;
+      memory.numbers = down->numbers;
       count(down->matrix);
     }
     const auto* up = dynamic_cast<const AdapterUp*>(node.operation.get());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "io/tensor_type.h"
 #include "kernel/dispatch.h"
 
 namespace pumice {
@@ -23,8 +24,9 @@ struct AdapterTarget {
 
 // What the steps of a session have room for beside the model's weights.
 struct AdapterRoom {
-  uint32_t places = 1; // adapters at a time
-  uint32_t rank = 1;   // of the largest one
+  uint32_t places = 1;                  // adapters at a time
+  uint32_t rank = 1;                    // of the largest one
+  TensorType numbers = TensorType::f32; // F16 or BF16: of all adapters
   std::set<AdapterTarget> targets;
 };
 
@@ -32,18 +34,19 @@ struct AdapterRoom {
 // graph changes, except that what follows those products cannot become a part of them.
 void add_adapters(Graph& graph, const AdapterRoom& room, std::vector<Node>& nodes);
 
-// Where a target's two matrices lie in the places of an adapter's memory. They are padded with zeros.
+// Where a target's two matrices (kernel/adapter/adapter_packing.h) lie in the places of an adapter's memory.
 struct AdapterPart {
   AdapterTarget target;
   uint32_t rows = 0, columns = 0;         // of the target
-  BufferRef down;                         // all places: [rank / 8, columns padded to a multiple of 32, 8]
+  BufferRef down;                         // of all places
   uint64_t down_first = 0, down_step = 0; // bytes: in a place; from one place to the next
-  BufferRef up;                           // all places: [rank, rows padded to a multiple of 32]
+  BufferRef up;                           // of all places
   uint64_t up_first = 0, up_step = 0;
 };
 // The memory of a graph's adapters. There may be several parts of one target.
 struct AdapterMemory {
   uint32_t rank = 0; // that places have rows for
+  TensorType numbers = TensorType::f32;
   std::vector<AdapterPart> parts;
   std::vector<uint64_t> allocation_bytes;
 

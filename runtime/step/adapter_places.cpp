@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "base/align.h"
+#include "kernel/adapter/adapter_packing.h"
 #include "step/cache/cache_transfer.h"
 
 namespace pumice {
@@ -74,29 +74,20 @@ Result<uint32_t> AdapterPlaces::place(uint32_t sequence, const std::shared_ptr<c
 // Copies an adapter's matrices to a place, with zeros around them and in place of those that it lacks.
 Status AdapterPlaces::copy(const Adapter& adapter, uint32_t place) {
   CacheTransfer transfer(device_);
-  std::vector<float> padded;
-  const auto write = [&](const BufferRef& matrix, uint64_t first, uint64_t step) {
-    return transfer.write(std::as_bytes(std::span(padded)), allocations_[matrix.allocation],
-                          matrix.offset + first + place * step);
+  const auto write = [&](std::span<const std::byte> bytes, const BufferRef& matrix, uint64_t first,
+                         uint64_t step) {
+    return transfer.write(bytes, allocations_[matrix.allocation], matrix.offset + first + place * step);
   };
-  constexpr size_t together = 8; // rows of the first matrix
   for (const AdapterPart& part : memory_.parts) {
+    AdapterMatrix none;
+    none.rows = part.rows;
+    none.columns = part.columns;
     const auto found = adapter.matrices().find(part.target);
-    const Adapter::Matrix* matrix = found == adapter.matrices().end() ? nullptr : &found->second;
-    const uint32_t rank = matrix ? matrix->rank : 0;
-    size_t stride = align(part.columns, 32);
-    padded.assign(memory_.rank * stride, 0);
-    for (size_t row = 0; row < rank; ++row) {
-      float* const to = padded.data() + row / together * together * stride + row % together;
-      for (size_t i = 0; i < part.columns; ++i) to[i * together] = matrix->down[row * part.columns + i];
-    }
-    PUMICE_CHECK(write(part.down, part.down_first, part.down_step));
-    stride = align(part.rows, 32);
-    padded.assign(memory_.rank * stride, 0);
-    for (size_t row = 0; row < rank; ++row)
-      std::copy_n(matrix->up.begin() + static_cast<ptrdiff_t>(row * part.rows), part.rows,
-                  padded.begin() + static_cast<ptrdiff_t>(row * stride));
-    PUMICE_CHECK(write(part.up, part.up_first, part.up_step));
+    const AdapterMatrix& matrix = found == adapter.matrices().end() ? none : found->second;
+    PUMICE_CHECK(write(packed_adapter_down(memory_.numbers, memory_.rank, matrix), part.down, part.down_first,
+                       part.down_step));
+    PUMICE_CHECK(write(packed_adapter_up(memory_.numbers, memory_.rank, matrix), part.up, part.up_first,
+                       part.up_step));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #version 460
-// For CPU drivers: a workgroup is one 8-lane vector, and a lane has a row of the matrix. Sums stay in registers. Neighbouring
-// rows with the same adapter share what is loaded of it; a row's sums run in the same order whatever is beside it.
+// For CPU drivers: a workgroup is one 8-lane vector, and a lane has a row of the matrix. Sums stay in registers. Rows of the
+// workgroup with the same adapter share what is loaded of it; a row's sums run in the same order whatever is beside it.
 // variant: -
 #extension GL_GOOGLE_include_directive : require
 #include "adapter/adapter_down.params.h"
@@ -11,77 +11,82 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = ADAPTER_DOWN_ROWS_ID) const uint ROWS = 1;
 layout(constant_id = ADAPTER_DOWN_LOAD_ID) const uint LOAD = LOAD_LANE;
+layout(constant_id = ADAPTER_DOWN_NUMBERS_ID) const uint NUMBERS = ADAPTER_F32;
+layout(constant_id = ADAPTER_DOWN_TOGETHER_ID) const uint TOGETHER = 1;
 layout(push_constant) uniform Push { AdapterDownParams p; };
 READ_BUFFER(uvec4, step_block, ADAPTER_DOWN_STEP);
 READ_BUFFER(vec4, x, ADAPTER_DOWN_X);
-READ_BUFFER(float, matrix, ADAPTER_DOWN_MATRIX);
+READ_BUFFER(uint, matrix, ADAPTER_DOWN_MATRIX);
 WRITE_BUFFER(float, result, ADAPTER_DOWN_RESULT);
 
+#include "adapter/cpu8_rows.glsl"
 #include "adapter/down_work.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer AddressF32x4 { vec4 d[]; };
 
-// A lane's number of column `k` of a tile, and four columns of a row of x, which all lanes have.
-float weight_of(uvec2 tile, uint tile_at, uint k) {
-  if (LOAD != LOAD_UNIFORM) return matrix[tile_at + k * 8u + LANE];
-  return uintBitsToFloat(lane_select(AddressU32x4(tile).d[2u * k], AddressU32x4(tile).d[2u * k + 1u]));
+// A lane's dword `i` of a tile, which begins at quad `at`, and four columns of a row of x, which all lanes have.
+uint dword_of(uvec2 tile, uint at, uint i) {
+  if (LOAD != LOAD_UNIFORM) return matrix[4u * at + i * 8u + LANE];
+  return lane_select(AddressU32x4(tile).d[2u * i], AddressU32x4(tile).d[2u * i + 1u]);
 }
 vec4 quad_of(uvec2 row, uint row_at, uint i) {
   return LOAD != LOAD_UNIFORM ? x[row_at + i] : AddressF32x4(row).d[i];
 }
 
-// Two sums for the even and the odd columns: an addition need not wait for the one before.
-void add_quad(vec4 v, vec4 weight, inout vec2 sum) {
-  sum.x = fma(v.z, weight.z, fma(v.x, weight.x, sum.x));
-  sum.y = fma(v.w, weight.w, fma(v.y, weight.y, sum.y));
+// A lane's numbers of columns 4i to 4i + 3. The first dword is the scale.
+vec4 weights_of(uvec2 tile, uint at, uint i) {
+  vec4 weights;
+  if (NUMBERS == ADAPTER_F32) {
+    [[unroll]] for (uint j = 0; j < 4u; ++j) weights[j] = uintBitsToFloat(dword_of(tile, at, 1u + 4u * i + j));
+  } else {
+    weights.xy = number_pair(dword_of(tile, at, 1u + 2u * i));
+    weights.zw = number_pair(dword_of(tile, at, 2u + 2u * i));
+  }
+  return weights;
 }
 
-void store_sum(uint row, vec2 sum) {
-  result[row * p.out_stride + gl_WorkGroupID.y * ADAPTER_RANKS + LANE] = sum.x + sum.y;
+// Two sums for the even and the odd columns: an addition need not wait for the one before.
+void add_quad(vec4 v, vec4 weights, inout vec2 sum) {
+  sum.x = fma(v.z, weights.z, fma(v.x, weights.x, sum.x));
+  sum.y = fma(v.w, weights.w, fma(v.y, weights.y, sum.y));
 }
 
 void main() {
   const uint rows = step_block[0][p.rows_kind], first_row = gl_WorkGroupID.x * ROWS;
   if (first_row >= rows) return;
-  uint begin[ROWS];
-  const bool same = find_matrices(first_row, rows, begin);
-  const uint quads = p.columns >> 2, left = p.columns & 3u;
-  uvec2 row[ROWS];
-  uint row_at[ROWS];
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    const uint from = min(first_row + m, rows - 1u) * p.x_stride;
-    row[m] = offset_address(p.x, from * 4u);
-    row_at[m] = (p.x_first + from) >> 2;
-  }
-  if (same) {
-    if (begin[0] == NO_MATRIX) return;
-    const uvec2 tile = offset_address(p.matrix, begin[0] * 4u);
-    vec2 sum[ROWS];
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) sum[m] = vec2(0.0);
-    [[dont_unroll]] for (uint i = 0; i < quads; ++i) {
-      vec4 weight;
-      [[unroll]] for (uint j = 0; j < 4u; ++j) weight[j] = weight_of(tile, begin[0], 4u * i + j);
-      [[unroll]] for (uint m = 0; m < ROWS; ++m) add_quad(quad_of(row[m], row_at[m], i), weight, sum[m]);
+  const uint own_row = first_row + LANE;
+  const uint own = LANE < ROWS && own_row < rows ? tile_of(own_row) : NO_TILE;
+  uint left = subgroupBallot(own != NO_TILE).x;
+  const uint quads = p.columns >> 2, more = p.columns & 3u;
+  while (left != 0u) {
+    const uint leader = uint(findLSB(left));
+    const uint at = tile_of(first_row + leader); // all lanes know that it is the same for them
+    const uvec2 tile = offset_address(p.matrix, at * 16u);
+    uint same = subgroupBallot(own == at).x;
+    left &= ~same;
+    while (same != 0u) {
+      uint row[TOGETHER], row_at[TOGETHER];
+      uvec2 row_address[TOGETHER];
+      vec2 sum[TOGETHER];
+      const uint first = uint(findLSB(same));
+      [[unroll]] for (uint m = 0; m < TOGETHER; ++m) {
+        row[m] = first_row + take_bit(same, first);
+        row_address[m] = offset_address(p.x, row[m] * p.x_stride * 4u);
+        row_at[m] = (p.x_first + row[m] * p.x_stride) >> 2;
+        sum[m] = vec2(0.0);
+      }
+      [[dont_unroll]] for (uint i = 0; i < quads; ++i) {
+        const vec4 weights = weights_of(tile, at, i);
+        [[unroll]] for (uint m = 0; m < TOGETHER; ++m) add_quad(quad_of(row_address[m], row_at[m], i), weights, sum[m]);
+      }
+      if (more != 0u) { // the matrix has zeros there, but a view of x may have anything
+        const vec4 weights = weights_of(tile, at, quads);
+        [[unroll]] for (uint m = 0; m < TOGETHER; ++m)
+          add_quad(keep_columns(quad_of(row_address[m], row_at[m], quads), quads, p.columns), weights, sum[m]);
+      }
+      const float scale = uintBitsToFloat(dword_of(tile, at, 0u));
+      [[unroll]] for (uint m = 0; m < TOGETHER; ++m)
+        result[row[m] * p.out_stride + gl_WorkGroupID.y * ADAPTER_RANKS + LANE] = (sum[m].x + sum[m].y) * scale;
     }
-    if (left != 0u) { // the matrix has zeros there, but a view of x may have anything
-      vec4 weight;
-      [[unroll]] for (uint j = 0; j < 4u; ++j) weight[j] = weight_of(tile, begin[0], 4u * quads + j);
-      [[unroll]] for (uint m = 0; m < ROWS; ++m)
-        add_quad(keep_columns(quad_of(row[m], row_at[m], quads), quads, p.columns), weight, sum[m]);
-    }
-    [[unroll]] for (uint m = 0; m < ROWS; ++m) store_sum(first_row + m, sum[m]);
-    return;
-  }
-  [[unroll]] for (uint m = 0; m < ROWS; ++m) {
-    if (begin[m] == NO_MATRIX) continue;
-    const uvec2 tile = offset_address(p.matrix, begin[m] * 4u);
-    vec2 sum = vec2(0.0);
-    [[dont_unroll]] for (uint i = 0; i < quads + (left != 0u ? 1u : 0u); ++i) {
-      vec4 weight;
-      [[unroll]] for (uint j = 0; j < 4u; ++j) weight[j] = weight_of(tile, begin[m], 4u * i + j);
-      const vec4 v = quad_of(row[m], row_at[m], i);
-      add_quad(i < quads ? v : keep_columns(v, i, p.columns), weight, sum);
-    }
-    store_sum(first_row + m, sum);
   }
 }

@@ -3,6 +3,7 @@
 // one after the other, of `rank` rows each.
 #ifndef PUMICE_ADAPTER_DOWN_PARAMS_H
 #define PUMICE_ADAPTER_DOWN_PARAMS_H
+#include "adapter/numbers.h"
 #include "common/load.h"
 
 PUMICE_PARAMS_BEGIN
@@ -10,13 +11,16 @@ PUMICE_PARAMS_BEGIN
 // Buffers.
 CONSTANT ADAPTER_DOWN_STEP = 0;
 CONSTANT ADAPTER_DOWN_X = 1; // x_first floats, then [rows, x_stride]
-// [places, members * rank / ADAPTER_RANKS, columns padded to a multiple of 32, ADAPTER_RANKS]
+// [places, members * rank / ADAPTER_RANKS] tiles: ADAPTER_RANKS floats by which the sums are multiplied, then
+// [columns padded to a multiple of 32, ADAPTER_RANKS] numbers; where a dword has two, [columns / 2, ADAPTER_RANKS, 2]
 CONSTANT ADAPTER_DOWN_MATRIX = 2;
 CONSTANT ADAPTER_DOWN_RESULT = 3; // [rows, out_stride]; what is not of the row's adapter is not written
 
 // Specialisation constants. 0 is the workgroup's size.
-CONSTANT ADAPTER_DOWN_ROWS_ID = 1; // rows of a workgroup
-CONSTANT ADAPTER_DOWN_LOAD_ID = 2; // LOAD_*, of the tier cpu8
+CONSTANT ADAPTER_DOWN_ROWS_ID = 1;     // rows of a workgroup, of the tier cpu8 at most 8
+CONSTANT ADAPTER_DOWN_LOAD_ID = 2;     // LOAD_*, of the tier cpu8
+CONSTANT ADAPTER_DOWN_NUMBERS_ID = 3;  // ADAPTER_*
+CONSTANT ADAPTER_DOWN_TOGETHER_ID = 4; // rows that share what is loaded, of the tier cpu8
 
 // Rows of the matrix that a workgroup computes.
 CONSTANT ADAPTER_RANKS = 8;

@@ -3,6 +3,7 @@
 // activation(gate + ...) * (up + ...).
 #ifndef PUMICE_ADAPTER_UP_PARAMS_H
 #define PUMICE_ADAPTER_UP_PARAMS_H
+#include "adapter/numbers.h"
 #include "common/load.h"
 
 PUMICE_PARAMS_BEGIN
@@ -12,15 +13,20 @@ CONSTANT ADAPTER_UP_STEP = 0;
 CONSTANT ADAPTER_UP_Y = 1;      // y_first floats, then [rows, y_stride]; with a gate, eight columns of the
                                 // gate, eight of the other factor, and so on
 CONSTANT ADAPTER_UP_H = 2;      // h_first floats, then [rows, h_stride]: `rank` for each matrix
-CONSTANT ADAPTER_UP_MATRIX = 3; // [places, matrices, rank, columns padded to a multiple of 32]
+// [places, matrices, rank, columns padded to a multiple of 32]; where a dword has two numbers, those of columns 16 * a + b and
+// 16 * a + 8 + b, for b below 8, are in dword 8 * a + b
+CONSTANT ADAPTER_UP_MATRIX = 3;
 CONSTANT ADAPTER_UP_RESULT = 4; // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ADAPTER_UP_GATED_ID = 1;      // 0 or 1: two matrices, of the gate and of the other factor
 CONSTANT ADAPTER_UP_ACTIVATION_ID = 2; // ACTIVATION_*
 CONSTANT ADAPTER_UP_LOAD_ID = 3;       // LOAD_*, of the tier cpu8
+CONSTANT ADAPTER_UP_NUMBERS_ID = 4;    // ADAPTER_*
+CONSTANT ADAPTER_UP_TOGETHER_ID = 5;   // rows that share what is loaded, of the tier cpu8
 
-// Columns of a workgroup of the tier cpu8, all in registers.
+// Of the tier cpu8: rows of a workgroup, and tiles of eight columns at a time, all in registers.
+CONSTANT ADAPTER_UP_ROWS = 8;
 CONSTANT ADAPTER_UP_TILES = 4;
 
 struct AdapterUpParams {

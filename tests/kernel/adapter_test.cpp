@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "kernel/adapter/adapter_packing.h"
 #include "kernel/products/rows.h"
 #include "shaders/common/step.h"
 
@@ -32,6 +33,7 @@ struct Case {
   bool view = false;
   uint32_t rows_kind = ROWS_TOKENS;
   uint32_t sequences_each = 1; // rows of one sequence that lie side by side
+  TensorType numbers = TensorType::f32;
 };
 
 uint32_t padded(uint32_t columns) {
@@ -77,20 +79,29 @@ Step make_step(const Case& c) {
 
 constexpr uint32_t places = 2;
 
-// Matrices for all places: [places, matrices, rank, columns], padded with zeros, and what is past an
-// adapter's own rank too. transposed(r, column) of matrix m of a place is at ((place * matrices + m) * rank +
-// r) * padded(columns) + column.
-std::vector<float> random_matrices(uint32_t matrices, uint32_t rank, uint32_t columns,
-                                   uint32_t own_ranks[places], uint32_t seed) {
-  const std::vector<float> random = random_values(size_t{places} * matrices * rank * columns, seed);
-  std::vector<float> values(size_t{places} * matrices * rank * padded(columns));
-  for (uint32_t row = 0; row < places * matrices * rank; ++row) {
-    const uint32_t place = row / (matrices * rank);
-    if (row % rank >= own_ranks[place]) continue;
-    for (uint32_t i = 0; i < columns; ++i)
-      values[size_t{row} * padded(columns) + i] = random[size_t{row} * columns + i];
+// [places, members]: what the adapters in the places have, of which one is of rank 1.
+std::vector<AdapterMatrix> random_matrices(const Case& c) {
+  std::vector<AdapterMatrix> matrices;
+  uint32_t seed = 10;
+  const auto random = [&](size_t count) {
+    std::vector<float> values = random_values(count, ++seed);
+    for (float& value : values) {
+      if (c.numbers == TensorType::f16) value = half_to_float(float_to_half(value));
+      if (c.numbers == TensorType::bf16) value = bf16_to_float(float_to_bf16(value));
+    }
+    return values;
+  };
+  for (uint32_t i = 0; i < places * c.members; ++i) {
+    AdapterMatrix matrix;
+    matrix.rank = i < c.members ? c.rank : 1;
+    matrix.rows = c.out;
+    matrix.columns = c.columns;
+    matrix.scales = random_values(matrix.rank, 90 + i, 3);
+    matrix.down = random(size_t{matrix.rank} * c.columns);
+    matrix.up = random(size_t{matrix.rank} * c.out);
+    matrices.push_back(std::move(matrix));
   }
-  return values;
+  return matrices;
 }
 
 double activated(Activation activation, double x) {
@@ -108,20 +119,23 @@ void run(const DeviceProfile& profile, const Case& c) {
   TestGpu& gpu = TestGpu::get();
   const Step step = make_step(c);
   const uint32_t rank = padded_adapter_rank(c.rank);
-  uint32_t own_ranks[places] = {c.rank, 1};
+  const std::vector<AdapterMatrix> matrices_of = random_matrices(c);
+  std::vector<std::byte> downs, ups; // of all products, and of the last ones
+  const uint32_t matrices = c.gated ? 2 : 1;
+  for (uint32_t i = 0; i < matrices_of.size(); ++i) {
+    const std::vector<std::byte> down = packed_adapter_down(c.numbers, rank, matrices_of[i]);
+    downs.insert(downs.end(), down.begin(), down.end());
+    if (i % c.members + matrices < c.members) continue;
+    const std::vector<std::byte> up = packed_adapter_up(c.numbers, rank, matrices_of[i]);
+    ups.insert(ups.end(), up.begin(), up.end());
+  }
 
   // h = A x, of all members.
   const std::vector<float> x = random_values(size_t{c.rows} * c.columns, 1);
-  const std::vector<float> down = random_matrices(c.members, rank, c.columns, own_ranks, 2);
   AdapterDownArgs args;
   args.x = upload_rows(x, c.columns, c.view ? 32 : 0, c.view, c.rows_kind);
-  std::vector<float> tiled(down.size()); // eight rows at a time
-  const size_t stride = padded(c.columns);
-  for (size_t at = 0; at < down.size(); ++at) {
-    const size_t row = at / stride, column = at % stride;
-    tiled[row / 8 * 8 * stride + column * 8 + row % 8] = down[at];
-  }
-  args.matrix = gpu.upload(tiled);
+  args.matrix = gpu.upload(downs);
+  args.numbers = c.numbers;
   args.members = c.members;
   args.rank = rank;
   args.result = blank_rows(c.rows, c.members * rank, 0, c.rows_kind);
@@ -138,17 +152,17 @@ void run(const DeviceProfile& profile, const Case& c) {
         if (of.place == UINT32_MAX || r % rank >= padded_adapter_rank(of.rank)) CHECK(found == sentinel);
         continue;
       }
+      const AdapterMatrix& matrix = matrices_of[of.place * c.members + r / rank];
       double wanted = 0;
-      const size_t at = (size_t{of.place} * c.members * rank + r) * padded(c.columns);
       for (uint32_t i = 0; i < c.columns; ++i)
-        wanted += double{down[at + i]} * x[size_t{row} * c.columns + i];
+        wanted += double{matrix.down[r % rank * c.columns + i]} * x[size_t{row} * c.columns + i];
+      wanted *= matrix.scales[r % rank];
       worst = std::max(worst, std::abs(found - wanted) / std::sqrt(double{1} * c.columns));
     }
   }
-  CHECK(worst <= 1e-6);
+  CHECK(worst <= 3e-6);
 
   // y + scale * B h, by the last matrices of x.
-  const uint32_t matrices = c.gated ? 2 : 1;
   if (c.members < matrices) return gpu.clear();
   const uint32_t half = padded(c.out);
   const std::vector<float> plain = random_values(size_t{c.rows} * matrices * c.out, 3);
@@ -162,7 +176,6 @@ void run(const DeviceProfile& profile, const Case& c) {
       }
     }
   }
-  const std::vector<float> up = random_matrices(matrices, rank, c.out, own_ranks, 4);
   const uint32_t first = (c.members - matrices) * rank;
   std::vector<double> expected;
   for (uint32_t row = 0; row < c.rows; ++row) {
@@ -172,8 +185,9 @@ void run(const DeviceProfile& profile, const Case& c) {
       for (uint32_t m = 0; m < matrices; ++m) {
         double added = 0;
         for (uint32_t r = 0; of.place != UINT32_MAX && r < of.rank; ++r) {
-          const size_t at = ((size_t{of.place} * matrices + m) * rank + r) * half + i;
-          added += double{up[at]} * h[size_t{row} * args.result.stride + first + m * rank + r];
+          const AdapterMatrix& matrix = matrices_of[of.place * c.members + c.members - matrices + m];
+          added +=
+              double{matrix.up[r * c.out + i]} * h[size_t{row} * args.result.stride + first + m * rank + r];
         }
         terms[m] = plain[(size_t{row} * matrices + m) * c.out + i] + of.scale * added;
       }
@@ -186,7 +200,8 @@ void run(const DeviceProfile& profile, const Case& c) {
   sum.h = args.result;
   sum.h.buffer = sum.h.buffer.at(uint64_t{first} * 4, sum.h.buffer.bytes - uint64_t{first} * 4);
   sum.h.columns = matrices * rank;
-  sum.matrix = gpu.upload(up);
+  sum.matrix = gpu.upload(ups);
+  sum.numbers = c.numbers;
   sum.rank = rank;
   sum.gated = c.gated;
   sum.activation = c.activation;
@@ -233,5 +248,70 @@ TEST_CASE("adapters of rows that lie side by side, and of outputs") {
     for (uint32_t each : {2u, 3u, 4u, 64u})
       run(profile, {.rows = 23, .rank = 5, .columns = 65, .out = 40, .sequences_each = each});
     run(profile, {.rows = 9, .rank = 5, .columns = 65, .out = 40, .rows_kind = ROWS_OUTPUTS});
+  }
+}
+
+TEST_CASE("adapters with numbers of 16 bits") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (TensorType numbers : {TensorType::f16, TensorType::bf16}) {
+      for (uint32_t rank : {1u, 3u, 17u}) {
+        run(profile, {.rows = 11, .rank = rank, .columns = 35, .out = 257, .numbers = numbers});
+        run(profile, {.rows = 1,
+                      .rank = rank,
+                      .columns = 769,
+                      .members = 3,
+                      .out = 9,
+                      .view = true,
+                      .numbers = numbers});
+      }
+      run(profile, {.rows = 19,
+                    .rank = 16,
+                    .columns = 40,
+                    .members = 2,
+                    .out = 33,
+                    .gated = true,
+                    .activation = Activation::silu,
+                    .numbers = numbers});
+    }
+  }
+}
+
+// Whatever adapters the rows beside it have.
+TEST_CASE("bits of a row with an adapter") {
+  TestGpu& gpu = TestGpu::get();
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    constexpr uint32_t columns = 100, rank = 8;
+    Case c;
+    c.rank = rank;
+    c.columns = columns;
+    std::vector<std::byte> downs;
+    for (const AdapterMatrix& matrix : random_matrices(c)) {
+      const std::vector<std::byte> down = packed_adapter_down(TensorType::f32, rank, matrix);
+      downs.insert(downs.end(), down.begin(), down.end());
+    }
+    const BufferRef matrix = gpu.upload(downs);
+    std::vector<float> one; // of the first row of sequence 1
+    for (const auto& [rows, each] : {std::pair{2u, 1u}, {17u, 1u}, {23u, 2u}, {40u, 5u}}) {
+      c.rows = rows;
+      c.sequences_each = each;
+      const Step step = make_step(c);
+      std::vector<float> x = random_values(size_t{rows} * columns, rows);
+      const std::vector<float> own = random_values(columns, 1);
+      std::ranges::copy(own, x.begin() + each * columns);
+      AdapterDownArgs args;
+      args.x = upload_rows(x, columns);
+      args.matrix = matrix;
+      args.rank = rank;
+      args.result = blank_rows(rows, rank);
+      args.step = step.block;
+      args.step_layout = step.layout;
+      gpu.run(adapter_down(profile, args));
+      const std::vector<float> h = gpu.read<float>(args.result.buffer);
+      const auto begin = h.begin() + each * args.result.stride;
+      const std::vector<float> found(begin, begin + rank);
+      if (one.empty()) one = found;
+      CHECK(found == one);
+    }
+    gpu.clear();
   }
 }

@@ -1,10 +1,10 @@
 #include "kernel/adapter/adapter.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
 
-#include "base/align.h"
 #include "kernel/loads.h"
 #include "kernel/lowering.h"
 #include "kernel/row_groups.h"
@@ -15,23 +15,50 @@ namespace pumice {
 
 namespace {
 
-// Rows of a workgroup. More of them share what is loaded of an adapter.
-uint32_t rows_together(uint32_t rows) {
-  constexpr uint32_t most = 4;
-  return rows < most ? 1 : most;
+constexpr uint32_t most_rows = 8; // of a workgroup of the tier cpu8, which has a lane for each
+static_assert(most_rows == ADAPTER_UP_ROWS);
+
+uint32_t numbers_constant(TensorType numbers) {
+  return numbers == TensorType::f32 ? ADAPTER_F32 : numbers == TensorType::f16 ? ADAPTER_F16 : ADAPTER_BF16;
+}
+
+uint32_t groups_of(uint32_t rows, uint32_t each) {
+  return (rows + each - 1) / each;
+}
+
+// The rows of a workgroup, and how many of them share what is loaded of an adapter.
+struct DownRows {
+  uint32_t rows = 1, together = 1;
+};
+DownRows down_rows(const DeviceProfile& profile, uint32_t rows, uint32_t tiles) {
+  constexpr uint32_t most_together = 4;
+  if (!profile.cpu8) { // neighbours, if all have the same
+    const uint32_t each = rows < most_together ? 1 : most_together;
+    return {each, each};
+  }
+  uint32_t each = most_rows;
+  while (each > 1 && groups_of(rows, each) * tiles < profile.threads) each /= 2;
+  // A step of few rows is one of texts that go on, which may all have other adapters.
+  return {each, std::min(each, rows == 1 ? 1 : rows <= 2 * most_rows ? 2 : most_together)};
+}
+
+// Workgroups of a result's columns on CPU drivers, of the tier cpu8 for eight rows.
+uint32_t up_groups(const DeviceProfile& profile, const ActivationRef& result) {
+  if (!profile.cpu8) return row_groups(profile, result);
+  const uint32_t blocks = result.padded_columns() / (8 * ADAPTER_UP_TILES);
+  const uint32_t wanted = groups_of(4 * std::max(1u, profile.threads), groups_of(result.rows, most_rows));
+  return std::min(blocks, wanted);
 }
 
 } // namespace
 
-uint32_t padded_adapter_rank(uint32_t rank) {
-  return static_cast<uint32_t>(align(rank, ADAPTER_RANKS));
-}
-
 Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args) {
-  const uint32_t together = rows_together(args.x.rows);
+  const uint32_t tiles = args.members * args.rank / ADAPTER_RANKS;
+  const DownRows shape = down_rows(profile, args.x.rows, tiles);
   Dispatch dispatch;
   dispatch.kernel = profile.cpu8 ? "adapter_down.cpu8" : "adapter_down";
-  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup, together, fastest_load(profile)};
+  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup, shape.rows, fastest_load(profile),
+                        numbers_constant(args.numbers), shape.together};
   const BoundView x = bound_view(args.x);
   AdapterDownParams params = {};
   params.columns = args.x.columns;
@@ -53,18 +80,21 @@ Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args)
     dispatch.pass_address(offsetof(AdapterDownParams, matrix), args.matrix);
   }
   const uint32_t ranks = args.members * args.rank;
-  dispatch.groups = {(args.x.rows + together - 1) / together, ranks / ADAPTER_RANKS, 1};
+  dispatch.groups = {groups_of(args.x.rows, shape.rows), tiles, 1};
   const double products = double{1} * args.x.rows * args.x.columns * ranks;
   dispatch.flops = 2 * products;
-  dispatch.bytes = 4 * (products / together + double{1} * args.x.rows * (args.x.columns + ranks));
+  dispatch.bytes = info(args.numbers).block_bytes * products / shape.together +
+                   4.0 * args.x.rows * (args.x.columns + ranks);
   return dispatch;
 }
 
 Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args) {
+  const uint32_t rows = args.result.rows, together = profile.cpu8 && rows > 1 ? 2 : 1;
   Dispatch dispatch;
   dispatch.kernel = profile.cpu8 ? "adapter_up.cpu8" : "adapter_up";
-  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup, args.gated ? 1u : 0u,
-                        static_cast<uint32_t>(args.activation), fastest_load(profile)};
+  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup,   args.gated ? 1u : 0u,
+                        static_cast<uint32_t>(args.activation), fastest_load(profile),
+                        numbers_constant(args.numbers),         together};
   const BoundView y = bound_view(args.y), h = bound_view(args.h);
   AdapterUpParams params = {};
   params.columns = args.result.columns;
@@ -87,21 +117,22 @@ Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args) {
     dispatch.pass_address(offsetof(AdapterUpParams, h), args.h.buffer);
     dispatch.pass_address(offsetof(AdapterUpParams, matrix), args.matrix);
   }
-  dispatch.groups = {args.result.rows, row_groups(profile, args.result), 1};
-  const double elements = double{1} * args.result.rows * args.result.columns * (args.gated ? 2 : 1);
+  dispatch.groups = {profile.cpu8 ? groups_of(rows, most_rows) : rows, up_groups(profile, args.result), 1};
+  const double elements = double{1} * rows * args.result.columns * (args.gated ? 2 : 1);
   dispatch.flops = elements * (2 * args.rank + 10);
-  dispatch.bytes = 4 * elements * (args.rank + 2);
+  dispatch.bytes = elements * (info(args.numbers).block_bytes * args.rank / together + 8.0);
   return dispatch;
 }
 
 std::string AdapterDown::describe() const {
-  return fmt::format("rank {}", rank);
+  return fmt::format("rank {} {}", rank, info(numbers).name);
 }
 
 Status AdapterDown::lower(Lowering& lowering, const Node& node) const {
   AdapterDownArgs args;
   args.x = lowering.tensor(node.inputs[0]);
   args.matrix = matrix;
+  args.numbers = numbers;
   args.members = static_cast<uint32_t>(node.weights.size());
   args.rank = rank;
   args.result = lowering.tensor(node.output);
@@ -112,7 +143,7 @@ Status AdapterDown::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string AdapterUp::describe() const {
-  std::string text = fmt::format("rank {}", rank);
+  std::string text = fmt::format("rank {} {}", rank, info(numbers).name);
   if (gated) text += " gated";
   if (activation != Activation::none) text += fmt::format(" {}", to_string(activation));
   return text;
@@ -123,6 +154,7 @@ Status AdapterUp::lower(Lowering& lowering, const Node& node) const {
   args.y = lowering.tensor(node.inputs[0]);
   args.h = lowering.tensor(node.inputs[1]);
   args.matrix = matrix;
+  args.numbers = numbers;
   args.rank = rank;
   args.gated = gated;
   args.activation = activation;

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include "graph/graph.h"
+#include "io/tensor_type.h"
 #include "kernel/activation.h"
 #include "kernel/activation_ref.h"
 #include "kernel/device_profile.h"
@@ -13,17 +12,13 @@ namespace pumice {
 
 // Low-rank adapters (Hu et al., LoRA, 2021): y = W x + scale * B (A x), where the sequence of a row says
 // which A and B, and the scale. The adapters' matrices lie in places of equal size, padded with zeros, so
-// that a step's rows may have different ones.
-
-// A rank that the places have room for.
-uint32_t padded_adapter_rank(uint32_t rank);
+// that a step's rows may have different ones (kernel/adapter/adapter_packing.h).
 
 // h = A x, the A of several products that read the same x.
 struct AdapterDownArgs {
   ActivationRef x;
-  // [places, members, rank / 8, columns of x padded to a multiple of 32, 8]: eight rows of the matrix at a
-  // time
-  BufferRef matrix;
+  BufferRef matrix; // [places, members] matrices
+  TensorType numbers = TensorType::f32;
   uint32_t members = 1;
   uint32_t rank = 0;    // a padded_adapter_rank()
   ActivationRef result; // [rows, members * rank]
@@ -36,7 +31,8 @@ Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args)
 struct AdapterUpArgs {
   ActivationRef y;  // if gated, eight columns of y0, eight of y1, and so on
   ActivationRef h;  // the part of adapter_down()'s result for this product
-  BufferRef matrix; // [places, 1 or 2 matrices, rank, columns of the result padded to a multiple of 32]
+  BufferRef matrix; // [places, 1 or 2] matrices
+  TensorType numbers = TensorType::f32;
   uint32_t rank = 0;
   bool gated = false;
   Activation activation = Activation::none;
@@ -49,6 +45,7 @@ Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args);
 // inputs: x. weights: those that the members are added to, two of a gated product.
 struct AdapterDown : Operation {
   uint32_t rank = 0;
+  TensorType numbers = TensorType::f32;
   BufferRef matrix;
 
   std::string_view name() const override { return "adapter_down"; }
@@ -60,6 +57,7 @@ struct AdapterDown : Operation {
 // inputs: y, h. weights: the product's, two if it is gated.
 struct AdapterUp : Operation {
   uint32_t rank = 0;
+  TensorType numbers = TensorType::f32;
   BufferRef matrix;
   bool gated = false;
   Activation activation = Activation::none;

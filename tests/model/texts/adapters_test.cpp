@@ -96,7 +96,8 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 } // namespace
 
-// Several of them, and none, in one step, beside a reference in 64 bits with merged weights.
+// Several of them, of several types of numbers, and none, in one step, beside a reference in 64 bits with
+// merged weights.
 TEST_CASE("adapters give the logits of merged weights") {
   const TemporaryFolder folder;
   write_random_model(folder, small_config());
@@ -109,18 +110,27 @@ TEST_CASE("adapters give the logits of merged weights") {
     std::vector<std::string> first, second;
     uint32_t first_rank, second_rank;
     uint32_t rows_each;
+    TensorType first_numbers = TensorType::f32, second_numbers = TensorType::f32;
   };
   for (const Case& c :
        {Case{{"q_proj", "v_proj"}, {"q_proj", "v_proj"}, 3, 16, 100}, Case{all, all, 16, 1, 100},
-        Case{all, {"down_proj"}, 9, 4, 1}, Case{{"gate_proj"}, {"k_proj", "lm_head"}, 5, 2, 7}}) {
+        Case{all, {"down_proj"}, 9, 4, 1}, Case{{"gate_proj"}, {"k_proj", "lm_head"}, 5, 2, 7},
+        Case{all, all, 17, 3, 7, TensorType::f16, TensorType::f16},
+        Case{all, {"up_proj"}, 1, 5, 100, TensorType::bf16, TensorType::bf16},
+        Case{all, all, 3, 8, 100, TensorType::f16, TensorType::bf16}}) {
     CAPTURE(c.first.size());
+    const bool halves = c.first_numbers != TensorType::f32;
     MadeAdapter a = make_adapter(file, c.first, c.first_rank, 1);
     MadeAdapter b = make_adapter(file, c.second, c.second_rank, 2);
+    if (halves) a = rounded(std::move(a), c.first_numbers);
+    if (halves) b = rounded(std::move(b), c.second_numbers);
     b.stabilized = true;
     write_peft(a, folder.path() / "a");
     write_peft(b, folder.path() / "b");
     const std::vector<std::shared_ptr<const Adapter>> adapters = {load_adapter(folder.path() / "a", *model),
                                                                   load_adapter(folder.path() / "b", *model)};
+    const bool alike = c.first_numbers == c.second_numbers;
+    CHECK(room_for(adapters, 3)->numbers == (alike ? c.first_numbers : TensorType::f32));
     const auto logits =
         logits_with(model, ids, {{adapters[0], 1}, {}, {adapters[1], -0.5f}, {adapters[0], 0.25f}},
                     room_for(adapters, 3), c.rows_each);
@@ -147,14 +157,15 @@ TEST_CASE("several adapters together are one") {
   const auto model = load_model(folder.path());
   const ModelFile file = require(ModelFile::open(folder.path()));
   const std::vector<uint32_t> ids = some_ids(9, 203);
-  const MadeAdapter a = make_adapter(file, {"q_proj", "up_proj"}, 3, 1);
-  const MadeAdapter b = make_adapter(file, {"q_proj", "o_proj"}, 5, 2);
+  const MadeAdapter a = rounded(make_adapter(file, {"q_proj", "up_proj"}, 3, 1), TensorType::f16);
+  const MadeAdapter b = rounded(make_adapter(file, {"q_proj", "o_proj"}, 5, 2), TensorType::f16);
   write_peft(a, folder.path() / "a");
   write_peft(b, folder.path() / "b");
   const AdapterChoice both =
       combined(std::array{AdapterChoice{load_adapter(folder.path() / "a", *model), 0.5f},
                           AdapterChoice{load_adapter(folder.path() / "b", *model), 2}});
   CHECK(both.adapter->rank() == 8);
+  CHECK(both.adapter->numbers() == TensorType::f16);
   const auto logits = logits_with(model, ids, {both}, room_for(std::array{both.adapter}, 1));
   write_merged(file, a, 0.5, folder.path() / "half");
   write_merged(require(ModelFile::open(folder.path() / "half")), b, 2, folder.path() / "merged");
@@ -210,7 +221,8 @@ TEST_CASE("adapters in the names of the model's other form") {
   convert_to(folder.path() / "model.gguf", base, TensorType::f32);
   const auto hugging_face = load_model(base), gguf = load_model(folder.path() / "model.gguf");
   const MadeAdapter made =
-      make_adapter(file, {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj"}, 4, 5);
+      rounded(make_adapter(file, {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "down_proj"}, 4, 5),
+              TensorType::bf16);
   write_peft(made, folder.path() / "peft");
   // llama.cpp's converter reorders the rows of queries and keys as it does those of the weights.
   MadeAdapter reordered = made;
@@ -260,7 +272,9 @@ TEST_CASE("the ranks and factors of an adapter's modules") {
     return Adapter::load(folder.path() / "a", model->definition(), model->file());
   };
   const auto first_up = [&](nlohmann::ordered_json more) {
-    return require(with(std::move(more)))->matrices().at({"model.layers.0.self_attn.q_proj.weight", 0}).up[0];
+    const auto adapter = require(with(std::move(more)));
+    const AdapterMatrix& matrix = adapter->matrices().at({"model.layers.0.self_attn.q_proj.weight", 0});
+    return matrix.scales[0] * matrix.up[0];
   };
   const float usual = first_up({});
   CHECK(first_up({{"lora_alpha", 16}}) == doctest::Approx(2 * usual));
@@ -397,6 +411,15 @@ TEST_CASE("texts of a batch with adapters of their own") {
   const auto without = require(Batch::create(model, none));
   CHECK(text_of(*without, require(without->add(request({})))) == alone[0]);
   CHECK(says(without->add(request({adapters[0], 1})), {"no room"}) == "");
+
+  // Places for numbers of 16 bits have no room for others.
+  write_peft(rounded(make_adapter(file, {"q_proj"}, 2, 40), TensorType::f16), folder.path() / "half");
+  SessionOptions half = options;
+  half.adapters = room_for(std::array{load_adapter(folder.path() / "half", *model)}, 1);
+  write_peft(make_adapter(file, {"q_proj"}, 2, 41), folder.path() / "whole");
+  const auto halves = require(Batch::create(model, half));
+  CHECK(says(halves->add(request({load_adapter(folder.path() / "whole", *model), 1})),
+             {"whole", "F32", "F16"}) == "");
 
   // With two places for three adapters: who finds none waits.
   options.size.sequences = 4;

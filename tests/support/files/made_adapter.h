@@ -29,6 +29,7 @@ struct MadeAdapter {
   std::vector<Pair> pairs;
   uint32_t rank = 0; // in the configuration
   float alpha = 8;
+  pumice::TensorType numbers = pumice::TensorType::f32;           // in the file
   bool stabilized = false;                                        // use_rslora
   nlohmann::ordered_json more = nlohmann::ordered_json::object(); // of the configuration
 
@@ -61,6 +62,33 @@ inline MadeAdapter make_adapter(const pumice::ModelFile& file, const std::vector
   return adapter;
 }
 
+// The same with numbers of 16 bits.
+inline MadeAdapter rounded(MadeAdapter adapter, pumice::TensorType numbers) {
+  adapter.numbers = numbers;
+  const bool halves = numbers == pumice::TensorType::f16;
+  for (MadeAdapter::Pair& pair : adapter.pairs) {
+    for (std::vector<float>* values : {&pair.down, &pair.up}) {
+      for (float& value : *values) {
+        value = halves ? pumice::half_to_float(pumice::float_to_half(value))
+                       : pumice::bf16_to_float(pumice::float_to_bf16(value));
+      }
+    }
+  }
+  return adapter;
+}
+
+// Numbers as a file has them.
+inline std::vector<std::byte> numbers_as(pumice::TensorType type, const std::vector<float>& values) {
+  const std::span<const std::byte> plain = std::as_bytes(std::span(values));
+  if (type == pumice::TensorType::f32) return {plain.begin(), plain.end()};
+  std::vector<uint16_t> bits;
+  for (float value : values)
+    bits.push_back(type == pumice::TensorType::f16 ? pumice::float_to_half(value)
+                                                   : pumice::float_to_bf16(value));
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(bits));
+  return {bytes.begin(), bytes.end()};
+}
+
 // As Hugging Face's PEFT saves it.
 inline void write_peft(const MadeAdapter& adapter, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
@@ -71,12 +99,15 @@ inline void write_peft(const MadeAdapter& adapter, const std::filesystem::path& 
   if (adapter.more.is_object()) config.update(adapter.more);
   std::ofstream(folder / "adapter_config.json") << config.dump();
   std::vector<pumice::SafetensorsFile::Entry> entries;
+  std::deque<std::vector<std::byte>> data;
+  const std::string type(pumice::info(adapter.numbers).safetensors_name);
+  const auto add = [&](const std::string& name, uint64_t rows, uint64_t columns, const auto& values) {
+    entries.push_back({name, type, {rows, columns}, data.emplace_back(numbers_as(adapter.numbers, values))});
+  };
   for (const MadeAdapter::Pair& pair : adapter.pairs) {
     const std::string name = "base_model.model." + pair.module;
-    entries.push_back(
-        {name + ".lora_A.weight", "F32", {pair.rank, pair.columns}, std::as_bytes(std::span(pair.down))});
-    entries.push_back(
-        {name + ".lora_B.weight", "F32", {pair.rows, pair.rank}, std::as_bytes(std::span(pair.up))});
+    add(name + ".lora_A.weight", pair.rank, pair.columns, pair.down);
+    add(name + ".lora_B.weight", pair.rows, pair.rank, pair.up);
   }
   require(pumice::write_safetensors(folder / "adapter_model.safetensors", entries));
 }
@@ -92,14 +123,13 @@ void write_gguf_adapter(const MadeAdapter& adapter, const std::filesystem::path&
   writer.add("adapter.lora.alpha", adapter.alpha);
   for (const MadeAdapter::Pair& pair : adapter.pairs) {
     const std::string name = name_of(pair.module) + ".weight";
-    writer.add_tensor(name + ".lora_a", std::vector<uint64_t>{pair.rank, pair.columns},
-                      pumice::TensorType::f32);
-    writer.add_tensor(name + ".lora_b", std::vector<uint64_t>{pair.rows, pair.rank}, pumice::TensorType::f32);
+    writer.add_tensor(name + ".lora_a", std::vector<uint64_t>{pair.rank, pair.columns}, adapter.numbers);
+    writer.add_tensor(name + ".lora_b", std::vector<uint64_t>{pair.rows, pair.rank}, adapter.numbers);
   }
   require(writer.open(path));
   for (const MadeAdapter::Pair& pair : adapter.pairs) {
-    require(writer.write(std::as_bytes(std::span(pair.down))));
-    require(writer.write(std::as_bytes(std::span(pair.up))));
+    require(writer.write(numbers_as(adapter.numbers, pair.down)));
+    require(writer.write(numbers_as(adapter.numbers, pair.up)));
   }
   require(writer.finish());
 }
