@@ -478,8 +478,9 @@ typedef struct pumice_session_options {
   uint32_t drafts;
   /* Adapters that have a place on the device at a time, at most 1,024; 0: texts have none, and everything is
    * as without them. The places are as large as the largest adapter of the model that is there when the
-   * session is created, and adapters that come later may change only what one of those changes. Their memory
-   * is not in pumice_session_estimate_memory. PUMICE_INVALID_ARGUMENT if there is no adapter. */
+   * session is created, and adapters that come later may change only what one of those changes. Where all of
+   * those have F16 numbers, or all BF16, later ones must have such, too. Their memory is not in
+   * pumice_session_estimate_memory. PUMICE_INVALID_ARGUMENT if there is no adapter. */
   uint32_t adapters;
   /* With drafts: a smaller model of the same vocabulary on the same device, which guesses too, or the same
    * model loaded with PUMICE_FOR_DRAFTS; NULL: none.
@@ -551,6 +552,10 @@ typedef struct pumice_sampling {
   /* Tokens that contain one of these strings end a repetition. NULL: a line end, ":", "\"" and "*". */
   const char* const* dry_sequence_breakers;
   size_t dry_sequence_breaker_count;
+  /* The samplers that choose a token, in their order, with ; between them, or as llama.cpp's letters. One
+   * that is not named does nothing; penalties and dry can only come first. NULL:
+   * "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature" */
+  const char* samplers;
 } pumice_sampling;
 
 /* What texts for people are drawn with where `pumice chat` and `pumice run` are told nothing else:

@@ -10,6 +10,7 @@
 #include "api/call.h"
 #include "api/handles.h"
 #include "form/form.h"
+#include "kernel/sampling/filter_order.h"
 #include "task/generated_text.h"
 #include "text/unicode/unicode.h"
 
@@ -228,6 +229,12 @@ Result<SamplingParams> read_sampling(const pumice_sampling& sampling, uint32_t v
   PUMICE_TRY(params.stop_tokens, read_stop_tokens(sampling, vocabulary, std::move(ends), name));
   PUMICE_TRY(const std::vector<std::string> breakers, read_breakers(sampling, name));
   PUMICE_CHECK(set_dry_breakers(params, breakers, tokenizer));
+  if (sampling.samplers) {
+    const Result<uint32_t> order = filter_order(std::string(sampling.samplers));
+    if (!order.ok())
+      return Error{order.error().code, fmt::format("{}->samplers: {}", name, order.error().message)};
+    params.order = *order;
+  }
   return params;
 }
 

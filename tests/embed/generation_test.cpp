@@ -100,6 +100,31 @@ TEST_CASE("biases, and typical sampling") {
   CHECK(generate(player.session.get(), request, prompt).text != wild.text);
 }
 
+TEST_CASE("samplers are applied in the order that is asked for") {
+  const Player player;
+  pumice_request request = {};
+  request.max_tokens = 20;
+  const Story greedy = generate(player.session.get(), request, prompt);
+  pumice_sampling sampling = {sizeof sampling};
+  sampling.temperature = 2;
+  sampling.top_k = 1;
+  sampling.seed = 5;
+  request.sampling = &sampling;
+  const auto told = [&](const char* samplers) {
+    sampling.samplers = samplers;
+    return generate(player.session.get(), request, prompt).text;
+  };
+  CHECK(told(nullptr) == greedy.text);
+  CHECK(told("top_k;temperature") == greedy.text);
+  const std::string wild = told("temperature"); // top_k does nothing
+  CHECK(wild != greedy.text);
+  CHECK(told("t") == wild);
+  // Of a flat distribution, min_p leaves more.
+  sampling.top_k = 0;
+  sampling.min_p = 0.3f;
+  CHECK(told("min_p;temperature") != told("temperature;min_p"));
+}
+
 TEST_CASE("events have log-probabilities where they are asked for") {
   const Player player;
   pumice_sampling sampling = {sizeof sampling};

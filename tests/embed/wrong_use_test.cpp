@@ -28,7 +28,7 @@ ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, name);
 ENDS_WITH(pumice_load_options, setting_count);
 ENDS_WITH(pumice_session_options, reserved);
-ENDS_WITH(pumice_sampling, dry_sequence_breaker_count);
+ENDS_WITH(pumice_sampling, samplers);
 ENDS_WITH(pumice_form, grammar);
 ENDS_WITH(pumice_request, reserved);
 ENDS_WITH(pumice_chat_options, thinking_marks);
@@ -121,6 +121,8 @@ TEST_CASE("sampling values out of their range are named") {
          static const char* const breaker = "a breaker that is long";
          s.dry_multiplier = 1, s.dry_sequence_breakers = &breaker, s.dry_sequence_breaker_count = 1;
        }},
+      {"samplers: there is no sampler 'top_q'", [](auto& s) { s.samplers = "top_k;top_q"; }},
+      {"samplers: 'dry' comes after others", [](auto& s) { s.samplers = "temperature;dry"; }},
       {"log_probabilities is 65", [](auto& s) { s.log_probabilities = 65; }},
       {"stop_tokens is NULL, and its count is 3", [](auto& s) { s.stop_token_count = 3; }},
       {"banned_tokens is NULL, and its count is 3", [](auto& s) { s.banned_token_count = 3; }},

@@ -51,6 +51,7 @@ class Sampling(TypedDict, total=False):
     dry_allowed_length: int
     dry_penalty_last_n: int
     dry_sequence_breakers: Sequence[str]
+    samplers: str
 
 
 class Form(TypedDict, total=False):
