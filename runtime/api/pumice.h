@@ -1201,10 +1201,9 @@ typedef struct pumice_batch_options {
    * to wait longer for a token. The pieces are as long as earlier steps tell, and at least one token. In
    * slices, what counts is the time from the first slice of a step until its tokens are known. */
   float max_stall_us;
-  /* On CPU drivers: keys and values of all texts together, of so many tokens, and at least one text's
-   * context; 0: texts times context. What texts begin with alike counts once. A text waits until there is
-   * room for its prompt and its max_tokens. On GPUs, in stages, and where one binding is too small for them,
-   * there is room for all. */
+  /* Keys and values of all texts together, of so many tokens, and at least one text's context; 0: texts times
+   * context. What texts begin with alike counts once. A text waits until there is room for its prompt and its
+   * max_tokens. In stages, and where one binding is too small for them, there is room for all. */
   uint32_t cache_tokens;
 } pumice_batch_options;
 

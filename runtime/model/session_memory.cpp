@@ -92,11 +92,10 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   const uint64_t all_positions = std::max<uint64_t>(uint64_t{memory.size.context} * memory.size.sequences, 1);
   memory.size.chunk = static_cast<uint32_t>(std::clamp<uint64_t>(memory.size.chunk, 1, all_positions));
 
-  // No fewer than one sequence can fill, so that each gets its turn. On other drivers than those for CPUs
-  // attention through pages was not measured.
+  // No fewer than one sequence can fill, so that each gets its turn.
   const uint32_t pages = pages_for(memory.size.context);
   const uint64_t all_pages = std::min<uint64_t>(uint64_t{pages} * memory.size.sequences, UINT32_MAX);
-  const bool possible = context.profile.cpu8 && !size.beams && !stage && size.sequences > 1;
+  const bool possible = !size.beams && !stage && size.sequences > 1;
   memory.size.pages = size.pages == 0 || !possible
                           ? 0
                           : static_cast<uint32_t>(std::clamp<uint64_t>(size.pages, pages, all_pages));
