@@ -35,10 +35,14 @@ void RowTurns::took(uint32_t rows, double seconds) {
   if (steps.seconds.size() > most_steps) steps.seconds.pop_front();
 }
 
+double RowTurns::recent(uint32_t size) {
+  Steps& steps = measured_[size];
+  if (steps.latest + turns_memory < steps_) steps.seconds.clear();
+  return steps.typical();
+}
+
 uint32_t RowTurns::rows(uint32_t texts) {
-  Steps& all = measured_[size_of(texts)];
-  if (all.latest + turns_memory < steps_) all.seconds.clear();
-  const double together = all.typical();
+  const double together = recent(size_of(texts));
   if (together == 0) return texts;
   double best = least_gain * texts / together;
   uint32_t rows = texts;
@@ -53,7 +57,7 @@ uint32_t RowTurns::rows(uint32_t texts) {
   const auto whole = std::ranges::upper_bound(sizes_, texts);
   for (const uint32_t other :
        {whole == sizes_.begin() ? texts : *std::prev(whole), std::bit_floor(rows - 1)}) {
-    if (other > 0 && other < texts && measured_[other].typical() == 0) return other;
+    if (other > 0 && other < texts && recent(other) == 0) return other;
   }
   return rows;
 }

@@ -19,7 +19,8 @@ public:
   // A step that only went on with so many texts, and the seconds that the caller waited for its tokens.
   void took(uint32_t rows, double seconds);
   // Of so many texts: `texts`, unless fewer were measured to get clearly more tokens a second. The largest
-  // size below, and of what is best the largest power of two below, are tried for a few steps.
+  // size below, and of what is best the largest power of two below, are tried for a few steps, and again
+  // later: the machine may have been busy.
   uint32_t rows(uint32_t texts);
 
 private:
@@ -30,6 +31,7 @@ private:
     double typical() const; // 0: too few were measured
   };
   uint32_t size_of(uint32_t rows) const;
+  double recent(uint32_t size); // typical(), unless that was long ago
 
   std::vector<uint32_t> sizes_;
   std::map<uint32_t, Steps> measured_; // by size
