@@ -1,7 +1,6 @@
 #include "io/setting_changes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 
@@ -9,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/number_from_chars.h"
 #include "io/bytes.h"
 #include "io/fields.h"
 #include "io/nearest_names.h"
@@ -25,7 +25,7 @@ template <class T>
 std::optional<T> number_of(const std::string& text) {
   T number{};
   const char *begin = text.data(), *end = begin + text.size();
-  const auto [rest, error] = std::from_chars(begin, end, number);
+  const auto [rest, error] = number_from_chars(begin, end, number);
   if (error != std::errc() || rest != end || begin == end) return std::nullopt;
   return number;
 }

@@ -1,8 +1,8 @@
 #include "text/formats/json_tables.h"
 
-#include <charconv>
 #include <utility>
 
+#include "base/number_from_chars.h"
 #include "text/unicode/unicode.h"
 
 namespace pumice::text {
@@ -122,7 +122,7 @@ private:
       skip_any_of("+-");
       if (!skip_digits()) return false;
     }
-    return std::from_chars(text_.data() + begin, text_.data() + at_, score).ec == std::errc();
+    return number_from_chars(text_.data() + begin, text_.data() + at_, score).ec == std::errc();
   }
 
   // A value of any kind, valid or not: the general parser gets it.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/number_from_chars.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/failure.h"
 
@@ -82,7 +83,7 @@ std::optional<double> read_float(std::string_view text) {
   if (!digits || digits->empty() || (*digits)[0] == '-' || (*digits)[0] == '+') return std::nullopt;
   double value = 0;
   const char* end = digits->data() + digits->size();
-  const auto [stop, error] = std::from_chars(digits->data(), end, value);
+  const auto [stop, error] = number_from_chars(digits->data(), end, value);
   if (stop != end || digits->find('(') != std::string::npos) return std::nullopt;
   if (error == std::errc::result_out_of_range) {
     const size_t exponent = digits->find_first_of("eE");

@@ -1,10 +1,10 @@
 #include "options/adapter_options.h"
 
-#include <charconv>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/number_from_chars.h"
 #include "base/path.h"
 #include "options/option_text.h"
 
@@ -22,7 +22,7 @@ Result<AdapterUse> parse_use(const std::string& text) {
   if (equals == text.npos || std::filesystem::exists(path_of(text), ignored)) return use;
   use.path = text.substr(0, equals);
   const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data() + equals + 1, end, use.scale);
+  const auto [rest, error] = number_from_chars(text.data() + equals + 1, end, use.scale);
   if (error != std::errc() || rest != end || use.path.empty()) {
     return Error{
         Code::invalid_argument,

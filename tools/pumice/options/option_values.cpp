@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <concepts>
 #include <random>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/number_from_chars.h"
 #include "io/nearest_names.h"
 #include "kernel/cache_layout.h"
 
@@ -70,7 +70,7 @@ std::optional<T> parse_number(const std::string& text) {
   const char *begin = text.data(), *end = begin + text.size();
   if (end - begin > 1 && *begin == '+') ++begin;
   T number{};
-  const auto [rest, error] = std::from_chars(begin, end, number);
+  const auto [rest, error] = number_from_chars(begin, end, number);
   if (error != std::errc() || rest != end) return std::nullopt;
   return number;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/number_from_chars.h"
 #include "io/quantize.h"
 #include "kernel/choices.h"
 #include "kernel/sampling/filter_order.h"
@@ -32,7 +33,7 @@ std::optional<LogitBias> parse_bias(const std::string& text) {
   if (error != std::errc() || rest == end || (*rest != '=' && *rest != '+' && *rest != '-'))
     return std::nullopt;
   if (*rest == '=') ++rest;
-  const auto [last, bad] = std::from_chars(rest + (rest != end && *rest == '+' ? 1 : 0), end, result.bias);
+  const auto [last, bad] = number_from_chars(rest + (rest != end && *rest == '+' ? 1 : 0), end, result.bias);
   if (bad != std::errc() || last != end || std::isnan(result.bias)) return std::nullopt;
   return result;
 }

@@ -1,8 +1,8 @@
-#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "base/number_from_chars.h"
 #include "options/prompt.h"
 #include "output/transcript_output.h"
 #include "serve/routes/multipart.h"
@@ -22,7 +22,7 @@ struct SpeechWish {
 
 Result<float> read_temperature(std::string_view text) {
   float value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto end = number_from_chars(text.data(), text.data() + text.size(), value);
   if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !(value >= 0 && value <= 1))
     return bad_field("temperature", "expected a number from 0 to 1");
   return value;
