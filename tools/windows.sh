@@ -46,11 +46,11 @@ library() {  # SOURCE PACKAGE, CMake options...
     -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$libraries" -DCMAKE_INSTALL_LIBDIR:STRING=lib -DBUILD_SHARED_LIBS=OFF \
     -DBUILD_TESTING=OFF "$@"
   if [ "$name" = sentencepiece ]; then  # what else it installs are programs
-    logged "$name" cmake --build "$folder/$name" --target sentencepiece-static
+    logged "$name" cmake --build "$folder/$name" --target sentencepiece-static --parallel "$(nproc)"
     cp "$folder/$name/src/libsentencepiece.a" "$libraries/lib/"
     cp "${source[0]}src/sentencepiece_processor.h" "$libraries/include/"
   else
-    logged "$name" cmake --build "$folder/$name" --target install
+    logged "$name" cmake --build "$folder/$name" --target install --parallel "$(nproc)"
   fi
   touch "$done"
 }
