@@ -314,7 +314,7 @@ TEST_CASE("cooperative matrices: biases, residuals, activations, gates, and what
     const auto check = [&](Case c) {
       // Few rows and many in turn; in a long run gated tiles, which stay together, with both.
       turn = 82 - turn;
-      if (tier.variant == "cm-split") c.k = 288; // of which each workgroup has a part
+      if (tier.variant == "cm-split") c.k = 160; // of which each workgroup has a part
       for (uint32_t rows : {17u, 65u}) {
         if (rows != turn && !(c.gated && every_case())) continue;
         c.rows = c.count = rows;
