@@ -174,6 +174,11 @@ std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& 
   return shape;
 }
 
+// Of the sums that the parts of k leave.
+uint64_t parts_bytes(const MatmulArgs& args, uint32_t parts) {
+  return uint64_t{parts} * args.result.rows * args.weight.tiles * 8 * sizeof(float);
+}
+
 // A CPU driver may offer these matrices without hardware for them.
 bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
   return !profile.cpu8 && profile.subgroup > 0 && matmul_extent(args).rows >= 16 &&
@@ -251,8 +256,7 @@ void emit(Lowering& lowering, const MatmulArgs& args, const Shape& shape, uint32
     own.next_norm = {};
     own.activation = Activation::none;
     own.gated = false;
-    own.result.buffer =
-        lowering.temporary(uint64_t{shape.parts} * args.result.rows * args.weight.tiles * 8 * sizeof(float));
+    own.result.buffer = lowering.temporary(parts_bytes(args, shape.parts));
   }
   Dispatch dispatch;
   dispatch.kernel = "matmul.cm." + kernel_variant(args.format.type);
@@ -294,7 +298,9 @@ Status lower_fixed(Lowering& lowering, const MatmulArgs& args) {
 
 // Only where the whole product is done in few turns of the cores, the last of which leaves many idle.
 bool split_runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  if (args.routing || !fixed_runs(profile, args) || divide_k(profile, args).parts == 1) return false;
+  if (args.routing || !fixed_runs(profile, args)) return false;
+  const uint32_t parts = divide_k(profile, args).parts;
+  if (parts == 1 || parts_bytes(args, parts) > profile.range_bytes) return false;
   const std::array<uint32_t, 3> whole = fixed_shape(profile, args)->workgroups(args);
   return uint64_t{whole[0]} * whole[1] < uint64_t{3} * cores_of(profile);
 }
