@@ -383,6 +383,7 @@ bool AnswerParser::step_call(bool ended) {
   }
   if (std::exchange(begun_, 0) > 0) may_be_thought_ = false;
   for (ToolCall& call : read.calls) parts_.push_back({Kind::tool_call, {}, std::move(call)});
+  append(kind_, read.left);
   held_.erase(0, begin + read.length);
   state_ = State::called;
   function_.clear();

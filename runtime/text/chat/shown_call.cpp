@@ -158,8 +158,17 @@ public:
     Fit fit = take(text_, shown_.begin, {});
     while (fit == Fit::yes) {
       more_ = false;
+      const size_t count = calls_.size();
+      const std::string_view call = text_;
       fit = read_one();
-      if (fit == Fit::yes && !more_) return {State::whole, std::move(calls_), given - text_.size()};
+      if (fit == Fit::no || (fit == Fit::cut && ended_)) {
+        calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(count), calls_.end());
+        text_ = call;
+        fit = skip_one();
+      }
+      if (fit != Fit::yes || more_) continue;
+      if (calls_.empty()) return {};
+      return {State::whole, std::move(calls_), given - text_.size(), std::move(left_)};
     }
     return {fit == Fit::cut && !ended_ ? State::cut : State::none};
   }
@@ -251,6 +260,44 @@ private:
       if (fit != Fit::no && !(fit == Fit::cut && ended_)) return fit;
     }
     return Fit::no;
+  }
+
+  // What of a text of the template stands behind the last key in it.
+  static std::string_view behind_key(std::string_view text) {
+    const size_t key = text.rfind(ShownCall::key_mark);
+    if (key == not_there) return text;
+    for (const text::MarkSpan& mark : text::marks_in(text)) {
+      if (mark.begin <= key && key < mark.end) return text.substr(mark.end);
+    }
+    return text.substr(key + 1);
+  }
+
+  // Leaves out a call that cannot be read, among others in one frame, where marks tell how far it goes.
+  Fit skip_one() {
+    const std::string_view between = behind_key(shown_.text.between), end = behind_key(shown_.text.end);
+    if (between.empty() || end.empty() || between.find(ShownCall::name_mark) != not_there ||
+        end.find(ShownCall::name_mark) != not_there)
+      return Fit::no;
+    if (!shown_.object && text::marks_in(between).empty()) return Fit::no;
+    for (size_t at = 0; at < text_.size(); ++at) {
+      for (const bool next : {true, false}) {
+        std::string_view rest = text_.substr(at);
+        const Fit fit = take(rest, next ? between : end, {});
+        if (fit == Fit::cut && !ended_) return fit;
+        if (fit != Fit::yes) continue;
+        more_ = next;
+        leave(text_.substr(0, at));
+        text_ = rest;
+        return fit;
+      }
+    }
+    if (!ended_) return Fit::cut;
+    leave(text_);
+    return take_rest();
+  }
+
+  void leave(std::string_view text) {
+    left_ += (left_.empty() ? "" : ", ") + std::string(text::trimmed(text));
   }
 
   Fit read_object() {
@@ -360,6 +407,7 @@ private:
   const ShownCall::Around* around_ = nullptr; // the value
   bool more_ = false;                         // another call follows
   std::vector<ToolCall> calls_;
+  std::string left_; // of calls that cannot be read
 };
 
 } // namespace

@@ -104,7 +104,7 @@ public:
   ReadCalls read() {
     const size_t given = text_.size();
     const bool whole = skip_begins() && read_any() && end_block() && !calls_.empty();
-    if (whole) return {State::whole, std::move(calls_), given - text_.size()};
+    if (whole) return {State::whole, std::move(calls_), given - text_.size(), std::move(left_)};
     return {text_.empty() && !ended_ ? State::cut : State::none};
   }
 
@@ -220,13 +220,29 @@ private:
       text_ = whole;
       const std::optional<ordered_json> list = value();
       if (!list) return false;
-      return std::ranges::all_of(*list, [&](const ordered_json& each) { return add(each); }) || refuse();
+      take_calls(whole);
+      return !calls_.empty() || refuse();
     }
     while (!skip("]")) {
       if (!read_python(word())) return false;
       if (!skip(",") && left().empty()) return fail_at_end();
     }
     return true;
+  }
+
+  // Of a list of objects, as it stands.
+  void take_calls(std::string_view list) {
+    LooseReader reader(list.substr(1));
+    while (!reader.skip("]")) {
+      const std::string_view before = reader.rest();
+      const LooseReader::Value each = reader.value();
+      if (!each) return;
+      if (!add(*each)) {
+        const std::string_view text = text::trimmed(before.substr(0, before.size() - reader.rest().size()));
+        left_ += (left_.empty() ? "" : ", ") + std::string(text);
+      }
+      reader.skip(",");
+    }
   }
 
   std::string word() {
@@ -457,6 +473,7 @@ private:
   bool fenced_ = false; // a block of code is around the call
   bool python_ = false; // which is Python's
   std::vector<ToolCall> calls_;
+  std::string left_;
 };
 
 } // namespace

@@ -26,7 +26,8 @@ struct ReadCalls {
   };
   State state = State::none;
   std::vector<ToolCall> calls = {};
-  size_t length = 0; // of the text that they take
+  size_t length = 0;     // of the text that they take
+  std::string left = {}; // of that text, what stands in the place of a call, among others, and is none
 };
 
 // Reads one call, or a list of calls, as models write them:
@@ -37,8 +38,9 @@ struct ReadCalls {
 //   <server_name>s</server_name><tool_name>f</tool_name><arguments>{...}</arguments> MiroThinker
 //   a name, marks, and an object, which a block of code may hold call:f{a:1,b:<|"|>text<|"|>} Gemma 4
 // Marks that begin calls may come before that. A call ends where its own grammar does, whatever its strings
-// spell. `tools` is the list that the template was given, or null: it has the types of arguments that stand
-// there without quotes, and the names of those without names. `ended`: no more text follows.
+// spell. Of several in one frame, those that can be read are calls. `tools` is the list that the template was
+// given, or null: it has the types of arguments that stand there without quotes, and the names of those
+// without names. `ended`: no more text follows.
 ReadCalls read_calls(std::string_view text, const AnswerMarks& marks, const nlohmann::ordered_json& tools,
                      bool ended);
 

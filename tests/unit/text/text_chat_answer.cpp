@@ -77,6 +77,9 @@ const Case cases[] = {
      "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}, \"id\": \"abcdefghi\"}, "
      "{\"name\": \"now\", \"arguments\": {}}]",
      "", "", "weather {\"city\":\"Rome\"}#abcdefghi; now {}"},
+    {"Mistral: a list with what is no call", mistral, "[/INST]",
+     "[TOOL_CALLS][{\"name\": \"weather\", \"arguments\": {}}, {\"nom\": 1}, 5, {\"name\": \"now\"}]",
+     "{\"nom\": 1}, 5", "", "weather {}; now {}"},
     {"Mistral: names and arguments", mistral, "[/INST]",
      "[THINK]Which city?[/THINK]Wait.[TOOL_CALLS]weather[CALL_ID]abc[ARGS]{\"city\": "
      "\"[Rome]\"}[TOOL_CALLS]now[ARGS]{}",

@@ -121,6 +121,36 @@ TEST_CASE("calls as arrays, nested objects, lines and strings between marks of t
   check({bare, "look", "look", "", ""});
 }
 
+TEST_CASE("of several calls in one frame, those that can be read are calls, and the rest is content") {
+  const auto framed = [](const std::string& call, const std::string& between) {
+    return "{%- for m in messages %}{%- if m.tool_calls %}{{ '<|calls|>' }}{%- for c in m.tool_calls %}" +
+           call + "{%- if not loop.last %}{{ '" + between +
+           "' }}{%- endif %}{%- endfor %}{{ '<|/calls|>' }}{%- else %}{{ '<|' + m.role + '|>' + m.content }}"
+           "{%- endif %}{%- endfor %}{%- if add_generation_prompt %}{{ '<|assistant|>' }}{%- endif %}";
+  };
+  const std::string objects = framed("{{ '{\"tool\": \"' + c.function.name + '\", \"args\": ' + "
+                                     "(c.function.arguments | tojson) + '}' }}",
+                                     ", ");
+  const std::string good = R"({"tool": "look", "args": {"place": "cave"}})",
+                    bad = R"({"tool": "look_up", "args": cave})", none = R"({"tool": "look_up", "args": {}})";
+  const auto check_list = [&](const std::string& list, const std::string& content, const std::string& calls) {
+    check({objects, "I look.<|calls|>" + list, content, "", calls});
+  };
+  const std::string both = cave + "; look_up {}", left = R"(look_up", "args": cave)";
+  check_list(good + ", " + none + "<|/calls|>", "I look.", both);
+  check_list(good + ", " + bad + ", " + none + "<|/calls|>", "I look." + left, both);
+  check_list(bad + ", " + good + "<|/calls|>", "I look." + left, cave);
+  check_list(good + ", " + bad + "<|/calls|>So.", "I look." + left + "So.", cave);
+  check_list(good + ", " + bad.substr(0, 12), "I look.lo", cave); // the answer is cut off
+  check_list(bad + "<|/calls|>", "I look.<|calls|>" + bad + "<|/calls|>", "");
+
+  const std::string elements = framed(
+      "{{ '<name>' + c.function.name + '</name>' }}" + arguments("<", ">", "'</' + k + '>'"), "<|next|>");
+  check({elements,
+         "<|calls|><name>look</name><place>cave</place><|next|><name>fly</name><to>Rome</to><|/calls|>",
+         "fly</name><to>Rome</to>", "", cave});
+}
+
 TEST_CASE("channels that are no family's, and marks that the prompt has begun") {
   const std::string object = R"({"place": "cave"})";
   const std::string channels =
