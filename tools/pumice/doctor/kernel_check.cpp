@@ -66,26 +66,33 @@ struct Seen {
   }
 };
 
-// Goes on after a case in which the process crashed or hung.
-Result<Seen> try_variant(const DoctorOptions& options, const Variant& variant,
-                         std::span<const KernelCaseName> cases) {
-  Seen seen;
+// Goes on after a case in which the process crashed or hung. `seen`: also what was seen before an error.
+// `progress`: is told how many of the variant's cases are done.
+Status try_variant(const DoctorOptions& options, const Variant& variant,
+                   std::span<const KernelCaseName> cases, Seen& seen, const Progress& progress) {
+  const auto all = static_cast<uint64_t>(std::ranges::count_if(cases, [&](const KernelCaseName& each) {
+    return each.family == variant.family && is_wanted_case(options, each, variant.name);
+  }));
+  uint64_t done = 0;
+  const auto on_end = [&](const Json& end) {
+    seen.add(end);
+    (void)progress(std::min(++done, all), all);
+  };
   size_t from = 0;
   for (size_t crashes = 0; crashes < most_crashes; ++crashes) {
     PUMICE_TRY(const PartOutcome outcome,
-               run_part(options, fmt::format("kernels {} {}", variant.family, variant.name), from));
-    for (const Json& end : outcome.ends) seen.add(end);
-    if (outcome.trying.empty()) return seen;
+               run_part(options, fmt::format("kernels {} {}", variant.family, variant.name), from, on_end));
+    if (outcome.trying.empty()) return {};
     seen.crashed = true;
     ++seen.cases;
     seen.wrong.push_back(fmt::format("{}: it {}", outcome.trying, outcome.failure));
     const auto at = std::ranges::find_if(cases, [&](const KernelCaseName& each) {
       return each.family == variant.family && each.name == outcome.trying;
     });
-    if (at == cases.end()) return seen;
+    if (at == cases.end()) return {};
     from = static_cast<size_t>(at - cases.begin()) + 1;
   }
-  return seen;
+  return {};
 }
 
 Verdict verdict_of(const Variant& variant, const Seen& seen) {
@@ -121,14 +128,20 @@ Status check_all_kernels(const DoctorOptions& options, const OpenedDevice& devic
   for (size_t i = 0; i < variants.size(); ++i) {
     const Variant& variant = variants[i];
     if (!bar.update(i, variants.size())) return interruption();
-    PUMICE_TRY(const Seen seen, try_variant(options, variant, cases));
+    Seen seen;
+    constexpr uint64_t parts = 1000; // of a variant
+    const Status tried = try_variant(options, variant, cases, seen, [&](uint64_t done, uint64_t all) {
+      return bar.update(i * parts + done * parts / std::max<uint64_t>(all, 1), variants.size() * parts);
+    });
     const std::string key = blocklist_key(variant.family, variant.name);
-    if (seen.wrong.empty()) {
+    if (seen.wrong.empty() && tried.ok()) {
       findings.good.insert(key);
-    } else if (!variant.plain) {
+    } else if (!seen.wrong.empty() && !variant.plain) {
       findings.blocklist[key] = {doctor_reason + seen.wrong[0], seen.crashed};
     }
     bar.erase();
+    if (!tried.ok() && !seen.wrong.empty()) tell(verdict_of(variant, seen));
+    PUMICE_CHECK(tried);
     tell(verdict_of(variant, seen));
   }
   return {};

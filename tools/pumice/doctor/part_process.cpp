@@ -31,14 +31,17 @@ const Json* PartOutcome::find(const std::string& name) const {
   return nullptr;
 }
 
-Result<PartOutcome> run_part(const DoctorOptions& options, const std::string& part, size_t from) {
+Result<PartOutcome> run_part(const DoctorOptions& options, const std::string& part, size_t from,
+                             const std::function<void(const Json& end)>& on_end) {
   PUMICE_TRY(ChildProcess child, ChildProcess::start(doctor_part_argument));
   child.say(part_request(options, part, from).dump());
   PartOutcome outcome;
   std::string line;
   ChildProcess::Heard heard = child.listen(line, options.patience);
   for (; heard == ChildProcess::Heard::line; heard = child.listen(line, options.patience)) {
+    const size_t ends = outcome.ends.size();
     read_line(line, outcome);
+    if (on_end && outcome.ends.size() > ends) on_end(outcome.ends.back());
   }
   if (heard != ChildProcess::Heard::end) child.kill();
   const ChildProcess::End end = child.end();

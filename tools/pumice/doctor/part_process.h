@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,9 @@ struct PartOutcome {
   const Json* find(const std::string& name) const;
 };
 
-// Runs a part in a child process and waits for it. Errors: it could not be started; interrupted.
-Result<PartOutcome> run_part(const DoctorOptions& options, const std::string& part, size_t from = 0);
+// Runs a part in a child process and waits for it. `on_end`: told of each end as it comes, also before an
+// error. Errors: it could not be started; interrupted.
+Result<PartOutcome> run_part(const DoctorOptions& options, const std::string& part, size_t from = 0,
+                             const std::function<void(const Json& end)>& on_end = {});
 
 } // namespace pumice::command
