@@ -18,6 +18,7 @@ struct BertFamily {
   Activation classifier_activation = Activation::tanh; // of that layer
   MaskedHeadNames masked_head = bert_masked_head();
   std::optional<Activation> masked_activation; // nothing: that of the layers
+  bool may_be_linear = false;                  // its file may have no positions but a linear bias of scores
 };
 
 // Jina's embeddings, version 2 (Günther et al. 2023): no table of positions but a linear bias of scores by
@@ -157,12 +158,13 @@ private:
 };
 
 // Whether scores have a linear bias in place of learned positions.
-Result<bool> read_positions(const Settings& settings) {
+Result<bool> read_positions(const Settings& settings, const BertFamily& family) {
   if (settings.gguf()) return settings.architecture() == "jina-bert-v2";
   PUMICE_TRY(std::string kind, settings.fields().string_or("position_embedding_type", "absolute"));
-  if (kind == "absolute" || kind == "alibi") return kind == "alibi";
-  return settings.error({"position_embedding_type", ""},
-                        fmt::format("expected absolute or alibi; found '{}'", kind));
+  if (kind == "absolute" || (kind == "alibi" && family.may_be_linear)) return kind == "alibi";
+  return settings.error(
+      {"position_embedding_type", ""},
+      fmt::format("expected absolute{}; found '{}'", family.may_be_linear ? " or alibi" : "", kind));
 }
 
 // The form of Jina's layers, and their activation.
@@ -237,7 +239,7 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
   own.classifier_activation = family.classifier_activation;
   own.masked_head = family.masked_head;
   own.masked_activation = family.masked_activation;
-  PUMICE_TRY(const bool linear, read_positions(settings));
+  PUMICE_TRY(const bool linear, read_positions(settings, family));
   if (linear) {
     own.masked_activation = config.activation;
     PUMICE_TRY(own.jina, read_jina(settings, own.prefix, config));
@@ -261,7 +263,7 @@ Architectures bert_models() {
       {"bert",
        {"bert"},
        {"bert", "jina-bert-v2"},
-       [](const ModelFile& file) { return open_bert_family(file, {}); }},
+       [](const ModelFile& file) { return open_bert_family(file, {.may_be_linear = true}); }},
       // ELECTRA (Clark et al. 2020), the discriminator or the generator: BERT without a pooler, whose
       // embeddings may have fewer columns than its layers, and whose classifier has a dense layer with GELU.
       {"electra",

@@ -62,7 +62,7 @@ Status read_mimo_windows(const Settings& settings, DecoderConfig& config) {
   constexpr uint32_t period = 6, by_default = 128;
   const char* const name = settings.fields().has("sliding_window") ? "sliding_window" : "sliding_window_size";
   PUMICE_TRY(const uint32_t window,
-             settings.u32_or({name, "attention.sliding_window"}, 1, limits::context, by_default));
+             settings.u32_or({name, "attention.sliding_window"}, 0, limits::context, by_default));
   if (settings.gguf()) return read_gguf_windows(settings, window, period, config);
   PUMICE_TRY(const std::vector<bool> slides, read_ones(settings, "hybrid_layer_pattern", config.layers));
   return read_layer_types(settings, window, config, [&](uint32_t layer) {
@@ -131,13 +131,15 @@ Status read_mimo_rotary(const Settings& settings, std::string_view type, const c
   }
   PUMICE_TRY(rotary.base, own.f32_or("rope_theta", 1.0f, 1e12f, rotary.base));
   PUMICE_TRY(float share, fields.f32_or("partial_rotary_factor", 0.0f, 1.0f, 0.334f));
-  PUMICE_TRY(share, own.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
+  for (const Fields& each : {all, own}) {
+    PUMICE_TRY(share, each.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
+  }
   for (const Fields& each : {all, own}) {
     PUMICE_TRY(const std::string kind, each.string_or("rope_type", "default"));
     if (kind != "default") return each.error("rope_type", fmt::format("expected default; found '{}'", kind));
   }
   rotary.pairs = RotaryPairs::half_split;
-  rotary.dim = static_cast<uint32_t>(static_cast<double>(share) * head_dim);
+  rotary.dim = static_cast<uint32_t>(share * static_cast<float>(head_dim));
   if (rotary.dim % 2)
     return settings.error(
         {"partial_rotary_factor", ""},

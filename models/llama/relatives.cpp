@@ -354,7 +354,7 @@ Status describe_bitnet(const Settings& settings, Decoder& d) {
 // the other.
 Status describe_neobert(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
-  for (const char* other : {"ngpt", "tie_weights"}) PUMICE_CHECK(settings.expect(other, false, false));
+  PUMICE_CHECK(settings.expect("ngpt", false, false));
   for (const char* own : {"rope", "rms_norm"}) PUMICE_CHECK(settings.expect(own, true, true));
   if (!settings.gguf()) {
     PUMICE_TRY(std::string kind, settings.fields().string_or("hidden_act", "swiglu"));
