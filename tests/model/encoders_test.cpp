@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/encoder_decoder.h"
+#include "io/formats/safetensors.h"
 #include "support/command/answers.h"
 #include "support/command/command.h"
 #include "support/files/converted.h"
@@ -273,6 +274,30 @@ FIXTURE_TEST_CASE("encoders and encoder-decoders give the same from the GGUF fil
 TEST_CASE("models that only the repository has give the same from the GGUF file that convert writes") {
   size_t turn = 0;
   for (const char* folder : own_folders) check_converted(folder, turn++);
+}
+
+// llama.cpp's form has no place for what is added to the result of all experts.
+TEST_CASE("a mixture of Nomic BERT without a bias of its experts is the same in llama.cpp's form") {
+  const std::filesystem::path source = fixtures().model("nomic-moe");
+  const TemporaryFolder folder, other;
+  std::filesystem::copy_file(source / "config.json", folder.path() / "config.json");
+  const auto file = require(SafetensorsFile::open(source / "model.safetensors"));
+  std::vector<SafetensorsFile::Entry> entries = file.entries;
+  std::erase_if(entries,
+                [](const SafetensorsFile::Entry& entry) { return entry.name.ends_with("experts.bias"); });
+  REQUIRE(entries.size() + 1 == file.entries.size());
+  require(write_safetensors(folder.path() / "model.safetensors", entries));
+  const std::filesystem::path out = other.path() / "model.gguf";
+  (void)convert_to(out, folder.path(), TensorType::f32);
+  CHECK(require(ModelFile::open(out)).architecture() == "nomic-bert-moe");
+  const std::vector<ForcedInput> inputs = Answers(source / "expected.safetensors").inputs();
+  std::vector<std::vector<float>> states;
+  for (const std::filesystem::path& path : {folder.path(), out}) {
+    const auto pass = make_pass(load_model(path), {"last_hidden_state"}, 2, 128);
+    REQUIRE(pass->run(inputs).ok());
+    states.push_back(*pass->read("last_hidden_state", 0));
+  }
+  CHECK(relative_rms(states[1], states[0]) <= 1e-6);
 }
 
 TEST_CASE("heads of each token give the reference's logits, from the GGUF file that convert writes too") {
