@@ -71,7 +71,7 @@ table() {  # CHIP FILE
     function raise(of, by) { if (by > most[kernel, of]) most[kernel, of] = by }
     FNR == NR { if ($1 !~ /^#/ && split($1, word, " ") == 3 && word[1] == chip) allowed[word[2]] = word[3]; next }
     {
-      kernel = $1; sub(/\.(b?f(16|32)|i?q[0-9].*|mxfp4)$/, "", kernel)
+      kernel = $1; sub(/\.(b?f(16|32).*|[it]?q[0-9].*|f8_e4m3|(mx|nv)fp4|nf4|u?int[48])$/, "", kernel)
       if ($3 ~ /^FAILED/ || NF < 4) { printf "compilers: FAILED: %s: %s (%s) %s\n", chip, $1, $2, $3; bad = 1; next }
       if (!(kernel in count)) order[++kernels] = kernel
       ++count[kernel]
