@@ -105,6 +105,7 @@ try_windows() {
   bash tests/docs/tutorial_programs.sh runtime/api/README.md "$work" chat.c
   x86_64-w64-mingw32-gcc -std=c11 -I"$pumice/include" "$work/chat.c" -L"$pumice/lib" -lpumice -o "$pumice/bin/chat.exe" || fail "chat.c"
   export WINEPREFIX=$work/wine WINEDEBUG=-all WINEDLLOVERRIDES='mscoree,mshtml=' HOME=$work
+  trap 'wineserver -k || true; rm -rf "$work"' EXIT  # it stays for a while, and writes there
   wine "$pumice/bin/pumice.exe" --version | grep -q '^pumice [0-9]' || fail "pumice.exe --version"
   wine "$pumice/bin/pumice.exe" tokenize "$models/stories-2m.gguf" Once | grep -q '[0-9]' || fail "pumice.exe tokenize"
   if [ -z "${DISPLAY:-}" ]; then
