@@ -1,6 +1,6 @@
 // The functions that every template has.
-#include <array>
 
+#include "base/time_text.h"
 #include "text/jinja/failure.h"
 #include "text/jinja/function.h"
 #include "text/jinja/interpreter.h"
@@ -72,11 +72,8 @@ Value raise_exception(Interpreter&, const Arguments& arguments) {
 Value strftime_now(Interpreter& interpreter, const Arguments& arguments) {
   const Bound given("strftime_now", arguments, {"format"}, 1);
   const std::string format = given.text(0);
-  if (format.empty()) return Value("");
   if (format.size() > 1000) fail("strftime_now() takes formats of at most 1000 bytes");
-  std::array<char, 32'000> buffer;
-  const size_t size = std::strftime(buffer.data(), buffer.size(), format.c_str(), &interpreter.now());
-  return Value(std::string(buffer.data(), size));
+  return Value(time_text(interpreter.now(), format));
 }
 
 struct Joiner : Object {
