@@ -773,7 +773,7 @@ TEST_CASE("streams show that the server is there while nothing else comes, and e
   const TemporaryFolder folder;
   write_word_folder(folder, "llama-gqa");
   const Server server({"--sequences", "1", "--keep-alive", "0.03", "--alias", "chat", "--alias", "words"},
-                      {chat_model, folder.path().string()});
+                      {chat_model, folder.path().string()}, "256");
   // All but the first one wait for their places.
   HttpClient first(server.port()), chat(server.port()), message(server.port()), lines(server.port()),
       whole(server.port());
