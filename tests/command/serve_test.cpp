@@ -854,6 +854,7 @@ TEST_CASE("a UNIX socket is this user's alone, and is not taken from another ser
   CommandProcess server(arguments, [&] {
     redirect(0, "/dev/null", O_RDONLY);
     redirect(1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC);
+    redirect(2, "/dev/null", O_WRONLY);
   });
   const auto there = [&] { return file_text(out).find("listening on unix:" + path) != std::string::npos; };
   for (int i = 0; i < 3000 && !there() && !server.ended(); ++i)
