@@ -59,8 +59,8 @@ void main() {
   uint left = subgroupBallot(own != NO_TILE).x;
   const uint quads = p.columns >> 2, more = p.columns & 3u;
   while (left != 0u) {
-    const uint leader = uint(findLSB(left));
-    const uint at = tile_of(first_row + leader); // all lanes know that it is the same for them
+    const uint of_first = tile_of(first_row + first_bit(left)); // all lanes know that it is the same for them
+    const uint at = left != 0u ? of_first : 0u;
     const uvec2 tile = offset_address(p.matrix, at * 16u);
     uint same = subgroupBallot(own == at).x;
     left &= ~same;
@@ -68,7 +68,7 @@ void main() {
       uint row[TOGETHER], row_at[TOGETHER];
       uvec2 row_address[TOGETHER];
       vec2 sum[TOGETHER];
-      const uint first = uint(findLSB(same));
+      const uint first = first_bit(same);
       [[unroll]] for (uint m = 0; m < TOGETHER; ++m) {
         row[m] = first_row + take_bit(same, first);
         row_address[m] = offset_address(p.x, row[m] * p.x_stride * 4u);

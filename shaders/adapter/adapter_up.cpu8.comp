@@ -97,11 +97,11 @@ void main() {
   if (first_row >= rows) return;
   const uint padded = (p.columns + 31u) & ~31u, row_dwords = padded / NUMBERS_OF_DWORD;
   const uint matrices = GATED != 0u ? 2u : 1u;
-  const uint count = min(rows - first_row, ADAPTER_UP_ROWS);
-  const uint own = row_adapter(first_row + min(LANE, count - 1u)).x;
-  uint left = (1u << count) - 1u;
+  const uint own = row_adapter(min(first_row + LANE, rows - 1u)).x;
+  uint left = subgroupBallot(first_row + LANE < rows).x;
   while (left != 0u) {
-    const uvec4 adapter = row_adapter(first_row + uint(findLSB(left))); // all lanes know that it is the same for them
+    const uvec4 of_first = row_adapter(first_row + first_bit(left)); // all lanes know that it is the same for them
+    const uvec4 adapter = left != 0u ? of_first : uvec4(0);
     const uint rank = adapter.x == 0u ? 0u : adapter.z;
     const uint at = (max(adapter.x, 1u) - 1u) * matrices * p.rank * row_dwords;
     uint same = subgroupBallot(own == adapter.x).x & left;
@@ -109,7 +109,7 @@ void main() {
     while (same != 0u) {
       uint row[TOGETHER], from[TOGETHER];
       float scale[TOGETHER];
-      const uint first_of = uint(findLSB(same));
+      const uint first_of = first_bit(same);
       [[unroll]] for (uint m = 0; m < TOGETHER; ++m) {
         row[m] = first_row + take_bit(same, first_of);
         from[m] = row[m] * p.h_stride;
