@@ -126,10 +126,9 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
   const Stage stage =
       options.stage.within(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()));
   if (request.readable_cuts) make_cuts_readable(decoder, stage);
-  const bool whole = is_whole(decoder, stage);
-  fuse(decoder.graph, options.weights, whole ? std::span<const TensorId>() : decoder.layer_inputs,
-       request.adapters.get());
-  if (!whole) PUMICE_CHECK(cut_stage(decoder, file, stage));
+  // Also in one piece: what is fused, and so a row's bits, is the same wherever the model is cut.
+  fuse(decoder.graph, options.weights, decoder.layer_inputs, request.adapters.get());
+  if (!is_whole(decoder, stage)) PUMICE_CHECK(cut_stage(decoder, file, stage));
   return std::move(decoder.graph);
 }
 
