@@ -229,7 +229,7 @@ private:
 };
 
 Json details_of(const ServedKind& kind) {
-  return {{"format", "gguf"}, {"family", kind.architecture}, {"families", {kind.architecture}}};
+  return {{"format", "gguf"}, {"family", kind.architecture}, {"families", Json::array({kind.architecture})}};
 }
 
 // An entry of lists.

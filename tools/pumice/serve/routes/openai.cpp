@@ -342,7 +342,7 @@ Json description_of(const ServedModels::Listed& listed) {
   if (model.vectors) made["dimensions"] = model.vectors->columns();
   if (model.voice) {
     made["sample_rate"] = model.voice->sample_rate();
-    made["voices"] = {"default"};
+    made["voices"] = Json::array({"default"});
     for (const auto& [name, profile] : model.voice->voices()) made["voices"].push_back(name);
   }
   return made;
