@@ -83,8 +83,8 @@ std::vector<Fixture> all_fixtures() {
 
 // Plans and records steps of all sizes, and submits one of the fixture's inputs.
 void run_pass(const std::shared_ptr<const Model>& model, const Answers& answers) {
-  const bool encodes = model->shape().encoder.has_value();
-  std::vector<ForcedInput> inputs = encodes ? answers.inputs() : answers.sequences();
+  const auto& encoder = model->shape().encoder;
+  std::vector<ForcedInput> inputs = encoder ? answers.inputs(encoder->picture_rows) : answers.sequences();
   REQUIRE(!inputs.empty());
   inputs.resize(1);
   ForcedPassOptions options;

@@ -180,7 +180,9 @@ std::vector<float> run(const Fixture& fixture, const std::shared_ptr<const Model
   const Answers answers(fixture.answers);
   ForcedPassOptions options;
   options.readable = all_tensors(answers);
-  const std::vector<ForcedInput> inputs = model->shape().encoder ? answers.inputs() : answers.sequences();
+  const auto& encoder = model->shape().encoder;
+  const std::vector<ForcedInput> inputs =
+      encoder ? answers.inputs(encoder->picture_rows) : answers.sequences();
   options.inputs = static_cast<uint32_t>(inputs.size());
   if (model->shape().encoder) options.input_tokens = model->shape().encoder->context * options.inputs;
   const auto pass = require(ForcedPass::create(model, options));

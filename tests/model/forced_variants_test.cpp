@@ -231,7 +231,8 @@ double sensitivity(const Fixture& fixture, const Answers& answers, std::span<con
 bool run(const std::shared_ptr<const Model>& model, const Fixture& fixture, const Answers& answers,
          const Forced& forced, uint32_t chunk, double& worst) {
   const std::vector<std::string> names = last_tensors(answers, fixture);
-  std::vector<ForcedInput> inputs = model->shape().encoder ? answers.inputs() : answers.sequences();
+  const auto& encoder = model->shape().encoder;
+  std::vector<ForcedInput> inputs = encoder ? answers.inputs(encoder->picture_rows) : answers.sequences();
   REQUIRE(!inputs.empty());
   REQUIRE(!names.empty());
   if (chunk == 1) inputs.resize(1);
