@@ -29,42 +29,56 @@ struct KernelVariant {
   // Whether CPU drivers take it without being told to. A row's bits are the same for any number of rows,
   // which those of different variants are not.
   bool for_cpus = false;
+  // The variant of which this is a form for some shapes, with the same kernels. It is blocked with it, and
+  // measured for a class of which this shape is one, it gives way to it where it is not offered.
+  std::string_view form_of = {};
 
   // Whether a device has this way to do the work.
   bool offered(const DeviceProfile& profile, const Args& args) const {
     return (!profile.cpu || for_cpus || profile.forced == name) && runs(profile, args);
   }
+  bool blocked(const DeviceProfile& profile, const std::string& shape_class) const {
+    const bool itself = profile.blocklist && profile.blocklist->contains(blocklist_key(shape_class, name));
+    return itself || blocked_with_another(profile, shape_class);
+  }
+  bool blocked_with_another(const DeviceProfile& profile, const std::string& shape_class) const {
+    return profile.blocklist && !form_of.empty() &&
+           profile.blocklist->contains(blocklist_key(shape_class, form_of));
+  }
 };
 
 // Chooses, in this order: the variant that the profile forces, if it is offered; the one that was measured to
-// be the fastest for this class of shapes or the nearest one; the first that is offered, is not blocked and
-// does not round, in the order that is estimated for GPUs like this one, and then in the family's. A family's
-// last variant is the plain one, which always runs. The shape class begins with the family's name.
+// be the fastest for this class of shapes or the nearest one, or what that is a form of; the first that is
+// offered, is not blocked and does not round, in the order that is estimated for GPUs like this one, and then
+// in the family's. A family's last variant is the plain one, which always runs. The shape class begins with
+// the family's name.
 template <class Args>
 const KernelVariant<Args>& choose_variant(std::span<const KernelVariant<Args>* const> variants,
                                           const DeviceProfile& profile, const Args& args,
                                           const std::string& shape_class) {
-  const auto find = [&](std::string_view name) {
-    const auto at = std::find_if(variants.begin(), variants.end(), [&](const KernelVariant<Args>* variant) {
-      return variant->name == name && variant->offered(profile, args);
-    });
+  const auto named = [&](std::string_view name) {
+    const auto at = std::find_if(variants.begin(), variants.end(),
+                                 [&](const KernelVariant<Args>* variant) { return variant->name == name; });
     return at == variants.end() ? nullptr : *at;
   };
-  const auto blocked = [&](std::string_view name) {
-    return profile.blocklist && profile.blocklist->contains(blocklist_key(shape_class, name));
+  const auto find = [&](std::string_view name) {
+    const KernelVariant<Args>* variant = named(name);
+    return variant && variant->offered(profile, args) ? variant : nullptr;
   };
   if (const KernelVariant<Args>* forced = find(profile.forced)) return *forced;
   if (profile.choices) {
     const std::string* choice = find_choice(*profile.choices, shape_class);
-    const KernelVariant<Args>* measured = choice ? find(*choice) : nullptr;
-    if (measured && !blocked(measured->name)) return *measured;
+    const KernelVariant<Args>* measured = choice ? named(*choice) : nullptr;
+    if (measured && !measured->offered(profile, args)) measured = find(measured->form_of);
+    if (measured && !measured->blocked(profile, shape_class)) return *measured;
   }
   for (const std::string_view name : estimated_order(profile.generation, shape_class)) {
     const KernelVariant<Args>* variant = find(name);
-    if (variant && !variant->rounds && !blocked(name)) return *variant;
+    if (variant && !variant->rounds && !variant->blocked(profile, shape_class)) return *variant;
   }
   for (const KernelVariant<Args>* variant : variants) {
-    if (!variant->rounds && variant->offered(profile, args) && !blocked(variant->name)) return *variant;
+    if (variant->rounds || !variant->offered(profile, args)) continue;
+    if (!variant->blocked(profile, shape_class)) return *variant;
   }
   return *variants.back();
 }
@@ -77,7 +91,9 @@ Status lower_variant(Lowering& lowering, std::span<const KernelVariant<Args>* co
   const KernelVariant<Args>& chosen = choose_variant(variants, lowering.profile(), args, shape_class);
   VariantChoice choice{shape_class, {}, std::string(chosen.name), settled};
   for (const KernelVariant<Args>* variant : variants) {
-    if (variant->offered(lowering.profile(), args)) choice.variants.emplace_back(variant->name);
+    if (!variant->offered(lowering.profile(), args)) continue;
+    if (variant->blocked_with_another(lowering.profile(), shape_class)) continue; // nothing to try
+    choice.variants.emplace_back(variant->name);
   }
   lowering.begin_choice(std::move(choice));
   const Status status = chosen.lower(lowering, args);

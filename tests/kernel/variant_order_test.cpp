@@ -7,8 +7,10 @@
 #include <set>
 
 #include "gpu/instance.h"
+#include "gpu/kernel_table.h"
 #include "kernel/matmul/matmul.h"
 #include "kernel/variant_order.h"
+#include "support/skip.h"
 #include "support/vulkan/limited_vulkan.h"
 
 using namespace pumice;
@@ -167,6 +169,22 @@ TEST_CASE("variant order: products take the first of it that does not round and 
       profile.choices = nullptr;
     }
   }
+}
+
+TEST_CASE("variant order: a class whose narrow products divide k takes the same matrices for its wide ones") {
+  if (!find_kernel("matmul.cm.q4_0")) skip("this build's shader compiler has no cooperative matrices");
+  DeviceProfile profile = profile_of(GpuGeneration::unknown);
+  profile.cores = 40;
+  const std::string shape_class = matmul_shape_class(product(300));
+  REQUIRE(shape_class == matmul_shape_class(product(4000)));
+  profile.choices = std::make_shared<const Choices>(Choices{{shape_class, "cm-split"}});
+  CHECK(chosen_matmul(profile, product(17)) == "cm-split"); // of the nearest class
+  CHECK(chosen_matmul(profile, product(4000)) == "cm");
+  profile.blocklist = std::make_shared<const Blocklist>(Blocklist{{"matmul cm-split", {"wrong", false}}});
+  CHECK(chosen_matmul(profile, product(17)) == "tiled");
+  CHECK(chosen_matmul(profile, product(4000)) == "cm");
+  profile.blocklist = std::make_shared<const Blocklist>(Blocklist{{"matmul cm", {"wrong", false}}});
+  for (const uint32_t rows : {17u, 4000u}) CHECK(chosen_matmul(profile, product(rows)) == "tiled");
 }
 
 TEST_CASE("variant order: what a generation's order does not name comes after it, in the family's order") {

@@ -139,7 +139,8 @@ uint32_t cores_of(const DeviceProfile& profile) {
 }
 
 // How k is divided where blocks of 128 columns and all rows of a short prompt are too few for the cores. By
-// the matrix and the device alone: a row's bits must not depend on how many rows are beside it.
+// the matrix and the device alone, so that a row's bits depend on how many rows are beside it only where the
+// variant does (split_runs).
 struct DividedK {
   uint32_t parts = 1, blocks = 0; // blocks of 32 columns of a part
 };
@@ -296,7 +297,8 @@ Status lower_fixed(Lowering& lowering, const MatmulArgs& args) {
   return {};
 }
 
-// Only where the whole product is done in few turns of the cores, the last of which leaves many idle.
+// Only where the whole product is done in few turns of the cores, the last of which leaves many idle: "cm"
+// takes the other products of a class that this was measured for.
 bool split_runs(const DeviceProfile& profile, const MatmulArgs& args) {
   if (args.routing || !fixed_runs(profile, args)) return false;
   const uint32_t parts = divide_k(profile, args).parts;
@@ -328,8 +330,10 @@ const KernelVariant<MatmulArgs> matmul_cm = {
     "cm", "For GPUs with VK_KHR_cooperative_matrix: 16 tokens and more, rounded to 16 bits", fixed_runs,
     lower_fixed, true};
 const KernelVariant<MatmulArgs> matmul_cm_split = {
-    "cm-split", "For GPUs, as cm: narrow matrices, whose columns (k) several workgroups share", split_runs,
-    lower_split, true};
+    "cm-split", "For GPUs, as cm: narrow matrices, whose columns (k) several workgroups share",
+    split_runs, lower_split,
+    true,       false,
+    "cm"};
 const KernelVariant<MatmulArgs> matmul_cm2 = {
     "cm2", "For GPUs with VK_NV_cooperative_matrix2: as cm, the matrices as large as a workgroup can take",
     free_runs, lower_free, true};
