@@ -353,9 +353,9 @@ void add_max_stall_option(CLI::App& app, SizeOptions& options) {
 void add_cache_tokens_option(CLI::App& app, SizeOptions& options) {
   app.add_option(
          "--cache-tokens", options.cache_tokens,
-         "On CPU drivers: keep keys and values of N tokens of all texts together, and of at least one whole "
-         "context (default: a context for each text that is generated at a time). What texts begin with "
-         "alike counts once. A text waits until there is room for all that it may become")
+         "Keep keys and values of N tokens of all texts together, and of at least one whole context "
+         "(default: a context for each text that is generated at a time). What texts begin with alike "
+         "counts once. A text waits until there is room for all that it may become")
       ->type_name("N")
       ->check(within(1u, 1u << 30))
       ->group(more_of(device_group));

@@ -197,8 +197,8 @@ Subcommand add_serve(CLI::App& app) {
       ->capture_default_str()
       ->group(more_of("Server"));
   sub->add_option("--sequences", options->model.sequences,
-                  "Most texts that are continued at the same time (default: 8; on CPU drivers 32, with room "
-                  "for the keys and values of 8 whole contexts)")
+                  "Most texts that are continued at the same time (default: 32, with room for the keys and "
+                  "values of 8 whole contexts; 8 on several devices)")
       ->type_name("N")
       ->check(within(1u, 1024u))
       ->group("Server");

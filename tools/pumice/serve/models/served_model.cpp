@@ -16,6 +16,7 @@
 #include "loading/draft_model.h"
 #include "loading/fitting_size.h"
 #include "loading/picture_tower.h"
+#include "model/session_memory.h"
 #include "model/vocabulary.h"
 #include "process/processes.h"
 #include "serve/http/error.h"
@@ -48,8 +49,9 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   std::shared_ptr<const Model> tower_model;
   std::optional<PictureRows> tower;
   PUMICE_TRY(const ChatMedia media, ChatMedia::open(opened.file, opened.definition->shape()));
+  const bool in_stages = command::others() || !device.before.empty();
   if (media.has_vision() || media.hears()) {
-    if (command::others() || !device.before.empty()) {
+    if (in_stages) {
       return wrong_kind(opened.file.path(), opened.definition->shape(),
                         "it reads pictures or sounds in its prompt, which takes one device");
     }
@@ -62,11 +64,16 @@ Result<std::unique_ptr<TextModel>> TextModel::load(OpenedModel opened, const Ope
   session.size = command::session_size(size, model->shape());
   // Where texts share pages, many run in the memory of eight that fill their contexts: most are shorter.
   constexpr uint32_t full_texts = 8, many_texts = 32;
-  const bool shares_pages = device.context.profile.cpu8;
-  session.size.sequences = options.sequences ? options.sequences : shares_pages ? many_texts : full_texts;
-  session.size.chunk = std::max(session.size.chunk, session.size.sequences);
+  session.size.sequences = options.sequences ? options.sequences : in_stages ? full_texts : many_texts;
   session.size.pages = options.sequences || size.cache_tokens ? command::cache_pages(size)
                                                               : full_texts * pages_for(session.size.context);
+  const uint64_t binding = device.context.capabilities().max_storage_range_bytes;
+  const bool too_large = std::ranges::any_of(model->shape().layers, [&](const LayerCache& layer) {
+    const CacheLayout layout = cache_layout(layer, session.size);
+    return layout.pages > 0 && layout.longer_bytes() > binding;
+  });
+  if (!options.sequences && too_large) session.size.sequences = full_texts; // there is room for all of them
+  session.size.chunk = std::max(session.size.chunk, session.size.sequences);
   session.adapters = adapters.room(session.size.sequences, true);
   session.max_stall_seconds = size.max_stall_ms * 1e-3;
   PUMICE_TRY(session.draft_model, command::load_draft_model(size, device, *model));
