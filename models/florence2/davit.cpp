@@ -11,13 +11,15 @@
 #include "kernel/convolution/pictures.h"
 #include "kernel/heads/heads.h"
 #include "kernel/norm/norm.h"
+#include "kernel/row_groups.h"
 
 namespace pumice {
 
 namespace {
 
-constexpr float davit_norm_eps = 1e-5f;       // torch.nn.LayerNorm's
-constexpr uint32_t most_davit_pixels = 65535; // of a picture, and channels: workgroups along an axis
+constexpr float davit_norm_eps = 1e-5f;                 // torch.nn.LayerNorm's
+constexpr uint32_t most_davit_pixels = most_workgroups; // of a picture, and channels
+constexpr uint32_t most_davit_window = 128; // pixels on a side: small pictures are filled up to one
 constexpr std::string_view davit_component = "attention";
 
 // One stage. All products are over pixels, which lie in one row of the step for each picture.
@@ -51,11 +53,9 @@ public:
       operation.cells = pixels_;
       operation.heads = own_.heads;
       operation.window = config_.window;
-      const uint32_t span = 2 * config_.window - 1;
       const std::array inputs = project_inputs(name, y);
       return cell_attention(graph(), node(name), inputs[0].x, inputs[1].x, inputs[2].x, operation,
-                            zeros("no_table", {uint64_t{span} * span, own_.heads}), inputs[1].bias,
-                            inputs[2].bias);
+                            inputs[1].bias, inputs[2].bias, {});
     });
   }
 
@@ -180,30 +180,30 @@ private:
   }
 
   // What is between its products has several times the numbers of x, which have to fit a buffer: parts of the
-  // picture's lines take the same memory one after the other.
+  // picture's lines, of which the last may have fewer, take the same memory one after the other.
   TensorId feed_forward(TensorId x, TensorId residual) const {
     constexpr uint64_t most = 1 << 24;
-    const uint32_t inner = config_.inner_columns(own_.channels);
-    const auto too_large = [&](uint32_t parts) { return uint64_t{inner} * pixels_.pixels() / parts > most; };
-    uint32_t parts = 1;
-    while (parts < pixels_.height && (too_large(parts) || pixels_.height % parts != 0)) ++parts;
-    const uint32_t columns = graph().tensor(x).columns / parts;
+    const uint32_t inner = config_.inner_columns(own_.channels), height = pixels_.height,
+                   line = pixels_.width * own_.channels;
+    const auto fitting =
+        static_cast<uint32_t>(std::clamp<uint64_t>(most / (uint64_t{inner} * pixels_.width), 1, height));
+    const uint32_t parts = (height + fitting - 1) / fitting, lines = (height + parts - 1) / parts;
     const WeightView up = builder_.tensor({"ffn.fc1", ""}, ".weight", inner, own_.channels, davit_component),
                      down =
                          builder_.tensor({"ffn.fc2", ""}, ".weight", own_.channels, inner, davit_component);
     const WeightId up_bias = bias("ffn.fc1", inner);
     std::optional<TensorId> all;
-    for (uint32_t part = 0; part < parts; ++part) {
-      const std::string ending = fmt::format(".{}", part);
+    for (uint32_t first = 0; first < height; first += lines) {
+      const std::string ending = fmt::format(".{}", first);
+      const uint32_t before = first * line, columns = std::min(lines, height - first) * line;
       TensorId y = x;
       if (parts > 1)
-        y = graph().add_tensor({node("norm2") + ending, RowKind::outputs, columns, View{x, part * columns}});
+        y = graph().add_tensor({node("norm2") + ending, RowKind::outputs, columns, View{x, before}});
       y = product(y, "ffn.fc1" + ending, up);
       y = sums(y, "ffn.fc1" + ending, {}, up_bias, inner, config_.activation);
       y = product(y, "ffn.fc2" + ending, down);
-      all = all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, part * columns}, y,
-                             {0, 0, columns}, 1)
-                : y;
+      all =
+          all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, before}, y, {0, 0, columns}, 1) : y;
     }
     return biased(*all, "ffn.fc2", residual);
   }
@@ -318,8 +318,10 @@ Result<DavitConfig> read_davit_config(const Settings& settings) {
   PUMICE_TRY(const auto paddings,
              read_davit_stages(settings, "patch_padding", count, 0, most_patch, {3, 1, 1, 1}));
   PUMICE_TRY(const std::vector<bool> norms, read_davit_norms(settings, count));
-  PUMICE_TRY(config.window, settings.u32_or({"window_size", ""}, 1, 1024, 12));
+  PUMICE_TRY(config.window, settings.u32_or({"window_size", ""}, 1, most_davit_window, 12));
   PUMICE_TRY(config.feed_forward, settings.f32_or({"mlp_ratio", ""}, 0.1f, 1e3f, 4));
+  // As a double, of which columns are the whole part.
+  if (const nlohmann::json* ratio = fields.find("mlp_ratio")) config.feed_forward = ratio->get<double>();
   PUMICE_TRY(config.input_bias, settings.boolean_or({"qkv_bias", ""}, true));
   PUMICE_TRY(config.activation, settings.activation_or({"activation_function", ""}, Activation::gelu));
   for (size_t i = 0; i < count; ++i) {

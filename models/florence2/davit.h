@@ -20,13 +20,11 @@ struct DavitConfig {
   uint32_t colours = 3;
   std::vector<DavitStage> stages;
   uint32_t window = 12;
-  float feed_forward = 4; // columns for each channel
-  bool input_bias = true; // of queries, keys and values
+  double feed_forward = 4; // columns for each channel
+  bool input_bias = true;  // of queries, keys and values
   Activation activation = Activation::gelu;
 
-  uint32_t inner_columns(uint32_t channels) const {
-    return static_cast<uint32_t>(double{feed_forward} * channels);
-  }
+  uint32_t inner_columns(uint32_t channels) const { return static_cast<uint32_t>(feed_forward * channels); }
   // The pixels that a stage makes of those before it; of no height where they are fewer than a patch.
   static CellLayout pixels_of(const DavitStage& stage, const CellLayout& before);
   // Those of the last stage, of a picture.

@@ -175,16 +175,17 @@ OpenedDefinition open_florence2(const ModelFile& file) {
   auto model = std::make_unique<Florence2>(std::move(bart), std::move(own));
   // Any size will do: this is the usual one, or the next smaller one that the model has positions for.
   PUMICE_TRY(const std::optional<PictureSize> size, read_picture_size(file.folder()));
-  if (size) {
-    PUMICE_CHECK(model->set_picture_size(size->height, size->width));
-    return std::unique_ptr<ModelDefinition>(std::move(model));
-  }
-  Status status;
-  for (uint32_t edge = usual_edge; edge > 0; edge /= 2) {
-    status = model->set_picture_size(edge, edge);
-    if (status.ok()) return std::unique_ptr<ModelDefinition>(std::move(model));
-  }
-  return status.error();
+  const PictureSize first = size.value_or(PictureSize{usual_edge, usual_edge});
+  const Status status = model->set_picture_size(first.height, first.width);
+  bool fits = status.ok();
+  for (uint32_t edge = size ? 0 : usual_edge / 2; !fits && edge > 0; edge /= 2)
+    fits = model->set_picture_size(edge, edge).ok();
+  if (fits) return std::unique_ptr<ModelDefinition>(std::move(model));
+  Error error = status.error();
+  error.message = size ? fmt::format("{}: field 'size': {}", file.folder().path("preprocessor_config.json"),
+                                     error.message)
+                       : fmt::format("{}/config.json: {}", file.path(), error.message);
+  return error;
 }
 
 } // namespace

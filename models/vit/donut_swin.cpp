@@ -125,7 +125,7 @@ private:
     constexpr std::string_view query = "attention.self.query", key = "attention.self.key",
                                value = "attention.self.value";
     return cell_attention(graph(), node("attention"), input(query), input(key), input(value), operation,
-                          builder_.weight(table, "attention"), input_bias(key), input_bias(value));
+                          input_bias(key), input_bias(value), builder_.weight(table, "attention"));
   }
 
   EncoderBuilder& builder_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "kernel/activation_ref.h"
 #include "kernel/device_profile.h"
@@ -12,6 +13,15 @@ namespace pumice {
 inline uint32_t row_groups(const DeviceProfile& profile, const ActivationRef& result) {
   const uint32_t quads = result.padded_columns() / 4;
   return profile.cpu ? 1 : std::max(1u, quads / (profile.workgroup * 4));
+}
+
+// Along an axis, on every device.
+inline constexpr uint32_t most_workgroups = 65535;
+
+// So many workgroups for each row: along y, and further layers of them along z where those are too many.
+inline std::array<uint32_t, 3> layers_of_groups(uint32_t rows, uint64_t groups) {
+  const uint64_t all = std::max<uint64_t>(groups, 1), along = std::min<uint64_t>(all, most_workgroups);
+  return {rows, static_cast<uint32_t>(along), static_cast<uint32_t>((all + along - 1) / along)};
 }
 
 } // namespace pumice

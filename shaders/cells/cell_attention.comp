@@ -10,6 +10,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = CELL_ATTENTION_HEAD_QUADS_ID) const uint HEAD_QUADS = 8;
 layout(constant_id = CELL_ATTENTION_WHOLE_ID) const uint WHOLE = 0;
+layout(constant_id = CELL_ATTENTION_TABLE_ID) const uint HAS_TABLE = 1;
 layout(push_constant) uniform Push { CellAttentionParams p; };
 READ_BUFFER(uvec4, step_block, CELL_ATTENTION_STEP);
 READ_BUFFER(vec4, query, CELL_ATTENTION_QUERY);
@@ -37,9 +38,12 @@ uint part_of(uint place, uint size) {
 
 void main() {
   const uint row = gl_WorkGroupID.x;
-  if (row >= step_block[0][ROWS_TOKENS]) return;
-  const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const uint place = WHOLE != 0u ? 0u : token.y - token.w; // of the cell
+  if (row >= step_block[0][p.rows_kind]) return;
+  uint place = 0u; // of the cell
+  if (WHOLE == 0u) {
+    const uvec4 token = step_block[STEP_HEADER_QUADS + row];
+    place = token.y - token.w;
+  }
   const uint index = (gl_WorkGroupID.z * p.groups + gl_WorkGroupID.y) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   const uint pixels = WHOLE != 0u ? p.height * p.width : p.side * p.side;
   const uint quads = pixels * p.heads * HEAD_QUADS; // of a row
@@ -79,7 +83,8 @@ void main() {
       float score = 0.0;
       for (uint i = 0; i < HEAD_QUADS; ++i) score += dot(query[from + i], key_quad(outer, source_at + i));
       const uvec2 difference = own + p.window - 1u - uvec2(across, down);
-      score = score * p.scale + table[(difference.y * span + difference.x) * p.heads + head];
+      score *= p.scale;
+      if (HAS_TABLE != 0u) score += table[(difference.y * span + difference.x) * p.heads + head];
       if (part != uvec2(part_of(there.x, size.x), part_of(there.y, size.y))) score -= float(CELL_ATTENTION_APART);
       if (score > best) {
         const float kept = exp(best - score);

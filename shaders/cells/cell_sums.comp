@@ -19,10 +19,13 @@ WRITE_BUFFER(vec4, result, CELL_SUMS_RESULT);
 
 void main() {
   const uint row = gl_WorkGroupID.x;
-  if (row >= step_block[0][ROWS_TOKENS]) return;
-  const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  const uint place = token.y - token.w; // of the cell
-  const uvec2 cell = uvec2(place % p.cells, place / p.cells) * p.side;
+  if (row >= step_block[0][p.rows_kind]) return;
+  uvec2 cell = uvec2(0u);
+  if (p.side != 0u) {
+    const uvec4 token = step_block[STEP_HEADER_QUADS + row];
+    const uint place = token.y - token.w; // of the cell
+    cell = uvec2(place % p.cells, place / p.cells) * p.side;
+  }
   const uint quads = p.channels >> 2, all = p.out_stride >> 2;
   for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < all;
        i += gl_NumWorkGroups.y * gl_WorkGroupSize.x) {

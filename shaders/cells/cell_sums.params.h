@@ -8,10 +8,10 @@ PUMICE_PARAMS_BEGIN
 
 // Buffers.
 CONSTANT CELL_SUMS_STEP = 0;
-CONSTANT CELL_SUMS_X = 1;        // [tokens, x_stride]
+CONSTANT CELL_SUMS_X = 1;        // [rows, x_stride]
 CONSTANT CELL_SUMS_BIAS = 2;     // [channels]
-CONSTANT CELL_SUMS_RESIDUAL = 3; // [tokens, residual_stride]
-CONSTANT CELL_SUMS_RESULT = 4;   // [tokens, out_stride]
+CONSTANT CELL_SUMS_RESIDUAL = 3; // [rows, residual_stride]
+CONSTANT CELL_SUMS_RESULT = 4;   // [rows, out_stride]
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT CELL_SUMS_ACTIVATION_ID = 1;
@@ -27,11 +27,12 @@ struct CellSumsParams {
   UINT x_stride; // in floats, as those below
   UINT residual_stride;
   UINT out_stride;
+  UINT rows_kind; // ROWS_*; of cells, ROWS_TOKENS
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::CellSumsParams) == 36);
+static_assert(sizeof(pumice::CellSumsParams) == 40);
 #endif
 #endif

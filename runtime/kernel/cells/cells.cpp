@@ -15,8 +15,6 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_cell_groups = 65535; // along an axis, on every device
-
 std::string describe_cells(const CellLayout& cells) {
   if (cells.whole) return fmt::format("{} x {}", cells.height, cells.width);
   return fmt::format("{} x {} in cells of {} x {}", cells.height, cells.width, cells.side, cells.side);
@@ -79,13 +77,13 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
     return Error{Code::unsupported,
                  fmt::format("{} channels are not {} heads of a multiple of four", channels, heads)};
   }
-  PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[0]));
-  PUMICE_TRY(const BufferRef outer_key, lowering.vector(node.weights[1]));
-  PUMICE_TRY(const BufferRef outer_value, lowering.vector(node.weights[2]));
+  PUMICE_TRY(const BufferRef outer_key, lowering.vector(node.weights[0]));
+  PUMICE_TRY(const BufferRef outer_value, lowering.vector(node.weights[1]));
+  const bool has_table = node.weights.size() > 2;
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch;
   dispatch.kernel = "cell_attention";
-  dispatch.constants = {workgroup, head_dim / 4, cells.whole};
+  dispatch.constants = {workgroup, head_dim / 4, cells.whole, has_table};
   CellAttentionParams params = {};
   params.heads = heads;
   params.height = cells.height;
@@ -99,18 +97,21 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   params.out_stride = result.stride;
   params.scale = static_cast<float>(1 / std::sqrt(double{1} * head_dim));
   const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
-  const uint32_t groups = (each + workgroup - 1) / workgroup;
-  params.groups = std::min(groups, most_cell_groups);
+  dispatch.groups = layers_of_groups(result.rows, (each + workgroup - 1) / workgroup);
+  params.groups = dispatch.groups[1];
+  params.rows_kind = result.rows_kind;
   dispatch.set_params(params);
   dispatch.bind(CELL_ATTENTION_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
   dispatch.bind(CELL_ATTENTION_KEY, key.buffer, Access::read);
   dispatch.bind(CELL_ATTENTION_VALUE, value.buffer, Access::read);
-  dispatch.bind(CELL_ATTENTION_TABLE, table, Access::read);
+  if (has_table) {
+    PUMICE_TRY(const BufferRef table, lowering.vector(node.weights[2]));
+    dispatch.bind(CELL_ATTENTION_TABLE, table, Access::read);
+  }
   dispatch.bind(CELL_ATTENTION_OUTER_KEY, outer_key, Access::read);
   dispatch.bind(CELL_ATTENTION_OUTER_VALUE, outer_value, Access::read);
   dispatch.bind(CELL_ATTENTION_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, params.groups, (groups + most_cell_groups - 1) / most_cell_groups};
   const double sums = double{1} * result.rows * result.columns * window * window;
   dispatch.flops = 4 * sums;
   dispatch.bytes = 16.0 * result.rows * result.columns;
@@ -133,8 +134,8 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   dispatch.kernel = "cell_sums";
   dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), adds ? 1u : 0u};
   dispatch.set_params(CellSumsParams{channels, cells.height, cells.width, cells.whole ? 0 : cells.side,
-                                     cells.pixels(), cells.across(), x.stride, residual.stride,
-                                     result.stride});
+                                     cells.pixels(), cells.across(), x.stride, residual.stride, result.stride,
+                                     result.rows_kind});
   dispatch.bind(CELL_SUMS_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_SUMS_X, x.buffer, Access::read);
   dispatch.bind(CELL_SUMS_BIAS, bias, Access::read);
@@ -144,7 +145,7 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   constexpr uint32_t quads_of_group = 1 << 14;
   const uint32_t groups =
       std::max(row_groups(lowering.profile(), result), result.columns / 4 / quads_of_group);
-  dispatch.groups = {result.rows, std::min(groups, most_cell_groups), 1};
+  dispatch.groups = {result.rows, std::min(groups, most_workgroups), 1};
   const double elements = double{1} * result.rows * result.columns;
   dispatch.flops = elements * (activation == Activation::none ? 2 : 12);
   dispatch.bytes = elements * (adds ? 12 : 8);
@@ -159,9 +160,11 @@ TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const Cel
 }
 
 TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
-                        const CellAttention& operation, WeightId table, WeightId key_bias,
-                        WeightId value_bias) {
-  return graph.add(operation, {query, key, value}, {table, key_bias, value_bias},
+                        const CellAttention& operation, WeightId key_bias, WeightId value_bias,
+                        std::optional<WeightId> table) {
+  std::vector<WeightId> weights = {key_bias, value_bias};
+  if (table) weights.push_back(*table);
+  return graph.add(operation, {query, key, value}, std::move(weights),
                    {std::move(name), graph.tensor(query).rows, graph.tensor(query).columns});
 }
 

@@ -40,11 +40,11 @@ struct CellPatches : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// Each pixel attends to those of its window, head by head, with a bias by the difference of their places.
+// Each pixel attends to those of its window, head by head; there may be a bias by their places' difference.
 // With a shift windows begin so many pixels later; see shaders/cells/cell_attention.params.h. The last
 // windows may reach beyond the picture: there are pixels whose key and value are the biases of these. inputs:
-// queries, keys, values [rows, pixels of a row * channels]. weights: the table of the bias [(2 * window -
-// 1)^2, heads], then the biases of keys and of values [channels].
+// queries, keys, values [rows, pixels of a row * channels]. weights: the biases of keys and of values
+// [channels], then the table of the bias by place [(2 * window - 1)^2, heads] if there is one.
 struct CellAttention : Operation {
   CellLayout cells;
   uint32_t heads = 1;
@@ -68,8 +68,8 @@ struct CellSums : Operation {
 
 TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const CellPatches& operation);
 TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
-                        const CellAttention& operation, WeightId table, WeightId key_bias,
-                        WeightId value_bias);
+                        const CellAttention& operation, WeightId key_bias, WeightId value_bias,
+                        std::optional<WeightId> table);
 TensorId cell_sums(Graph& graph, std::string name, TensorId x, std::optional<TensorId> residual,
                    const CellSums& operation, WeightId bias);
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/row_groups.h"
 #include "kernel/row_kernel.h"
 #include "shaders/convolution/convolve_frames.params.h"
 #include "shaders/convolution/snake.params.h"
@@ -13,8 +14,7 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_workgroups = 65535; // along an axis, on every device
-constexpr uint32_t whole_columns = 32;      // of a row of activations
+constexpr uint32_t whole_columns = 32; // of a row of activations
 
 // The frames of a tensor for so many rows of the step.
 uint64_t frames_of(const FrameLayout& layout, uint64_t rows) {
@@ -105,10 +105,10 @@ Status ConvolveFrames::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   const uint64_t frames = frames_of(result, to.rows), each = uint64_t{CONVOLVE_FRAMES_GROUP} * params.up;
   const uint64_t invocations = (frames + each - 1) / each * params.up * params.quads;
-  const uint64_t all = (invocations + workgroup - 1) / workgroup;
-  params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_workgroups));
-  const uint32_t layers = static_cast<uint32_t>((all + params.columns_groups - 1) / params.columns_groups);
   Dispatch dispatch;
+  dispatch.groups = layers_of_groups(std::min(to.rows, lowering.step_layout().sequences),
+                                     (invocations + workgroup - 1) / workgroup);
+  params.columns_groups = dispatch.groups[1];
   dispatch.kernel = "convolve_frames";
   dispatch.constants = {workgroup, static_cast<uint32_t>(activation), result.channels % 4 == 0};
   dispatch.set_params(params);
@@ -117,7 +117,6 @@ Status ConvolveFrames::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(CONVOLVE_FRAMES_WEIGHT, weight, Access::read);
   dispatch.bind(CONVOLVE_FRAMES_BIAS, bias, Access::read);
   dispatch.bind(CONVOLVE_FRAMES_RESULT, to.buffer, Access::write);
-  dispatch.groups = {std::min(to.rows, lowering.step_layout().sequences), params.columns_groups, layers};
   const double sums = static_cast<double>(frames) * result.channels;
   dispatch.flops = 2 * sums * x.channels * taps / params.up;
   dispatch.bytes = 4.0 * (static_cast<double>(frames_of(x, from.rows)) * x.channels + sums) +

@@ -19,8 +19,6 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_groups = 65535; // along an axis, on every device
-
 Status check_channels(std::string_view what, uint32_t channels) {
   if (channels > 0 && channels % 4 == 0) return {};
   return Error{
@@ -99,13 +97,13 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
   const uint32_t workgroup = lowering.profile().workgroup;
   const uint64_t pixels = by_tokens ? x.rows : uint64_t{params.out_height} * params.out_width;
   const uint64_t invocations = (pixels + CONVOLVE_PIXELS - 1) / CONVOLVE_PIXELS * (out_channels / 4);
-  const uint64_t all = (invocations + workgroup - 1) / workgroup;
-  params.columns_groups = static_cast<uint32_t>(std::min<uint64_t>(all, most_groups));
-  const uint32_t layers = static_cast<uint32_t>((all + params.columns_groups - 1) / params.columns_groups);
+  const uint32_t inputs = by_tokens ? std::min(x.rows, lowering.step_layout().sequences) : x.rows;
   const bool by_fours = !planes && params.channels % 4 == 0 && pixel_channels() % 4 == 0;
   Dispatch dispatch;
   dispatch.kernel = "convolve";
   dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours, by_tokens};
+  dispatch.groups = layers_of_groups(inputs, (invocations + workgroup - 1) / workgroup);
+  params.columns_groups = dispatch.groups[1];
   dispatch.set_params(params);
   dispatch.bind(CONVOLVE_STEP, lowering.step(), Access::read);
   dispatch.bind(CONVOLVE_X, x.buffer, Access::read);
@@ -115,8 +113,6 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
     dispatch.bind(CONVOLVE_BIAS, bias, Access::read);
   }
   dispatch.bind(CONVOLVE_RESULT, result.buffer, Access::write);
-  const uint32_t inputs = by_tokens ? std::min(x.rows, lowering.step_layout().sequences) : x.rows;
-  dispatch.groups = {inputs, params.columns_groups, layers};
   const double sums = double{1} * (by_tokens ? 1 : inputs) * static_cast<double>(pixels) * out_channels;
   dispatch.flops = 2 * sums * kernel_height * kernel_width * params.channels;
   dispatch.bytes = 4.0 * (double{1} * x.rows * x.columns + sums) + static_cast<double>(weight.bytes);
@@ -204,8 +200,7 @@ namespace {
 
 // Workgroups for quads that do not depend on each other, of rows that are pictures.
 std::array<uint32_t, 3> quad_groups(uint32_t rows, uint32_t quads, uint32_t workgroup) {
-  const uint32_t all = (quads + workgroup - 1) / workgroup;
-  return {rows, std::min(all, most_groups), (all + most_groups - 1) / most_groups};
+  return layers_of_groups(rows, (quads + workgroup - 1) / workgroup);
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 #include "kernel/cells/cells.h"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <tuple>
 
 #include <doctest/doctest.h>
@@ -18,8 +20,10 @@ namespace {
 // Two pictures in one step.
 constexpr uint32_t pictures = 2;
 
+// Where a row is a picture, it is an output, of which there are fewer than tokens.
 std::vector<StepInput> inputs_of(const CellLayout& cells) {
-  return {{cells.count(), 0, 0}, {cells.count(), 40, 1}};
+  const uint32_t tokens = cells.whole ? 2 : cells.count();
+  return {{tokens, 0, 0}, {tokens, 40, 1}};
 }
 
 WeightId weight_of(Graph& graph, TensorView& tensor, const std::vector<float>& values,
@@ -50,7 +54,7 @@ void check(const DeviceProfile& profile, const Graph& graph, const CellLayout& c
            const std::vector<std::pair<TensorId, ActivationRef>>& inputs, TensorId out,
            const std::vector<float>& expected, double tolerance) {
   const uint32_t rows = pictures * cells.count(), capacity = rows + 3;
-  const ActivationRef result = blank_rows(rows + 1, columns);
+  const ActivationRef result = blank_rows(rows + 1, columns, 0, cells.whole ? ROWS_OUTPUTS : ROWS_TOKENS);
   auto places = inputs;
   places.emplace_back(out, result);
   run_graph(profile, graph, inputs_step(inputs_of(cells), capacity), capacity, places, pictures);
@@ -58,7 +62,8 @@ void check(const DeviceProfile& profile, const Graph& graph, const CellLayout& c
   TestGpu::get().clear();
 }
 
-void run_attention(const DeviceProfile& profile, const CellAttention& own, uint32_t channels) {
+void run_attention(const DeviceProfile& profile, const CellAttention& own, uint32_t channels,
+                   bool has_table = true) {
   CAPTURE(profile.workgroup);
   CAPTURE(own.describe());
   const uint32_t columns = own.cells.pixels() * channels;
@@ -66,8 +71,9 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
   std::vector<float> parts[3];
   for (uint32_t i = 0; i < 3; ++i) parts[i] = random_values(pictures * size, i + 1, 2);
   const uint32_t span = 2 * own.window - 1;
-  const std::vector<float> table = random_values(size_t{span} * span * own.heads, 4),
-                           key_bias = random_values(channels, 5), value_bias = random_values(channels, 6);
+  const std::vector<float> key_bias = random_values(channels, 5), value_bias = random_values(channels, 6);
+  std::vector<float> table = random_values(size_t{span} * span * own.heads, 4);
+  if (!has_table) std::ranges::fill(table, 0.0f);
   std::vector<float> attended;
   for (size_t i = 0; i < pictures; ++i) {
     const auto of = [&](uint32_t part) { return std::span(parts[part]).subspan(i * size, size); };
@@ -82,10 +88,12 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
     inputs.emplace_back(graph.add_tensor({"in", RowKind::tokens, columns}),
                         upload_rows(garbled(own.cells, part, channels), columns));
   }
+  const WeightId keys = weight_of(graph, tensors[0], key_bias, {channels}),
+                 values = weight_of(graph, tensors[1], value_bias, {channels});
+  std::optional<WeightId> biases;
+  if (has_table) biases = weight_of(graph, tensors[2], table, {uint64_t{span} * span, own.heads});
   const TensorId out = cell_attention(graph, "out", inputs[0].first, inputs[1].first, inputs[2].first, own,
-                                      weight_of(graph, tensors[0], table, {uint64_t{span} * span, own.heads}),
-                                      weight_of(graph, tensors[1], key_bias, {channels}),
-                                      weight_of(graph, tensors[2], value_bias, {channels}));
+                                      keys, values, biases);
   check(profile, graph, own.cells, columns, inputs, out, rows_in_cells(own.cells, attended, channels), 1e-5);
 }
 
@@ -108,6 +116,7 @@ TEST_CASE("pixels attend to those of their window") {
       own.window = window;
       own.shift = shift;
       run_attention(profile, own, channels);
+      if (cells.whole) run_attention(profile, own, channels, false);
     }
   }
 }
