@@ -20,25 +20,25 @@ void main() {
   if (row >= step_block[0][ROWS_OUTPUTS]) return;
   const uint group = channel / (4u * GROUP_QUADS), quads = p.channels >> 2;
   const uint query_from = row * p.query_stride + channel, key_from = row * (p.key_stride >> 2) + group * GROUP_QUADS;
-  vec4 score[GROUP_QUADS];
-  for (uint i = 0; i < GROUP_QUADS; ++i) score[i] = vec4(0.0);
+  vec4 score[GROUP_QUADS]; // in registers: unrolled, no loop makes an address of i
+  [[unroll]] for (uint i = 0; i < GROUP_QUADS; ++i) score[i] = vec4(0.0);
   for (uint pixel = gl_LocalInvocationID.x; pixel < p.pixels; pixel += gl_WorkGroupSize.x) {
     const float q = query[query_from + pixel * p.channels];
-    for (uint i = 0; i < GROUP_QUADS; ++i) score[i] += q * key[key_from + pixel * quads + i];
+    [[unroll]] for (uint i = 0; i < GROUP_QUADS; ++i) score[i] += q * key[key_from + pixel * quads + i];
   }
   float best = -3e38;
-  for (uint i = 0; i < GROUP_QUADS; ++i) {
-    for (uint j = 0; j < 4u; ++j) {
+  [[unroll]] for (uint i = 0; i < GROUP_QUADS; ++i) {
+    [[unroll]] for (uint j = 0; j < 4u; ++j) {
       score[i][j] = workgroup_sum(score[i][j]) * p.scale;
       best = max(best, score[i][j]);
     }
   }
   float total = 0.0;
-  for (uint i = 0; i < GROUP_QUADS; ++i) {
+  [[unroll]] for (uint i = 0; i < GROUP_QUADS; ++i) {
     score[i] = exp(score[i] - best);
     total += dot(score[i], vec4(1.0));
   }
   if (gl_LocalInvocationID.x != 0u) return;
   const uint to = (row * p.channels + channel) * GROUP_QUADS;
-  for (uint i = 0; i < GROUP_QUADS; ++i) result[to + i] = score[i] / total;
+  [[unroll]] for (uint i = 0; i < GROUP_QUADS; ++i) result[to + i] = score[i] / total;
 }
