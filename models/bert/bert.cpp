@@ -241,6 +241,14 @@ OpenedDefinition open_bert_family(const ModelFile& file, const BertFamily& famil
   own.masked_activation = family.masked_activation;
   PUMICE_TRY(const bool linear, read_positions(settings, family));
   if (linear) {
+    // A number for each distance and head.
+    constexpr uint64_t most_biases = 1 << 24;
+    const uint64_t most_context = most_biases / config.heads - 1;
+    if (config.context > most_context) {
+      return settings.error({"max_position_embeddings", "context_length"},
+                            fmt::format("expected at most {}, for linear biases of {} heads; found {}",
+                                        most_context, config.heads, config.context));
+    }
     own.masked_activation = config.activation;
     PUMICE_TRY(own.jina, read_jina(settings, own.prefix, config));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernel/cells/cells.h"
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/embedding/embedding.h"
 #include "kernel/experts/experts.h"
@@ -117,15 +118,13 @@ private:
     operation.routing.normalise = false;
     operation.activation.kind = config().activation;
     operation.plain = true;
-    std::optional<TensorId> bias;
-    if (form_.expert_bias) { // in each row, as what is added to a product with zeros
-      const WeightView row = builder.tensor({"mlp.experts.bias", ""}, "", hidden, 0, component);
-      const WeightView zeros =
-          builder.derived_tensor("mlp.experts.zeros", {hidden, form_.experts},
-                                 [](std::span<float> values) { std::ranges::fill(values, 0.0f); });
-      bias = builder.project(router, builder.prefix() + "mlp.experts.biased", zeros, &row, component);
-    }
-    return experts(builder.graph(), builder.prefix() + "experts", x, router, weights, operation, bias);
+    const std::string name = builder.prefix() + "experts";
+    const TensorId y = experts(builder.graph(), name, x, router, weights, operation);
+    if (!form_.expert_bias) return y;
+    const WeightView bias = builder.tensor({"mlp.experts.bias", ""}, "", hidden, 0, component);
+    CellSums sum; // each row is a picture of one pixel
+    sum.cells = CellLayout::of_pictures(1, 1);
+    return cell_sums(builder.graph(), name + ".biased", y, {}, sum, builder.weight(bias, component));
   }
 
   NomicForm form_;
@@ -138,6 +137,7 @@ StackConfigNames config_names(const Settings& settings) {
   names.norm_eps = {"layer_norm_eps", "attention.layer_norm_epsilon"};
   names.default_norm_eps = 1e-12f;
   names.default_context = 2048;
+  names.default_activation = Activation::silu;
   if (!settings.has({"n_embd", ""})) return names;
   names.hidden = {"n_embd", ""};
   names.layers = {"n_layer", ""};
@@ -222,7 +222,9 @@ OpenedDefinition open_nomic_bert(const ModelFile& file) {
   }
   if (file.find("nomic_bert.embeddings.word_embeddings.weight")) form.prefix = "nomic_bert.";
   PUMICE_CHECK(read_experts(settings, config, form));
-  config.activation = form.gated ? Activation::silu : Activation::gelu;
+  // The settings of transformers 5 name the gates' own.
+  if (settings.gguf() || settings.has({"n_embd", ""}))
+    config.activation = form.gated ? Activation::silu : Activation::gelu;
   PUMICE_TRY(config.rotary, read_rotary(settings, config));
   PUMICE_TRY(config.token_types, settings.u32_or({"type_vocab_size", ""}, 1, limits::tokens, 2));
   if (const TensorView* table = settings.gguf() ? file.find("token_types.weight") : nullptr)

@@ -113,9 +113,10 @@ Status read_values(const Settings& settings, const DecoderConfig& config, MimoAt
     return settings.error(in_windows, fmt::format("expected {}; found {}", own.value_dim, other));
   const nlohmann::json& all = settings.file().config();
   const bool null = all.contains("attention_value_scale") && all["attention_value_scale"].is_null();
-  PUMICE_TRY(own.value_scale, settings.f32_or({"attention_value_scale", "attention.value_scale"}, 1e-6f, 1e6f,
-                                              settings.gguf() || null ? 1.0f : 0.707f));
-  if (own.value_scale == 0) own.value_scale = 1;
+  const float least = settings.gguf() ? 0 : 1e-6f, by_default = settings.gguf() || null ? 1.0f : 0.707f;
+  PUMICE_TRY(own.value_scale,
+             settings.f32_or({"attention_value_scale", "attention.value_scale"}, least, 1e6f, by_default));
+  if (own.value_scale == 0) own.value_scale = 1; // GGUF's word for none
   return {};
 }
 
@@ -125,21 +126,28 @@ Status read_mimo_rotary(const Settings& settings, std::string_view type, const c
   const Fields& fields = settings.fields();
   PUMICE_TRY(const Fields all, fields.object_or_empty("rope_parameters"));
   PUMICE_TRY(const Fields own, all.object_or_empty(type));
+  PUMICE_TRY(const Fields scaling, fields.object_or_empty("rope_scaling"));
   const bool apart = all.has("full_attention") || all.has("sliding_attention");
+  if (!apart && all.has("rope_theta"))
+    return all.error("rope_theta", "expected in objects full_attention and sliding_attention");
   if (!apart) {
     PUMICE_TRY(rotary.base, fields.f32_or(base, 1.0f, 1e12f, rotary.base));
   }
   PUMICE_TRY(rotary.base, own.f32_or("rope_theta", 1.0f, 1e12f, rotary.base));
-  PUMICE_TRY(float share, fields.f32_or("partial_rotary_factor", 0.0f, 1.0f, 0.334f));
-  for (const Fields& each : {all, own}) {
-    PUMICE_TRY(share, each.f32_or("partial_rotary_factor", 0.0f, 1.0f, share));
+  constexpr std::string_view share_name = "partial_rotary_factor";
+  double share = 0.334; // as a double, of which dimensions are the whole part
+  for (const Fields& each : {fields, all, own}) {
+    PUMICE_CHECK(each.f32_or(share_name, 0.0f, 1.0f, 0.0f));
+    if (const nlohmann::json* found = each.find(share_name)) share = found->get<double>();
   }
-  for (const Fields& each : {all, own}) {
-    PUMICE_TRY(const std::string kind, each.string_or("rope_type", "default"));
-    if (kind != "default") return each.error("rope_type", fmt::format("expected default; found '{}'", kind));
+  for (const Fields& each : {scaling, all, own}) {
+    for (const char* name : {"rope_type", "type"}) {
+      PUMICE_TRY(const std::string kind, each.string_or(name, "default"));
+      if (kind != "default") return each.error(name, fmt::format("expected default; found '{}'", kind));
+    }
   }
   rotary.pairs = RotaryPairs::half_split;
-  rotary.dim = static_cast<uint32_t>(share * static_cast<float>(head_dim));
+  rotary.dim = static_cast<uint32_t>(share * head_dim);
   if (rotary.dim % 2)
     return settings.error(
         {"partial_rotary_factor", ""},
