@@ -500,7 +500,8 @@ TEST_CASE("Florence-2's settings are read, and those of an encoder that cannot b
   CHECK(small.error().text().find("becomes 0 x 0 of 16 channels") != std::string::npos);
   json crowded = florence2();
   crowded["text_config"]["max_position_embeddings"] = 3;
-  refused(crowded, {"has 2 rows", "text_config.max_position_embeddings"});
+  crowded["vision_config"]["max_position_embeddings"] = 1000;
+  refused(crowded, {"config.json: a picture of 768 x 768 pixels", "text_config.max_position_embeddings"});
   crowded["text_config"]["model_type"] = "mbart";
   refused(crowded, {"text_config.model_type", "expected bart", "mbart"});
   refused(florence2({{"model_type", "davit"}}), {"vision_config.model_type", "florence_vision", "davit"});
@@ -513,6 +514,11 @@ TEST_CASE("Florence-2's settings are read, and those of an encoder that cannot b
   refused(florence2({{"patch_prenorm", {true, true}}}), {"vision_config.patch_prenorm", "[true,true]"});
   refused(florence2({{"patch_size", {7, 1}}}), {"vision_config.patch_padding", "found 1"});
   refused(florence2({{"mlp_ratio", 1.1}}), {"vision_config.mlp_ratio", "16 columns", "1.1"});
+  // 132 columns, of 131.99999 in 32 bits.
+  const json wide = {
+      {"embed_dim", {40, 40}}, {"num_heads", {2, 2}}, {"num_groups", {2, 2}}, {"mlp_ratio", 3.3}};
+  CHECK(opened(florence2(wide))->shape().encoder->picture_rows == 37);
+  refused(florence2({{"window_size", 129}}), {"vision_config.window_size", "128", "found 129"});
   refused(florence2({{"activation_function", "swish9"}}), {"vision_config.activation_function", "swish9"});
 }
 
@@ -587,6 +593,9 @@ TEST_CASE("Nomic's encoders with experts in some layers") {
   refused(with(nomic, {{"moe_normalize_expert_weights", true}}),
           {"moe_normalize_expert_weights", "only false"});
   refused(with(nomic, {{"mlp_fc2_bias", false}}), {"mlp_fc2_bias", "mlp_fc1_bias"});
+  CHECK(shown(nomic, "activation") == "gelu");
+  CHECK(shown(base("nomic_bert"), "activation") == "silu");
+  CHECK(shown(with(base("nomic_bert"), {{"hidden_act", "relu"}}), "activation") == "relu");
 }
 
 TEST_CASE("NeoBERT's feed-forward has two thirds of the setting's size") {
@@ -642,12 +651,24 @@ TEST_CASE("MiMo V2's layers, as its publisher's config.json names them") {
   refused(with(mimo, {{"hybrid_layer_pattern", {0, 1}}}), {"hybrid_layer_pattern", "4 layers", "found 2"});
   refused(with(mimo, {{"attention_projection_layout", "fused_qkv"}}),
           {"attention_projection_layout", "split", "fused_qkv"});
+  refused(with(mimo, {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}}), {"rope_scaling.type", "yarn"});
+  refused(with(mimo, {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7000}}}}),
+          {"rope_parameters.rope_theta", "full_attention"});
+  // 0.58 * 100 is less than 58 for a double: 57, which is odd.
+  refused(with(mimo, {{"head_dim", 100}, {"v_head_dim", 100}, {"partial_rotary_factor", 0.58}}),
+          {"partial_rotary_factor", "even", "57"});
+  CHECK(rotary(with(mimo, {{"head_dim", 20}, {"partial_rotary_factor", 0.9}})) ==
+        "18 dimensions half_split, base 7000");
 }
 
 TEST_CASE("errors name what is wrong with an encoder's config") {
   refused(with(base("bert"), {{"num_attention_heads", 5}}), {"num_attention_heads", "64 columns", "found 5"});
   refused(with(base("bert"), {{"position_embedding_type", "relative_key"}}),
           {"position_embedding_type", "absolute", "relative_key"});
+  refused(with(base("bert"), {{"position_embedding_type", "alibi"},
+                              {"max_position_embeddings", 1 << 20},
+                              {"num_attention_heads", 32}}),
+          {"max_position_embeddings", "524287", "32 heads", "found 1048576"});
   refused(with(base("bert"), {{"is_decoder", true}}), {"is_decoder", "false"});
   refused(with(base("roberta"), {{"pad_token_id", 300}}), {"max_position_embeddings", "301", "found 256"});
   refused({{"model_type", "distilbert"}, {"vocab_size", 9}, {"dim", 8}, {"n_layers", 1}}, {"n_heads"});
