@@ -280,38 +280,60 @@ TEST_CASE("adapters with numbers of 16 bits") {
 TEST_CASE("bits of a row with an adapter") {
   TestGpu& gpu = TestGpu::get();
   for (const DeviceProfile& profile : profiles_to_test()) {
-    constexpr uint32_t columns = 100, rank = 8;
-    Case c;
-    c.rank = rank;
-    c.columns = columns;
-    std::vector<std::byte> downs;
-    for (const AdapterMatrix& matrix : random_matrices(c)) {
-      const std::vector<std::byte> down = packed_adapter_down(TensorType::f32, rank, matrix);
-      downs.insert(downs.end(), down.begin(), down.end());
+    for (TensorType numbers : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
+      CAPTURE(info(numbers).name);
+      constexpr uint32_t columns = 100, rank = 8;
+      Case c;
+      c.rank = rank;
+      c.columns = columns;
+      c.numbers = numbers;
+      std::vector<std::byte> downs, ups;
+      for (const AdapterMatrix& matrix : random_matrices(c)) {
+        const std::vector<std::byte> down = packed_adapter_down(numbers, rank, matrix),
+                                     up = packed_adapter_up(numbers, rank, matrix);
+        downs.insert(downs.end(), down.begin(), down.end());
+        ups.insert(ups.end(), up.begin(), up.end());
+      }
+      const BufferRef down = gpu.upload(downs), up = gpu.upload(ups);
+      std::vector<float> one; // of the first row of sequence 1: A x, and what is added to a product
+      for (const auto& [rows, each] : {std::pair{2u, 1u}, {17u, 1u}, {23u, 2u}, {40u, 5u}}) {
+        c.rows = rows;
+        c.sequences_each = each;
+        const Step step = make_step(c);
+        const auto rows_with_own = [&](uint32_t width, uint32_t seed) {
+          std::vector<float> all = random_values(size_t{rows} * width, rows + seed);
+          std::ranges::copy(random_values(width, seed), all.begin() + each * width);
+          return upload_rows(all, width);
+        };
+        AdapterDownArgs args;
+        args.x = rows_with_own(columns, 1);
+        args.matrix = down;
+        args.numbers = numbers;
+        args.rank = rank;
+        args.result = blank_rows(rows, rank);
+        args.step = step.block;
+        args.step_layout = step.layout;
+        gpu.run(adapter_down(profile, args));
+        AdapterUpArgs sum;
+        sum.y = rows_with_own(c.out, 100);
+        sum.h = args.result;
+        sum.matrix = up;
+        sum.numbers = numbers;
+        sum.rank = rank;
+        sum.result = blank_rows(rows, c.out);
+        sum.step = step.block;
+        sum.step_layout = step.layout;
+        gpu.run(adapter_up(profile, sum));
+        std::vector<float> found;
+        for (const ActivationRef& result : {args.result, sum.result}) {
+          const std::vector<float> all = gpu.read<float>(result.buffer);
+          const auto begin = all.begin() + each * result.stride;
+          found.insert(found.end(), begin, begin + result.columns);
+        }
+        if (one.empty()) one = found;
+        CHECK(found == one);
+      }
+      gpu.clear();
     }
-    const BufferRef matrix = gpu.upload(downs);
-    std::vector<float> one; // of the first row of sequence 1
-    for (const auto& [rows, each] : {std::pair{2u, 1u}, {17u, 1u}, {23u, 2u}, {40u, 5u}}) {
-      c.rows = rows;
-      c.sequences_each = each;
-      const Step step = make_step(c);
-      std::vector<float> x = random_values(size_t{rows} * columns, rows);
-      const std::vector<float> own = random_values(columns, 1);
-      std::ranges::copy(own, x.begin() + each * columns);
-      AdapterDownArgs args;
-      args.x = upload_rows(x, columns);
-      args.matrix = matrix;
-      args.rank = rank;
-      args.result = blank_rows(rows, rank);
-      args.step = step.block;
-      args.step_layout = step.layout;
-      gpu.run(adapter_down(profile, args));
-      const std::vector<float> h = gpu.read<float>(args.result.buffer);
-      const auto begin = h.begin() + each * args.result.stride;
-      const std::vector<float> found(begin, begin + rank);
-      if (one.empty()) one = found;
-      CHECK(found == one);
-    }
-    gpu.clear();
   }
 }
