@@ -232,8 +232,6 @@ std::string disagreement(const Agreement& stage, const Agreement& last) {
   return greeted.ok() ? "" : greeted.error().text();
 }
 
-} // namespace
-
 // What one stage sends and the next one receives, in order.
 std::vector<std::pair<std::string, uint32_t>> handed_on(const Graph& graph, bool Tensor::*side) {
   std::vector<std::pair<std::string, uint32_t>> handed;
@@ -242,6 +240,8 @@ std::vector<std::pair<std::string, uint32_t>> handed_on(const Graph& graph, bool
   }
   return handed;
 }
+
+} // namespace
 
 FIXTURE_TEST_CASE("what a stage of a decoder sends is what the next one receives, wherever it is cut") {
   size_t models = 0;
