@@ -286,18 +286,30 @@ private:
         if (fit == Fit::cut && !ended_) return fit;
         if (fit != Fit::yes) continue;
         more_ = next;
-        leave(text_.substr(0, at));
+        leave(text_.substr(0, at), between, end);
         text_ = rest;
         return fit;
       }
     }
     if (!ended_) return Fit::cut;
-    leave(text_);
+    leave(text_, between, {});
     return take_rest();
   }
 
-  void leave(std::string_view text) {
-    left_ += (left_.empty() ? "" : ", ") + std::string(text::trimmed(text));
+  // Keeps a call's whole text: with what begins each call, and with what ends each where it has ended. The
+  // frame, and what separates calls, are left out.
+  void leave(std::string_view text, std::string_view between, std::string_view end) {
+    const std::string_view begin = shown_.begin;
+    size_t from = begin.size() - text::common_end(begin, between), to = text::common_beginning(between, end);
+    for (const text::MarkSpan& mark : text::marks_in(begin)) {
+      if (mark.begin < from && from < mark.end) from = mark.end;
+    }
+    for (const text::MarkSpan& mark : text::marks_in(between)) {
+      if (mark.begin < to && to < mark.end) to = mark.begin;
+    }
+    std::string whole(begin.substr(from));
+    whole.append(text).append(between.substr(0, to));
+    left_ += (left_.empty() ? "" : ", ") + std::string(text::trimmed(whole));
   }
 
   Fit read_object() {

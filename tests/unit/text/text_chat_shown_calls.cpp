@@ -136,19 +136,19 @@ TEST_CASE("of several calls in one frame, those that can be read are calls, and 
   const auto check_list = [&](const std::string& list, const std::string& content, const std::string& calls) {
     check({objects, "I look.<|calls|>" + list, content, "", calls});
   };
-  const std::string both = cave + "; look_up {}", left = R"(look_up", "args": cave)";
+  const std::string both = cave + "; look_up {}";
   check_list(good + ", " + none + "<|/calls|>", "I look.", both);
-  check_list(good + ", " + bad + ", " + none + "<|/calls|>", "I look." + left, both);
-  check_list(bad + ", " + good + "<|/calls|>", "I look." + left, cave);
-  check_list(good + ", " + bad + "<|/calls|>So.", "I look." + left + "So.", cave);
-  check_list(good + ", " + bad.substr(0, 12), "I look.lo", cave); // the answer is cut off
+  check_list(good + ", " + bad + ", " + none + "<|/calls|>", "I look." + bad, both);
+  check_list(bad + ", " + good + "<|/calls|>", "I look." + bad, cave);
+  check_list(good + ", " + bad + "<|/calls|>So.", "I look." + bad + "So.", cave);
+  check_list(good + ", " + bad.substr(0, 12), "I look." + bad.substr(0, 12), cave); // the answer is cut off
   check_list(bad + "<|/calls|>", "I look.<|calls|>" + bad + "<|/calls|>", "");
 
   const std::string elements = framed(
       "{{ '<name>' + c.function.name + '</name>' }}" + arguments("<", ">", "'</' + k + '>'"), "<|next|>");
   check({elements,
          "<|calls|><name>look</name><place>cave</place><|next|><name>fly</name><to>Rome</to><|/calls|>",
-         "fly</name><to>Rome</to>", "", cave});
+         "<name>fly</name><to>Rome</to>", "", cave});
 }
 
 TEST_CASE("channels that are no family's, and marks that the prompt has begun") {
