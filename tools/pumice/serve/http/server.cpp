@@ -161,8 +161,8 @@ public:
     std::string text = head(status, type, headers);
     text += fmt::format("Content-Length: {}\r\n\r\n", body.size());
     if (request_.method != "HEAD") text += body;
-    begun_ = true;
     push(std::move(text));
+    begun_ = true;
   }
   void begin(int status, std::string_view type) override {
     const std::lock_guard lock(mutex_);
@@ -170,7 +170,7 @@ public:
   }
   bool write(std::string_view piece) override {
     std::unique_lock lock(mutex_);
-    if (!piece.empty() && request_.method != "HEAD") {
+    if (in_pieces_ && !piece.empty() && request_.method != "HEAD") {
       written_.wait(lock, [&] { return gone_ || waiting_ <= most_waiting; });
       push_piece(piece);
     }
@@ -379,10 +379,11 @@ private:
   }
   void begin_pieces(int status, std::string_view type) {
     if (begun_) return;
-    begun_ = in_pieces_ = true;
-    chunked_ = version_ >= 11;
-    if (!chunked_) keep_alive_ = false;
-    push(head(status, type, {}) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n"));
+    const bool chunked = version_ >= 11;
+    if (!chunked) keep_alive_ = false;
+    push(head(status, type, {}) + (chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n"));
+    begun_ = in_pieces_ = true; // only now: the head may find no memory
+    chunked_ = chunked;
   }
 
   void end_pieces() {
@@ -441,14 +442,19 @@ private:
     if (complete_) finish();
   }
 
-  // All of the answer was pushed.
+  // All of the answer was pushed; not `whole`: of one in pieces, or of one that found no memory, it was not.
   void answered(bool whole) {
     asio::post(shared_.io, [self = shared_from_this(), whole] {
       if (self->closed_) return;
-      if (!whole && self->in_pieces_) return self->close();
+      if (!whole && !self->is_complete()) return self->close();
       self->complete_ = true;
       if (self->queue_.empty()) self->finish();
     });
+  }
+  // An answer of one piece is all there once it has begun.
+  bool is_complete() const {
+    const std::lock_guard lock(mutex_);
+    return begun_ && !in_pieces_;
   }
   void finish() {
     complete_ = false;
@@ -529,11 +535,15 @@ public:
       if (std::filesystem::is_socket(path, ignored)) { // of a run before
         Local::socket other(shared_.io);
         error_code none;
+        other.open(endpoint.protocol(), none);
+        other.native_non_blocking(true, none); // one whose queue is full would be waited for
         other.connect(endpoint, none);
-        if (!none) {
-          return Error{Code::io,
-                       fmt::format("{}: another program listens there: end it, or choose another path",
-                                   options.socket)};
+        if (none != asio::error::connection_refused) {
+          return Error{
+              Code::io,
+              fmt::format("{}: another program listens there, or may ({}): end it, or choose another "
+                          "path",
+                          options.socket, none ? none.message() : "it answers")};
         }
         std::filesystem::remove(path, ignored);
       }
@@ -594,16 +604,16 @@ private:
     signals_.async_wait([this](const error_code& error, int) {
       if (error) return;
       if (shared_.draining) return shared_.io.stop();
+      (void)guarded([&] { wait_for_signal(); });
       drain();
-      wait_for_signal();
     });
   }
 
   void wait_for_reload() {
     reload_.async_wait([this](const error_code& error, int) {
       if (error) return;
-      shared_.functions.reload();
-      wait_for_reload();
+      wait_for_reload(); // before the work, which may find no memory
+      (void)guarded([&] { shared_.functions.reload(); });
     });
   }
 
@@ -613,12 +623,15 @@ private:
       if (shared_.draining) return;
       const uint32_t count = shared_.count, most = shared_.options.connections;
       constexpr uint32_t most_refused = 64; // at a time
-      const bool taken =
-          !error && guarded([&] {
-                      if (count >= most + most_refused) return;
-                      std::make_shared<Connection>(shared_, Socket(std::move(socket)))->start(count >= most);
-                    }).ok();
+      std::shared_ptr<Connection> connection;
+      const bool taken = !error && guarded([&] {
+                                     if (count >= most + most_refused) return;
+                                     connection =
+                                         std::make_shared<Connection>(shared_, Socket(std::move(socket)));
+                                     connection->start(count >= most);
+                                   }).ok();
       if (taken) return accept(acceptor);
+      if (connection) connection->close(); // it would stay among the others
       // There are too many open files, or there is no memory.
       retry_.emplace(shared_.io, std::chrono::milliseconds(100));
       retry_->async_wait([this, &acceptor](const error_code&) { accept(acceptor); });
@@ -627,18 +640,25 @@ private:
 
   void drain() {
     shared_.draining = true;
+    const Status limited = guarded([&] {
+      drain_end_.expires_after(
+          std::chrono::milliseconds(static_cast<int64_t>(shared_.options.drain_seconds * 1000)));
+      drain_end_.async_wait([this](const error_code& error) {
+        if (!error) shared_.io.stop();
+      });
+    });
+    if (!limited.ok()) return shared_.io.stop();
+    (void)guarded([&] { close_idle(); }); // where there is no memory for it, the time ends
+  }
+
+  void close_idle() {
     if (shared_.functions.draining) shared_.functions.draining();
     error_code ignored;
     if (tcp_) tcp_->close(ignored);
     if (local_) local_->close(ignored);
     const std::vector<Connection*> all(shared_.connections.begin(), shared_.connections.end());
     for (Connection* each : all) each->drain();
-    if (shared_.connections.empty()) return shared_.io.stop();
-    drain_end_.expires_after(
-        std::chrono::milliseconds(static_cast<int64_t>(shared_.options.drain_seconds * 1000)));
-    drain_end_.async_wait([this](const error_code& error) {
-      if (!error) shared_.io.stop();
-    });
+    if (shared_.connections.empty()) shared_.io.stop();
   }
 
   Shared shared_;

@@ -10,10 +10,17 @@
 
 namespace pumice::serve {
 
+namespace {
+
+constexpr std::chrono::milliseconds pause(100); // where there is no memory, which others give back
+
+} // namespace
+
 Result<std::optional<Texts::Token>> Texts::next(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(seconds),
                     [&] { return !tokens_.empty() || running_ == 0; });
+  if (out_of_memory_) return Error{Code::out_of_memory, "there is not enough memory"};
   if (error_) return *error_;
   if (tokens_.empty()) return std::optional<Token>();
   std::optional<Token> token = std::move(tokens_.front());
@@ -49,7 +56,11 @@ void Texts::give(size_t text, const BatchToken& token) {
 
 void Texts::end(size_t, const Status& status) {
   const std::lock_guard lock(mutex_);
-  if (!status.ok() && !error_) error_ = status.error();
+  if (!status.ok() && !error_) {
+    // There may be no memory for the copy of a text that says so.
+    const Status kept = guarded([&] { error_ = status.error(); });
+    if (!kept.ok()) out_of_memory_ = true;
+  }
   if (running_ > 0) --running_;
   changed_.notify_all();
 }
@@ -94,37 +105,51 @@ Result<std::shared_ptr<Texts>> Scheduler::add(std::vector<SequenceRequest> reque
     return Error{Code::not_ready, fmt::format("{} texts are waiting already, of at most {}: try again later",
                                               waiting_.size() + figures_.running, most_waiting_)};
   }
-  for (size_t i = 0; i < requests.size(); ++i) waiting_.push_back({texts, i, std::move(requests[i])});
+  std::list<Waiting> newcomers; // all of them or, where there is no memory, none
+  for (size_t i = 0; i < requests.size(); ++i) newcomers.push_back({texts, i, std::move(requests[i])});
+  waiting_.splice(waiting_.end(), newcomers);
   figures_.waiting = waiting_.size();
   changed_.notify_all();
   return texts;
 }
 
 void Scheduler::run() {
-  for (;;) {
-    std::deque<Waiting> newcomers;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ending_ || !waiting_.empty() || !running_.empty(); });
-      newcomers.swap(waiting_);
-      figures_.waiting = 0;
-      if (ending_) break;
-    }
-    for (Waiting& each : newcomers) begin(std::move(each));
-    remove_stopped();
-    if (!running_.empty()) step();
+  bool goes_on = true;
+  while (goes_on) {
+    const Status status = guarded([&] { goes_on = work(); });
+    if (!status.ok()) std::this_thread::sleep_for(pause);
   }
-  const Error ended{Code::cancelled, "the server is ending"};
-  std::deque<Waiting> left;
+  std::list<Waiting> left;
   {
     const std::lock_guard lock(mutex_);
     left.swap(waiting_);
   }
-  for (Waiting& each : left) each.texts->end(each.text, ended);
-  fail_all(ended);
+  for (const std::list<Waiting>* all : {&newcomers_, &left}) {
+    for (const Waiting& each : *all) each.texts->end(each.text, ended_);
+  }
+  fail_all(ended_);
 }
 
-void Scheduler::begin(Waiting waiting) {
+// Newcomers, and a step. False: the scheduler ends.
+bool Scheduler::work() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock,
+                  [&] { return ending_ || !waiting_.empty() || !newcomers_.empty() || !running_.empty(); });
+    newcomers_.splice(newcomers_.end(), waiting_);
+    figures_.waiting = 0;
+    if (ending_) return false;
+  }
+  while (!newcomers_.empty()) {
+    begin(newcomers_.front());
+    newcomers_.pop_front();
+  }
+  remove_stopped();
+  if (!running_.empty()) step();
+  return true;
+}
+
+void Scheduler::begin(Waiting& waiting) {
   if (waiting.texts->is_stopped(waiting.text)) return waiting.texts->end(waiting.text);
   // In its place before it joins: then nothing is left of a text that has not.
   const Status joined = guarded([&]() -> Status {

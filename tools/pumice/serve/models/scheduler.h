@@ -45,6 +45,7 @@ private:
   std::atomic<bool> joined_ = false;
   size_t running_;
   std::optional<Error> error_;
+  bool out_of_memory_ = false; // so much so that there was none for the error
 };
 
 // Owns the batch of a model, on a thread of its own: texts join between the steps of others, and leave when
@@ -86,7 +87,8 @@ private:
       : model_(std::move(model)), options_(std::move(options)), most_waiting_(most_waiting) {}
   Status make_batch();
   void run();
-  void begin(Waiting waiting);
+  bool work();
+  void begin(Waiting& waiting);
   void remove_stopped();
   void step();
   Status take_step();
@@ -96,16 +98,18 @@ private:
   const std::shared_ptr<const Model> model_;
   const SessionOptions options_;
   const size_t most_waiting_;
+  const Error ended_{Code::cancelled, "the server is ending"}; // made while there is memory
   uint32_t context_ = 0;
   Figures figures_;
   std::atomic<bool> broken_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Waiting> waiting_;
+  std::list<Waiting> waiting_; // a list moves on without memory
   bool ending_ = false;
 
   std::unique_ptr<BatchGroups> batch_; // the thread's own, like what follows
+  std::list<Waiting> newcomers_;       // that have not joined
   std::list<Running> running_;
   std::thread thread_;
 };
