@@ -883,6 +883,8 @@ TEST_CASE("what other servers call an option is read, or refused where it is not
   CHECK(written({{"repetition_penalty", 5}}) == written({{"repeat_penalty", 5}}));
   CHECK(written({{"repetition_penalty", 5}}) != written({{"repeat_penalty", 1}}));
   CHECK(written({{"top_k", -1}}) == written({{"top_k", 0}}));
+  CHECK(written({{"repetition_penalty", 5}, {"repeat_penalty", nullptr}}) ==
+        written({{"repeat_penalty", 5}}));
   const std::string digits = written({{"guided_regex", "[0-9]{3}"}});
   CHECK(digits.size() == 3);
   CHECK(digits.find_first_not_of("0123456789") == std::string::npos);
@@ -904,8 +906,11 @@ TEST_CASE("what other servers call an option is read, or refused where it is not
   const json shown = server.ask("/api/show", {{"model", "chat-2m"}})["model_info"];
   const std::string family = shown["general.architecture"].get<std::string>();
   CHECK(shown[family + ".context_length"] == 512);
-  CHECK(server.refused("/api/chat", R"({"messages": [{"role": "user", "content": "a"}], "logprobs": true})")
-            .find("'logprobs'") != std::string::npos);
+  for (const char* asked : {R"("logprobs": true)", R"("options": {"logprobs": true})"}) {
+    const std::string body =
+        R"({"messages": [{"role": "user", "content": "a"}], )" + std::string(asked) + "}";
+    CHECK(server.refused("/api/chat", body).find("'logprobs'") != std::string::npos);
+  }
   // Of a page's script with a client's library.
   const HttpAnswer allowed = server.say(http_request("OPTIONS", "/v1/chat/completions", ""));
   CHECK(allowed.head.find("Access-Control-Allow-Headers: authorization, *\r\n") != std::string::npos);

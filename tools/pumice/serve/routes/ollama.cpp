@@ -29,9 +29,8 @@ std::string time_text(int64_t time) {
 // is the server's.
 Result<RequestBody> with_options(const RequestBody& body) {
   const Json& options = body["options"];
-  if (options.is_null()) return body;
   constexpr size_t most = 64; // each is looked for among the others
-  if (!options.is_object() || options.size() > most)
+  if (!options.is_null() && (!options.is_object() || options.size() > most))
     return body.error("options", fmt::format("expected an object of at most {} options", most));
   Json object = body.object();
   for (const auto& [name, value] : options.items()) {
@@ -40,7 +39,8 @@ Result<RequestBody> with_options(const RequestBody& body) {
     object[own] = value;
   }
   for (const char* field : {"logprobs", "top_logprobs"}) {
-    if (const Json& value = body[field]; !value.is_null() && value != false && value != 0)
+    const auto given = object.find(field);
+    if (given != object.end() && !given->is_null() && *given != false && *given != 0)
       return body.error(field, "this interface does not have it here: /v1/chat/completions does");
   }
   return RequestBody(std::move(object));

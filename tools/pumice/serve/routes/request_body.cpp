@@ -147,8 +147,8 @@ Result<RequestBody> RequestBody::read(const HttpRequest& request) {
 
 RequestBody::RequestBody(Json object) : object_(std::move(object)), settings_(nlohmann::json::object()) {
   for (const auto& [other, own] : other_names) {
-    const auto given = object_.find(other);
-    if (given == object_.end() || object_.contains(own)) continue;
+    const auto given = object_.find(other), kept = object_.find(own);
+    if (given == object_.end() || (kept != object_.end() && !kept->is_null())) continue;
     Json value = *given;
     object_[own] = std::move(value);
   }
