@@ -609,6 +609,7 @@ TEST_CASE("texts are spoken as `pumice speak` speaks them, as they come") {
   CHECK(whole.head.find("Transfer-Encoding: chunked") != std::string::npos);
   CHECK(samples_of(whole.body) == plain);
   CHECK(said({{"voice", "default"}, {"speed", 1.0}}).body == whole.body);
+  CHECK(said({{"voice", "alloy"}}).body == whole.body);
   constexpr size_t header = 44;
   CHECK(said({{"response_format", "pcm"}}).body == whole.body.substr(header));
   CHECK(said({{"seed", 6}}).body != whole.body);
@@ -647,7 +648,8 @@ TEST_CASE("texts are spoken as `pumice speak` speaks them, as they come") {
   };
   wrong("input", 3);
   wrong("input", " ");
-  wrong("voice", "alloy");
+  wrong("voice", "wolf");
+  wrong("max_tokens", 1); // before the first sound
   wrong("voice", 3);
   wrong("voice", {{"text", "a"}, {"words", 3}});
   wrong("response_format", "mp3");

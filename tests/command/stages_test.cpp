@@ -242,6 +242,7 @@ TEST_CASE("a server in two processes answers as in one, and one of them listens"
   const std::string out = two.output();
   CHECK(out.find("listening on") == out.rfind("listening on"));
   // A client that leaves, and then the server's end: its first process is asked, or all are.
+  const double stopped = two.metric("pumice_texts_stopped_total"), made = two.metric("pumice_tokens_total");
   {
     HttpClient leaves(two.port());
     leaves.send(
@@ -252,6 +253,8 @@ TEST_CASE("a server in two processes answers as in one, and one of them listens"
   for (int i = 0; i < 500 && two.metric("pumice_texts_running") != 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(two.metric("pumice_texts_running") == 0);
+  CHECK(two.metric("pumice_texts_stopped_total") == stopped + 1);
+  CHECK(two.metric("pumice_tokens_total") < made + 400);
   two.process().interrupt(SIGTERM);
   two.process().wait();
   CHECK(two.get("/health").status == 0);

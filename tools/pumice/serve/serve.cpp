@@ -80,6 +80,10 @@ Status run_server(const ServeOptions& given) {
   if (!options.folder.empty()) {
     PUMICE_CHECK(service.models.add_folder(options.folder));
   }
+  if (!options.voices.empty() && options.folder.empty() && !service.models.speaks()) {
+    return Error{Code::invalid_argument,
+                 "--voice: none of the models speaks: give one that pumice speak takes"};
+  }
   const bool loopback = options.server.host == "localhost" || options.server.host == "::1" ||
                         options.server.host.starts_with("127.") || !options.server.socket.empty();
   if (!loopback && options.access.keys.empty())

@@ -93,6 +93,11 @@ bool ServedModels::adapts() const {
   });
 }
 
+bool ServedModels::speaks() const {
+  return std::ranges::any_of(all_,
+                             [](const SharedEntry& each) { return each->kind.can(ServedKind::Use::voice); });
+}
+
 Result<std::vector<ServedModels::SharedEntry>>
 ServedModels::entries_below(const std::vector<SharedEntry>& known) const {
   PUMICE_TRY(const std::vector<ModelBelow> found, models_below(path_of(folder_)));
@@ -213,8 +218,14 @@ Result<UsedModel> ServedModels::find(const std::string& name, ServedKind::Use us
   return *std::move(own.found);
 }
 
-ServedModels::Listed ServedModels::listed(const Entry& entry) {
-  return {entry.name, entry.kind, entry.bytes, entry.created, entry.loads, entry.model.get()};
+ServedModels::Listed ServedModels::listed(const Entry& entry) const {
+  Listed made{entry.name, entry.kind, entry.bytes, entry.created, entry.loads, entry.model.get(), {}};
+  if (entry.model && !entry.stays && limits_.idle_minutes > 0) {
+    const Clock::time_point now = Clock::now();
+    const auto left = (entry.uses > 0 ? now : entry.used) + idle_time() - now;
+    made.leaves = std::time(nullptr) + std::chrono::duration_cast<std::chrono::seconds>(left).count();
+  }
+  return made;
 }
 
 void ServedModels::list(const Look& look) const {

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +39,9 @@ public:
   Status load(const std::string& path, std::string name);
   bool searches() const; // one of them does
   bool adapts() const;   // one of them has adapters
+  bool speaks() const;   // one of them does
+  // Of those that speak: profiles by their names.
+  const std::map<std::string, std::string>& voices() const { return options_.voices; }
   // Those below a folder, which are not loaded. Prints a note for what is no model.
   Status add_folder(const std::string& folder);
   // Reads the folder again, soon and on another thread: what has changed is loaded anew for the next request,
@@ -55,6 +60,7 @@ public:
     int64_t created = 0;                // when it was loaded, or its files were written
     uint64_t loads = 0;                 // so far
     const ServedModel* model = nullptr; // null: it is not loaded
+    std::optional<std::time_t> leaves;  // when it is let go, if no request comes
   };
   // Looks at each model, or at one. That is no use of it. `look` must not call any of these functions.
   using Look = std::function<void(const Listed&)>;
@@ -99,7 +105,7 @@ private:
   using Lock = std::unique_lock<std::mutex>;
 
   Result<SharedEntry> look_up(const std::string& name, ServedKind::Use use) const;
-  static Listed listed(const Entry& entry);
+  Listed listed(const Entry& entry) const;
   UsedModel take(const SharedEntry& entry);
   void run();
   void work(Lock& lock);

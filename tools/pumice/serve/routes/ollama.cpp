@@ -232,13 +232,25 @@ Json details_of(const ServedKind& kind) {
   return {{"format", "gguf"}, {"family", kind.architecture}, {"families", Json::array({kind.architecture})}};
 }
 
+// Tells a model, and a version of it, from others. It is no hash of all its bytes: reading them takes long.
+std::string digest_of(const ServedModels::Listed& listed) {
+  const std::string all = fmt::format("{}\n{}\n{}", listed.name, listed.bytes, listed.created);
+  uint64_t hash = 0xcbf29ce484222325; // FNV-1a
+  std::string digest;
+  while (digest.size() < 64) {
+    for (const char c : all) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    digest += fmt::format("{:016x}", hash);
+  }
+  return digest;
+}
+
 // An entry of lists.
 Json entry_of(const ServedModels::Listed& listed) {
   return {{"name", listed.name},
           {"model", listed.name},
           {"modified_at", time_text(listed.created)},
           {"size", listed.bytes},
-          {"digest", ""},
+          {"digest", digest_of(listed)},
           {"loaded", listed.model != nullptr},
           {"details", details_of(listed.kind)}};
 }
@@ -350,6 +362,8 @@ Status ollama_ps(Service& service, Exchange& exchange) {
   service.models.list([&](const ServedModels::Listed& each) {
     if (!each.model) return;
     models.push_back(entry_of(each));
+    models.back()["size_vram"] = each.bytes;
+    models.back()["expires_at"] = each.leaves ? time_text(*each.leaves) : "9999-12-31T23:59:59Z"; // never
     if (each.model->text) models.back()["context_length"] = each.model->text->scheduler().context();
   });
   answer_json(exchange, {{"models", std::move(models)}});

@@ -322,7 +322,7 @@ std::string name_in_path(std::string_view text) {
   return name;
 }
 
-Json description_of(const ServedModels::Listed& listed) {
+Json description_of(const Service& service, const ServedModels::Listed& listed) {
   const ServedKind& kind = listed.kind;
   Json made = {{"id", listed.name},    {"object", "model"},   {"created", listed.created},
                {"owned_by", "pumice"}, {"kind", kind.name()}, {"loaded", listed.model != nullptr}};
@@ -330,6 +330,10 @@ Json description_of(const ServedModels::Listed& listed) {
   if (kind.hears) made["audio"] = true;
   if (kind.transcribes) made["transcribes"] = true;
   if (kind.can(ServedKind::Use::classes)) made["reads"] = kind.of_pictures ? "image" : "text";
+  if (kind.can(ServedKind::Use::voice)) {
+    made["voices"] = {"default"};
+    for (const auto& [name, profile] : service.models.voices()) made["voices"].push_back(name);
+  }
   if (!listed.model) return made;
   const ServedModel& model = *listed.model;
   if (model.text) made["context"] = model.text->scheduler().context();
@@ -340,11 +344,7 @@ Json description_of(const ServedModels::Listed& listed) {
           {{"id", made["adapters"].size()}, {"name", path_text(path_of(path).stem())}, {"scale", scale}});
   }
   if (model.vectors) made["dimensions"] = model.vectors->columns();
-  if (model.voice) {
-    made["sample_rate"] = model.voice->sample_rate();
-    made["voices"] = Json::array({"default"});
-    for (const auto& [name, profile] : model.voice->voices()) made["voices"].push_back(name);
-  }
+  if (model.voice) made["sample_rate"] = model.voice->sample_rate();
   return made;
 }
 
@@ -412,7 +412,8 @@ Status completions(Service& service, Exchange& exchange) {
 
 Status list_models(Service& service, Exchange& exchange) {
   Json list = Json::array();
-  service.models.list([&](const ServedModels::Listed& each) { list.push_back(description_of(each)); });
+  service.models.list(
+      [&](const ServedModels::Listed& each) { list.push_back(description_of(service, each)); });
   answer_json(exchange, {{"object", "list"}, {"data", std::move(list)}});
   return {};
 }
@@ -422,7 +423,7 @@ Status show_model(Service& service, Exchange& exchange) {
   const std::string name = name_in_path(exchange.request().path.substr(beginning.size()));
   Json description;
   PUMICE_CHECK(service.models.show(
-      name, [&](const ServedModels::Listed& listed) { description = description_of(listed); }));
+      name, [&](const ServedModels::Listed& listed) { description = description_of(service, listed); }));
   answer_json(exchange, description);
   return {};
 }

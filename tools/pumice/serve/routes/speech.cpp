@@ -1,7 +1,10 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "output/sound_file.h"
 #include "serve/routes/service.h"
+#include "terminal/counted.h"
 #include "text/formats/base64.h"
 
 // OpenAI's interface of texts that are spoken.
@@ -15,6 +18,10 @@ struct SpokenWish {
   bool events = false; // with pieces of these bytes in base64
   SpeakerOptions options;
 };
+
+// OpenAI's own voices, of which clients send one always.
+constexpr std::string_view usual_names[] = {"alloy", "ash",  "ballad", "cedar", "coral",   "echo", "fable",
+                                            "marin", "nova", "onyx",   "sage",  "shimmer", "verse"};
 
 // A name of the server's, or a profile.
 Status read_voice(const RequestBody& body, const VoiceModel& model, SpeakerOptions& options) {
@@ -30,6 +37,7 @@ Status read_voice(const RequestBody& body, const VoiceModel& model, SpeakerOptio
     return body.error("voice", "expected a name, or a profile of OuteTTS with 'text' and 'words'");
   const auto found = model.voices().find(name.get<std::string>());
   if (found == model.voices().end()) {
+    if (std::ranges::count(usual_names, name.get_ref<const std::string&>()) > 0) return {}; // the default one
     std::string names = "default";
     for (const auto& [own, profile] : model.voices()) names += ", " + own;
     return body.error("voice",
@@ -82,15 +90,19 @@ public:
     exchange_.begin(200, wish_.wav ? "audio/wav" : fmt::format("audio/pcm;rate={}", rate_));
     return exchange_.write(bytes);
   }
-  Status finish(const Result<Speaker::Figures>& figures) {
+  Status finish(const Result<Speaker::Figures>& figures, const RequestBody& body) {
     if (!figures.ok()) {
       if (wish_.events || !sounds_) return figures.error();
       exchange_.failed(figures.error());
       exchange_.cut();
       return {};
     }
+    if (!sounds_ && figures->finish_reason == FinishReason::length) {
+      return body.error("max_tokens", fmt::format("no sound has begun after {}: give more, or leave it out",
+                                                  command::counted(figures->tokens, "token")));
+    }
     if (!sounds_)
-      return Error{Code::internal, "the model has written no codes of a sound: another 'seed' may do better"};
+      return body.error("input", "the model has written no codes of a sound: another 'seed' may do better");
     const uint64_t read = figures->prompt_tokens, written = figures->tokens;
     if (wish_.events) {
       send({{"type", "speech.audio.done"},
@@ -135,7 +147,7 @@ Status audio_speech(Service& service, Exchange& exchange) {
              error.code == Code::invalid_argument && !error.message.starts_with(request_name)) {
     figures = body.error("input", error.message);
   }
-  return answer.finish(figures);
+  return answer.finish(figures, body);
 }
 
 } // namespace pumice::serve
