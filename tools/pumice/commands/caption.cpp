@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -63,15 +64,14 @@ std::string text_of(const CaptionOptions& options, const std::string& picture,
   return options.pictures.size() > 1 ? with_name(lines, picture) : lines;
 }
 
-// What is written by now of pictures that run together.
+// What is written by now of pictures that run together. `partial`: not only those that are complete.
 std::string text_so_far(const CaptionOptions& options, const std::vector<std::string>& names,
-                        const Captioner& captioner) {
-  const bool partial = captioner.at_a_time() == 1; // of several at a time, those that are complete
-  const std::vector<std::vector<WrittenText>> texts = captioner.texts_so_far();
+                        const std::vector<std::vector<WrittenText>>& texts, const CaptionerSettings& settings,
+                        bool partial) {
   std::string text;
   for (size_t i = 0; i < std::min(texts.size(), names.size()); ++i) {
     if (!texts[i].empty() && !texts[i].front().tokens.empty())
-      text += text_of(options, names[i], texts[i], captioner.settings(), partial);
+      text += text_of(options, names[i], texts[i], settings, partial);
   }
   return text;
 }
@@ -169,6 +169,7 @@ NamedPictures read_pictures(std::span<const std::string> paths, const CaptionerS
 Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
                 const CaptionOptions& options, const Tokenizer& tokenizer, WritingFigures& figures) {
   const CaptionerSettings& settings = captioner.settings();
+  const auto kept_settings = std::make_shared<const CaptionerSettings>(settings);
   ProgressBar bar("describing");
   for (size_t first = 0; first < options.pictures.size(); first += captioner.at_a_time()) {
     if (!bar.update(first, options.pictures.size())) return interruption();
@@ -183,8 +184,13 @@ Status describe(Captioner& captioner, const std::shared_ptr<const Model>& model,
       shown.tokens = settings.picture_text;
     }
     const ComputeWatch stopwatch;
-    captioner.on_text(
-        [&] { set_last_words([text = text_so_far(options, names, captioner)] { return text; }); });
+    // The words are made only if they are wanted, of copies that outlive an error.
+    captioner.on_text([&, kept_names = std::make_shared<const std::vector<std::string>>(names)] {
+      set_last_words([&options, kept_names, kept_settings, texts = captioner.texts_so_far(),
+                      partial = captioner.at_a_time() == 1] {
+        return text_so_far(options, *kept_names, texts, *kept_settings, partial);
+      });
+    });
     Status status = captioner.begin(std::move(read.pictures));
     if (status.ok()) status = captioner.run();
     bar.erase();
