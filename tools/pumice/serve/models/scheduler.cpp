@@ -10,12 +10,6 @@
 
 namespace pumice::serve {
 
-namespace {
-
-constexpr std::chrono::milliseconds pause(100); // where there is no memory, which others give back
-
-} // namespace
-
 Result<std::optional<Texts::Token>> Texts::next(double seconds) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::duration<double>(seconds),
@@ -117,7 +111,8 @@ void Scheduler::run() {
   bool goes_on = true;
   while (goes_on) {
     const Status status = guarded([&] { goes_on = work(); });
-    if (!status.ok()) std::this_thread::sleep_for(pause);
+    if (!status.ok()) // mostly the host's memory, which may be there again then
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   std::list<Waiting> left;
   {
