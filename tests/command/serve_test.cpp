@@ -839,7 +839,7 @@ TEST_CASE("what there is no memory for is refused, and the server goes on") {
   REQUIRE(prlimit(process, RLIMIT_AS, &limited, nullptr) == 0);
   // For its JSON; and for its body.
   for (const char* path : {"/v1/chat/completions", "/api/chat"})
-    CHECK(server.refused(path, body(10), 503).find("memory") != std::string::npos);
+    CHECK(server.refused(path, body(28), 503).find("memory") != std::string::npos);
   CHECK(server.refused("/v1/chat/completions", body(30), 503).find("memory") != std::string::npos);
   CHECK(server.get("/health").status == 200);
   REQUIRE(prlimit(process, RLIMIT_AS, &before, nullptr) == 0);

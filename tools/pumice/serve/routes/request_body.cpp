@@ -138,7 +138,10 @@ Result<RequestBody> RequestBody::read(const HttpRequest& request) {
                  fmt::format("{}: expected at most {} values", request_name, most_values)};
   }
   Result<Json> object = parse_ordered_json(request.body, request_name);
-  if (!object.ok()) return Error{Code::invalid_argument, object.error().message};
+  if (!object.ok()) {
+    const Error& wrong = object.error();
+    return Error{wrong.code == Code::out_of_memory ? wrong.code : Code::invalid_argument, wrong.message};
+  }
   if (!object->is_object())
     return Error{Code::invalid_argument,
                  fmt::format("{}: expected a JSON object, found {}", request_name, object->type_name())};
