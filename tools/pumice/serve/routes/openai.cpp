@@ -331,7 +331,7 @@ Json description_of(const Service& service, const ServedModels::Listed& listed) 
   if (kind.transcribes) made["transcribes"] = true;
   if (kind.can(ServedKind::Use::classes)) made["reads"] = kind.of_pictures ? "image" : "text";
   if (kind.can(ServedKind::Use::voice)) {
-    made["voices"] = {"default"};
+    made["voices"] = Json::array({"default"});
     for (const auto& [name, profile] : service.models.voices()) made["voices"].push_back(name);
   }
   if (!listed.model) return made;
