@@ -894,8 +894,7 @@ TEST_CASE("what other servers call an option is read, or refused where it is not
   CHECK(digits.size() == 3);
   CHECK(digits.find_first_not_of("0123456789") == std::string::npos);
   CHECK((written({{"guided_choice", {" a", " b"}}}) == " a" || written({{"guided_choice", {" a"}}}) == " a"));
-  const json others = {{"tfs_z", 0.5},  {"min_tokens", 3},       {"ignore_eos", true},
-                       {"mirostat", 1}, {"stop_token_ids", {1}}, {"repetition_penalty", 1000}};
+  const json others = {{"tfs_z", 0.5}, {"min_tokens", 3}, {"mirostat", 1}, {"repetition_penalty", 1000}};
   for (const auto& [field, value] : others.items()) {
     json body = {{"prompt", "Once"}, {field, value}};
     const std::string sentence = server.refused("/v1/completions", body.dump());
@@ -904,6 +903,24 @@ TEST_CASE("what other servers call an option is read, or refused where it is not
           std::string::npos);
   }
   CHECK(!written({{"tfs_z", 1}, {"ignore_eos", false}, {"top_a", 0}}).empty());
+  // Tokens that end a text.
+  json greeting = {
+      {"messages", {{{"role", "user"}, {"content", "Hi"}}}}, {"max_tokens", 60}, {"temperature", 0}};
+  CHECK(server.ask("/v1/chat/completions", greeting)["choices"][0]["finish_reason"] == "stop");
+  greeting["ignore_eos"] = true;
+  const json longer = server.ask("/v1/chat/completions", greeting);
+  CHECK(longer["choices"][0]["finish_reason"] == "length");
+  CHECK(longer["usage"]["completion_tokens"] == 60);
+  greeting["regex"] = "[a-z]{3}";
+  CHECK(server.refused("/v1/chat/completions", greeting.dump()).find("'ignore_eos'") != std::string::npos);
+  const json ids = server.ask("/tokenize", {{"content", written({{"temperature", 0}})}})["tokens"];
+  REQUIRE(ids.size() > 3);
+  CHECK(written({{"temperature", 0}, {"stop_token_ids", {ids[2]}}}).size() <
+        written({{"temperature", 0}}).size());
+  for (const json& bad : {json{1000000}, json(std::vector<int>(17, 1))}) {
+    const json body = {{"prompt", "Once"}, {"stop_token_ids", bad}};
+    CHECK(server.refused("/v1/completions", body.dump()).find("'stop_token_ids") != std::string::npos);
+  }
   // Ollama's: a request without a text loads the model, and lists say what is loaded.
   CHECK(server.ask("/api/chat", {{"model", "chat-2m"}})["message"]["role"] == "assistant");
   CHECK(server.ask("/api/generate", {{"model", "chat-2m"}})["done_reason"] == "load");

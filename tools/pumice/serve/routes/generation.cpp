@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "io/json_text.h"
 #include "serve/routes/request_media.h"
+#include "shaders/sampling/sampling.params.h"
 #include "step/check_tokens.h"
 #include "text/chat/argument_types.h"
 #include "text/chat/message_pictures.h"
@@ -29,6 +30,20 @@ Status check_room(size_t prompt, const TextModel&, uint32_t context) {
                fmt::format("{}: the prompt has {} tokens, and the context of this server has room for {} "
                            "with the answer",
                            request_name, prompt, context)};
+}
+
+// The tokens that end a text; `usual` are the model's own.
+Result<std::vector<uint32_t>> read_ends(const TextWish& wish, const TextForm& form,
+                                        std::span<const uint32_t> usual) {
+  if (wish.ignores_ends && form.form && !form.lenient)
+    return bad_field("ignore_eos", "does not go with a form of the answer, which ends where its form does");
+  std::vector<uint32_t> ends = wish.stop_tokens;
+  if (!wish.ignores_ends) ends.insert(ends.end(), usual.begin(), usual.end());
+  if (ends.size() > SAMPLING_STOPS)
+    return bad_field("stop_token_ids",
+                     fmt::format("expected at most {} tokens, with the model's own; found {}", SAMPLING_STOPS,
+                                 ends.size()));
+  return ends;
 }
 
 // {"type": "image_url", "image_url": {"url": URL}}; "input_image" of responses has the URL itself there.
@@ -245,6 +260,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
       chat.form_of_answer({std::move(wish.text.form), std::move(wish.tool_choice)}, *prompt, model.forms());
   if (!form.ok())
     return Error{Code::invalid_argument, fmt::format("{}: {}", request_name, form.error().text())};
+  PUMICE_TRY(const std::vector<uint32_t> ends, read_ends(wish.text, *form, chat.chat().ends()));
   std::unique_ptr<Generation> generation(new Generation(model));
   generation->prompt_tokens_ = prompt->tokens;
   for (uint32_t i = 0; i < wish.text.count; ++i) {
@@ -254,7 +270,7 @@ Result<std::unique_ptr<Generation>> Generation::of_chat(TextModel& model, ChatWi
     text.request.prompt = ids;
     text.request.sampling = wish.text.sampling;
     text.request.sampling.seed += i;
-    text.request.sampling.stop_tokens.assign(chat.chat().ends().begin(), chat.chat().ends().end());
+    text.request.sampling.stop_tokens = ends;
     text.request.max_tokens = wish.text.max_tokens;
     text.request.form = *form;
     text.request.form_begin = ids.size();
@@ -270,6 +286,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
   if (has_form(wish.form)) {
     PUMICE_TRY(form.form, Form::create(wish.form, model.forms().get()));
   }
+  PUMICE_TRY(const std::vector<uint32_t> ends, read_ends(wish, form, model.ends()));
   std::unique_ptr<Generation> generation(new Generation(model));
   for (const std::vector<uint32_t>& prompt : prompts) {
     if (prompt.empty()) return bad_field("prompt", "it has no tokens");
@@ -282,7 +299,7 @@ Generation::of_prompts(TextModel& model, std::vector<std::vector<uint32_t>> prom
       text.request.prompt = prompt;
       text.request.sampling = wish.sampling;
       text.request.sampling.seed += i;
-      text.request.sampling.stop_tokens = model.ends();
+      text.request.sampling.stop_tokens = ends;
       text.request.max_tokens = wish.max_tokens;
       text.request.form = form;
       text.request.form_begin = prompt.size();

@@ -37,14 +37,14 @@ Status refuse_other_sampling(const RequestBody& body) {
     const char* field;
     double none;
   };
-  constexpr Other others[] = {{"tfs_z", 1},           {"top_a", 0},   {"min_tokens", 0},    {"ignore_eos", 0},
+  constexpr Other others[] = {{"tfs_z", 1},           {"top_a", 0},   {"min_tokens", 0},
                               {"use_beam_search", 0}, {"n_probs", 0}, {"length_penalty", 1}};
   for (const auto& [field, none] : others) {
     const Json& value = body[field];
     if (!value.is_null() && value != false && value != none)
       return bad_field(field, "this server does not have it: leave it out");
   }
-  for (const char* field : {"stop_token_ids", "structured_outputs", "bad_words"}) {
+  for (const char* field : {"structured_outputs", "bad_words"}) {
     if (!body[field].empty()) return bad_field(field, "this server does not have it: leave it out");
   }
   if (body["mirostat"] == 1) return bad_field("mirostat", "1 is not supported: 2 is");
@@ -284,6 +284,11 @@ Result<TextWish> read_wish(const RequestBody& body, TextModel& model) {
   PUMICE_CHECK(read_count(fields, "n", 1, most_texts, wish.count));
   PUMICE_CHECK(read_stops(body, "stop", wish.stops));
   PUMICE_CHECK(read_form(body, wish.form));
+  PUMICE_TRY(wish.ignores_ends, body.boolean_or("ignore_eos", false));
+  if (body.has("stop_token_ids")) {
+    PUMICE_TRY(wish.stop_tokens,
+               fields.u32_array_or_empty("stop_token_ids", 0, model.shape().vocabulary - 1));
+  }
   PUMICE_CHECK(read_adapters(body["lora"], model, wish.adapter));
   return wish;
 }

@@ -53,6 +53,8 @@ struct TextWish {
   uint32_t max_tokens = UINT32_MAX;
   uint32_t count = 1; // texts; the seeds follow each other
   std::vector<std::string> stops;
+  bool ignores_ends = false;         // goes on after the model's own end tokens
+  std::vector<uint32_t> stop_tokens; // beside them
   FormSource form;
   AdapterChoice adapter;
   bool log_probabilities = false;
