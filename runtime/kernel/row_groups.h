@@ -18,9 +18,11 @@ inline uint32_t row_groups(const DeviceProfile& profile, const ActivationRef& re
 // Along an axis, on every device.
 inline constexpr uint32_t most_workgroups = 65535;
 
-// So many workgroups for each row: along y, and further layers of them along z where those are too many.
-inline std::array<uint32_t, 3> layers_of_groups(uint32_t rows, uint64_t groups) {
-  const uint64_t all = std::max<uint64_t>(groups, 1), along = std::min<uint64_t>(all, most_workgroups);
+// Workgroups for so many invocations of each row: along y, and further layers of them along z where those are
+// too many.
+inline std::array<uint32_t, 3> layers_of_groups(uint32_t rows, uint64_t invocations, uint32_t workgroup) {
+  const uint64_t all = std::max<uint64_t>((invocations + workgroup - 1) / workgroup, 1);
+  const uint64_t along = std::min<uint64_t>(all, most_workgroups);
   return {rows, static_cast<uint32_t>(along), static_cast<uint32_t>((all + along - 1) / along)};
 }
 

@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/cells/cell_attention.params.h"
 #include "shaders/cells/cell_patches.params.h"
 #include "shaders/cells/cell_sums.params.h"
@@ -48,16 +47,10 @@ Status CellPatches::lower(Lowering& lowering, const Node& node) const {
     return Error{Code::unsupported,
                  fmt::format("{} patches of {} numbers are too many", cells.pixels(), patch)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "cell_patches";
-  dispatch.constants = {lowering.profile().workgroup};
+  Dispatch dispatch = row_launch(lowering, "cell_patches", CELL_PATCHES_RESULT, result);
   dispatch.set_params(CellPatchesParams{channels, height, width, patch_height, patch_width, cells.side,
                                         cells.across(), cells.count(), pixels.stride, result.stride});
-  dispatch.bind(CELL_PATCHES_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_PATCHES_PIXELS, pixels.buffer, Access::read);
-  dispatch.bind(CELL_PATCHES_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }
@@ -81,9 +74,8 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef outer_value, lowering.vector(node.weights[1]));
   const bool has_table = node.weights.size() > 2;
   const uint32_t workgroup = lowering.profile().workgroup;
-  Dispatch dispatch;
-  dispatch.kernel = "cell_attention";
-  dispatch.constants = {workgroup, head_dim / 4, cells.whole, has_table};
+  Dispatch dispatch = row_launch(lowering, "cell_attention", CELL_ATTENTION_RESULT, result,
+                                 {head_dim / 4, cells.whole, has_table});
   CellAttentionParams params = {};
   params.heads = heads;
   params.height = cells.height;
@@ -97,11 +89,10 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   params.out_stride = result.stride;
   params.scale = static_cast<float>(1 / std::sqrt(double{1} * head_dim));
   const uint32_t each = cells.pixels() * heads + (result.stride - result.columns) / 4; // and zeros
-  dispatch.groups = layers_of_groups(result.rows, (each + workgroup - 1) / workgroup);
+  dispatch.groups = layers_of_groups(result.rows, each, workgroup);
   params.groups = dispatch.groups[1];
   params.rows_kind = result.rows_kind;
   dispatch.set_params(params);
-  dispatch.bind(CELL_ATTENTION_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
   dispatch.bind(CELL_ATTENTION_KEY, key.buffer, Access::read);
   dispatch.bind(CELL_ATTENTION_VALUE, value.buffer, Access::read);
@@ -111,7 +102,6 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   }
   dispatch.bind(CELL_ATTENTION_OUTER_KEY, outer_key, Access::read);
   dispatch.bind(CELL_ATTENTION_OUTER_VALUE, outer_value, Access::read);
-  dispatch.bind(CELL_ATTENTION_RESULT, result.buffer, Access::write);
   const double sums = double{1} * result.rows * result.columns * window * window;
   dispatch.flops = 4 * sums;
   dispatch.bytes = 16.0 * result.rows * result.columns;
@@ -130,17 +120,14 @@ Status CellSums::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef residual = lowering.tensor(node.inputs.back());
   PUMICE_TRY(const uint32_t channels, channels_of(cells, x));
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[0]));
-  Dispatch dispatch;
-  dispatch.kernel = "cell_sums";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), adds ? 1u : 0u};
+  Dispatch dispatch = row_launch(lowering, "cell_sums", CELL_SUMS_RESULT, result,
+                                 {static_cast<uint32_t>(activation), adds ? 1u : 0u});
   dispatch.set_params(CellSumsParams{channels, cells.height, cells.width, cells.whole ? 0 : cells.side,
                                      cells.pixels(), cells.across(), x.stride, residual.stride, result.stride,
                                      result.rows_kind});
-  dispatch.bind(CELL_SUMS_STEP, lowering.step(), Access::read);
   dispatch.bind(CELL_SUMS_X, x.buffer, Access::read);
   dispatch.bind(CELL_SUMS_BIAS, bias, Access::read);
   if (adds) dispatch.bind(CELL_SUMS_RESIDUAL, residual.buffer, Access::read);
-  dispatch.bind(CELL_SUMS_RESULT, result.buffer, Access::write);
   // A whole picture is more than a workgroup's work on a processor too.
   constexpr uint32_t quads_of_group = 1 << 14;
   const uint32_t groups =

@@ -106,8 +106,8 @@ Status ConvolveFrames::lower(Lowering& lowering, const Node& node) const {
   const uint64_t frames = frames_of(result, to.rows), each = uint64_t{CONVOLVE_FRAMES_GROUP} * params.up;
   const uint64_t invocations = (frames + each - 1) / each * params.up * params.quads;
   Dispatch dispatch;
-  dispatch.groups = layers_of_groups(std::min(to.rows, lowering.step_layout().sequences),
-                                     (invocations + workgroup - 1) / workgroup);
+  dispatch.groups =
+      layers_of_groups(std::min(to.rows, lowering.step_layout().sequences), invocations, workgroup);
   params.columns_groups = dispatch.groups[1];
   dispatch.kernel = "convolve_frames";
   dispatch.constants = {workgroup, static_cast<uint32_t>(activation), result.channels % 4 == 0};

@@ -1,12 +1,10 @@
 #include "kernel/convolution/pictures.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
-#include "kernel/lowering.h"
-#include "kernel/row_groups.h"
+#include "kernel/row_kernel.h"
 #include "shaders/convolution/channel_scores.params.h"
 #include "shaders/convolution/channel_sums.params.h"
 #include "shaders/convolution/convolve.params.h"
@@ -102,7 +100,7 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
   Dispatch dispatch;
   dispatch.kernel = "convolve";
   dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours, by_tokens};
-  dispatch.groups = layers_of_groups(inputs, (invocations + workgroup - 1) / workgroup);
+  dispatch.groups = layers_of_groups(inputs, invocations, workgroup);
   params.columns_groups = dispatch.groups[1];
   dispatch.set_params(params);
   dispatch.bind(CONVOLVE_STEP, lowering.step(), Access::read);
@@ -132,9 +130,7 @@ Status PoolPixels::lower(Lowering& lowering, const Node& node) const {
     return Error{Code::invalid_argument, fmt::format("a window of {} x {} pixels does not fit {} x {}",
                                                      window_height, window_width, height, width)};
   }
-  Dispatch dispatch;
-  dispatch.kernel = "pool_pixels";
-  dispatch.constants = {lowering.profile().workgroup, mean};
+  Dispatch dispatch = row_launch(lowering, "pool_pixels", POOL_PIXELS_RESULT, result, {mean});
   PoolPixelsParams params = {};
   params.channels = channels;
   params.height = height;
@@ -148,9 +144,7 @@ Status PoolPixels::lower(Lowering& lowering, const Node& node) const {
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   dispatch.set_params(params);
-  dispatch.bind(POOL_PIXELS_STEP, lowering.step(), Access::read);
   dispatch.bind(POOL_PIXELS_X, x.buffer, Access::read);
-  dispatch.bind(POOL_PIXELS_RESULT, result.buffer, Access::write);
   const uint32_t workgroup = lowering.profile().workgroup;
   dispatch.groups = {result.rows, (result.padded_columns() / 4 + workgroup - 1) / workgroup, 1};
   const double values = double{1} * result.rows * result.columns;
@@ -169,9 +163,8 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   PUMICE_CHECK(check_channels("a norm of frames", channels));
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
-  Dispatch dispatch;
-  dispatch.kernel = "norm_frames";
-  dispatch.constants = {lowering.profile().workgroup, static_cast<uint32_t>(activation), whole, spectrum};
+  Dispatch dispatch = row_launch(lowering, "norm_frames", NORM_FRAMES_RESULT, result,
+                                 {static_cast<uint32_t>(activation), whole, spectrum});
   NormFramesParams params = {};
   params.channels = channels;
   params.frames = x.columns / channels;
@@ -183,11 +176,9 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   params.eps = eps;
   params.least = least;
   dispatch.set_params(params);
-  dispatch.bind(NORM_FRAMES_STEP, lowering.step(), Access::read);
   dispatch.bind(NORM_FRAMES_X, x.buffer, Access::read);
   dispatch.bind(NORM_FRAMES_WEIGHT, weight, Access::read);
   dispatch.bind(NORM_FRAMES_BIAS, bias, Access::read);
-  dispatch.bind(NORM_FRAMES_RESULT, result.buffer, Access::write);
   dispatch.groups = {x.rows, whole ? 1 : channels / 4, 1};
   const double values = double{1} * x.rows * x.columns;
   dispatch.flops = values * 8;
@@ -195,15 +186,6 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   lowering.emit(std::move(dispatch));
   return {};
 }
-
-namespace {
-
-// Workgroups for quads that do not depend on each other, of rows that are pictures.
-std::array<uint32_t, 3> quad_groups(uint32_t rows, uint32_t quads, uint32_t workgroup) {
-  return layers_of_groups(rows, (quads + workgroup - 1) / workgroup);
-}
-
-} // namespace
 
 std::string ConvolveChannels::describe() const {
   return fmt::format("{} x {} x {} by {} x {}", height, width, channels, kernel, kernel);
@@ -221,17 +203,13 @@ Status ConvolveChannels::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
   const uint32_t workgroup = lowering.profile().workgroup;
-  Dispatch dispatch;
-  dispatch.kernel = "convolve_channels";
-  dispatch.constants = {workgroup};
-  dispatch.groups = quad_groups(result.rows, result.padded_columns() / 4, workgroup);
+  Dispatch dispatch = row_launch(lowering, "convolve_channels", CONVOLVE_CHANNELS_RESULT, result);
+  dispatch.groups = layers_of_groups(result.rows, result.padded_columns() / 4, workgroup);
   dispatch.set_params(
       ConvolveChannelsParams{channels, height, width, kernel, x.stride, result.stride, dispatch.groups[1]});
-  dispatch.bind(CONVOLVE_CHANNELS_STEP, lowering.step(), Access::read);
   dispatch.bind(CONVOLVE_CHANNELS_X, x.buffer, Access::read);
   dispatch.bind(CONVOLVE_CHANNELS_WEIGHT, weight, Access::read);
   dispatch.bind(CONVOLVE_CHANNELS_BIAS, bias, Access::read);
-  dispatch.bind(CONVOLVE_CHANNELS_RESULT, result.buffer, Access::write);
   const double values = double{1} * x.rows * x.columns;
   dispatch.flops = 2 * values * kernel * kernel;
   dispatch.bytes = 8 * values;
@@ -267,15 +245,11 @@ Status ChannelAttention::lower(Lowering& lowering, const Node& node) const {
   scores.flops = 2 * sums;
   scores.bytes = 8.0 * query.rows * query.columns;
   lowering.emit(std::move(scores));
-  Dispatch dispatch;
-  dispatch.kernel = "channel_sums";
-  dispatch.constants = {workgroup, group / 4};
-  dispatch.groups = quad_groups(result.rows, result.padded_columns() / 4, workgroup);
+  Dispatch dispatch = row_launch(lowering, "channel_sums", CHANNEL_SUMS_RESULT, result, {group / 4});
+  dispatch.groups = layers_of_groups(result.rows, result.padded_columns() / 4, workgroup);
   dispatch.set_params(ChannelSumsParams{channels, pixels, value.stride, result.stride, dispatch.groups[1]});
-  dispatch.bind(CHANNEL_SUMS_STEP, lowering.step(), Access::read);
   dispatch.bind(CHANNEL_SUMS_SHARES, shares, Access::read);
   dispatch.bind(CHANNEL_SUMS_VALUE, value.buffer, Access::read);
-  dispatch.bind(CHANNEL_SUMS_RESULT, result.buffer, Access::write);
   dispatch.flops = 2 * sums;
   dispatch.bytes = 8.0 * query.rows * query.columns;
   lowering.emit(std::move(dispatch));
@@ -285,10 +259,8 @@ Status ChannelAttention::lower(Lowering& lowering, const Node& node) const {
 Status FrameRows::lower(Lowering& lowering, const Node& node) const {
   const ActivationRef x = lowering.tensor(node.inputs[0]), result = lowering.tensor(node.output);
   PUMICE_CHECK(check_channels("a row of frames", columns));
-  Dispatch dispatch;
-  dispatch.kernel = "frame_rows";
   const bool rest = node.inputs.size() > 1;
-  dispatch.constants = {lowering.profile().workgroup, rest};
+  Dispatch dispatch = row_launch(lowering, "frame_rows", FRAME_ROWS_RESULT, result, {rest});
   FrameRowsParams params = {};
   params.columns = columns;
   params.frames = x.columns / columns;
@@ -296,12 +268,8 @@ Status FrameRows::lower(Lowering& lowering, const Node& node) const {
   params.out_stride = result.stride;
   params.rest_stride = lowering.tensor(node.inputs.back()).stride;
   dispatch.set_params(params);
-  dispatch.bind(FRAME_ROWS_STEP, lowering.step(), Access::read);
   dispatch.bind(FRAME_ROWS_X, x.buffer, Access::read);
   if (rest) dispatch.bind(FRAME_ROWS_REST, lowering.tensor(node.inputs[1]).buffer, Access::read);
-  dispatch.bind(FRAME_ROWS_RESULT, result.buffer, Access::write);
-  dispatch.groups = {result.rows, row_groups(lowering.profile(), result), 1};
-  dispatch.bytes = 8.0 * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }
