@@ -307,20 +307,19 @@ Result<SpeechModel::Heard> SpeechModel::hear(const std::string& sound, const std
 
 Result<std::unique_ptr<VoiceModel>> VoiceModel::load(OpenedModel opened, const OpenedDevice& device,
                                                      const command::SizeOptions& size,
-                                                     std::map<std::string, std::string> voices) {
+                                                     const std::map<std::string, std::string>& voices) {
   if (command::others() || !device.before.empty()) {
     return wrong_kind(opened.file.path(), opened.definition->shape(),
                       "it speaks with a codec beside it, which takes one device");
   }
   auto made = std::make_unique<VoiceModel>();
-  made->voices_ = std::move(voices);
   PUMICE_TRY(OpenedModel codec, OpenedModel::open(usual_codec_path(opened.file)));
   PUMICE_TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(opened.file));
   SpeakerOptions options;
   options.size = command::session_size(size, opened.definition->shape());
   PUMICE_TRY(SpeakerSettings settings, read_speaker_settings(opened.file, *opened.definition, codec.file,
                                                              *codec.definition, tokenizer, options));
-  for (const auto& [name, voice] : made->voices_)
+  for (const auto& [name, voice] : voices)
     PUMICE_CHECK(Voice::parse(voice, fmt::format("the voice '{}'", name), settings.codec));
   PUMICE_TRY(made->codec_, command::load_model(std::move(codec), device, {}));
   PUMICE_TRY(made->model_, command::load_model(std::move(opened), device, size.load, &size));

@@ -154,12 +154,11 @@ private:
 // A decoder that writes codes of a sound, with the codec that makes it.
 class VoiceModel {
 public:
-  // `voices`: profiles by the names that requests have.
+  // `voices`: profiles by the names that requests have, which have to fit it.
   static Result<std::unique_ptr<VoiceModel>> load(OpenedModel opened, const command::OpenedDevice& device,
                                                   const command::SizeOptions& size,
-                                                  std::map<std::string, std::string> voices);
+                                                  const std::map<std::string, std::string>& voices);
 
-  const std::map<std::string, std::string>& voices() const { return voices_; }
   uint32_t sample_rate() const { return speaker_->sample_rate(); }
   const Tokenizer& tokenizer() const { return *speaker_->settings().tokenizer; }
   uint32_t vocabulary() const { return model_->shape().vocabulary; }
@@ -169,7 +168,6 @@ public:
 
 private:
   std::shared_ptr<const Model> model_, codec_;
-  std::map<std::string, std::string> voices_;
   std::mutex mutex_;
   std::unique_ptr<Speaker> speaker_;
 };

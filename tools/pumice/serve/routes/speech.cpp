@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -24,7 +26,8 @@ constexpr std::string_view usual_names[] = {"alloy", "ash",  "ballad", "cedar", 
                                             "marin", "nova", "onyx",   "sage",  "shimmer", "verse"};
 
 // A name of the server's, or a profile.
-Status read_voice(const RequestBody& body, const VoiceModel& model, SpeakerOptions& options) {
+Status read_voice(const RequestBody& body, const std::map<std::string, std::string>& voices,
+                  SpeakerOptions& options) {
   const Json& given = body["voice"];
   if (given.is_null() || given == "default") return {};
   options.voice_name = request_field("voice");
@@ -35,11 +38,11 @@ Status read_voice(const RequestBody& body, const VoiceModel& model, SpeakerOptio
   const Json name = given.is_object() ? given.value("id", Json()) : given;
   if (!name.is_string())
     return body.error("voice", "expected a name, or a profile of OuteTTS with 'text' and 'words'");
-  const auto found = model.voices().find(name.get<std::string>());
-  if (found == model.voices().end()) {
+  const auto found = voices.find(name.get<std::string>());
+  if (found == voices.end()) {
     if (std::ranges::count(usual_names, name.get_ref<const std::string&>()) > 0) return {}; // the default one
     std::string names = "default";
-    for (const auto& [own, profile] : model.voices()) names += ", " + own;
+    for (const auto& [own, profile] : voices) names += ", " + own;
     return body.error("voice",
                       fmt::format("is '{}': expected one of this server's (--voice), {}, or a profile",
                                   name.get<std::string>(), names));
@@ -48,7 +51,8 @@ Status read_voice(const RequestBody& body, const VoiceModel& model, SpeakerOptio
   return {};
 }
 
-Result<SpokenWish> read_spoken_wish(const RequestBody& body, const VoiceModel& model) {
+Result<SpokenWish> read_spoken_wish(const RequestBody& body, const VoiceModel& model,
+                                    const std::map<std::string, std::string>& voices) {
   SpokenWish wish;
   if (!body["input"].is_string()) return body.error("input", "expected a string");
   wish.text = body["input"];
@@ -63,7 +67,7 @@ Result<SpokenWish> read_spoken_wish(const RequestBody& body, const VoiceModel& m
     return body.error("speed", "the model speaks as fast as its voice does: expected 1");
   PUMICE_TRY(const std::string instructions, body.string_or("instructions", ""));
   if (!instructions.empty()) return body.error("instructions", "the model takes none: choose a 'voice'");
-  PUMICE_CHECK(read_voice(body, model, wish.options));
+  PUMICE_CHECK(read_voice(body, voices, wish.options));
   const Fields fields = body.fields();
   PUMICE_TRY(wish.options.max_tokens, fields.u32_or("max_tokens", 1, UINT32_MAX, 0));
   command::SamplingOptions sampling;
@@ -133,7 +137,7 @@ Status audio_speech(Service& service, Exchange& exchange) {
   if (body["stream_format"] == "sse") show_events_live(exchange);
   PUMICE_TRY(const UsedModel served, find_model(service, exchange, body, ServedKind::Use::voice));
   VoiceModel& model = *served->voice;
-  PUMICE_TRY(const SpokenWish wish, read_spoken_wish(body, model));
+  PUMICE_TRY(const SpokenWish wish, read_spoken_wish(body, model, service.models.voices()));
   const auto slot = service.slots.open(served->name, exchange.request().path);
   SpokenAnswer answer(exchange, wish, model.sample_rate());
   Result<Speaker::Figures> figures =
