@@ -39,6 +39,11 @@ if(WIN32)
 endif()
 if(MINGW)
   add_compile_options(-Wa,-mbig-obj)  # objects with more sections than the first format could count
+  # GCC remembers which registers an inline function leaves alone, and calls it so. The linker may take another file's copy of it,
+  # which was compiled by other rules and uses these registers.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fno-ipa-ra)
+  endif()
 endif()
 
 # What a program does not use of its libraries is left out, and so are the symbols; the sanitizers' reports need them.
