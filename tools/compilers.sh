@@ -64,7 +64,8 @@ take_libraries build/kernel_statistics
 mount_read_only "$PWD"
 in_root dpkg-query -W -f='compilers: ${Package} ${Version}\n' mesa-vulkan-drivers
 
-# Each kernel once, whatever the type of its weights or cache: the worst of its pipelines, and where its spills are.
+# Each kernel once, whatever the type of its weights or cache: the worst of its pipelines, and where its spills are. In flight:
+# the bytes of memory that an invocation waits for at one time in its loop (tests/compilers/bytes_in_flight.h).
 table() {  # CHIP FILE
   awk -F'\t' -v chip="$1" '
     function value(name) { return name in has ? has[name] : 0 }
@@ -86,15 +87,17 @@ table() {  # CHIP FILE
       raise("shared", value("lds size") + value("workgroup memory size"))
       waves = value("subgroups per simd") + value("max warps/sm") + value("max waves per core")
       if (!((kernel, "waves") in most) || waves < most[kernel, "waves"]) most[kernel, "waves"] = waves
+      if (("bytes in flight" in has) && (!((kernel, "loads") in most) || value("bytes in flight") < most[kernel, "loads"]))
+        most[kernel, "loads"] = value("bytes in flight")
       raise("seconds", $3)
     }
     END {
-      form = "%-22s %9s %9s %8s %6s %5s %7s %12s %9s %7s\n"
-      printf "\n" form, chip, "pipelines", "registers", "spilling", "spills", "waves", "shared", "instructions", "cycles", "seconds"
+      form = "%-22s %9s %9s %8s %6s %5s %9s %7s %12s %9s %7s\n"
+      printf "\n" form, chip, "pipelines", "registers", "spilling", "spills", "waves", "in flight", "shared", "instructions", "cycles", "seconds"
       for (i = 1; i <= kernels; ++i) {
         k = order[i]
         printf form, k, count[k], most[k, "registers"] + 0, spilling[k] + 0, most[k, "spills"] + 0, most[k, "waves"],
-          most[k, "shared"] + 0, most[k, "instructions"] + 0, most[k, "cycles"] + 0, sprintf("%.2f", most[k, "seconds"])
+          ((k, "loads") in most) ? most[k, "loads"] : "", most[k, "shared"] + 0, most[k, "instructions"] + 0, most[k, "cycles"] + 0, sprintf("%.2f", most[k, "seconds"])
       }
       for (i = 1; i <= kernels; ++i) {
         k = order[i]

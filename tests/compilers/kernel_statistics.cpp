@@ -5,10 +5,10 @@
 // SOURCE: a weight type ("Q4_0"), for llamas with such weights, of the size of common ones; a family of
 // kernels that they lack ("delta_rule"), for models with it; or a folder with a config.json. FILE gets a line
 // for each executable of each pipeline: the kernel, its constants, the seconds that compiling took (of a
-// processor), and NAME=VALUE for each statistic, between tabs. FILE.order gets the order of variants that
-// follows (variant_cost.h), and FILE.costs the costs, of the families of which the sources have all that
-// decides: of products and attention all types of cost_models.h. Where they have all families, a variant
-// without a cost is an error.
+// processor), and NAME=VALUE for each statistic, between tabs; "Bytes in flight" is ours (bytes_in_flight.h).
+// FILE.order gets the order of variants that follows (variant_cost.h), and FILE.costs the costs, of the
+// families of which the sources have all that decides: of products and attention all types of cost_models.h.
+// Where they have all families, a variant without a cost is an error.
 #include <cctype>
 #include <cmath>
 #include <ctime>
@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "compilers/bytes_in_flight.h"
 #include "compilers/cost_models.h"
 #include "compilers/variant_cost.h"
 #include "gpu/kernel_table.h"
@@ -81,6 +82,26 @@ std::string value_text(const VkPipelineExecutableStatisticKHR& statistic) {
   }
 }
 
+// Of the listing that bytes_in_flight() knows, if the driver has one.
+std::optional<double> bytes_in_flight_of(VkDevice device, const VkPipelineExecutableInfoKHR& executable) {
+  const auto listings = of_device<PFN_vkGetPipelineExecutableInternalRepresentationsKHR>(
+      device, "vkGetPipelineExecutableInternalRepresentationsKHR");
+  uint32_t count = 0;
+  listings(device, &executable, &count, nullptr);
+  std::vector<VkPipelineExecutableInternalRepresentationKHR> all(
+      count, {VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR});
+  listings(device, &executable, &count, all.data());
+  std::vector<std::string> texts;
+  texts.reserve(count); // short texts move with their strings
+  for (auto& each : all) each.pData = texts.emplace_back(each.dataSize, '\0').data();
+  listings(device, &executable, &count, all.data());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].isText) continue;
+    if (const auto bytes = bytes_in_flight(all[i].name, texts[i])) return bytes;
+  }
+  return {};
+}
+
 std::vector<std::string> statistics_of(VkDevice device, VkPipeline pipeline) {
   const auto properties =
       of_device<PFN_vkGetPipelineExecutablePropertiesKHR>(device, "vkGetPipelineExecutablePropertiesKHR");
@@ -103,6 +124,8 @@ std::vector<std::string> statistics_of(VkDevice device, VkPipeline pipeline) {
     statistics(device, &executable, &values, all.data());
     std::string& line = lines.emplace_back(fmt::format("Subgroup size={}", executables[i].subgroupSize));
     for (const auto& each : all) line += fmt::format("\t{}={}", each.name, value_text(each));
+    if (const auto bytes = bytes_in_flight_of(device, executable))
+      line += fmt::format("\tBytes in flight={}", *bytes);
   }
   return lines;
 }
@@ -112,7 +135,9 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipelineCache
                                                 const VkAllocationCallbacks* allocation,
                                                 VkPipeline* pipelines) {
   std::vector<VkComputePipelineCreateInfo> with(infos, infos + count);
-  for (VkComputePipelineCreateInfo& info : with) info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
+  for (VkComputePipelineCreateInfo& info : with)
+    info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+                  VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
   const auto create = of_device<PFN_vkCreateComputePipelines>(device, "vkCreateComputePipelines");
   const VkResult result = create(device, cache, count, with.data(), allocation, pipelines);
   driver.statistics.clear();
