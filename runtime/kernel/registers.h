@@ -16,6 +16,7 @@ struct RegisterLimits {
   uint32_t matrix_queries = 64;
   uint32_t matrix_loads = 8;         // 16 bytes of keys, and of values, that are loaded ahead
   uint32_t attention_loads = 4;      // the same of the portable kernel
+  uint32_t small_head_queries = 4;   // of a workgroup of it, where a head has at most 32 numbers
   uint32_t tiled_sums = 64;          // of an invocation, in a tiled product
   uint32_t vector_rows = 8;          // of a workgroup, in products of few rows
   uint32_t vector_sums = 32;         // of an invocation, in products of few rows
@@ -32,6 +33,7 @@ inline RegisterLimits register_limits(GpuGeneration generation) {
     limits.matrix_sums = 16;
     limits.matrix_queries = 32;
     limits.matrix_loads = 2;
+    limits.small_head_queries = 2; // no loop over such a head's numbers keeps its loads apart
     break;
   case GpuGeneration::amd_gcn:
     limits.tiled_sums = 32; // 64 leave room for one subgroup

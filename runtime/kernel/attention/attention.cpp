@@ -167,10 +167,10 @@ Status attention(Lowering& lowering, const AttentionArgs& args) {
   return lower_variant(lowering, attention_variants(), args, shape_class, lowering.profile().cpu8);
 }
 
-AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups) {
+AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups, uint32_t most_queries) {
   const CacheLayout& layout = args.cache.layout;
   const uint32_t group = args.heads / layout.kv_heads;
-  const uint32_t fit = layout.head_dim <= 128 ? 4 : layout.head_dim <= 256 ? 2 : 1;
+  const uint32_t fit = std::min(most_queries, layout.head_dim <= 128 ? 4u : layout.head_dim <= 256 ? 2u : 1u);
   // As many heads as fit, divided as evenly as possible among the group's workgroups.
   uint32_t workgroups = (group + fit - 1) / fit;
   while (workgroups < group && workgroups * layout.kv_heads * args.q.rows < fewest_groups) ++workgroups;

@@ -36,6 +36,11 @@ uint32_t spans(uint32_t span, const AttentionArgs& args) {
   return args.window == 0 ? (seen + span - 1) / span : (seen + span - 2) / span + 1;
 }
 
+AttentionShape shape_of(const DeviceProfile& profile, const AttentionArgs& args, uint32_t fewest_groups = 1) {
+  const bool small = args.cache.layout.head_dim <= 32;
+  return attention_shape(args, fewest_groups, small ? profile.registers.small_head_queries : 4);
+}
+
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
                  bool split) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
@@ -65,7 +70,7 @@ bool runs(const DeviceProfile&, const AttentionArgs&) {
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
   emit_parts(lowering, stored, [&](const AttentionArgs& part) {
-    return prepare(lowering.profile(), part, attention_shape(part), false);
+    return prepare(lowering.profile(), part, shape_of(lowering.profile(), part), false);
   });
   return {};
 }
@@ -82,7 +87,7 @@ bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   if (args.mask != AttentionMask::causal || most_seen(args) <= span(profile, workgroup, args)) return false;
   if (span_sum_bytes(profile, args) > profile.range_bytes) return false;
-  const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * attention_shape(args).group_workgroups;
+  const uint32_t groups = args.q.rows * args.cache.layout.kv_heads * shape_of(profile, args).group_workgroups;
   return profile.forced == attention_split_kv.name || groups < profile.busy_groups;
 }
 
@@ -97,7 +102,7 @@ void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_ro
   for (const CacheRef& cache : args.cache.parts()) {
     part.cache = cache;
     // After few tokens there is one span: a large device then has more workgroups of fewer heads.
-    Dispatch each = prepare(profile, part, attention_shape(part, profile.cores / 8), true);
+    Dispatch each = prepare(profile, part, shape_of(profile, part, profile.cores / 8), true);
     set_spans(each, count, first_row);
     // A part of positions goes over its own spans, the others over those that a row sees.
     each.groups[2] = layout.split == CacheSplit::positions ? layout.part_size / span : count;
@@ -117,7 +122,7 @@ Status lower_rope(Lowering& lowering, const AttentionArgs& args) {
   if (split_runs(profile, args)) {
     emit_split(lowering, args, 0, lowering.temporary(span_sum_bytes(profile, args)));
   } else {
-    lowering.emit(prepare(profile, args, attention_shape(args), false));
+    lowering.emit(prepare(profile, args, shape_of(profile, args), false));
   }
   return {};
 }

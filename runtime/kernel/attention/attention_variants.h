@@ -37,7 +37,8 @@ struct AttentionShape {
   uint32_t group_workgroups = 1; // workgroups for all heads of a group
   uint32_t tokens = 1;
 };
-AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups = 1);
+AttentionShape attention_shape(const AttentionArgs& args, uint32_t fewest_groups = 1,
+                               uint32_t most_queries = 4);
 
 // Sets the parameters, buffers and specialisation constants that all variants and attention_weights share.
 Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32_t context = 0);
