@@ -30,7 +30,7 @@ from safetensors.numpy import load_file, save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "fixtures"
 NEW_TOKENS = 12
-PATCHED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "glm4v")  # models that read pictures in their own sizes
+PATCHED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "glm4v", "glm_ocr")  # models that read pictures in their own sizes
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "albert", "mpnet", "nomic_bert", "modernbert", "deberta-v2", "eurobert",
             "jina_embeddings_v3")
 
@@ -603,7 +603,7 @@ def patched_picture_answers(model, config, seed):
     import torch
     token, merge = config["image_token_id"], config["vision_config"]["spatial_merge_size"]
     folder = FIXTURES / "models" / config["model_type"].replace("_", "-").replace("qwen3-5", "qwen3-5-vl")
-    kind = "Glm4v" if config["model_type"].startswith("glm4v") else "Qwen2VL"
+    kind = {"glm4v": "Glm4v", "glm_ocr": "Glm46V"}.get(config["model_type"], "Qwen2VL")
     pictures = [prepared(folder, kind, picture(*size)) for size in ((29, 61), (17, 33))]
     shown = [[310] + [token] * (int(each["image_grid_thw"].prod()) // merge ** 2) + [311] for each in pictures]
     words = some_ids(seed, "input_ids", (14,), 310).tolist()

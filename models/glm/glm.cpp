@@ -63,6 +63,7 @@ Status describe_glm4(const Settings& settings, Decoder& d) {
              {"post_self_attn_layernorm", "post_attention_norm"},
              {"post_attention_layernorm", "ffn_norm"},
              {"post_mlp_layernorm", "post_ffw_norm"}};
+  PUMICE_CHECK(drop_prediction_layers(settings, d.config)); // of GLM-OCR
   d.fused_gate = {"mlp.gate_up_proj", "ffn_up"};
   d.config.rotary.pairs = RotaryPairs::neighbouring;
   PUMICE_CHECK(d.read_biases(settings, attention_biases));
@@ -117,6 +118,7 @@ Architectures glm_models() {
               describe_glm4),
       decoder("glm4v_text", {"glm4v_text"}, {}, {.default_norm_eps = 1e-5f, .default_rotary_share = 0.5f},
               describe_glm4),
+      decoder("glm_ocr_text", {"glm_ocr_text"}, {}, {.default_norm_eps = 1e-5f}, describe_glm4),
       decoder("glm4_moe", {"glm4_moe", "glm4v_moe_text"}, {"glm4moe"},
               {.default_norm_eps = 1e-5f, .default_rotary_share = 0.5f}, describe_glm4_moe),
   };

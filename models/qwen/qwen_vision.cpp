@@ -34,6 +34,8 @@ struct QwenVisionStyle {
   TensorName up, down;
   TensorName merger_norm, first, second; // of the layers that make a row of a square
   bool gated_merger = false;  // they are a convolution and a gated feed-forward of a size of its own
+  bool thrice_merged = false; // whose size is three times the decoder's columns, a colour each
+  bool head_norms = false;    // of queries and keys
   uint32_t least_squares = 4; // of a picture, for GGUF files that do not say
 };
 
@@ -134,6 +136,21 @@ const QwenVisionStyle& glm4v_vision() {
   return style;
 }
 
+const QwenVisionStyle& glm_ocr_vision() {
+  static const QwenVisionStyle style = [] {
+    QwenVisionStyle own = glm4v_vision();
+    own.defaults = {{"depth", 24},          {"hidden_act", "silu"},    {"hidden_size", 1024},
+                    {"num_heads", 16},      {"out_hidden_size", 1536}, {"intermediate_size", 4096},
+                    {"rms_norm_eps", 1e-5}, {"attention_bias", true}};
+    own.positions = {};
+    own.patch_norm = {};
+    own.biases = true;
+    own.thrice_merged = own.head_norms = true;
+    return own;
+  }();
+  return style;
+}
+
 namespace {
 
 // A step of the tower has room for a picture of so many patches: 3.2 million pixels where they have 14 on
@@ -204,7 +221,11 @@ protected:
     builder.prefix(vision_.prefix, "v.");
     if (style().patch_norm) x = norm(builder, x, *style().patch_norm);
     if (has_positions()) x = with_positions(builder, x);
-    x = builder.run_layers(x, layer_names());
+    AttentionStyle attention;
+    attention.head_norms = style().head_norms;
+    attention.query_norm.hugging_face = "attn.q_norm";
+    attention.key_norm.hugging_face = "attn.k_norm";
+    x = builder.run_layers(x, layer_names(), attention);
     builder.finish(x);
     TensorId rows = style().gated_merger ? merge_gated(builder, x) : merge_normed(builder, x);
     for (size_t i = 0; i < vision_.deep_layers.size(); ++i) rows = with_deep_rows(builder, rows, i);
@@ -251,7 +272,7 @@ protected:
             "vision_config.hidden_act",
             fmt::format("expected silu, as GGUF's models have it; found {}", to_string(config().activation)));
       }
-      keys[tower_keys::feed_forward] = vision_.merger_feed_forward;
+      if (!style().thrice_merged) keys[tower_keys::feed_forward] = vision_.merger_feed_forward;
     } else if (has_positions()) {
       std::vector<bool> deep(config().layers);
       for (const uint32_t layer : vision_.deep_layers) deep[layer] = true;
@@ -487,7 +508,8 @@ Result<EncoderConfig> read_vision_config(const Settings& settings, QwenVisionSty
   names.layers = {"depth", tower_keys::layers};
   names.heads = {"num_heads", tower_keys::heads};
   names.hidden = {style.hidden, tower_keys::hidden};
-  if (style.gated_merger) names.feed_forward.hugging_face = style.out; // the other setting is the merger's
+  if (style.gated_merger && !style.thrice_merged)
+    names.feed_forward.hugging_face = style.out; // the other setting is the merger's
   const bool by_tensor = !style.gate || style.gated_merger;
   names.feed_forward.gguf = by_tensor ? std::string_view() : tower_keys::feed_forward;
   EncoderConfig config;
@@ -574,10 +596,16 @@ Result<QwenVision> read_qwen_vision(const ModelFile& file, const QwenVisionStyle
   }
   vision.input_bias = style.biases;
   if (style.gated_merger) {
-    PUMICE_TRY(vision.merger_feed_forward,
-               settings.u32({"intermediate_size", tower_keys::feed_forward}, 1, 4 * limits::columns));
     const bool shown = vision.gguf && file.find("v.blk.0.attn_qkv.bias");
     PUMICE_TRY(vision.input_bias, settings.boolean_or({"attention_bias", ""}, shown));
+    if (style.thrice_merged) {
+      vision.style.biases = vision.input_bias;
+      PUMICE_TRY(const uint32_t columns, settings.u32({style.out, tower_keys::columns}, 1, limits::columns));
+      vision.merger_feed_forward = encoder.input_shape[0] * columns;
+    } else {
+      PUMICE_TRY(vision.merger_feed_forward,
+                 settings.u32({"intermediate_size", tower_keys::feed_forward}, 1, 4 * limits::columns));
+    }
   }
   const auto past =
       std::ranges::find_if(vision.deep_layers, [&](uint32_t layer) { return layer >= encoder.layers; });
@@ -620,7 +648,9 @@ Result<QwenRows> read_qwen_rows(const ModelFile& file, const QwenVisionStyle& st
 }
 
 OpenedDefinition open_qwen_vision(const ModelFile& file, const QwenVisionStyle& style) {
-  PUMICE_TRY(QwenVision vision, read_qwen_vision(file, style));
+  // An mmproj file of GLM-OCR has GLM-4.1V's projector, and no positions.
+  const bool ocr = file.is_mmproj() && &style == &glm4v_vision() && !file.find("v.position_embd.weight");
+  PUMICE_TRY(QwenVision vision, read_qwen_vision(file, ocr ? glm_ocr_vision() : style));
   return std::unique_ptr<ModelDefinition>(std::make_unique<QwenPictures>(std::move(vision)));
 }
 

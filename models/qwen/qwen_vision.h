@@ -24,6 +24,8 @@ const QwenVisionStyle& qwen3_5_vision();
 // GLM-4.1V's (GLM-V Team, GLM-4.1V-Thinking, 2025) is of the same form: learned positions by cubic
 // convolution, and squares of patches by a strided one, after which there is a gated feed-forward.
 const QwenVisionStyle& glm4v_vision();
+// GLM-OCR's (GLM-V Team 2026): the same without learned positions, and with norms of heads.
+const QwenVisionStyle& glm_ocr_vision();
 
 // What a decoder has to know of such an encoder's rows.
 struct QwenRows {

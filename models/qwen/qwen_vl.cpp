@@ -101,6 +101,7 @@ Architectures qwen_vl_models() {
       entry("qwen3_5", {qwen3_5_vision, "qwen3_next", 248056}, "", {}),
       entry("qwen3_5_moe", {qwen3_5_vision, "qwen3_next", 248056}, "", {}),
       entry("glm4v", {glm4v_vision, "glm4v_text", 151343, glm_words}, "glm4v", glm4_gguf),
+      entry("glm_ocr", {glm_ocr_vision, "glm_ocr_text", 59280, glm_words}, "", {}),
   };
 }
 

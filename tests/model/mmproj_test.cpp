@@ -23,6 +23,7 @@ std::vector<VisionModel> vision_models() {
           qwen_vl("qwen3-vl"),
           qwen_vl("qwen3-5-vl"),
           glm4v(),
+          glm4v("glm-ocr"),
           gemma4_vision("gemma4-vision"),
           gemma4_vision("gemma4-vision-large"),
           mistral3_vision(),

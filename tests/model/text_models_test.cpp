@@ -54,6 +54,7 @@ const Family families[] = {
     {"mistral-swa", "llava_next", "mistral", "LlavaNextForConditionalGeneration", beside},
     {"qwen3-5", "qwen3_5", "qwen3_5_text", "Qwen3_5ForConditionalGeneration", inside},
     {"qwen3-5-moe", "qwen3_5_moe", "qwen3_5_moe_text", "Qwen3_5MoeForConditionalGeneration", inside},
+    {"qwen3-5", "minicpmv4_6", "qwen3_5_text", "MiniCPMV4_6ForConditionalGeneration", inside},
     {"qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration", inside},
     {"qwen3", "internvl", "qwen3", "InternVLForConditionalGeneration", beside},
     {"qwen3", "qwen3_vl", "qwen3_vl_text", "Qwen3VLForConditionalGeneration", inside},

@@ -19,8 +19,8 @@ namespace {
 
 constexpr const char* name = "qwen2-5-vl";
 // Those that put pictures into the prompt in the same way.
-constexpr const char* names[] = {"qwen2-vl",   name,    "qwen3-vl",      "qwen3-vl-moe",
-                                 "qwen3-5-vl", "glm4v", "gemma4-vision", "gemma4-vision-large"};
+constexpr const char* names[] = {"qwen2-vl", name,      "qwen3-vl",      "qwen3-vl-moe",       "qwen3-5-vl",
+                                 "glm4v",    "glm-ocr", "gemma4-vision", "gemma4-vision-large"};
 
 ImagePreparation preparation_of(const std::filesystem::path& path) {
   return require(read_patch_preparation(path, {.patch = 5}));

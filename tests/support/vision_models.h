@@ -37,8 +37,8 @@ inline VisionModel qwen_vl(const char* name) {
           {patterned_picture(29, 61), patterned_picture(17, 33)}};
 }
 
-inline VisionModel glm4v() {
-  VisionModel model = qwen_vl("glm4v");
+inline VisionModel glm4v(const char* name = "glm4v") {
+  VisionModel model = qwen_vl(name);
   model.special = {{310, "<|begin_of_image|>"}, {311, "<|end_of_image|>"}, {319, "<|image|>"}};
   model.place = "<|begin_of_image|><|image|><|end_of_image|>";
   return model;
