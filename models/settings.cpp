@@ -98,4 +98,10 @@ Error Settings::error(const SettingName& setting, std::string_view what) const {
   return fields_.error(name(setting), what);
 }
 
+nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults) {
+  const auto found = file.config().find(name);
+  if (found != file.config().end() && found->is_object()) defaults.update(*found);
+  return defaults;
+}
+
 } // namespace pumice

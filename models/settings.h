@@ -64,4 +64,7 @@ private:
   const std::string prefix_;
 };
 
+// An object of config.json, with what it leaves out because it is its class's default.
+nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults);
+
 } // namespace pumice

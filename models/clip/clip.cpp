@@ -71,7 +71,10 @@ Result<uint32_t> projected_size(const ModelFile& file) {
 }
 
 OpenedDefinition open_clip(const ModelFile& file) {
-  PUMICE_TRY(const Settings settings, tower_settings(file, "text_config"));
+  nlohmann::json all = {{"vocab_size", 49408},       {"hidden_size", 512},
+                        {"intermediate_size", 2048}, {"num_hidden_layers", 12},
+                        {"num_attention_heads", 8},  {"max_position_embeddings", 77}};
+  PUMICE_TRY(const Settings settings, tower_settings(file, "text_config", all));
   PUMICE_TRY(EncoderConfig config, read_clip_text_config(settings, 1e-5f));
   config.causal = true;
   // In the first models' configs the end token was wrong; it is the largest of the vocabulary there.
@@ -87,7 +90,11 @@ OpenedDefinition open_clip(const ModelFile& file) {
 }
 
 OpenedDefinition open_clip_pictures(const ModelFile& file) {
-  PUMICE_TRY(const Settings settings, tower_settings(file, "vision_config"));
+  nlohmann::json all = {{"hidden_size", 768},
+                        {"intermediate_size", 3072},
+                        {"num_hidden_layers", 12},
+                        {"num_attention_heads", 12}};
+  PUMICE_TRY(const Settings settings, tower_settings(file, "vision_config", all));
   PUMICE_TRY(ClipVisionConfig config, read_clip_vision_config(settings, {}));
   PUMICE_TRY(const uint32_t size, projected_size(file));
   return std::unique_ptr<ModelDefinition>(std::make_unique<ClipPictures>(std::move(config), size));

@@ -36,11 +36,12 @@ Status read_gguf_form(const Settings& settings, ClipVisionConfig& config) {
 
 } // namespace
 
-Result<Settings> tower_settings(const ModelFile& file, std::string_view name) {
+Result<Settings> tower_settings(const ModelFile& file, const char* name, nlohmann::json& settings) {
   const Fields all = file.fields();
   if (!all.has(name)) return Settings(file);
-  PUMICE_TRY(Fields own, all.object(name));
-  return Settings(file, std::move(own));
+  PUMICE_CHECK(all.object(name));
+  settings = with_defaults(file, name, std::move(settings));
+  return Settings(file, Fields(settings, file.path() + "/config.json", fmt::format("{}.", name)));
 }
 
 Result<float> read_number(const ModelFile& file, std::string_view name, float fallback) {

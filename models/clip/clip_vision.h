@@ -31,8 +31,9 @@ LayerNames clip_layer_names(const std::string& prefix);
 TensorId build_clip_vision(EncoderBuilder& builder, const ClipVisionConfig& config,
                            const std::string& prefix);
 
-// The settings of a tower, an object of config.json; all of config.json if it has no such object.
-Result<Settings> tower_settings(const ModelFile& file, std::string_view name);
+// The settings of a tower, an object of config.json; all of config.json if it has no such object. `settings`:
+// its class's defaults, which become the object with them, and which the result refers to.
+Result<Settings> tower_settings(const ModelFile& file, const char* name, nlohmann::json& settings);
 
 // The only number of a tensor.
 Result<float> read_number(const ModelFile& file, std::string_view tensor, float fallback);

@@ -85,8 +85,15 @@ private:
   ClipVisionConfig vision_;
 };
 
+const nlohmann::json defaults = {{"hidden_size", 768},
+                                 {"intermediate_size", 3072},
+                                 {"num_hidden_layers", 12},
+                                 {"num_attention_heads", 12}};
+
 OpenedDefinition open_siglip(const ModelFile& file) {
-  PUMICE_TRY(const Settings settings, tower_settings(file, "text_config"));
+  nlohmann::json all = defaults;
+  all["vocab_size"] = 32000;
+  PUMICE_TRY(const Settings settings, tower_settings(file, "text_config", all));
   PUMICE_TRY(EncoderConfig config, read_clip_text_config(settings, 1e-6f));
   if (!settings.has({"hidden_act", ""})) config.activation = Activation::gelu_tanh;
   if (!settings.has({"max_position_embeddings", ""})) config.context = 64;
@@ -102,7 +109,8 @@ OpenedDefinition open_siglip(const ModelFile& file) {
 }
 
 OpenedDefinition open_siglip_pictures(const ModelFile& file) {
-  PUMICE_TRY(const Settings settings, tower_settings(file, "vision_config"));
+  nlohmann::json all = defaults;
+  PUMICE_TRY(const Settings settings, tower_settings(file, "vision_config", all));
   PUMICE_TRY(ClipVisionConfig config, read_clip_vision_config(settings, {.siglip = true}));
   if (!settings.has({"hidden_act", ""})) config.encoder.activation = Activation::gelu_tanh;
   return std::unique_ptr<ModelDefinition>(std::make_unique<SiglipPictures>(std::move(config)));

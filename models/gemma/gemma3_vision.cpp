@@ -98,7 +98,19 @@ OpenedDefinition open_gemma3_vision(const ModelFile& file) {
   } else if (file.fields().has("vision_config")) {
     PUMICE_TRY(pictures, read_gemma3_tokens(file));
   }
-  return open_decoder("gemma3", Settings::of_text(file), std::move(pictures));
+  if (file.mmproj() || !file.fields().has("text_config"))
+    return open_decoder("gemma3", Settings::of_text(file), std::move(pictures));
+  const nlohmann::json text = with_defaults(file, "text_config",
+                                            {{"vocab_size", 262208},
+                                             {"hidden_size", 2304},
+                                             {"intermediate_size", 9216},
+                                             {"num_hidden_layers", 26},
+                                             {"num_attention_heads", 8},
+                                             {"num_key_value_heads", 4},
+                                             {"head_dim", 256},
+                                             {"max_position_embeddings", 131072}});
+  const Fields fields(text, file.path() + "/config.json", "text_config.");
+  return open_decoder("gemma3", Settings(file, fields), std::move(pictures));
 }
 
 OpenedDefinition open_gemma3_pictures(const ModelFile& file) {

@@ -45,12 +45,6 @@ private:
 
 } // namespace
 
-nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults) {
-  const auto found = file.config().find(name);
-  if (found != file.config().end() && found->is_object()) defaults.update(*found);
-  return defaults;
-}
-
 WeightView columns_by_patch(EncoderBuilder& builder, const WeightView& convolution, uint64_t joined) {
   const uint64_t rows = convolution.rows, columns = convolution.columns, each = columns / joined;
   return builder.derived_tensor("columns_by_patch", {rows, columns}, [=](std::span<float> to) {

@@ -15,8 +15,6 @@
 // What decoders that read pictures in their prompts have in common.
 namespace pumice {
 
-// An object of config.json, with what it leaves out because it is its class's default.
-nlohmann::json with_defaults(const ModelFile& file, const char* name, nlohmann::json defaults);
 // "text_config" with the defaults of LLaMA's class.
 nlohmann::json llama_text_settings(const ModelFile& file);
 
