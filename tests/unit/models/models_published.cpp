@@ -235,3 +235,38 @@ TEST_CASE("T5 with a head of its own, and without a decoder") {
   CHECK(alone.definition->shape().encoder->caches.size() == 1);
   alone.encoder();
 }
+
+TEST_CASE("Gemma 3, CLIP and SigLIP state only what differs from their classes' defaults") {
+  const json pictures = {{"model_type", "siglip_vision_model"},
+                         {"hidden_size", 1152},
+                         {"image_size", 896},
+                         {"num_attention_heads", 16},
+                         {"patch_size", 14},
+                         {"num_hidden_layers", 27},
+                         {"intermediate_size", 4304}};
+  const json text = {
+      {"model_type", "gemma3_text"}, {"hidden_size", 2560},
+      {"intermediate_size", 10240},  {"num_hidden_layers", 34},
+      {"sliding_window", 1024},      {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}}};
+  const json config = {{"model_type", "gemma3"},
+                       {"text_config", text},
+                       {"vision_config", pictures},
+                       {"image_token_index", 262144},
+                       {"mm_tokens_per_image", 256}};
+  const Published gemma(config, {});
+  const ModelShape shape = gemma.definition->shape();
+  CHECK(shape.vocabulary == 262208);
+  CHECK(shape.layers.size() == 34);
+  CHECK(shape.context == 131072);
+  const Published siglip({{"model_type", "siglip"},
+                          {"text_config", {{"model_type", "siglip_text_model"}}},
+                          {"vision_config", {{"model_type", "siglip_vision_model"}}}},
+                         {});
+  CHECK(siglip.definition->shape().encoder->vocabulary == 32000);
+  const Published clip({{"model_type", "clip"},
+                        {"text_config", {{"hidden_size", 1024}, {"num_attention_heads", 16}}},
+                        {"vision_config", {{"patch_size", 14}}}},
+                       {});
+  CHECK(clip.definition->shape().encoder->vocabulary == 49408);
+  CHECK(clip.definition->shape().encoder->context == 77);
+}
