@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "models/vision_language/picture_places.h"
 
 namespace pumice {
@@ -88,6 +90,35 @@ Status describe_glm(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// ChatGLM 2 and 3 and the first files of GLM-4 9B (GLM Team 2024): the same under older names, with queries,
+// keys and values in one tensor.
+Status describe_chatglm(const Settings& settings, Decoder& d) {
+  d.names = {.embedding = {"transformer.embedding.word_embeddings", "token_embd"},
+             .layers = "transformer.encoder.layers.{}.",
+             .norm = {"transformer.encoder.final_layernorm", "output_norm"},
+             .head = {"transformer.output_layer", "output"}};
+  d.fused_inputs = {{"self_attention.query_key_value", "attn_qkv"}};
+  d.style.output = {"self_attention.dense", "attn_output"};
+  d.fused_gate = {"mlp.dense_h_to_4h", "ffn_up"};
+  d.feed_forward.down.hugging_face = "mlp.dense_4h_to_h";
+  d.config.rotary.pairs = RotaryPairs::neighbouring;
+  PUMICE_TRY(const float ratio, settings.f32_or({"rope_ratio", ""}, 1e-3f, 1e6f, 1));
+  d.config.rotary.base *= ratio;
+  PUMICE_TRY(d.style.input_bias, settings.boolean_or({"add_qkv_bias", ""}, false));
+  d.style.output_bias = false;
+  d.gguf_name = "chatglm";
+  const std::tuple<const char*, bool, bool> fixed[] = {
+      {"add_bias_linear", false, false},
+      {"multi_query_attention", true, true},
+      {"rmsnorm", true, true},
+      {"post_layer_norm", true, true},
+      {"apply_residual_connection_post_layernorm", false, false}};
+  for (const auto& [name, fallback, supported] : fixed) {
+    PUMICE_CHECK(settings.expect(name, fallback, supported));
+  }
+  return {};
+}
+
 // GLM-4.5 and later (GLM Team 2025): experts chosen by the sigmoid of their logits plus a bias, beside shared
 // ones, after some dense layers.
 Status describe_glm4_moe(const Settings& settings, Decoder& d) {
@@ -113,6 +144,18 @@ Architectures glm_models() {
       decoder("glm", {"glm"}, {"chatglm"},
               {.default_head_dim = 128, .default_norm_eps = 1.5625e-7f, .default_rotary_share = 0.5f},
               describe_glm),
+      decoder("chatglm", {"chatglm"}, {},
+              {.vocabulary = {"padded_vocab_size", "vocab_size"},
+               .context = {"seq_length", "context_length"},
+               .layers = {"num_layers", "block_count"},
+               .kv_heads = {"multi_query_group_num", "attention.head_count_kv"},
+               .head_dim = {"kv_channels", "attention.key_length"},
+               .feed_forward = {"ffn_hidden_size", "feed_forward_length"},
+               .norm_eps = {"layernorm_epsilon", "attention.layer_norm_rms_epsilon"},
+               .activation = {},
+               .default_norm_eps = 1e-5f,
+               .default_rotary_share = 0.5f},
+              describe_chatglm),
       decoder("glm4", {"glm4"}, {"glm4"},
               {.default_head_dim = 128, .default_norm_eps = 1e-5f, .default_rotary_share = 0.5f},
               describe_glm4),
