@@ -52,22 +52,37 @@ void put_nibbles(const uint8_t* codes, std::byte* to) {
   for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>(codes[i] | codes[i + 16] << 4);
 }
 
-// Codes of eight bits as they are, each with the scale of its rows and columns.
+// Codes of eight bits as they are, each with the scale of its rows and columns. With zero points, which have
+// the places of scales, they are numbers.
 class ByteBlocks : public BlockSource {
 public:
   std::span<const std::byte> codes;
   FolderArray scales;
+  std::optional<FolderArray> zeros; // of I8
   uint64_t columns = 0, rows_each = 1, columns_each = 1, scale_columns = 1;
   float factor = 1; // of every scale
 
   void read(uint64_t first, uint64_t count, std::byte* to) const override {
+    if (zeros) {
+      for (uint64_t weight = first; weight < first + count; ++weight, to += 4) {
+        const int code = load<int8_t>(codes, weight) - load<int8_t>(zeros->data, scale_of(weight));
+        const float value = scale(weight) * static_cast<float>(code);
+        std::memcpy(to, &value, 4);
+      }
+      return;
+    }
     for (uint64_t weight = first * run; weight < (first + count) * run; weight += run, to += 4 + run) {
-      const uint64_t row = weight / columns, column = weight % columns;
-      const float scale = factor * float_at(scales, row / rows_each * scale_columns + column / columns_each);
-      std::memcpy(to, &scale, 4);
+      const float own = scale(weight);
+      std::memcpy(to, &own, 4);
       std::memcpy(to + 4, codes.data() + weight, run);
     }
   }
+
+private:
+  uint64_t scale_of(uint64_t weight) const {
+    return weight / columns / rows_each * scale_columns + weight % columns / columns_each;
+  }
+  float scale(uint64_t weight) const { return factor * float_at(scales, scale_of(weight)); }
 };
 
 // Codes of fewer bits in words of 32, with zero points. Where codes of a row and of a group of its columns
@@ -213,8 +228,13 @@ public:
     const auto codes = find_(weight), scales = find_(scale_name);
     if (!codes || codes->dtype != "I8" || codes->shape.size() != 2 || !scales || !is_float(*scales))
       return {};
-    take({weight, scale_name});
-    return add_bytes(weight, *codes, *scales, TensorType::int8, factor);
+    const std::string zero_name = weight + "_zero_point";
+    std::optional<FolderArray> zeros = find_(zero_name);
+    if (zeros && (zeros->dtype != "I8" || elements(*zeros) != elements(*scales))) return wrong(zero_name);
+    if (zeros && std::ranges::all_of(zeros->data, [](std::byte zero) { return zero == std::byte{0}; }))
+      zeros.reset();
+    take({weight, scale_name, zero_name});
+    return add_bytes(weight, *codes, *scales, TensorType::int8, factor, std::move(zeros));
   }
 
   Status gptq_or_awq(const std::string& packed, bool awq) {
@@ -354,7 +374,7 @@ private:
 
   // Scales of the whole, of rows, or of blocks of rows and columns.
   Status add_bytes(const std::string& weight, const FolderArray& codes, const FolderArray& scales,
-                   TensorType type, float factor) {
+                   TensorType type, float factor, std::optional<FolderArray> zeros = {}) {
     auto blocks = std::make_shared<ByteBlocks>();
     const uint64_t rows = codes.shape[0], columns = codes.shape[1];
     uint64_t scale_rows = elements(scales), scale_columns = 1;
@@ -379,6 +399,8 @@ private:
     blocks->columns = columns;
     blocks->scale_columns = scale_columns;
     blocks->factor = factor;
+    if (zeros) type = TensorType::f32;
+    blocks->zeros = std::move(zeros);
     found.tensors.push_back({weight, type, codes.shape, codes.data, {}, std::move(blocks)});
     return {};
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <tuple>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -226,9 +227,20 @@ TEST_CASE("folders: compressed-tensors, packed with and without zero points, and
   std::vector<double> wanted;
   for (uint64_t i = 0; i < out * in; ++i)
     wanted.push_back(static_cast<int8_t>(codes[i]) * double{scales[i / in]});
-  const auto [type, values] = bytes.weight();
+  auto [type, values] = bytes.weight();
   CHECK(type == "INT8");
   check_near(values, wanted);
+  bytes.add("a.weight_zero_point", "I8", {out, 1}, std::vector<int8_t>(out));
+  CHECK(bytes.weight().first == "INT8");
+  std::vector<int8_t> zeros(out);
+  for (uint64_t i = 0; i < out; ++i) zeros[i] = static_cast<int8_t>(i * 17 - 128);
+  bytes.add("a.weight_zero_point", "I8", {out, 1}, zeros);
+  for (uint64_t i = 0; i < out * in; ++i) wanted[i] -= zeros[i / in] * double{scales[i / in]};
+  std::tie(type, values) = bytes.weight();
+  CHECK(type == "F32");
+  check_near(values, wanted);
+  bytes.add("a.weight_zero_point", "I8", {1}, std::vector<int8_t>{1});
+  CHECK(says(bytes.read(), {"folder", "'a.weight_zero_point'"}) == "");
 }
 
 TEST_CASE("folders: NF4 with scales that are quantised, and eight bits of bitsandbytes") {
