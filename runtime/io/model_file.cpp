@@ -140,6 +140,34 @@ void forget_missing_tokens(nlohmann::json& metadata) {
   }
 }
 
+// Python writes infinities and NaN as no JSON has them; transformers, as an object, which fields know.
+Result<nlohmann::json> parse_config(const MappedFile& file) {
+  const std::string_view text = as_text(file.bytes());
+  std::string usual;
+  bool in_string = false, changed = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    const bool begins = !in_string && (c == '-' || c == 'I' || c == 'N');
+    const auto name = [&](std::string_view each) { return begins && text.substr(at).starts_with(each); };
+    const std::string_view found = name("-Infinity")  ? "-Infinity"
+                                   : name("Infinity") ? "Infinity"
+                                   : name("NaN")      ? "NaN"
+                                                      : "";
+    if (!found.empty()) {
+      usual += fmt::format(R"({{"__float__":"{}"}})", found);
+      at += found.size() - 1;
+      changed = true;
+      continue;
+    }
+    usual += c;
+    if (c == '\\' && in_string && at + 1 < text.size())
+      usual += text[++at];
+    else if (c == '"')
+      in_string = !in_string;
+  }
+  return parse_json_object(changed ? std::as_bytes(std::span(usual)) : file.bytes(), file.path());
+}
+
 } // namespace
 
 Result<ModelFile> ModelFile::open(const fs::path& path) {
@@ -320,7 +348,7 @@ Status ModelFile::become_folder() {
                              path_, ModelFolder::gguf_version, ModelFolder::version, found)};
   PUMICE_TRY(folder_, ModelFolder::of_gguf(arrays_, path_));
   PUMICE_TRY(const MappedFile config, folder_.open("config.json"));
-  PUMICE_TRY(nlohmann::json settings, parse_json_object(config.bytes(), config.path()));
+  PUMICE_TRY(nlohmann::json settings, parse_config(config));
   format_ = Format::hugging_face;
   config_path_ = config.path();
   config_ = std::make_shared<const nlohmann::json>(std::move(settings));
@@ -333,7 +361,7 @@ void ModelFile::set_path(const std::string& path) {
 }
 
 Result<ModelFile> ModelFile::from_config(const MappedFile& file) {
-  PUMICE_TRY(nlohmann::json config, parse_json_object(file.bytes(), file.path()));
+  PUMICE_TRY(nlohmann::json config, parse_config(file));
   ModelFile model;
   model.format_ = Format::hugging_face;
   model.set_path(file.path());

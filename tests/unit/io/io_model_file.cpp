@@ -6,6 +6,7 @@
 #include "support/files/safetensors_builder.h"
 #include "support/files/temporary_folder.h"
 
+#include <cfloat>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,20 @@ void write_index(const TemporaryFolder& folder, std::string_view index) {
 }
 
 } // namespace
+
+TEST_CASE("model file: a config.json with the numbers that only Python writes") {
+  const TemporaryFolder folder;
+  folder.write("config.json", std::string_view(R"({"model_type":"a\"Infinity","limit":[0.0, Infinity],)"
+                                               R"("all":[-Infinity,NaN,-1], "NaN":"NaN"})"));
+  const auto model = ModelFile::open(folder.path());
+  REQUIRE_MESSAGE(model.ok(), model.error().text());
+  CHECK(model->fields().string("model_type").value() == "a\"Infinity");
+  CHECK(model->fields().f32_array("limit").value() == std::vector<float>{0, FLT_MAX});
+  CHECK(model->fields().string("NaN").value() == "NaN");
+  CHECK(says(model->fields().f32_array("all"), {"config.json", "'all[0]'"}) == "");
+  folder.write("config.json", std::string_view(R"({"model_type":"a","limit":Infinite})"));
+  CHECK(says(ModelFile::open(folder.path()), {"config.json", "invalid JSON"}) == "");
+}
 
 TEST_CASE("model file: a GGUF file") {
   const TemporaryFolder folder;
