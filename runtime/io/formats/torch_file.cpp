@@ -17,9 +17,15 @@ using Bytes = std::span<const std::byte>;
 using Value = Pickle::Value;
 using Kind = Pickle::Kind;
 
-// The pickled number that the old form begins with, and then its version, 1001.
-constexpr std::string_view old_magic("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-constexpr std::string_view old_version("\x80\x02M\xe9\x03.", 6);
+// The pickled number that the old form begins with; then comes its version, 1001.
+constexpr std::string_view old_magic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.");
+
+// The length of that number's pickle, of protocol 2 to 5; those from 4 on may have a frame. 0: there is none.
+size_t old_beginning(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\x80' || text[1] < 2 || text[1] > 5) return 0;
+  const size_t at = text[2] == '\x95' ? 11 : 2;
+  return at < text.size() && text.substr(at).starts_with(old_magic) ? at + old_magic.size() : 0;
+}
 
 Error wrong(const std::string& file, std::string_view what, Code code = Code::invalid_file) {
   return {code, fmt::format("{}: {}", file, what)};
@@ -57,10 +63,10 @@ public:
   OldFile(Bytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
 
   Result<Contents> read() {
-    rest_ = rest_.subspan(old_magic.size());
-    if (!as_text(rest_).starts_with(old_version))
+    rest_ = rest_.subspan(old_beginning(as_text(rest_)));
+    PUMICE_TRY(const Pickle version, next());
+    if (version.result.kind != Kind::integer || version.result.integer != 1001)
       return wrong(file_, "expected version 1001", Code::unsupported);
-    rest_ = rest_.subspan(old_version.size());
     PUMICE_TRY(const Pickle machine, next());
     PUMICE_CHECK(check_order(machine));
     Contents contents;
@@ -186,7 +192,7 @@ std::string usual_name(const std::string& name) {
 
 bool TorchFile::begins(Bytes bytes) {
   const std::string_view text = as_text(bytes);
-  return text.starts_with("PK\x03\x04") || text.starts_with(old_magic);
+  return text.starts_with("PK\x03\x04") || old_beginning(text);
 }
 
 Result<TorchFile> TorchFile::parse(Bytes bytes, const std::string& file) {
@@ -202,6 +208,12 @@ Result<TorchFile> TorchFile::parse(Bytes bytes, const std::string& file) {
         add_tensor(contents, file, usual_name(contents.pickle.texts[key.index]), value.index, result));
   }
   if (result.entries.empty()) return wrong(file, "expected a dictionary of tensors; found none in it");
+  // What DataParallel and its kin put before each name.
+  constexpr std::string_view wrapper = "module.";
+  const auto wrapped = [&](const auto& entry) { return entry.name.starts_with(wrapper); };
+  if (std::ranges::all_of(result.entries, wrapped)) {
+    for (SafetensorsFile::Entry& entry : result.entries) entry.name.erase(0, wrapper.size());
+  }
   return result;
 }
 

@@ -70,6 +70,34 @@ TEST_CASE("torch file: an archive, the form before it, and what training program
   }
 }
 
+TEST_CASE("torch file: the old form of later protocols, and names of a model that was wrapped") {
+  const std::string old = read_fixture("old.bin");
+  for (const std::string_view begin :
+       {std::string_view("\x80\x03\x8a", 3), std::string_view("\x80\x04\x95\x0d\0\0\0\0\0\0\0\x8a", 12)}) {
+    const std::string later = with(old, "\x80\x02\x8a", begin);
+    const auto file = parse(later);
+    REQUIRE_MESSAGE(file.ok(), file.error().text());
+    CHECK(floats(*file, "matrix") == std::vector<float>{0, 1, 2, 3, 4, 5});
+  }
+  std::string wrapped = old;
+  const std::vector<std::string> names = {"matrix", "transposed", "row", "part",
+                                          "scalar", "parameter",  "ids", "LayerNorm.gamma"};
+  for (const std::string& name : names) {
+    const auto text = [](const std::string& value) {
+      return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;
+    };
+    wrapped = with(wrapped, text(name), text("module." + name));
+  }
+  const auto file = parse(wrapped);
+  REQUIRE_MESSAGE(file.ok(), file.error().text());
+  CHECK(floats(*file, "matrix") == std::vector<float>{0, 1, 2, 3, 4, 5});
+  CHECK(floats(*file, "LayerNorm.weight") == std::vector<float>{1.5f, -2});
+  const auto partly =
+      parse(with(old, std::string("X\x06\0\0\0matrix", 11), std::string("X\x0d\0\0\0module.matrix", 18)));
+  REQUIRE_MESSAGE(partly.ok(), partly.error().text());
+  CHECK(floats(*partly, "module.matrix").size() == 6);
+}
+
 TEST_CASE("torch file: what is no tensor is refused by name, and nothing is run") {
   CHECK(says(parse(read_fixture("object.pt")), {"x.bin", "'pathlib", "nothing that a file names is run"}) ==
         "");
