@@ -56,8 +56,6 @@ Status check(const Gguf& gguf) {
     }
   }
   if (gguf.model == "bert") return {}; // it always has [CLS] and [SEP] around a text
-  if (gguf.add_bos.value_or(false) && !gguf.bos)
-    return bad(gguf, "add_bos_token", "expected bos_token_id with it, found none");
   if (gguf.add_eos.value_or(false) && !gguf.eos)
     return bad(gguf, "add_eos_token", "expected eos_token_id with it, found none");
   return {};
