@@ -260,10 +260,7 @@ public:
     blocks->zeros = *zeros;
     blocks->zero_offset = !awq && text("checkpoint_format") != "gptq_v2" ? 1 : 0;
     if (const auto groups = find_(name + "g_idx"); groups && !awq) {
-      if (groups->dtype != "I32" || elements(*groups) != blocks->columns) return wrong(name + "g_idx");
-      for (uint64_t i = 0; i < blocks->columns && !blocks->group_of; ++i) {
-        if (load<uint32_t>(groups->data, i) != i / blocks->group_size) blocks->group_of = *groups;
-      }
+      PUMICE_CHECK(group_columns(*blocks, *groups, name + "g_idx"));
     }
     take({packed, name + "scales", name + "qzeros", name + "g_idx"});
     return add_words(name + "weight", std::move(blocks));
@@ -285,6 +282,11 @@ public:
           bits = whole(each["weights"].value("num_bits", json())).value_or(bits);
       }
     }
+    const auto shape = find_(weight + "_shape"); // of the weight: groups may differ in their bits
+    if (shape && shape->dtype == "I64" && elements(*shape) == 2) {
+      const uint64_t columns = load<uint64_t>(shape->data, 1);
+      if (columns > 0) bits = words->shape[1] * 32 / columns;
+    }
     PUMICE_TRY(blocks->bits, bits_of(bits, array));
     blocks->columns = words->shape[1] * 32 / blocks->bits;
     if (blocks->groups == 0 || scales->shape[0] != blocks->rows || blocks->columns % blocks->groups != 0)
@@ -299,10 +301,9 @@ public:
       blocks->zeros = *zeros;
     }
     take({array, weight + "_scale", weight + "_zero_point", weight + "_shape", weight + "_g_idx"});
-    if (find_(weight + "_g_idx"))
-      return Error{
-          Code::unsupported,
-          fmt::format("{}: tensor '{}_g_idx': groups of columns that are no neighbours", path_, weight)};
+    if (const auto groups = find_(weight + "_g_idx")) {
+      PUMICE_CHECK(group_columns(*blocks, *groups, weight + "_g_idx"));
+    }
     return add_words(weight, std::move(blocks));
   }
 
@@ -371,6 +372,15 @@ private:
                                             path_, array)};
   }
   void take(std::initializer_list<std::string> names) { found.taken.insert(names); }
+
+  // Columns whose groups a list says. One that says only that neighbours belong together changes nothing.
+  Status group_columns(WordBlocks& blocks, const FolderArray& groups, const std::string& name) const {
+    if (groups.dtype != "I32" || elements(groups) != blocks.columns) return wrong(name);
+    for (uint64_t i = 0; i < blocks.columns && !blocks.group_of; ++i) {
+      if (load<uint32_t>(groups.data, i) != i / blocks.group_size) blocks.group_of = groups;
+    }
+    return {};
+  }
 
   // Scales of the whole, of rows, or of blocks of rows and columns.
   Status add_bytes(const std::string& weight, const FolderArray& codes, const FolderArray& scales,

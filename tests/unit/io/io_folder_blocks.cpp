@@ -217,6 +217,28 @@ TEST_CASE("folders: compressed-tensors, packed with and without zero points, and
     const auto [type, values] = folder.weight();
     CHECK(type == kind);
     check_near(values, wanted);
+    // Another group's bits stand last in the settings; the weight's own shape tells.
+    folder.config["quantization_config"]["config_groups"]["group_1"] = {
+        {"weights", {{"num_bits", 12 - bits}}}};
+    folder.add("a.weight_shape", "I64", {2}, std::vector<int64_t>{int64_t{out}, int64_t{in}});
+    const auto [mixed_type, mixed_values] = folder.weight();
+    CHECK(mixed_type == kind);
+    check_near(mixed_values, wanted);
+    // Columns in the order of their importance: every other one is of the second group.
+    std::vector<int32_t> order(in);
+    for (uint64_t i = 0; i < in; ++i) order[i] = static_cast<int32_t>(i % groups);
+    folder.add("a.weight_g_idx", "I32", {in}, order);
+    for (uint64_t i = 0; i < out * in; ++i) {
+      const uint64_t row = i / in, column = i % in, group = column % groups;
+      const int code = static_cast<int>(words[row * in / per + column / per] >> bits * (column % per) & mask);
+      const int zero = kind[0] == 'F'
+                           ? static_cast<int>(zeros[row / per * groups + group] >> bits * (row % per) & mask)
+                           : 1 << (bits - 1);
+      wanted[i] = (code - zero) * double{scales[row * groups + group]};
+    }
+    const auto [ordered_type, ordered_values] = folder.weight();
+    CHECK(ordered_type == "F32");
+    check_near(ordered_values, wanted);
   }
   Folder bytes;
   bytes.config["quantization_config"] = {{"quant_method", "compressed-tensors"}};
