@@ -132,7 +132,7 @@ public:
                           time_text(static_cast<double>(comparison.more) * round_seconds()));
     }
     if (const std::string words = in_words(use_); !words.empty()) {
-      text += fmt::format("the machine was {}: {}\n", is_busy(use_) ? "busy" : "quiet", words);
+      text += fmt::format("the machine was {}: {}\n", busy_or_quiet(use_), words);
     }
     return comparison_table(results()) + fitted(text, stdout_columns());
   }

@@ -73,6 +73,11 @@ bool is_busy(const MachineUse& use) {
   return use.others.value_or(0) > busy_others || use.stolen.value_or(0) > busy_stolen;
 }
 
+std::string_view busy_or_quiet(const MachineUse& use) {
+  if (!use.others && !use.stolen) return "not watched";
+  return is_busy(use) ? "busy" : "quiet";
+}
+
 std::string in_words(const MachineUse& use) {
   std::vector<std::string> parts;
   if (use.others)

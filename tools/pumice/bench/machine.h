@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 
 // What else the machine does while something is measured.
 namespace pumice::command {
@@ -34,6 +35,8 @@ private:
 // A machine is busy if others use more than this.
 inline constexpr double busy_others = 0.1, busy_stolen = 0.03;
 bool is_busy(const MachineUse& use);
+// "busy", "quiet", or "not watched" where the system says nothing.
+std::string_view busy_or_quiet(const MachineUse& use);
 
 // "other programs used 42 % of the processors, the host of this virtual machine took 3 %, load 2.7".
 // Empty if nothing is known.

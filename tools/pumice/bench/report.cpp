@@ -89,7 +89,7 @@ std::string machine_line(const BenchReport& report) {
     text += high < 1.02 * low ? fmt::format("processors at {:.0f} MHz", high)
                               : fmt::format("processors at {:.0f} to {:.0f} MHz", low, high);
   }
-  return text.empty() ? "" : fmt::format("the machine was {}: {}", is_busy(use) ? "busy" : "quiet", text);
+  return text.empty() ? "" : fmt::format("the machine was {}: {}", busy_or_quiet(use), text);
 }
 
 std::string date_text(int64_t seconds_since_1970) {
