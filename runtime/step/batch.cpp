@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include <fmt/format.h>
 
@@ -288,6 +289,7 @@ Status Batch::wait_for_oldest() const {
 Result<std::span<const BatchToken>> Batch::step() {
   results_.clear();
   const auto start = std::chrono::steady_clock::now();
+  const std::clock_t clock = std::clock();
   PUMICE_CHECK(submit_ahead());
   if (in_flight_.empty()) return std::span<const BatchToken>(results_);
   PUMICE_CHECK(wait_for_oldest());
@@ -300,7 +302,7 @@ Result<std::span<const BatchToken>> Batch::step() {
   if (turns_) {
     const InFlightStep& oldest = in_flight_.front();
     const uint32_t rows = oldest.composed ? oldest.timed_rows : oldest.rows;
-    if (rows > 0) turns_->took(rows, waited.count());
+    if (rows > 0) turns_->took(rows, static_cast<double>(std::clock() - clock) / CLOCKS_PER_SEC);
   }
   PUMICE_CHECK(read_oldest());
   return std::span<const BatchToken>(results_);

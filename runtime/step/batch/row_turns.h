@@ -16,11 +16,12 @@ public:
   // `sizes`: of the steps that there are plans for, smallest first; a step takes the smallest that it fits.
   explicit RowTurns(std::vector<uint32_t> sizes) : sizes_(std::move(sizes)) {}
 
-  // A step that only went on with so many texts, and the seconds that the caller waited for its tokens.
+  // A step that only went on with so many texts, and what it took: processor time, because on a busy machine
+  // a step lasts any time.
   void took(uint32_t rows, double seconds);
-  // Of so many texts: `texts`, unless fewer were measured to get clearly more tokens a second. The largest
-  // size below, and of what is best the largest power of two below, are tried for a few steps, and again
-  // later: the machine may have been busy.
+  // Of so many texts: `texts`, unless fewer were measured to get clearly more tokens a second, or are likely
+  // to before anything was measured. A step of all, one without padding, and later the largest power of two
+  // below what is best, are tried for a few steps, and again after a while: something else may have run.
   uint32_t rows(uint32_t texts);
 
 private:
