@@ -119,7 +119,9 @@ def distribution(name, shape, config):
         return 0, 2.0 ** round(math.log2(math.sqrt(3 * shape[1])))
     if name.endswith(("altup.prediction_coefs.weight", "altup.correction_coefs.weight")):
         return 0, 0.25
-    if EMBEDDING.search(name) and "projection" not in name:
+    if name.endswith("per_dim_scale"):
+        return 0, 1
+    if EMBEDDING.search(name) and "proj" not in name:
         return 0, 0.03125 if config["model_type"].startswith(("gemma", "minicpm3")) else 0.25  # which scale them
     if name.endswith((".A_log", "mixer.D", "mamba.D")):
         return 0.5, 1
@@ -693,6 +695,31 @@ def heard_answers(model, config, seed, folder):
     return answers | {"audio_16khz": torch.tensor(audio)[None]}, lead
 
 
+def sounded_answers(model, config, seed, folder):
+    """Of a text with a sound between tokens 309 and 315, which is shorter than what the model hears."""
+    import torch
+    from transformers import Gemma3nAudioFeatureExtractor
+    extractor = Gemma3nAudioFeatureExtractor.from_pretrained(folder)
+    words = some_ids(seed, "input_ids", (14,), 309).tolist()
+    audio, token = sound(9001), config["audio_token_id"]
+    made = extractor([audio], return_tensors="pt")
+    given = {"input_features": made.input_features.double(), "input_features_mask": made.input_features_mask}
+    ids = words[:5] + [309] + [token] * config["audio_soft_tokens_per_image"] + [315] + words[5:]
+    answers, lead = continued_picture_prompt(model, {"input_ids": torch.tensor([ids])} | given, token)
+    tower = model.model.get_audio_features(given["input_features"], ~given["input_features_mask"])
+    kept = ("input_ids", "logits", "generated_ids")
+    return {name: answers[name] for name in kept} | {"audio_16khz": torch.tensor(audio)[None], "audio_features": tower.pooler_output}, lead
+
+
+def without_pictures():
+    """Gemma 3n's encoder of pictures has 300 million numbers, whatever its settings."""
+    import torch
+    from transformers.models.gemma3n import modeling_gemma3n
+    made = modeling_gemma3n.AutoModel.from_config
+    modeling_gemma3n.AutoModel = type("AutoModel", (), {"from_config": staticmethod(
+        lambda config: torch.nn.Identity() if config.model_type == "gemma3n_vision" else made(config))})
+
+
 def sound_inputs(folder):
     """A second of a sound, and its features."""
     import torch
@@ -1114,6 +1141,8 @@ def save_answers(answers, path):
 
 def model_class(config):
     import transformers
+    if config["model_type"] == "gemma3n":
+        without_pictures()
     return getattr(transformers, config["architectures"][0])
 
 
@@ -1178,6 +1207,8 @@ def answers_of(folder, config, seed, weights):
         return lined_picture_answers(model, config, seed, folder)
     if kind == "gemma4":
         return filled_picture_answers(model, config, seed, folder)
+    if kind == "gemma3n":
+        return sounded_answers(model, config, seed, folder)
     if kind in ("voxtral", "qwen2_audio"):
         return heard_answers(model, config, seed, folder)
     if kind == "internvl":

@@ -1,17 +1,22 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "kernel/elementwise/elementwise.h"
+#include "kernel/embedding/embedding.h"
 #include "kernel/heads/heads.h"
 #include "kernel/norm/norm.h"
 #include "kernel/streams/streams.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/rotary.h"
+#include "models/gemma/gemma3n_audio.h"
 #include "models/gemma/layer_inputs.h"
+#include "models/vision_language/vision_language.h"
 
 namespace pumice {
 
@@ -27,6 +32,13 @@ struct Gemma3n {
   uint32_t layer_input = 0;         // columns of a token's further embedding for each layer
   uint32_t layer_vocabulary = 0;    // rows of the table of these
   std::vector<float> deviations;    // by layer, see SparseGate
+  // Tokens that the embedders of pictures and sounds have tables of, in this order, behind all others.
+  struct Embedder {
+    std::string prefix;
+    uint32_t tokens = 128, columns = 2048;
+    float eps = 1e-6f;
+  };
+  std::vector<Embedder> embedders;
 };
 
 std::string node(const DecoderBuilder& builder, std::string_view name) {
@@ -144,10 +156,51 @@ std::vector<WeightId> stream_matrices(DecoderBuilder& builder, const TensorName&
   return ids;
 }
 
+// x, but for tokens of the embedders' own.
+TensorId embed_further(const Decoder& d, DecoderBuilder& builder, TensorId x, const Gemma3n& own) {
+  if (own.embedders.empty()) return x;
+  const uint64_t hidden = d.config.hidden;
+  struct Part {
+    WeightView table, norm, matrix;
+    uint64_t tokens = 0;
+    float eps = 0;
+  };
+  std::vector<Part> parts;
+  uint32_t count = 0;
+  for (const Gemma3n::Embedder& each : own.embedders) {
+    builder.prefix(each.prefix, "");
+    parts.push_back(
+        {builder.tensor({"embedding", ""}, ".weight", each.tokens, each.columns, "embedding"),
+         builder.tensor({"hard_embedding_norm", ""}, ".weight", each.columns, 0, "norms"),
+         builder.tensor({"embedding_projection", ""}, ".weight", hidden, each.columns, "embedding"),
+         each.tokens, each.eps});
+    count += each.tokens;
+  }
+  builder.prefix("", "");
+  const WeightView table =
+      builder.derived_tensor("further_tokens", {count, hidden}, [&](std::span<float> to) {
+        for (const Part& part : parts) {
+          const std::vector<float> rows = decode_vector(part.table), norm = decode_vector(part.norm),
+                                   matrix = decode_vector(part.matrix);
+          for (uint64_t token = 0; token < part.tokens; ++token, to = to.subspan(hidden)) {
+            const std::span<float> row = to.first(hidden);
+            project_token(rows, token, norm, matrix, part.table.columns, part.eps, row);
+            const double squares = std::transform_reduce(row.begin(), row.end(), 0.0, std::plus<>(),
+                                                         [](float v) { return double{v} * v; });
+            const double factor = 1 / std::sqrt(squares / static_cast<double>(hidden) + part.eps);
+            for (float& each : row) each = static_cast<float>(factor * each);
+          }
+        }
+      });
+  return further_embedding(builder.graph(), "further_tokens", x, builder.weight(table, "embedding"),
+                           d.config.vocabulary - count);
+}
+
 void build_gemma3n(const Decoder& d, DecoderBuilder& builder, const Gemma3n& own) {
   Graph& graph = builder.graph();
   const uint32_t columns = d.config.hidden;
-  const TensorId embedded = builder.with_pictures(builder.embed(d.names.embedding, d.config.embedding_scale));
+  const TensorId embedded = builder.with_pictures(
+      embed_further(d, builder, builder.embed(d.names.embedding, d.config.embedding_scale), own));
   const TensorId layer_inputs = per_layer_inputs(builder, embedded, own.layer_input, own.layer_vocabulary);
   const TensorId others = head_linear(graph, "other_streams", embedded, {0, 0, columns},
                                       stream_matrices(builder, {"altup_projections.{}", "altup_proj"}, own));
@@ -239,6 +292,35 @@ Result<Gemma3n> read_gemma3n(const Settings& settings, const DecoderConfig& conf
   return own;
 }
 
+// Of a folder with the encoders of pictures and sounds.
+Status read_embedders(const Settings& settings, uint32_t vocabulary, Gemma3n& own) {
+  const ModelFile& file = settings.file();
+  if (settings.gguf() || !file.fields().has("audio_config")) return {};
+  uint32_t all = 0, first = 0;
+  for (const auto& [name, field] :
+       {std::pair("embed_vision.", "vision_config"), {"embed_audio.", "audio_config"}}) {
+    Gemma3n::Embedder each;
+    const bool sounds = !own.embedders.empty();
+    const nlohmann::json json = with_defaults(file, field, {{"hidden_size", sounds ? 1536 : 2048}});
+    const Fields fields(json, file.path() + "/config.json", std::string(field) + ".");
+    PUMICE_TRY(each.tokens, fields.u32_or("vocab_size", 1, 1 << 20, 128));
+    PUMICE_TRY(each.columns, fields.u32("hidden_size", 1, limits::columns));
+    PUMICE_TRY(each.eps, fields.f32_or("rms_norm_eps", 0.0f, 1.0f, 1e-6f));
+    PUMICE_TRY(const uint32_t offset,
+               fields.u32_or("vocab_offset", 1, limits::tokens, sounds ? 262272 : 262144));
+    if (sounds ? offset != first + all : offset > vocabulary)
+      return fields.error("vocab_offset", fmt::format("expected the end of other tokens; found {}", offset));
+    if (!sounds) first = offset;
+    all += each.tokens;
+    each.prefix = name;
+    own.embedders.push_back(std::move(each));
+  }
+  if (first + all == vocabulary) return {};
+  return settings.error(
+      {"vocab_size", ""},
+      fmt::format("expected {}, with the tokens of pictures and sounds; found {}", first + all, vocabulary));
+}
+
 // Each layer may have another width.
 Status read_widths(const Settings& settings, DecoderConfig& config) {
   PUMICE_TRY(const std::vector<uint32_t> sizes,
@@ -279,7 +361,8 @@ Status describe_gemma3n(const Settings& settings, Decoder& d) {
   d.style.head_norms = d.style.value_norm = true;
   PUMICE_TRY(config.logit_soft_cap,
              settings.f32_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 1e6f, 30.0f));
-  PUMICE_TRY(const Gemma3n own, read_gemma3n(settings, config));
+  PUMICE_TRY(Gemma3n own, read_gemma3n(settings, config));
+  PUMICE_CHECK(read_embedders(settings, config.vocabulary, own));
   d.own_build = [own](const Decoder& decoder, DecoderBuilder& builder) {
     build_gemma3n(decoder, builder, own);
   };
@@ -304,10 +387,28 @@ Status describe_gemma3n(const Settings& settings, Decoder& d) {
   return {};
 }
 
+// A folder with the encoder of sounds. That of pictures is not read.
+OpenedDefinition open_gemma3n(const ModelFile& file) {
+  if (!file.fields().has("audio_config")) return open_decoder("gemma3n", Settings::of_text(file));
+  PUMICE_TRY(const std::string begin, picture_token(file, "boa_token", "<start_of_audio>"));
+  PUMICE_TRY(const std::string sound, picture_token(file, "audio_token", "<audio_soft_token>"));
+  PUMICE_TRY(const std::string end, picture_token(file, "eoa_token", "<end_of_audio>"));
+  PictureTokens tokens;
+  tokens.sounds = true;
+  tokens.markup.place = tokens.markup.picture = sound;
+  tokens.markup.begin = "\n\n" + begin;
+  tokens.markup.end = end + "\n\n";
+  tokens.question = sound + "Describe this sound.";
+  PUMICE_TRY(tokens.token, file.fields().u32_or("audio_token_id", 0, limits::tokens, 262273));
+  PUMICE_TRY(tokens.rows, file.fields().u32_or("audio_soft_tokens_per_image", 1, 4096, 188));
+  return open_decoder("gemma3n", Settings::of_text(file), std::move(tokens));
+}
+
 } // namespace
 
 Architectures gemma3n_models() {
-  return {decoder("gemma3n", {"gemma3n_text"}, {"gemma3n"},
+  return {{"gemma3n_sounds", {"gemma3n"}, {}, open_gemma3n, open_gemma3n_sounds},
+          decoder("gemma3n", {"gemma3n_text"}, {"gemma3n"},
                   {.feed_forward = {},
                    .activation = {"hidden_activation", ""},
                    .default_context = 32768,

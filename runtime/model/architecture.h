@@ -63,7 +63,8 @@ struct PatchGroups {
   uint32_t window = 1; // squares on each side of a window; 0: there are none
 };
 
-// How an encoder of a sound's features makes rows for a decoder.
+// How an encoder of a sound makes rows for a decoder. Of one that reads samples, each so-many'th position is
+// a row, and its tensor has twice the columns: a row's, then those of what fills up the sound's rows.
 struct SoundWindows {
   uint32_t joined = 1; // positions that become one row
   // A sound is one window, what is behind it is cut off, and positions that it does not fill are not seen.
@@ -105,7 +106,7 @@ struct EncoderShape {
   std::vector<LayerCache> caches;
 
   std::optional<PatchGroups> patch_groups;   // of patches
-  std::optional<SoundWindows> sound_windows; // of features that a decoder's prompt has rows of
+  std::optional<SoundWindows> sound_windows; // of a sound that a decoder's prompt has rows of
   // How pictures are prepared, where the model's file says it and not its folder: picture_preparation().
   std::optional<ImagePreparation> preparation;
 

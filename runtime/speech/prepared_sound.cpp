@@ -12,6 +12,7 @@ namespace pumice {
 namespace {
 
 constexpr size_t most_windows = 240; // two hours
+constexpr size_t filled_up = 128;    // a tower reads a multiple of so many samples, the last of which are 0
 
 } // namespace
 
@@ -25,10 +26,25 @@ EncoderInput SoundPreparation::input(std::vector<float> features, uint32_t frame
   return input;
 }
 
+EncoderInput sound_input(std::vector<float> samples, const EncoderShape& tower) {
+  const size_t most = tower.input_values();
+  samples.resize(std::min((samples.size() + filled_up - 1) / filled_up * filled_up, most));
+  EncoderInput input;
+  input.values = std::move(samples);
+  const uint32_t joined = tower.sound_windows->joined;
+  input.grid = {1, (tower.context + joined - 1) / joined};
+  return input;
+}
+
 Result<SoundPreparation> sound_preparation(const ModelFile& file, const ModelShape& tower) {
   SoundPreparation preparation;
   preparation.windows = *tower.encoder->sound_windows;
   LogMelShape& spectrum = preparation.spectrum;
+  if (tower.encoder->kind == InputKind::samples) {
+    preparation.tower = tower.encoder;
+    spectrum.samples = tower.encoder->input_values();
+    return preparation;
+  }
   if (file.format() != ModelFile::Format::gguf) {
     PUMICE_TRY(spectrum, read_log_mel_shape(file, tower));
     if (spectrum.samples % spectrum.hop == 0) return preparation;
@@ -57,6 +73,12 @@ Result<PreparingSound> begin_sound(std::vector<float> samples, const SoundPrepar
                                    const std::string& name) {
   const LogMelShape& window = preparation.spectrum;
   const size_t each = window.samples;
+  if (preparation.tower) {
+    EncoderInput input = sound_input(std::move(samples), *preparation.tower);
+    if (preparation.tower->frames(static_cast<uint32_t>(input.values.size())) == 0)
+      return Error{Code::invalid_argument, fmt::format("{}: the sound is too short for a row", name)};
+    return PreparingSound{{{0, 1}, {std::move(input)}}, HostLogMel({}, window, 0)};
+  }
   if (preparation.windows.one) samples.resize(std::min(samples.size(), each));
   const size_t count = std::max<size_t>((samples.size() + each - 1) / each, 1);
   if (count > most_windows) {

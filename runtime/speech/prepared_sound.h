@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,14 @@ namespace pumice {
 struct SoundPreparation {
   LogMelShape spectrum; // of a window
   SoundWindows windows;
+  std::optional<EncoderShape> tower = {}; // one that reads samples
 
   // What the tower reads of a window that the sound fills up to `frames`, and how many rows that gives.
   EncoderInput input(std::vector<float> features, uint32_t frames) const;
 };
+
+// What a tower of samples reads of a sound, of which the end is cut off if it is too long.
+EncoderInput sound_input(std::vector<float> samples, const EncoderShape& tower);
 
 // `file`: of the tower, whose shape is given: a folder, or an mmproj file.
 Result<SoundPreparation> sound_preparation(const ModelFile& file, const ModelShape& tower);

@@ -20,11 +20,26 @@ std::vector<float> ordered_rows(const PatchGroups& groups, const PatchGrid& grid
   return rows;
 }
 
+// Of a sound's positions each so-many'th is a row. Its columns are followed by those of a row that stands
+// behind the sound.
+std::vector<float> heard_rows(uint32_t joined, size_t count, std::span<const float> all, size_t columns) {
+  std::vector<float> rows;
+  for (size_t i = 0; i < count && !all.empty(); ++i) {
+    const size_t from = i * joined * columns;
+    const auto row =
+        from < all.size() ? all.subspan(from, columns / 2) : all.subspan(columns / 2, columns / 2);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
 } // namespace
 
 std::vector<float> rows_of_picture(const PictureTokens& shape, const EncoderShape& tower,
                                    const PatchGrid& grid, std::vector<float> all, size_t columns) {
   if (tower.patch_groups) return ordered_rows(*tower.patch_groups, grid, std::move(all), columns);
+  if (tower.sound_windows && tower.kind == InputKind::samples)
+    return heard_rows(tower.sound_windows->joined, shape.rows_of(grid), all, columns);
   const size_t skipped = std::min(columns * shape.skipped, all.size());
   all.erase(all.begin(), all.begin() + static_cast<ptrdiff_t>(skipped));
   all.resize(std::min(columns * shape.rows_of(grid), all.size()));

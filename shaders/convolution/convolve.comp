@@ -12,6 +12,7 @@ layout(constant_id = CONVOLVE_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(constant_id = CONVOLVE_HAS_BIAS_ID) const uint HAS_BIAS = 0;
 layout(constant_id = CONVOLVE_BY_FOURS_ID) const uint BY_FOURS = 0;
 layout(constant_id = CONVOLVE_BY_TOKENS_ID) const uint BY_TOKENS = 0;
+layout(constant_id = CONVOLVE_RULE_ID) const uint RULE = CONVOLVE_AS_THEY_ARE;
 layout(push_constant) uniform Push { ConvolveParams p; };
 READ_BUFFER(uvec4, step_block, CONVOLVE_STEP);
 layout(set = 0, binding = CONVOLVE_X, std430) readonly buffer x_buffer { float x[]; };
@@ -80,6 +81,8 @@ void main() {
   }
   const uint to = first * p.out_row_stride + pixel * p.out_pixel_stride;
   [[unroll]] for (uint i = 0; i < CONVOLVE_PIXELS; ++i) {
+    if (RULE == CONVOLVE_ROOTS) sum[i] = sqrt(sum[i]);
+    if (RULE == CONVOLVE_LOGARITHMS) sum[i] = log(max(sum[i], p.least));
     [[unroll]] for (uint j = 0; j < 4u; ++j) sum[i][j] = activate(ACTIVATION, sum[i][j]);
     if (pixel + i < pixels) result[((to + i * p.out_pixel_stride) >> 2) + quad] = sum[i];
   }

@@ -18,6 +18,13 @@ CONSTANT CONVOLVE_HAS_BIAS_ID = 2;
 CONSTANT CONVOLVE_BY_FOURS_ID = 3;  // 1: neighbouring channels of x lie side by side, in whole groups of four
 CONSTANT CONVOLVE_BY_TOKENS_ID = 4; // 1: an input's pixels are its rows of the step; 0: they are in one row
 
+CONSTANT CONVOLVE_RULE_ID = 5;      // what is made of the sums, before the activation
+
+// Rules.
+CONSTANT CONVOLVE_AS_THEY_ARE = 0;
+CONSTANT CONVOLVE_ROOTS = 1;
+CONSTANT CONVOLVE_LOGARITHMS = 2; // of what is at least `least`
+
 CONSTANT CONVOLVE_PIXELS = 4; // of an invocation
 
 struct ConvolveParams {
@@ -44,11 +51,12 @@ struct ConvolveParams {
   UINT x_sound_first;  // the same of x's frames; 0: all of its rows of pixels count
   UINT x_sound_stride;
   UINT columns_groups; // workgroups along y
+  float least;
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ConvolveParams) == 92);
+static_assert(sizeof(pumice::ConvolveParams) == 96);
 #endif
 #endif

@@ -16,6 +16,7 @@ CONSTANT NORM_FRAMES_RESULT = 4; // [outputs, out_stride], likewise
 CONSTANT NORM_FRAMES_ACTIVATION_ID = 1; // ACTIVATION_*
 CONSTANT NORM_FRAMES_WHOLE_ID = 2;      // 1: all channels together
 CONSTANT NORM_FRAMES_SPECTRUM_ID = 3;   // 1: of logarithms, with eps and an unbiased variance as NeMo has them
+CONSTANT NORM_FRAMES_SO_FAR_ID = 4;     // 1: with whole, of the frames up to each one
 
 struct NormFramesParams {
   UINT channels; // a multiple of 4

@@ -10,11 +10,13 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = EMBEDDING_LANE_BYTES_ID) const uint LANE_BYTES = 16;
 layout(constant_id = EMBEDDING_INDEX_ID) const uint INDEX = EMBEDDING_BY_TOKEN;
+layout(constant_id = EMBEDDING_HAS_OTHERS_ID) const uint HAS_OTHERS = 0;
 layout(push_constant) uniform Push { EmbeddingParams p; };
 READ_BUFFER(uvec4, step_block, EMBEDDING_STEP);
 READ_BUFFER(uint, table, EMBEDDING_TABLE);
 READ_BUFFER(uint, scales, EMBEDDING_SCALES);
 WRITE_BUFFER(vec4, result, EMBEDDING_RESULT);
+READ_BUFFER(vec4, others, EMBEDDING_OTHERS);
 
 #define PACKED_DWORD(i) table[i]
 #include "common/packed_row.glsl"
@@ -40,7 +42,7 @@ vec4 decode_quad(uint block, uint lane, uint j) {
 // Gemma 3n.
 uint find_entry(uint row) {
   const uvec4 token = step_block[STEP_HEADER_QUADS + row];
-  uint entry = (token.x & PROMPT_ROW) != 0u ? 0u : token.x;
+  uint entry = (token.x & PROMPT_ROW) != 0u ? 0u : token.x - p.first_token;
   if (INDEX == EMBEDDING_BY_POSITION) entry = token.y - min(token.w, token.y);
   if (INDEX == EMBEDDING_BY_TYPE) entry = step_block[p.details + row].z;
   const uint last = p.rows - 1u;
@@ -51,6 +53,14 @@ uint find_entry(uint row) {
 void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= step_block[0][ROWS_TOKENS]) return;
+  const uint token = step_block[STEP_HEADER_QUADS + row].x;
+  if (HAS_OTHERS != 0u && token - p.first_token >= p.rows) { // below the first it wraps round
+    if (p.first_tile != 0u) return;
+    for (uint i = gl_GlobalInvocationID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x; i < p.blocks * 8u;
+         i += gl_NumWorkGroups.y * gl_WorkGroupSize.x)
+      result[row * (p.out_stride >> 2) + i] = others[row * (p.others_stride >> 2) + i];
+    return;
+  }
   const uint entry = find_entry(row);
   const uint tile = entry / 8u - p.first_tile;
   if (tile >= p.tiles) return; // another part of the table has it

@@ -26,6 +26,8 @@ struct Case {
   uint32_t offset = 0;
   uint32_t first = 0;          // position of the first row's text; the next row's is one further
   uint32_t given = UINT32_MAX; // a row that the host gives
+  uint32_t first_token = 0;
+  bool others = false; // rows whose token the table lacks are others
 };
 
 // A block whose row i asks for c.entries[i], and in everything else for what is wrong.
@@ -51,7 +53,14 @@ void run(const DeviceProfile& profile, const Case& c) {
   TestGpu& gpu = TestGpu::get();
   const TestWeight table(c.type, c.vocabulary, c.columns, c.columns);
   std::vector<double> expected;
-  for (uint32_t entry : c.entries) {
+  const std::vector<float> others = random_values(size_t{c.bucket} * c.columns, 7);
+  for (size_t i = 0; i < c.entries.size(); ++i) {
+    const uint32_t entry = i == c.given ? c.vocabulary : c.entries[i] - c.first_token;
+    if (c.others && entry >= c.vocabulary) {
+      const auto row = others.begin() + static_cast<ptrdiff_t>(i * c.columns);
+      expected.insert(expected.end(), row, row + c.columns);
+      continue;
+    }
     const std::vector<double> row = embedding_reference(table, entry < c.vocabulary ? entry : 0, c.scale);
     expected.insert(expected.end(), row.begin(), row.end());
   }
@@ -62,6 +71,8 @@ void run(const DeviceProfile& profile, const Case& c) {
   args.scale = c.scale;
   args.index = c.index;
   args.offset = c.offset;
+  args.first_token = c.first_token;
+  if (c.others) args.others = upload_rows(others, c.columns, 64, false);
   args.step_layout = {c.bucket};
   args.result = blank_rows(c.bucket, c.columns, 32);
   args.step = step_block(c);
@@ -100,6 +111,14 @@ TEST_CASE("embedding of many rows, of fewer than the bucket has, and of none") {
     run(profile, {.type = TensorType::f16, .bucket = 2, .entries = {}});
     run(profile, {.type = TensorType::f16, .entries = {9, 0, 4}, .given = 1});
     run(profile, {.type = TensorType::f16, .entries = {36, 37, 64, 9998}}); // tokens without a row
+    run(profile, {.type = TensorType::f16, .entries = {39, 40, 76, 77}, .first_token = 40, .others = true});
+    run(profile, {.type = TensorType::q8_0, .bucket = 5, .entries = {3, 9, 4}, .given = 1, .others = true});
+    run(profile, {.type = TensorType::f32,
+                  .vocabulary = 90,
+                  .entries = {31, 60, 149, 150},
+                  .segments = {4, 4, 4},
+                  .first_token = 60,
+                  .others = true});
   }
 }
 

@@ -39,6 +39,8 @@ std::vector<double> convolve_reference(const Convolve& own, std::span<const floa
           sum += double{value} * weight[(size_t{tap} * inputs + c) * own.out_channels + o];
         }
       }
+      if (own.rule == Convolve::Rule::roots) sum = std::sqrt(sum);
+      if (own.rule == Convolve::Rule::logarithms) sum = std::log(std::max(sum, double{own.least}));
       result.push_back(activation_reference(own.activation, sum));
     }
   }
@@ -152,6 +154,21 @@ void run_sounds(const DeviceProfile& profile, const Convolve& operation,
 std::vector<double> norm_frames_reference(const NormFrames& own, std::span<const float> x,
                                           std::span<const float> weight, std::span<const float> bias) {
   std::vector<double> result(x.size());
+  if (own.so_far) {
+    double sum = 0, squares = 0;
+    for (size_t first = 0; first < x.size(); first += own.channels) {
+      const auto count = static_cast<double>(first + own.channels);
+      const std::span<const float> frame = x.subspan(first, own.channels);
+      for (const float each : frame) sum += each;
+      const double mean = sum / count;
+      for (const float each : frame) squares += (each - mean) * (each - mean);
+      for (size_t i = 0; i < frame.size(); ++i) {
+        const double v = (frame[i] - mean) / std::sqrt(squares / count + own.eps) * weight[i] + bias[i];
+        result[first + i] = activation_reference(own.activation, v);
+      }
+    }
+    return result;
+  }
   const auto value = [&](size_t i) { return own.spectrum ? std::log(double{x[i]} + own.least) : x[i]; };
   for (size_t channel = 0; channel < own.channels; ++channel) {
     double count = 0, sum = 0, squares = 0;
@@ -237,6 +254,12 @@ TEST_CASE("norms over the frames of sounds, of each channel and of all together"
       operation.activation = Activation::gelu;
       run_norm_frames(profile, operation, {2});
     }
+    NormFrames so_far;
+    so_far.channels = 36;
+    so_far.whole = so_far.so_far = true;
+    so_far.eps = 1e-3f;
+    so_far.sound = {513, 320};
+    run_norm_frames(profile, so_far, {41, 1, 150});
     NormFrames spectrum;
     spectrum.channels = 8;
     spectrum.spectrum = true;
@@ -257,6 +280,10 @@ TEST_CASE("convolutions over pictures") {
     planes.planes = true;
     planes.activation = Activation::relu;
     run_pictures(profile, planes, 2, true);
+    Convolve logarithms = picture(4, 6, 5, 8, 3, 1);
+    logarithms.rule = Convolve::Rule::logarithms;
+    logarithms.least = 0.5f;
+    run_pictures(profile, logarithms, 2, true);
     Convolve grouped = picture(8, 4, 4, 16, 3, 1);
     grouped.groups = 2;
     run_pictures(profile, grouped, 1, false);

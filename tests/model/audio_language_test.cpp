@@ -122,6 +122,55 @@ TEST_CASE("generate, caption, chat and transcribe hear, from a folder and from a
   }
 }
 
+TEST_CASE("Gemma 3n hears: rows, logits and text are the reference's") {
+  const std::filesystem::path path = fixtures().model("gemma3n-audio");
+  const Answers answers(path / "expected.safetensors");
+  const auto tower = load_pictures(path);
+  const SoundPreparation preparation = require(sound_preparation(tower->file(), tower->shape()));
+  const std::span<const float> audio = answers.floats.at("audio_16khz");
+  const PreparedPicture sound = require(prepare_sound({audio.begin(), audio.end()}, preparation, "sound"));
+  REQUIRE(sound.inputs.size() == 1);
+  CHECK(sound.inputs[0].values.size() == 9088);
+  CHECK(!prepare_sound(std::vector<float>(50), preparation, "click.wav").ok());
+
+  const auto model = load_model(path);
+  REQUIRE(model->shape().pictures);
+  const PictureTokens& shape = *model->shape().pictures;
+  const auto encoder = make_encoder(tower, PictureTokens::features, 1);
+  encode(*encoder, sound.inputs);
+  const std::vector<float> all = read(*encoder, PictureTokens::features, 0);
+  const size_t columns = encoder->columns(PictureTokens::features);
+  const std::vector<float> rows =
+      rows_of_picture(shape, encoder->shape(), sound.inputs[0].grid, all, columns);
+  const std::span<const float> expected = answers.row("audio_features", 0);
+  REQUIRE(expected.size() < rows.size());
+  CHECK(relative_rms(std::span(rows).first(expected.size()), expected) <= 1e-4);
+
+  const PicturePrompt prompt = picture_prompt(path, answers, shape);
+  check_answers(model, prompt, answers);
+
+  const TemporaryFolder folder;
+  write_byte_folder(folder,
+                    {"gemma3n-audio",
+                     {{309, "<start_of_audio>"}, {315, "<end_of_audio>"}, {316, "<audio_soft_token>"}},
+                     316,
+                     "<audio_soft_token>",
+                     {},
+                     {},
+                     "audio"});
+  folder.write("sound.wav", wav_bytes(samples_of(answers, 9001)));
+  const std::string own = folder.path().string(), written = own + "/written.safetensors";
+  (void)output({"generate", own, "--inputs", (path / "expected.safetensors").string(), "--outputs", written,
+                "--ignore-eos", "--temp", "0", "-n", "12"});
+  CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
+  const auto caption = [&](const std::string& asked) {
+    return output({"caption", own, own + "/sound.wav", "--prompt", asked, "-n", "12", "--temp", "0"});
+  };
+  const std::string described = caption("hear: <audio> what?");
+  CHECK(described.size() > 1);
+  CHECK(caption("hear: <audio_soft_token> what?") == described);
+}
+
 TEST_CASE("Voxtral writes down what is said, and Qwen2-Audio refuses to") {
   const Answers answers(fixtures().model("voxtral") / "expected.safetensors");
   const PicturePair pair(voxtral()), other(qwen2_audio());

@@ -88,6 +88,11 @@ inline std::vector<EncoderInput> patched_pictures_of(const Answers& answers, con
 
 // The windows of the sounds of a fixture's prompt.
 inline std::vector<EncoderInput> windows_of(const Answers& answers, const EncoderShape& shape) {
+  if (shape.kind == InputKind::samples) {
+    std::vector<EncoderInput> sounds = values_of(answers, "audio_16khz");
+    for (EncoderInput& sound : sounds) sound = sound_input(std::move(sound.values), shape);
+    return sounds;
+  }
   std::vector<EncoderInput> windows = values_of(answers, "input_features");
   SoundPreparation preparation{{}, *shape.sound_windows};
   preparation.spectrum.samples = shape.input_shape[1] * preparation.spectrum.hop;

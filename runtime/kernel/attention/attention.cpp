@@ -416,8 +416,8 @@ Status check(const Attention& attention, const CacheLayout& layout) {
                  fmt::format("layer {}: a linear bias of positions of another text", attention.layer)};
   }
   if (attention.bias.by_content &&
-      (attention.mask != AttentionMask::bidirectional || attention.bias.buckets % 2 != 0 ||
-       attention.bias.buckets < 4 || attention.bias.max_distance < 2 ||
+      ((attention.mask != AttentionMask::bidirectional && attention.mask != AttentionMask::causal_input) ||
+       attention.bias.buckets % 2 != 0 || attention.bias.buckets < 4 || attention.bias.max_distance < 2 ||
        attention.bias.max_distance > largest_bias_distance ||
        (attention.bias.rounded && attention.bias.max_distance - 1 <= attention.bias.buckets / 4))) {
     return Error{Code::unsupported,

@@ -92,6 +92,7 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
   params.sound_stride = sound.stride;
   params.x_sound_first = x_sound.first;
   params.x_sound_stride = x_sound.stride;
+  params.least = least;
   const uint32_t workgroup = lowering.profile().workgroup;
   const uint64_t pixels = by_tokens ? x.rows : uint64_t{params.out_height} * params.out_width;
   const uint64_t invocations = (pixels + CONVOLVE_PIXELS - 1) / CONVOLVE_PIXELS * (out_channels / 4);
@@ -99,7 +100,8 @@ Status Convolve::lower(Lowering& lowering, const Node& node) const {
   const bool by_fours = !planes && params.channels % 4 == 0 && pixel_channels() % 4 == 0;
   Dispatch dispatch;
   dispatch.kernel = "convolve";
-  dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours, by_tokens};
+  dispatch.constants = {workgroup, static_cast<uint32_t>(activation), has_bias, by_fours,
+                        by_tokens, static_cast<uint32_t>(rule)};
   dispatch.groups = layers_of_groups(inputs, invocations, workgroup);
   params.columns_groups = dispatch.groups[1];
   dispatch.set_params(params);
@@ -155,7 +157,8 @@ Status PoolPixels::lower(Lowering& lowering, const Node& node) const {
 }
 
 std::string NormFrames::describe() const {
-  return fmt::format("{} channels{} eps {:g}", channels, whole ? " together" : "", eps);
+  return fmt::format("{} channels{} eps {:g}", channels,
+                     whole ? so_far ? " together so far" : " together" : "", eps);
 }
 
 Status NormFrames::lower(Lowering& lowering, const Node& node) const {
@@ -164,7 +167,7 @@ Status NormFrames::lower(Lowering& lowering, const Node& node) const {
   PUMICE_TRY(const BufferRef weight, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef bias, lowering.vector(node.weights[1]));
   Dispatch dispatch = row_launch(lowering, "norm_frames", NORM_FRAMES_RESULT, result,
-                                 {static_cast<uint32_t>(activation), whole, spectrum});
+                                 {static_cast<uint32_t>(activation), whole, spectrum, so_far});
   NormFramesParams params = {};
   params.channels = channels;
   params.frames = x.columns / channels;

@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "kernel/activation.h"
+#include "shaders/convolution/convolve.params.h"
 
 namespace pumice {
 
@@ -19,9 +20,9 @@ struct SoundFrames {
   uint32_t stride = 1;
 };
 
-// result[y, x, o] = activation(bias[o] + sum over taps and channels of the group of
-// input[y * stride + down - padding, x * stride + right - padding, c] * weight[down, right, c, o]), with
-// zeros outside. The result's channels, of each group too, are a multiple of four. inputs: x. weights:
+// result[y, x, o] = activation(rule(bias[o] + sum over taps and channels of the group of
+// input[y * stride + down - padding, x * stride + right - padding, c] * weight[down, right, c, o])),
+// with zeros outside. The result's channels, of each group too, are a multiple of four. inputs: x. weights:
 // [kernel_height * kernel_width * channels / groups, out_channels], then the bias [out_channels] if there is
 // one.
 struct Convolve : Operation {
@@ -37,6 +38,13 @@ struct Convolve : Operation {
   // An input's frames are its rows of the step, x [tokens, channels], and so are the result's, as many: the
   // last one is left out where there is one more.
   bool by_tokens = false;
+  enum class Rule : uint32_t {
+    as_they_are = CONVOLVE_AS_THEY_ARE,
+    roots = CONVOLVE_ROOTS,
+    logarithms = CONVOLVE_LOGARITHMS, // of what is at least `least`
+  };
+  Rule rule = Rule::as_they_are;
+  float least = 0;
   Activation activation = Activation::none;
   SoundFrames sound;   // of the result
   SoundFrames x_sound; // of x, where windows reach beyond its last frame
@@ -73,6 +81,7 @@ struct PoolPixels : Operation {
 struct NormFrames : Operation {
   uint32_t channels = 0; // a multiple of four
   bool whole = false;    // all are one group
+  bool so_far = false;   // with `whole`: of a frame and those before it, each around its own mean
   // x is the energy in bands of a spectrum: result = (y - mean) / (sqrt(variance) + eps) * weight + bias of y
   // = log(x + least), with the sum of squares over one less than the frames, as NeMo has it.
   bool spectrum = false;

@@ -22,7 +22,8 @@ TensorId add_embedding(Graph& graph, std::string name, WeightId table, const Emb
 Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args) {
   Dispatch dispatch;
   dispatch.kernel = "embedding." + kernel_variant(args.format.type);
-  dispatch.constants = {profile.workgroup, args.format.lane_bytes, static_cast<uint32_t>(args.index)};
+  dispatch.constants = {profile.workgroup, args.format.lane_bytes, static_cast<uint32_t>(args.index),
+                        args.others.has_value()};
   EmbeddingParams params = {};
   params.blocks = args.format.blocks();
   params.first_tile = args.segment.first_tile;
@@ -31,7 +32,12 @@ Dispatch embedding(const DeviceProfile& profile, const EmbeddingArgs& args) {
   params.out_stride = args.result.stride;
   params.offset = args.offset;
   params.details = args.step_layout.details();
+  params.first_token = args.first_token;
   params.scale = args.scale;
+  if (args.others) {
+    params.others_stride = args.others->stride;
+    dispatch.bind(EMBEDDING_OTHERS, args.others->buffer, Access::read);
+  }
   dispatch.set_params(params);
   dispatch.bind(EMBEDDING_STEP, args.step, Access::read);
   dispatch.bind(EMBEDDING_TABLE, args.segment.payload, Access::read);
@@ -68,6 +74,7 @@ std::string Embedding::describe() const {
   constexpr std::string_view names[] = {"by token", "by position", "by token type"};
   std::string text(names[static_cast<uint32_t>(index)]);
   if (offset > 0) text += fmt::format(" from row {}", offset);
+  if (first_token > 0) text += fmt::format(" from token {}", first_token);
   if (scale != 1) text += fmt::format(" scale {:g}", scale);
   return text;
 }
@@ -80,6 +87,8 @@ Status Embedding::lower(Lowering& lowering, const Node& node) const {
   args.scale = scale;
   args.index = index;
   args.offset = offset;
+  args.first_token = first_token;
+  if (!node.inputs.empty()) args.others = lowering.tensor(node.inputs[0]);
   args.step_layout = lowering.step_layout();
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
@@ -124,6 +133,12 @@ Status PromptRows::lower(Lowering& lowering, const Node& node) const {
   dispatch.bind(PROMPT_ROWS_EMBEDDINGS, given.buffer, Access::read);
   lowering.emit(std::move(dispatch));
   return {};
+}
+
+TensorId further_embedding(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t first_token) {
+  Embedding operation;
+  operation.first_token = first_token;
+  return graph.add(operation, {x}, {table}, {std::move(name), RowKind::tokens, graph.tensor(x).columns});
 }
 
 TensorId embedding(Graph& graph, std::string name, WeightId table, float scale) {

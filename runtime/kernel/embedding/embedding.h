@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "graph/graph.h"
 #include "kernel/activation_ref.h"
 #include "kernel/device_profile.h"
@@ -26,7 +28,9 @@ struct EmbeddingArgs {
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;
   uint32_t offset = 0;
-  ActivationRef result; // [tokens, columns of the table]
+  uint32_t first_token = 0;            // of the table
+  std::optional<ActivationRef> others; // what rows are whose token the table lacks
+  ActivationRef result;                // [tokens, columns of the table]
   BufferRef step;
   StepLayout step_layout;
 };
@@ -43,11 +47,13 @@ struct SelectRowsArgs {
 
 Dispatch select_rows(const DeviceProfile& profile, const SelectRowsArgs& args);
 
-// weights: the table, [vocabulary, positions or types; columns].
+// weights: the table, [vocabulary, positions or types; columns]. inputs: none, or what rows are [tokens,
+// columns] whose token is not one of the table's, which begin with `first_token`.
 struct Embedding : Operation {
   float scale = 1;
   EmbeddingIndex index = EmbeddingIndex::token;
   uint32_t offset = 0;
+  uint32_t first_token = 0;
 
   std::string_view name() const override { return "embedding"; }
   std::string describe() const override;
@@ -72,6 +78,8 @@ struct PromptRows : Operation {
 };
 
 TensorId embedding(Graph& graph, std::string name, WeightId table, float scale = 1);
+// x, but in rows of the table's tokens, the first of which is `first_token`.
+TensorId further_embedding(Graph& graph, std::string name, TensorId x, WeightId table, uint32_t first_token);
 // Learned positions; the table's row `offset` is that of the first.
 TensorId position_embedding(Graph& graph, std::string name, WeightId table, uint32_t offset = 0);
 TensorId token_type_embedding(Graph& graph, std::string name, WeightId table);

@@ -327,12 +327,18 @@ Status check_whole(const SafetensorsFile& file, const std::string& path, const E
 } // namespace
 
 const char* prompt_pictures_name(const EncoderShape& shape) {
+  if (shape.kind == InputKind::samples) return "audio_16khz";
   return shape.kind == InputKind::features ? "input_features" : "pixel_values";
 }
 
 Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std::string& path,
                                           const EncoderShape& shape) {
   if (shape.kind == InputKind::features) return read_sound_windows(file, path, shape);
+  if (shape.kind == InputKind::samples) {
+    PUMICE_TRY(EncoderBatch batch, read_value_inputs(file, path, shape));
+    for (EncoderInput& input : batch.inputs) input = sound_input(std::move(input.values), shape);
+    return batch;
+  }
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, "pixel_values", "pictures of a prompt"));
   if (shape.kind == InputKind::patches) return read_patches(file, path, *entry, shape);
