@@ -9,6 +9,7 @@
 #include "convert/whisper_cpp.h"
 #include "io/bytes.h"
 #include "io/no_weights.h"
+#include "model/gguf_model.h"
 #include "options/options.h"
 #include "options/subcommand.h"
 #include "output/json_output.h"
@@ -72,9 +73,11 @@ Result<Conversion> convert_folder(const ModelFile& file, const ConvertOptions& o
   const auto convert_to = out.extension() == ".bin" ? convert_to_whisper_cpp : convert_to_gguf;
   Result<Conversion> conversion = convert_to(file, *definition, out, asked, progress);
   if (conversion.ok() && !options.mmproj && pictures) {
-    conversion->notes.push_back(
-        fmt::format("{} has the text model alone: --mmproj writes the encoder of its {}", options.out,
-                    pictures->sounds ? "sounds" : "pictures"));
+    const auto tower = open_model_definition(file, Tower::pictures);
+    const bool written = tower.ok() && (*tower)->gguf(file).ok();
+    conversion->notes.push_back(fmt::format("{} has the text model alone: {} the encoder of its {}",
+                                            options.out, written ? "--mmproj writes" : "GGUF has no form of",
+                                            pictures->sounds ? "sounds" : "pictures"));
   }
   return conversion;
 }
