@@ -585,11 +585,11 @@ private:
     std::vector<Others> others;
     for (const auto& [pattern, each] : patterns.items())
       others.push_back({pattern, each, place + "/patternProperties/" + pattern});
-    std::map<std::string, bool> is_required;
+    std::set<std::string> is_required;
     for (const Json& name : required) {
       if (!name.is_string()) return unsupported(place + "/required", "a list of names is expected");
       const auto key = name.get<std::string>();
-      is_required[key] = true;
+      is_required.insert(key);
       if (!properties.contains(key)) properties[key] = patterns_match(others, key) ? any_value : rest;
     }
     std::vector<Part> fields;
@@ -603,8 +603,8 @@ private:
       const Part key = grammar_.sequence({literal(Json(name)), colon()});
       const Part field = grammar_.sequence({key, content});
       const bool never = grammar_.parts[field].kind == Grammar::Kind::never;
-      if (never && is_required[name]) return grammar_.never();
-      if (!never) fields.push_back(is_required[name] ? field : grammar_.optional(field));
+      if (never && is_required.contains(name)) return grammar_.never();
+      if (!never) fields.push_back(is_required.contains(name) ? field : grammar_.optional(field));
     }
     others.push_back({std::nullopt, rest, place + "/additionalProperties"});
     PUMICE_TRY(const std::optional<Part> more, other_fields(others, properties, depth));

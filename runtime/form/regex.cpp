@@ -211,6 +211,7 @@ private:
       }
     }
     if (!value || *value > last_character) return in_.wrong("\\u needs four hexadecimal digits, or {...}");
+    if (*value >= 0xD800 && *value < 0xE000) return in_.wrong("half of a surrogate pair is no character");
     return Characters{{*value, *value}};
   }
 

@@ -153,6 +153,11 @@ private:
     if (!first.is_object() || !second.is_object())
       return unsupported(place_, "properties that are no object");
     const bool patterns = a.contains("patternProperties") || b.contains("patternProperties");
+    // What the one leaves to its patterns is among the further properties of the other.
+    for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+      if (one->contains("patternProperties") && other->contains("additionalProperties"))
+        return unsupported(place_, "patternProperties in schemas that are merged");
+    }
     Json properties = Json::object();
     for (const Json* each : {&first, &second}) {
       for (const auto& property : each->items()) {

@@ -240,6 +240,9 @@ TEST_CASE("what a schema has that is not supported is refused with its place") {
        {R"({"not": {}})", R"({"if": {}})", R"({"maxLenght": 3})", R"({"type": "strnig"})", R"({"items": 3})",
         "[]", "{", "3", R"({"minLength": "x"})", R"({"pattern": "("})", R"({"$ref": "#/a"})",
         R"({"required": "a"})", "{\"const\": \"\xFF\"}", R"({"enum": []})",
+        R"({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "additionalProperties": false,
+            "minProperties": 1})",
+        R"({"allOf": [{"patternProperties": {"^x": {"type": "integer"}}}, {"additionalProperties": false}]})",
         R"({"minItems": 2, "maxItems": 1})", R"({"properties": 1})", R"({"anyOf": []})"}) {
     CAPTURE(wrong);
     CHECK(!error_of(wrong).empty());

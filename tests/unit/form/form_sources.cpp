@@ -67,8 +67,9 @@ TEST_CASE("regular expressions") {
          {"(a{2,3}){2}", {"aaaa", "aaaaaa"}, {"aaa", "aaaaaaa"}},
          {"x{3}y{0,2}", {"xxx", "xxxyy"}, {"xx", "xxxyyy"}}},
         &FormSource::regex);
-  for (const char* wrong : {"(", ")", "[a", "a**", "*", "\\", "a{3,2}", "[b-a]", "(?=a)", "(?!a)", "(?<=a)",
-                            "(a)\\1", "\\bx", "a^", "a$b", "(?i)a", "\\u12", "\\p{Foo}", "\xFF"}) {
+  for (const char* wrong : {"(",     ")",     "[a",    "a**",      "*",         "\\",       "a{3,2}",
+                            "[b-a]", "(?=a)", "(?!a)", "(?<=a)",   "(a)\\1",    "\\bx",     "a^",
+                            "a$b",   "(?i)a", "\\u12", "a\\ud83d", "\\u{d800}", "\\p{Foo}", "\xFF"}) {
     CAPTURE(wrong);
     CHECK(!error_of(&FormSource::regex, wrong).empty());
   }
