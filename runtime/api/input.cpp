@@ -110,6 +110,10 @@ Result<Image> image_of_pixels(const Pixels& pixels, const std::string& name) {
     return Error{Code::invalid_argument, fmt::format("{}.row_bytes is {}: a row of {} pixels has {}", name,
                                                      row_bytes, width, of_row)};
   }
+  if (row_bytes > static_cast<size_t>(PTRDIFF_MAX) / height) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}.row_bytes is {}: no memory holds {} such rows", name, row_bytes, height)};
+  }
   const size_t red = order == PUMICE_PIXELS_BGRA ? 2 : 0;
   Image image{width, height, {}};
   image.pixels.reserve(count * 3);
@@ -132,6 +136,11 @@ Result<EncoderInput> read_input(const pumice_input& input, const InputReader& re
   EncoderInput result;
   if (input.values) {
     result.values.assign(input.values, input.values + shape.input_values());
+    const auto bad = std::ranges::find_if_not(result.values, [](float v) { return std::isfinite(v); });
+    if (bad != result.values.end()) {
+      return Error{Code::invalid_argument, fmt::format("{}.values[{}] is {}: expected finite numbers", name,
+                                                       bad - result.values.begin(), *bad)};
+    }
   } else if (input.pixels) {
     PUMICE_TRY(result.values, read_pixels(input, reader.model, name));
   } else if (input.text) {

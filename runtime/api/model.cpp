@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -201,6 +202,12 @@ pumice_status pumice_model_detokenize(const pumice_model* model, const uint32_t*
     PUMICE_CHECK(check_array(tokens, token_count, sizeof *tokens, "tokens"));
     PUMICE_CHECK(check_array(text, capacity, 1, "text"));
     PUMICE_CHECK(require_tokenizer(model->tokenizer.get(), *model->model));
+    // Models may have more tokens than their tokenizers, which are no text.
+    const uint32_t vocabulary =
+        std::max(model->tokenizer->vocabulary_size(), model->model->shape().vocabulary);
+    for (size_t i = 0; i < token_count; ++i) {
+      PUMICE_CHECK(check_token(tokens[i], vocabulary, fmt::format("tokens[{}]", i)));
+    }
     hand_out(model->tokenizer->decode({tokens, token_count}, false), text, capacity, count);
     return {};
   });

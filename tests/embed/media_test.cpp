@@ -1,4 +1,6 @@
 // Pictures and sound that a program has in memory.
+#include <cmath>
+
 #include "support/command/answers.h"
 #include "support/command/listener.h"
 #include "support/files/fixtures.h"
@@ -89,6 +91,8 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   pumice_input wrong_rows = input_of(pixels);
   wrong_rows.row_bytes = 3 * edge - 1;
   refused(wrong_rows, "inputs[0].row_bytes is 95: a row of 32 pixels has 96");
+  wrong_rows.row_bytes = SIZE_MAX / 2;
+  refused(wrong_rows, "no memory holds 32 such rows");
   pumice_input wrong_order = input_of(pixels);
   wrong_order.order = static_cast<pumice_pixel_order>(3);
   refused(wrong_order, "inputs[0].order is 3: expected one of pumice_pixel_order");
@@ -97,6 +101,11 @@ TEST_CASE("a picture's pixels are prepared as its values are") {
   small.values = values.data();
   refused(small, "inputs[0] has several of");
   refused({sizeof(pumice_input)}, "inputs[0] has none of");
+  std::vector<float> no_numbers = values;
+  no_numbers[3] = NAN;
+  pumice_input broken = {sizeof broken};
+  broken.values = no_numbers.data();
+  refused(broken, "inputs[0].values[3] is nan");
   refused({}, "inputs.struct_size is 0");
 }
 

@@ -217,6 +217,9 @@ TEST_CASE("nulls, counts and sizes are named as the program knows them") {
        "tokens is NULL, and its count is 3");
   says(pumice_model_detokenize(player.model.get(), &token, SIZE_MAX, text, 8, &count, &error),
        "no memory holds");
+  const uint32_t beyond = UINT32_C(1) << 31;
+  says(pumice_model_detokenize(player.model.get(), &beyond, 1, text, 8, &count, &error),
+       "tokens[0] is 2147483648");
   says(pumice_model_tokenize(player.model.get(), "a", 4, &token, 1, &count, &error), "flags is 4");
   says(pumice_model_tokenize(player.model.get(), nullptr, 0, &token, 1, &count, &error), "text is NULL");
   says(pumice_model_role_tokens(player.model.get(), static_cast<pumice_token_role>(99), &token, 1, &count,

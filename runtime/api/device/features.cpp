@@ -41,8 +41,9 @@ const void* pumice_features_chain(const pumice_features* features) {
 }
 
 const char* const* pumice_features_extensions(const pumice_features* features, uint32_t* count) {
-  if (count) *count = features ? static_cast<uint32_t>(features->features.extensions().size()) : 0;
-  return features ? features->features.extensions().data() : nullptr;
+  const bool live = is_live(features);
+  if (count) *count = live ? static_cast<uint32_t>(features->features.extensions().size()) : 0;
+  return live ? features->features.extensions().data() : nullptr;
 }
 
 } // extern "C"
