@@ -92,8 +92,9 @@ TEST_CASE("torch file: the old form of later protocols, and names of a model tha
   REQUIRE_MESSAGE(file.ok(), file.error().text());
   CHECK(floats(*file, "matrix") == std::vector<float>{0, 1, 2, 3, 4, 5});
   CHECK(floats(*file, "LayerNorm.weight") == std::vector<float>{1.5f, -2});
-  const auto partly =
-      parse(with(old, std::string("X\x06\0\0\0matrix", 11), std::string("X\x0d\0\0\0module.matrix", 18)));
+  const std::string one_wrapped =
+      with(old, std::string("X\x06\0\0\0matrix", 11), std::string("X\x0d\0\0\0module.matrix", 18));
+  const auto partly = parse(one_wrapped);
   REQUIRE_MESSAGE(partly.ok(), partly.error().text());
   CHECK(floats(*partly, "module.matrix").size() == 6);
 }
