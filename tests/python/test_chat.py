@@ -1,4 +1,5 @@
 """Chats: as the command answers, with tools that are Python functions, and pictures."""
+import asyncio
 import dataclasses
 import enum
 import json
@@ -78,6 +79,24 @@ def test_tools(chats):
         stream = chat.stream("Open it.", tool_choice="gate", max_tokens=200)
         list(stream)
         assert stream.text.calls == answer.calls
+
+    # Of an asynchronous one: on the loop that awaits the answer, and on one of its own where nobody does.
+    loops = []
+
+    async def later(way: str) -> str:
+        await asyncio.sleep(0)
+        loops.append(asyncio.get_running_loop())
+        return "open"
+
+    async def awaited(chat):
+        async for _ in chat.stream("Open it.", tool_choice="required", max_tokens=200):
+            pass
+        here = chat.ask("Again.", tool_choice="required", max_tokens=200)
+        return asyncio.get_running_loop(), here
+
+    with pumice.Chat(chats, tools=[later], template_text=CALLS, sampling={}, context=1024) as chat:
+        loop, answer = asyncio.run(awaited(chat))
+        assert loops[0] is loop and loops[-1] is not loop and answer.calls[0].result == "open"
 
     def fails() -> str:
         raise LookupError("no key")

@@ -159,7 +159,8 @@ def test_transcriber(made, load, command, tmp_path):
         assert (heard[0].start, heard[0].end) == (0, 1)
         assert transcriber.transcribe(floats, 16000).text == found.text
         numpy = pytest.importorskip("numpy")
-        for sound in (numpy.array(floats), numpy.frombuffer(samples, "int16"), numpy.array([floats, floats]).T):
+        for sound in (numpy.array(floats), numpy.frombuffer(samples, "int16"), numpy.array([floats, floats]).T,
+                      numpy.array([floats, floats])):
             assert transcriber.transcribe(sound, 16000).text == found.text
         with pytest.raises(ZeroDivisionError):
             transcriber.transcribe(floats, on_segment=lambda segment: 1 // 0)

@@ -51,8 +51,8 @@ def floats(values: Any, name: str) -> Tuple[Any, int]:
 
 
 Sound = Any
-"""Samples: an array of floats of -1 to 1 or of integers of 16 or 32 bits, of shape (samples,) or (samples, channels); a list of floats;
-or the path of a WAV file."""
+"""Samples: an array of floats of -1 to 1 or of integers of 16 or 32 bits, of shape (samples,), (samples, channels) or
+(channels, samples); a list of floats; or the path of a WAV file."""
 
 
 def samples_of(sound: Union[Sound, str], rate: int) -> Tuple[Any, int, int]:
@@ -65,8 +65,8 @@ def samples_of(sound: Union[Sound, str], rate: int) -> Tuple[Any, int, int]:
             whole = whole.astype(numpy.float32) / float(-numpy.iinfo(whole.dtype).min)
         elif whole.dtype.kind != "f":
             raise TypeError(f"sound has numbers of the type {whole.dtype}: expected floats of -1 to 1, or integers with a sign")
-        if whole.ndim == 2:
-            whole = whole.mean(axis=1)
+        if whole.ndim == 2:  # libraries have both orders; there are more samples than channels
+            whole = whole.mean(axis=0 if whole.shape[0] < whole.shape[1] else 1)
         return (*floats(whole, "sound"), rate)
     return (*floats(sound, "sound"), rate)
 

@@ -187,8 +187,8 @@ class Chat(OneAtATime):
         prefill: what the answer begins with.
         options: see Options: max_tokens, temperature, choices, json_schema ...
         """
-        events = self._answer(lambda of_request: self.session._all_events(of_request, self), question, pictures, sounds, tool_choice,
-                              prefill, options)
+        events = self._answer(lambda of_request: self.session._all_events(of_request, self), Underway(), question, pictures, sounds,
+                              tool_choice, prefill, options)
         return self._whole(list(events))
 
     def stream(self, question: Optional[str] = None, *, pictures: Sequence[Picture] = (), sounds: Sequence[ChatSound] = (),
@@ -204,12 +204,12 @@ class Chat(OneAtATime):
 
     def _stream(self, piece: Callable[[Event], Any], *answer: Any) -> Stream:
         def begin(underway: Underway) -> Generator[Event, None, None]:
-            return self._answer(lambda of_request: self.session._events(underway, of_request, self), *answer)
+            return self._answer(lambda of_request: self.session._events(underway, of_request, self), underway, *answer)
 
         return Stream(begin, piece, self._whole)
 
-    def _answer(self, run: Callable[[Any], Iterable[Event]], question: Optional[str], pictures: Sequence[Picture],
-                sounds: Sequence[ChatSound], tool_choice: Optional[str], prefill: Optional[str],
+    def _answer(self, run: Callable[[Any], Iterable[Event]], underway: Underway, question: Optional[str],
+                pictures: Sequence[Picture], sounds: Sequence[ChatSound], tool_choice: Optional[str], prefill: Optional[str],
                 options: Mapping[str, Any]) -> Generator[Event, None, None]:
         self._calls: List[Call] = []
         if question is not None:
@@ -226,7 +226,7 @@ class Chat(OneAtATime):
             if not calls or any(event.name not in self._tools for event in calls):
                 return
             for event in calls:
-                made, text = self._tools.call(event.name, event.text, event.id)
+                made, text = self._tools.call(event.name, event.text, event.id, underway.loop)
                 self._calls.append(made)
                 members: Dict[str, Any] = {"name": event.name, **({"tool_call_id": event.id} if event.id else {})}
                 self.add("tool", text, **members)

@@ -167,6 +167,8 @@ class Underway:
     """The run that a stream takes its events from at the moment."""
 
     run: Optional[Run] = None
+    loop: Optional[asyncio.AbstractEventLoop] = None
+    """Where the stream is awaited, if it is."""
 
     def cancel(self) -> None:
         if self.run is not None:
@@ -230,8 +232,9 @@ class Stream(Generic[T]):
 
     async def __anext__(self) -> T:
         end: Any = object()
+        self._underway.loop = asyncio.get_running_loop()
         try:
-            piece = await asyncio.get_running_loop().run_in_executor(None, next, self, end)
+            piece = await self._underway.loop.run_in_executor(None, next, self, end)
         except asyncio.CancelledError:
             self._underway.cancel()
             raise

@@ -1,6 +1,8 @@
 """Python functions that a model may call."""
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import enum
 import inspect
 import json
@@ -32,7 +34,8 @@ class Tool:
             '''
 
     Annotations become types: str, int, float, bool, list, dict, Optional, Literal, Enum, dataclasses and TypedDicts. The first paragraph
-    of the docstring says what the tool is for, and a line "city: ..." (or ":param city: ...") what a parameter is.
+    of the docstring says what the tool is for, and a line "city: ..." (or ":param city: ...") what a parameter is. `async def` works too:
+    it runs on the loop that awaits the answer, or else on one of its own.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -136,6 +139,16 @@ def _made(value: Any, kind: Any) -> Any:
     return value
 
 
+def _awaited(made: typing.Awaitable[Any], loop: Optional[asyncio.AbstractEventLoop]) -> Any:
+    async def whole() -> Any:
+        return await made
+
+    if loop is not None:
+        return asyncio.run_coroutine_threadsafe(whole(), loop).result()
+    with concurrent.futures.ThreadPoolExecutor(1) as other:  # this thread may have a loop that runs
+        return other.submit(asyncio.run, whole()).result()
+
+
 class Toolbox:
     """The tools of a chat."""
 
@@ -160,14 +173,16 @@ class Toolbox:
     def __contains__(self, name: str) -> bool:
         return name in self._tools
 
-    def call(self, name: str, arguments: str, id: str) -> Tuple[Call, str]:
-        """Calls one, and returns the call and the text that the model reads of it."""
+    def call(self, name: str, arguments: str, id: str, loop: Optional[asyncio.AbstractEventLoop]) -> Tuple[Call, str]:
+        """Calls one, and returns the call and the text that the model reads of it. `loop` is of another thread."""
         values: Dict[str, Any] = {}
         try:
             values = json.loads(arguments)
             if name not in self._tools:
                 raise LookupError(f"there is no tool {name!r}")
             result = self._tools[name](values)
+            if inspect.isawaitable(result):
+                result = _awaited(result, loop)
         except Exception as error:
             return Call(name, values, id, None, error), f"{type(error).__name__}: {error}"
         return Call(name, values, id, result, None), result if isinstance(result, str) else json.dumps(result, default=str)
