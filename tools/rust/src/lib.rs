@@ -7,7 +7,9 @@
 //! session.generate("Once upon a time", &pumice::Options { max_tokens: 40, ..Default::default() }, |piece| print!("{piece}"))?;
 //! # Ok::<(), pumice::Error>(())
 //! ```
+use std::any::Any;
 use std::ffi::{c_void, CStr, CString};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::ptr;
 
@@ -93,7 +95,7 @@ impl Model {
     /// Memory for one conversation of at most `context` tokens; 0: the model's own number of them.
     pub fn session(&self, context: u32) -> Result<Session, Error> {
         // The library calls on_event with this for as long as the session lives: it does not move.
-        let sink = Box::into_raw(Box::new(Sink { take: None }));
+        let sink = Box::into_raw(Box::new(Sink { work: ptr::null_mut(), take: None, panic: None }));
         let options = sys::pumice_session_options {
             context,
             on_event: Some(on_event),
@@ -102,8 +104,10 @@ impl Model {
         };
         let mut made = ptr::null_mut();
         let created = call(|error| unsafe { sys::pumice_session_create(self.0, &options, &mut made, error) });
-        let session = Session { handle: made, sink };
-        created.map(|()| session)
+        let session = Session { handle: made, sink }; // frees the sink where nothing was made
+        created?;
+        unsafe { (*sink).work = sys::pumice_session_work(made) };
+        Ok(session)
     }
 }
 
@@ -128,15 +132,22 @@ pub struct Options<'a> {
 
 /// Where events of a session go while it runs.
 struct Sink {
+    work: *mut sys::pumice_work,
     take: Option<*mut dyn FnMut(&str)>,
+    panic: Option<Box<dyn Any + Send>>,
 }
 
 unsafe extern "C" fn on_event(user: *mut c_void, event: *const sys::pumice_event) {
-    if let Some(take) = (*(user as *mut Sink)).take {
-        let text = CStr::from_ptr((*event).text).to_string_lossy();
-        if !text.is_empty() {
-            (*take)(&text)
-        }
+    let sink = user as *mut Sink;
+    let (Some(take), None) = ((*sink).take, &(*sink).panic) else { return };
+    let text = CStr::from_ptr((*event).text).to_string_lossy();
+    if text.is_empty() {
+        return;
+    }
+    // A panic must not go through the library: the text ends, and then the panic goes on.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (*take)(&text))) {
+        (*sink).panic = Some(panic);
+        sys::pumice_work_cancel((*sink).work);
     }
 }
 
@@ -148,7 +159,7 @@ pub struct Session {
 unsafe impl Send for Session {}
 
 impl Session {
-    /// Adds a text to the conversation, and goes on with it: `piece` gets the text as it comes, and must not panic.
+    /// Adds a text to the conversation, and goes on with it: `piece` gets the text as it comes.
     pub fn generate(&mut self, text: &str, options: &Options, mut piece: impl FnMut(&str)) -> Result<String, Error> {
         let text = c_text(text, "text")?;
         let choices = options.choices.iter().map(|each| c_text(each, "choices")).collect::<Result<Vec<_>, _>>()?;
@@ -175,6 +186,9 @@ impl Session {
         unsafe { (*self.sink).take = Some(std::mem::transmute::<&mut dyn FnMut(&str), *mut dyn FnMut(&str)>(take)) };
         let done = call(|error| unsafe { sys::pumice_session_run(self.handle, error) });
         unsafe { (*self.sink).take = None };
+        if let Some(panic) = unsafe { (*self.sink).panic.take() } {
+            resume_unwind(panic);
+        }
         done.map(|()| whole)
     }
 }

@@ -15,6 +15,12 @@ fn a_story() {
     assert!(pieces.len() > 3 && pieces.concat() == whole);
     assert_eq!(session.generate("Once upon a time", &options, |_| ()).unwrap(), whole);
 
+    let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        session.generate("Once upon a time", &options, |_| panic!("of the program"))
+    }));
+    assert_eq!(panics.unwrap_err().downcast_ref::<&str>(), Some(&"of the program"));
+    assert_eq!(session.generate("Once upon a time", &options, |_| ()).unwrap(), whole);
+
     let choices = Options { choices: &["happy", "a dog"], new_conversation: true, ..Default::default() };
     let chosen = session.generate("The cat is", &choices, |_| ()).unwrap();
     assert!(["happy", "a dog"].contains(&chosen.as_str()));
