@@ -49,7 +49,7 @@ SafetensorsFile eval(const std::filesystem::path& model, const std::vector<std::
 // Or what a decoder reads of its pictures, which is no output of its own.
 bool is_input(const std::string& name) {
   return name == "pixel_values" || name == "input_features" || name == "audio_16khz" ||
-         name == "image_features";
+         name == "image_features" || name == "audio_features";
 }
 
 // The reference has weights of queries that are padding too.
@@ -125,7 +125,7 @@ TEST_CASE("eval gives two names of one tensor: the last layer's output is the mo
 
 TEST_CASE("eval shows a decoder the pictures of its prompts, and the sounds") {
   for (const char* name : {"llava", "smolvlm", "gemma3-vision", "qwen2-5-vl", "qwen3-vl", "mistral3-vision",
-                           "internvl", "voxtral", "qwen2-audio"}) {
+                           "internvl", "voxtral", "qwen2-audio", "gemma3n-audio"}) {
     CAPTURE(name);
     const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
     REQUIRE(expected.ok());

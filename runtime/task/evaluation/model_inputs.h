@@ -53,8 +53,9 @@ Result<TokenBatch> read_tokens(const SafetensorsFile& file, const std::string& p
 Result<EncoderBatch> read_encoder_inputs(const SafetensorsFile& file, const std::string& path,
                                          const EncoderShape& shape);
 
-// The name of the tensor that they are in.
+// The name of the tensor that has the pictures or sounds of prompts, and all such names.
 const char* prompt_pictures_name(const EncoderShape& shape);
+inline constexpr const char* prompt_pictures_names[] = {"pixel_values", "input_features", "audio_16khz"};
 // Reads the pictures of prompts: pixel_values as read_encoder_inputs() has them, or [batch, pictures,
 // channels, height, width], where pictures of zeros are padding. pixel_attention_mask may name those alone.
 // Or the windows of sounds: input_features, of which feature_attention_mask says which frames are the

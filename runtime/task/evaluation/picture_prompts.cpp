@@ -15,6 +15,10 @@ std::vector<PatchGrid> grids_of(std::span<const EncoderInput> inputs) {
 
 } // namespace
 
+bool PicturePrompts::given(const SafetensorsFile& tensors) {
+  return std::ranges::any_of(prompt_pictures_names, [&](const char* name) { return tensors.find(name); });
+}
+
 Result<PicturePrompts> PicturePrompts::read(const SafetensorsFile& tensors, const std::string& path,
                                             const ModelFile& file, const ModelShape& shape) {
   PicturePrompts result;

@@ -13,6 +13,8 @@ namespace pumice {
 // pixel_values as the tokens that stand for them say, one picture after the other.
 class PicturePrompts {
 public:
+  // Whether there are pictures or sounds for prompts, under any name.
+  static bool given(const SafetensorsFile& tensors);
   // `path` names the tensors in errors.
   static Result<PicturePrompts> read(const SafetensorsFile& tensors, const std::string& path,
                                      const ModelFile& file, const ModelShape& shape);

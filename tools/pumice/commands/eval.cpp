@@ -171,11 +171,11 @@ Status write_outputs(const EvalOptions& options, const OpenedDevice& device,
   return {};
 }
 
-// Puts the pictures of pixel_values, or the sounds of input_features, into the places that input_ids has for
-// their rows.
+// Puts the pictures of pixel_values, or the sounds of input_features or audio_16khz, into the places that
+// input_ids has for their rows.
 Status show_pictures(const EvalOptions& options, const OpenedDevice& device, const SafetensorsFile& inputs,
                      const ModelFile& file, const ModelShape& shape, EvalBatch& batch) {
-  if (!shape.pictures || !inputs.find(shape.pictures->sounds ? "input_features" : "pixel_values")) return {};
+  if (!shape.pictures || !PicturePrompts::given(inputs)) return {};
   PUMICE_TRY(const PicturePrompts prompts, PicturePrompts::read(inputs, options.inputs, file, shape));
   PUMICE_TRY(PictureRows encoder,
              load_picture_tower(options.model, *shape.pictures, device, options.size.load));
