@@ -37,6 +37,8 @@ for question in "${questions[@]}"; do
 done
 grep -qxE 'choice: (wave|jump|dance)' <<<"$said" || fail "no choice: $said"
 grep -qxE 'schema: \{"action": ?"(wave|jump)", ?"times": ?[1-3]\}' <<<"$said" || fail "no answer of the schema: $said"
+grep -qxE 'tool: open_gate (north|south)' <<<"$said" || fail "no call of the tool: $said"
+grep -qx 'roles: user assistant tool assistant' <<<"$said" || fail "not the messages of a call: $said"
 grep -qx 'recalled: \["My name is Anna."\]' <<<"$said" || fail "not the memory that fits: $said"
 grep -qx 'failed: there is no file res://none.gguf' <<<"$said" || fail "no error of a missing model: $said"
 

@@ -25,6 +25,7 @@ Chat::Settings Chat::settings() {
   Settings settings;
   settings.model = Model::load(value("model"));
   settings.system_prompt = value("system_prompt").text();
+  settings.chat_template = value("chat_template").text();
   settings.choices = value("choices").texts();
   settings.schema = value("schema").text();
   settings.regex = value("regex").text();
@@ -56,7 +57,8 @@ std::string Chat::system_message(const Settings& settings, const std::string&) {
 }
 
 void Chat::changed(const std::string& property) {
-  if (property == "model" || property == "context" || property == "thinking") ++version_;
+  if (property == "model" || property == "context" || property == "thinking" || property == "chat_template")
+    ++version_;
 }
 
 void Chat::notified(int32_t what) {
@@ -179,6 +181,7 @@ std::string Chat::prepare(const Settings& settings) {
   chat_.reset();
   pumice_chat_options options{};
   options.struct_size = sizeof options;
+  options.template_text = optional(settings.chat_template);
   options.tools = settings.tools.empty() ? nullptr : settings.tools.c_str();
   options.thinking = settings.thinking;
   pumice_chat* chat = nullptr;
@@ -227,7 +230,6 @@ std::string Chat::generate(const Settings& settings) {
   if (const std::string failure = say_first(settings); !failure.empty()) return failure;
   if (cancelled_) return {}; // while it remembered
   const std::vector<const char*> choices = pointers(settings.choices), stops = pointers(settings.stops);
-  const auto optional = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
   pumice_form form{};
   form.struct_size = sizeof form;
   form.choices = choices.empty() ? nullptr : choices.data();
@@ -307,6 +309,7 @@ std::unique_ptr<Class> Chat::make_class() {
   made->properties = {
       {"model", GDEXTENSION_VARIANT_TYPE_OBJECT, Variant(), hint_resource, "PumiceModel"},
       {"system_prompt", string, "", hint_multiline},
+      {"chat_template", string, "", hint_multiline},
       {"load_when_ready", GDEXTENSION_VARIANT_TYPE_BOOL, true},
       {"frame_budget_us", real, 2000.0, hint_range, "0,16000,100,or_greater"},
       {"context", integer, 0, hint_range, "0,32768,1,or_greater"},

@@ -29,7 +29,7 @@ protected:
   // The properties as they were when something was asked: what the worker may read.
   struct Settings {
     Loading model;
-    std::string system_prompt, schema, regex, grammar, tools, tool_choice, prefill;
+    std::string system_prompt, chat_template, schema, regex, grammar, tools, tool_choice, prefill;
     std::vector<std::string> choices, stops;
     pumice_sampling sampling{};
     uint32_t context = 0, max_tokens = 0;

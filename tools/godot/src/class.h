@@ -13,6 +13,11 @@ namespace godot {
 
 class Instance;
 
+// What a property that is left empty is for the library.
+inline const char* optional(const std::string& text) {
+  return text.empty() ? nullptr : text.c_str();
+}
+
 struct Argument {
   const char* name;
   GDExtensionVariantType type;

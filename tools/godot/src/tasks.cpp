@@ -11,10 +11,6 @@ constexpr auto none = GDEXTENSION_VARIANT_TYPE_NIL, string = GDEXTENSION_VARIANT
                boolean = GDEXTENSION_VARIANT_TYPE_BOOL;
 using Arguments = std::vector<Variant>;
 
-const char* optional(const std::string& text) {
-  return text.empty() ? nullptr : text.c_str();
-}
-
 } // namespace
 
 void TaskNode::notified(int32_t what) {

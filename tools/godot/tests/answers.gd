@@ -1,6 +1,11 @@
 # Prints the model's answers to the questions on the command line.
 extends SceneTree
 
+# Of a model that knows no calls: as Hermes' and Qwen's write them.
+const CALLS := """{%- for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{%- for c in m.tool_calls %}
+{{- '<tool_call>\n' + (c.function | tojson) + '\n</tool_call>' }}{%- endfor %}{{ '<|end|>' }}{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>' }}{%- endif %}"""
+
 var chat: PumiceCharacter
 
 
@@ -45,6 +50,24 @@ func _run() -> void:
 	chat.ask("What do you do?")
 	print("schema: ", await chat.answered)
 	chat.schema = ""
+	chat.clear()
+	chat.chat_template = CALLS
+	chat.tools = [{"type": "function", "function": {"name": "open_gate", "parameters": {
+		"type": "object", "properties": {"way": {"enum": ["north", "south"]}}, "required": ["way"],
+		"additionalProperties": false}}}]
+	chat.tool_choice = "required"
+	chat.tool_called.connect(func(name: String, arguments: Dictionary) -> void: print("tool: ", name, " ", arguments["way"]))
+	chat.ask("Open a gate.")
+	await chat.answered
+	chat.tool_choice = "none"
+	chat.reply_to_tool("open_gate", "It is open.")
+	print("after the tool: ", (await chat.answered).replace("\n", " "))
+	var roles: Array = chat.get_messages().map(func(message: Dictionary) -> String: return message["role"])
+	print("roles: ", " ".join(roles))
+	chat.tools = []
+	chat.tool_choice = ""
+	chat.chat_template = ""
+	chat.clear()
 	chat.remember("My name is Anna.")
 	chat.remember("The sky is blue.")
 	chat.recall("What is my name?", 1)
