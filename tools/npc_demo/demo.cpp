@@ -138,7 +138,7 @@ bool Demo::draw_frame(double time) {
   }
   const bool loading = npc_.loading();
   npc_.update();
-  scene_.move(time, tokens_);
+  scene_.move(time, tokens_, npc_.action());
   draw_canvas();
   slot.frame.begin(controls_.budget_us);
   painter_.draw(slot.frame.commands(), canvas_, slot.frame.picture(), slot.frame.vertices());

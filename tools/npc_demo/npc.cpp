@@ -1,7 +1,9 @@
 #include "npc.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <thread>
 
 #include "failure.h"
@@ -14,6 +16,16 @@ const char* const prompts[] = {
     "Once upon a time",     "One day, a little fox",  "In a big forest there lived",
     "It was a cold night.", "There was a small boat",
 };
+
+// How a story ends: with one of the actions, each as the text that stands for it.
+const char* const ending = " In the end, the bear wanted to";
+struct NamedAction {
+  Action action;
+  const char* text;
+};
+constexpr NamedAction actions[] = {
+    {Action::dance, " dance."}, {Action::wave, " wave."}, {Action::sleep, " sleep."}};
+constexpr uint32_t action_time = 120; // frames
 
 void say(void*, pumice_log_level, const char* message) {
   std::fprintf(stderr, "npc_demo: %s\n", message);
@@ -111,6 +123,8 @@ void Npc::finish_session() {
   start_.reset();
   if (failed(status, "a session", error)) return;
   session_.reset(session);
+  // The first form of a model takes more time than a frame has. A story then takes the place of this text.
+  if (failed(request(session, choice(0), 0, &error), "a choice", error)) return;
   wants_to_begin_ = true;
   pause_ = 0;
 }
@@ -133,6 +147,7 @@ void Npc::update() {
   }
   if (start_ && pumice_session_creation_poll(start_.get(), nullptr, nullptr)) finish_session();
   if (!session_ || !complaint_.empty()) return;
+  if (action_frames_ > 0) --action_frames_;
   if (pause_ > 0)
     --pause_;
   else if (wants_to_begin_)
@@ -141,17 +156,38 @@ void Npc::update() {
 
 void Npc::begin_text() {
   if (!said_.empty()) take_events(); // the last events of a text that did not end
-  Speech speech;
-  speech.prompt = prompts[said_.size() % std::size(prompts)];
-  speech.seed = options_.seed + said_.size();
-  // While slices of the last text still run, this returns false without a complaint, and is tried again
-  // later.
-  if (!request(session_.get(), speech, options_.tokens)) return;
+  const bool story_told = !said_.empty() && said_.back().complete && !said_.back().chooses;
+  Speech speech = story_told ? choice(options_.seed + said_.size()) : story();
+  pumice_error error;
+  pumice_status status = request(session_.get(), speech, options_.tokens, &error);
+  if (status == PUMICE_CONTEXT_FULL && story_told) { // by the story
+    speech = story();
+    status = request(session_.get(), speech, options_.tokens, &error);
+  }
+  if (status == PUMICE_NOT_READY) return; // slices of the last text still run: tried again later
+  if (failed(status, "the prompt", error)) return;
   said_.push_back(std::move(speech));
   wants_to_begin_ = false;
 }
 
-bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_tokens) {
+Speech Npc::story() const {
+  const auto told = std::ranges::count(said_, false, &Speech::chooses);
+  Speech speech;
+  speech.prompt = prompts[static_cast<size_t>(told) % std::size(prompts)];
+  speech.seed = options_.seed + said_.size();
+  return speech;
+}
+
+Speech Npc::choice(uint64_t seed) {
+  Speech speech;
+  speech.prompt = ending;
+  speech.chooses = true;
+  speech.seed = seed;
+  return speech;
+}
+
+pumice_status Npc::request(pumice_session* session, const Speech& speech, uint32_t max_tokens,
+                           pumice_error* error) const {
   pumice_sampling sampling{};
   sampling.struct_size = sizeof sampling;
   sampling.temperature = 0.8f;
@@ -162,12 +198,17 @@ bool Npc::request(pumice_session* session, const Speech& speech, uint32_t max_to
   pumice_request wanted{};
   wanted.struct_size = sizeof wanted;
   wanted.text = speech.prompt.c_str();
-  wanted.new_conversation = true; // each text is a new story
-  wanted.max_tokens = max_tokens;
+  wanted.new_conversation = !speech.chooses;
+  wanted.max_tokens = speech.chooses ? 0 : max_tokens;
   wanted.sampling = &sampling;
-  pumice_error error;
-  const pumice_status status = pumice_session_generate(session, &wanted, &error);
-  return status != PUMICE_NOT_READY && !failed(status, "the prompt", error);
+  const char* texts[std::size(actions)];
+  std::ranges::transform(actions, texts, &NamedAction::text);
+  pumice_form form{};
+  form.struct_size = sizeof form;
+  form.choices = texts;
+  form.choice_count = std::size(texts);
+  if (speech.chooses) wanted.form = &form;
+  return pumice_session_generate(session, &wanted, error);
 }
 
 Slice Npc::record(VkCommandBuffer commands, float budget_us) {
@@ -212,6 +253,11 @@ uint32_t Npc::take_events() {
       speech.complete = true;
       wants_to_begin_ = true;
       pause_ = options_.pause;
+      const auto* chosen = std::ranges::find(actions, std::string_view(speech.text), &NamedAction::text);
+      if (speech.chooses && chosen != std::end(actions)) {
+        action_ = chosen->action;
+        action_frames_ = action_time;
+      }
     }
   }
   return tokens;
@@ -240,9 +286,11 @@ bool Npc::same_without_slices() {
   const Session session(made);
   for (const Speech& speech : said_) {
     const auto count = static_cast<uint32_t>(speech.tokens.size());
-    if (count == 0) continue;
-    // If a text is not complete, the tokens so far are compared.
-    if (!request(session.get(), speech, speech.complete ? options_.tokens : count)) return false;
+    if (!speech.complete && (count == 0 || speech.chooses)) continue;
+    // If a story is not complete, the tokens so far are compared.
+    if (failed(request(session.get(), speech, speech.complete ? options_.tokens : count, &error),
+               "the prompt", error))
+      return false;
     if (failed(pumice_session_run(session.get(), &error), "generating without slices", error)) return false;
     Speech whole;
     while (const pumice_event* event = pumice_session_poll(session.get())) {

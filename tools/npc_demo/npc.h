@@ -6,6 +6,7 @@
 
 #include <pumice/pumice.h>
 
+#include "action.h"
 #include "device.h"
 
 namespace npc {
@@ -19,9 +20,10 @@ struct Slice {
   uint32_t tokens = 0;     // tokens that arrived
 };
 
-// A text that the character tells.
+// A text that the character tells: a story, or after one what it wants to do, which is one of the actions.
 struct Speech {
   std::string prompt;
+  bool chooses = false;
   uint64_t seed = 0;
   std::vector<uint32_t> tokens; // generated tokens
   std::string text;             // their text
@@ -73,6 +75,8 @@ public:
   const std::vector<Speech>& said() const { return said_; }
   // Why the character is silent. Empty: nothing failed.
   const std::string& complaint() const { return complaint_; }
+  // What the character chose to do a moment ago.
+  Action action() const { return action_frames_ > 0 ? action_ : Action::none; }
 
 private:
   using Session = std::unique_ptr<pumice_session, Destroyer<pumice_session_destroy>>;
@@ -82,7 +86,10 @@ private:
   pumice_session_options session_options(bool warm_up) const;
   void finish_session();
   void begin_text();
-  bool request(pumice_session* session, const Speech& speech, uint32_t max_tokens);
+  Speech story() const;
+  static Speech choice(uint64_t seed);
+  pumice_status request(pumice_session* session, const Speech& speech, uint32_t max_tokens,
+                        pumice_error* error) const;
   template <class Call>
   Slice run_slice(const Call& call);
   uint32_t take_events();
@@ -100,6 +107,8 @@ private:
   std::vector<Speech> said_;
   bool wants_to_begin_ = false; // begin the next text after `pause_` frames
   uint32_t pause_ = 0;
+  Action action_ = Action::none;
+  uint32_t action_frames_ = 0; // for which it is still done
   std::string complaint_;
 };
 

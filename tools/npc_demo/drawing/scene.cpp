@@ -24,7 +24,8 @@ float scatter(uint32_t seed) {
 
 } // namespace
 
-void Scene::move(double time, uint32_t tokens) {
+void Scene::move(double time, uint32_t tokens, Action action) {
+  action_ = action;
   const float step = static_cast<float>(std::clamp(time - time_, 0.0, 0.1));
   time_ = time;
   // A token opens the mouth for about a fifth of a second. While tokens arrive quickly, it opens and closes.
@@ -123,20 +124,27 @@ void Scene::draw_fire(Canvas& canvas, Point foot, float size) const {
 Point Scene::draw_bear(Canvas& canvas, Point foot, float size) const {
   const float time = static_cast<float>(time_);
   const float breath = std::sin(time * 1.6f) * 0.5f, nod = mouth_ * 0.8f;
+  canvas.ellipse(foot, 24 * size, 3 * size, {10, 12, 20, 120}); // its shadow
+  if (action_ == Action::dance) {
+    foot.x += 5 * size * std::sin(time * 4);
+    foot.y -= 7 * size * std::abs(std::sin(time * 8));
+  }
   const auto at = [&](float x, float y) { return Point{foot.x + x * size, foot.y - y * size}; };
   const auto oval = [&](float x, float y, float width, float height, Colour colour) {
     canvas.ellipse(at(x, y), width * size, height * size, colour);
   };
   const float head = 43 + breath + nod;
 
-  oval(0, 0, 24, 3, {10, 12, 20, 120});
   oval(0, 17 + breath * 0.4f, 17, 18 + breath * 0.4f, fur);
   oval(2, 15, 11, 13, light_fur);
   oval(-11, 2, 7.5f, 4.5f, dark_fur);
   oval(11, 2, 7.5f, 4.5f, dark_fur);
   oval(-15, 19, 5, 9, dark_fur);
   const float wave = 2.5f * std::sin(time * 3) * (0.3f + talk_); // an arm that moves with the speech
-  oval(16, 21 + wave, 8, 4.6f, dark_fur);
+  if (action_ == Action::wave)
+    oval(18 + 3 * std::sin(time * 10), 34, 4.6f, 8, dark_fur);
+  else
+    oval(16, 21 + wave, 8, 4.6f, dark_fur);
 
   for (const float side : {-1.0f, 1.0f}) {
     oval(side * 12, head + 12, 5.5f, 5.5f, fur);
@@ -148,7 +156,7 @@ Point Scene::draw_bear(Canvas& canvas, Point foot, float size) const {
   oval(2.5f, head - 7, 3.6f, 0.5f + 3.2f * mouth_, {92, 34, 38, 255});
   if (mouth_ > 0.3f) oval(2.5f, head - 7 - 1.4f * mouth_, 2.2f, 1.3f * mouth_, {214, 104, 100, 255});
 
-  const float open = std::fmod(time, 3.7f) < 0.14f ? 0.12f : 1; // a blink
+  const float open = action_ == Action::sleep || std::fmod(time, 3.7f) < 0.14f ? 0.12f : 1; // or a blink
   for (const float side : {-1.0f, 1.0f}) {
     oval(side * 6 + 1.5f, head + 4, 2.1f, 2.5f * open, black);
     if (open == 1) oval(side * 6 + 2.2f, head + 5, 0.7f, 0.8f, {255, 255, 255, 255});
