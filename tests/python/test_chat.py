@@ -94,7 +94,7 @@ def test_tools(chats):
         here = chat.ask("Again.", tool_choice="required", max_tokens=200)
         return asyncio.get_running_loop(), here
 
-    with pumice.Chat(chats, tools=[later], template_text=CALLS, sampling={}, context=1024) as chat:
+    with pumice.Chat(chats, tools=[later], template_text=CALLS, sampling={}) as chat:
         loop, answer = asyncio.run(awaited(chat))
         assert loops[0] is loop and loops[-1] is not loop and answer.calls[0].result == "open"
 
