@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "io/formats/safetensors.h"
 #include "support/command/command.h"
@@ -92,6 +93,15 @@ void check_all(const std::filesystem::path& model, const SafetensorsFile& expect
 }
 
 } // namespace
+
+// For tools/worst_errors.py.
+TEST_CASE("write all fixtures to $PUMICE_FIXTURES_TO" * doctest::skip()) {
+  const char* folder = std::getenv("PUMICE_FIXTURES_TO");
+  REQUIRE(folder);
+  for (const std::string& name : fixtures().models())
+    std::filesystem::copy(fixtures().model(name), std::filesystem::path(folder) / name,
+                          std::filesystem::copy_options::recursive);
+}
 
 TEST_CASE("eval takes and gives the names of encoders and encoder-decoders") {
   for (const char* name :
