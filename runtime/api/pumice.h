@@ -202,11 +202,13 @@ PUMICE_API pumice_status pumice_device_memory(const pumice_device* device, pumic
 
 typedef struct pumice_model pumice_model;
 
-/* Where a model comes from: set one of path, memory and read. The data must be a GGUF file; a path may also
- * be a Hugging Face folder. */
-typedef struct pumice_source {
+typedef struct pumice_source pumice_source;
+
+/* Where a model comes from: set one of path, memory, read and parts. The data must be a GGUF file; a path may
+ * also be a Hugging Face folder. */
+struct pumice_source {
   size_t struct_size;
-  const char* path;
+  const char* path;   /* of a GGUF model that was split, any part, with the others beside it */
   uint64_t offset;    /* of a GGUF model inside a larger file at `path` */
   uint64_t bytes;     /* size of the model; with a path, 0 means to the end of the file */
   const void* memory; /* `bytes` bytes, aligned to 32; they must outlive the model */
@@ -216,7 +218,10 @@ typedef struct pumice_source {
   bool (*read)(void* user, uint64_t at, void* to, size_t count);
   void* user;
   const char* name; /* used in messages, for memory and callbacks; NULL: "model" */
-} pumice_source;
+  /* All parts of a GGUF model that was split, in any order. They must stay valid as long as the source. */
+  const pumice_source* parts;
+  size_t part_count;
+};
 
 /* Whose memory the weights of a mixture's experts take. */
 typedef enum pumice_experts {

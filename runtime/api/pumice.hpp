@@ -344,6 +344,12 @@ public:
     source.name_ = std::move(name);
     return source;
   }
+  // All parts of a GGUF model that was split, in any order.
+  static Source parts(std::vector<Source> parts) {
+    Source source;
+    source.parts_ = std::move(parts);
+    return source;
+  }
 
   // For the C functions; valid until this object changes or moves.
   pumice_source c() const {
@@ -359,6 +365,10 @@ public:
       };
       source.user = const_cast<Reader*>(&read_);
     }
+    c_parts_.clear();
+    for (const Source& part : parts_) c_parts_.push_back(part.c());
+    source.parts = parts_.empty() ? nullptr : c_parts_.data();
+    source.part_count = c_parts_.size();
     return source;
   }
 
@@ -367,6 +377,8 @@ private:
   const void* memory_ = nullptr;
   Reader read_;
   uint64_t offset_ = 0, bytes_ = 0;
+  std::vector<Source> parts_;
+  mutable std::vector<pumice_source> c_parts_; // what c() points to
 };
 
 // Weights on a device.

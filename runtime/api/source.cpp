@@ -9,13 +9,72 @@ namespace pumice::api {
 
 namespace {
 
-Result<ModelFile> read_through(const pumice_source& source, const std::string& name, const Progress& progress,
-                               bool header_only) {
-  const ReadBytes bytes = [&source](uint64_t at, std::span<std::byte> to) {
-    return source.read(source.user, at, to.data(), to.size());
+ReadBytes reader_of(const pumice_source& source) {
+  return [read = source.read, user = source.user](uint64_t at, std::span<std::byte> to) {
+    return read(user, at, to.data(), to.size());
   };
-  if (header_only) return ModelFile::read_header(bytes, source.bytes, name);
-  return ModelFile::read(bytes, source.bytes, name, progress);
+}
+
+constexpr size_t most_parts = 65535; // a GGUF file counts them in 16 bits
+
+Status check_kind(const pumice_source& source, const std::string& argument) {
+  const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr) +
+                    (source.parts != nullptr);
+  if (kinds != 1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{} has {} of path, memory, read and parts: set one of them", argument,
+                             kinds == 0 ? "none" : "several")};
+  }
+  if (!source.path && !source.parts && source.bytes == 0) {
+    return Error{Code::invalid_argument,
+                 fmt::format("{}.bytes is 0: set it to the size of the model", argument)};
+  }
+  if (source.memory) return check_array(source.memory, source.bytes, 1, argument + ".memory");
+  return {};
+}
+
+std::string name_of(const pumice_source& source) {
+  return source.name ? source.name : "model";
+}
+
+Result<MappedFile> open_part(const pumice_source& part, const Progress& progress, bool header_only) {
+  if (part.path) return MappedFile::open(path_of(part.path), FileRange{part.offset, part.bytes});
+  if (part.memory)
+    return MappedFile::from_memory({static_cast<const std::byte*>(part.memory), part.bytes}, name_of(part));
+  if (header_only) return ModelFile::read_header_bytes(reader_of(part), part.bytes, name_of(part));
+  PUMICE_TRY(MappedFile file, MappedFile::reserve(part.bytes, name_of(part)));
+  PUMICE_CHECK(file.read(reader_of(part), 0, part.bytes, progress));
+  return file;
+}
+
+Result<ModelFile> open_parts(const pumice_source& source, const std::string& argument,
+                             const Progress& progress, bool header_only) {
+  PUMICE_CHECK(check_array(source.parts, source.part_count, sizeof(size_t), argument + ".parts"));
+  if (source.part_count == 0 || source.part_count > most_parts) {
+    return Error{Code::invalid_argument, fmt::format("{}.part_count is {}: expected 1 to {}", argument,
+                                                     source.part_count, most_parts)};
+  }
+  std::vector<pumice_source> parts;
+  uint64_t read_bytes = 0; // of all callbacks
+  for (size_t i = 0; i < source.part_count; ++i) {
+    const std::string name = fmt::format("{}.parts[{}]", argument, i);
+    PUMICE_TRY(parts.emplace_back(), read_element(source.parts, i, name.c_str()));
+    if (parts.back().parts) {
+      return Error{Code::invalid_argument, fmt::format("{} has parts: a part is not split itself", name)};
+    }
+    PUMICE_CHECK(check_kind(parts.back(), name));
+    if (parts.back().read) read_bytes += parts.back().bytes;
+  }
+  std::vector<MappedFile> files;
+  uint64_t before = 0;
+  const Progress counted = [&](uint64_t done, uint64_t) {
+    return !progress || progress(before + done, read_bytes);
+  };
+  for (const pumice_source& part : parts) {
+    PUMICE_TRY(files.emplace_back(), open_part(part, counted, header_only));
+    if (part.read) before += part.bytes;
+  }
+  return ModelFile::join(std::move(files));
 }
 
 } // namespace
@@ -24,23 +83,17 @@ Result<ModelFile> open_source(const pumice_source* caller_source, const Progress
                               const char* argument) {
   if (!caller_source) return null_argument(argument);
   PUMICE_TRY(const pumice_source source, read(caller_source, argument));
-  const int kinds = (source.path != nullptr) + (source.memory != nullptr) + (source.read != nullptr);
-  if (kinds != 1) {
-    return Error{Code::invalid_argument, fmt::format("{} has {} of path, memory and read: set one of them",
-                                                     argument, kinds == 0 ? "none" : "several")};
-  }
+  PUMICE_CHECK(check_kind(source, argument));
   if (source.path) {
     if (source.offset == 0 && source.bytes == 0) return ModelFile::open(path_of(source.path));
     return ModelFile::open(path_of(source.path), FileRange{source.offset, source.bytes});
   }
-  if (source.bytes == 0) {
-    return Error{Code::invalid_argument,
-                 fmt::format("{}.bytes is 0: set it to the size of the model", argument)};
-  }
-  const std::string name = source.name ? source.name : "model";
-  if (source.read) return read_through(source, name, progress, header_only);
-  PUMICE_CHECK(check_array(source.memory, source.bytes, 1, std::string(argument) + ".memory"));
-  return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
+  if (source.parts) return open_parts(source, argument, progress, header_only);
+  const std::string name = name_of(source);
+  if (source.memory)
+    return ModelFile::from_memory({static_cast<const std::byte*>(source.memory), source.bytes}, name);
+  if (header_only) return ModelFile::read_header(reader_of(source), source.bytes, name);
+  return ModelFile::read(reader_of(source), source.bytes, name, progress);
 }
 
 Result<ModelFile> ModelSource::open(Tower tower, const Progress& progress, bool header_only) const {

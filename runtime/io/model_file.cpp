@@ -194,24 +194,64 @@ Result<ModelFile> ModelFile::read(const ReadBytes& source, uint64_t bytes, std::
   });
 }
 
+Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes, std::string name) {
+  return with_memory(name, [&]() -> Result<ModelFile> {
+    PUMICE_TRY(MappedFile file, read_header_bytes(source, bytes, name));
+    return from_bytes(std::move(file));
+  });
+}
+
 // A GGUF file does not state the length of its header. So this reads the beginning of the file and parses it,
 // and reads twice as much until the header is valid and ends within the bytes that were read. The bytes
 // beyond are zeros, which no valid header continues with.
-Result<ModelFile> ModelFile::read_header(const ReadBytes& source, uint64_t bytes, std::string name) {
-  return with_memory(name, [&]() -> Result<ModelFile> {
-    PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
-    for (uint64_t begin = 0, end = std::min(first_header_bytes, bytes);; end += std::min(end, bytes - end)) {
-      PUMICE_CHECK(file.read(source, begin, end - begin));
-      const Result<GgufFile> gguf = GgufFile::parse(file.bytes(), name);
-      if (gguf.ok() && gguf->data_offset <= end) {
-        PUMICE_CHECK(read_small_tensors(file, source, gguf->tensors));
-        return from_bytes(std::move(file));
-      }
-      // The header of a ggml file's tensor follows the data of the one before.
-      const bool goes_on = starts_as_gguf(file.bytes()) || is_ggml(file.bytes());
-      if (end == bytes || !goes_on) return from_bytes(std::move(file));
-      begin = end;
+Result<MappedFile> ModelFile::read_header_bytes(const ReadBytes& source, uint64_t bytes,
+                                                const std::string& name) {
+  PUMICE_TRY(MappedFile file, MappedFile::reserve(bytes, name));
+  for (uint64_t begin = 0, end = std::min(first_header_bytes, bytes);; end += std::min(end, bytes - end)) {
+    PUMICE_CHECK(file.read(source, begin, end - begin));
+    const Result<GgufFile> gguf = GgufFile::parse(file.bytes(), name);
+    if (gguf.ok() && gguf->data_offset <= end) {
+      PUMICE_CHECK(read_small_tensors(file, source, gguf->tensors));
+      return file;
     }
+    // The header of a ggml file's tensor follows the data of the one before.
+    const bool goes_on = starts_as_gguf(file.bytes()) || is_ggml(file.bytes());
+    if (end == bytes || !goes_on) return file;
+    begin = end;
+  }
+}
+
+Result<ModelFile> ModelFile::join(std::vector<MappedFile> files) {
+  if (files.empty()) return Error{Code::not_found, "the model has no files"};
+  const std::string name = files.front().path();
+  return with_memory(name, [&]() -> Result<ModelFile> {
+    if (files.size() == 1) return from_bytes(std::move(files.front()));
+    std::map<uint32_t, MappedFile> parts;
+    uint32_t count = 0;
+    for (MappedFile& file : files) {
+      PUMICE_TRY(const GgufFile gguf, GgufFile::parse(file.bytes(), file.path()));
+      const Fields split(gguf.metadata, file.path());
+      PUMICE_TRY(const uint32_t own_count, split.u32("split.count", 1));
+      PUMICE_TRY(const uint32_t number, split.u32("split.no", 0, own_count - 1));
+      if (count != 0 && own_count != count)
+        return split.error("split.count",
+                           fmt::format("expected {}, as {} has it, found {}", count, name, own_count));
+      count = own_count;
+      if (parts.contains(number))
+        return split.error("split.no", fmt::format("part {} was given twice", number + 1));
+      parts.emplace(number, std::move(file));
+    }
+    std::vector<uint32_t> missing;
+    for (uint32_t number = 0; number < count && missing.size() < 10; ++number)
+      if (!parts.contains(number)) missing.push_back(number + 1);
+    if (!missing.empty()) {
+      return Error{Code::not_found,
+                   fmt::format("{}: the model is in {} parts, and {} were given, without part {}", name,
+                               count, parts.size(), fmt::join(missing, ", "))};
+    }
+    files.clear();
+    for (auto& [number, file] : parts) files.push_back(std::move(file));
+    return from_parts(std::move(files));
   });
 }
 
@@ -281,7 +321,7 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file, const std::vector<fs::pa
     return Error{
         Code::unsupported,
         fmt::format("{}: this is part {} of the {} that a GGUF file was split into: expected them side by "
-                    "side, under names that end in -{:05}-of-{:05}.gguf",
+                    "side, under names that end in -{:05}-of-{:05}.gguf, or all of them as sources",
                     file.path(), number + 1, count, number + 1, count)};
   }
   std::string missing;
@@ -293,13 +333,18 @@ Result<ModelFile> ModelFile::from_gguf(MappedFile file, const std::vector<fs::pa
                  fmt::format("{}: the model is in {} files, and beside this one there is no {}", file.path(),
                              count, missing)};
   }
-  PUMICE_TRY(file, MappedFile::open(parts[0]));
-  PUMICE_TRY(gguf, GgufFile::parse(file.bytes(), file.path()));
-  PUMICE_TRY(ModelFile model, from_whole_gguf(std::move(gguf), std::move(file)));
-  for (uint32_t part = 1; part < count; ++part) {
-    PUMICE_TRY(MappedFile next, MappedFile::open(parts[part]));
-    PUMICE_CHECK(model.add_part(std::move(next), part, count));
+  std::vector<MappedFile> files;
+  for (const fs::path& part : parts) {
+    PUMICE_TRY(files.emplace_back(), MappedFile::open(part));
   }
+  return from_parts(std::move(files));
+}
+
+Result<ModelFile> ModelFile::from_parts(std::vector<MappedFile> parts) {
+  PUMICE_TRY(GgufFile gguf, GgufFile::parse(parts[0].bytes(), parts[0].path()));
+  PUMICE_TRY(ModelFile model, from_whole_gguf(std::move(gguf), std::move(parts[0])));
+  for (uint32_t part = 1; part < parts.size(); ++part)
+    PUMICE_CHECK(model.add_part(std::move(parts[part]), part, static_cast<uint32_t>(parts.size())));
   return model;
 }
 

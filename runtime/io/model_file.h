@@ -63,6 +63,13 @@ public:
   // Uses a GGUF file, or the text of a config.json, in the caller's memory, which must outlive the ModelFile.
   static Result<ModelFile> from_memory(std::span<const std::byte> bytes, std::string name);
 
+  // Makes a model of all files that a split GGUF file lies in, in any order; or of one as read() has it.
+  // Errors: not_found, with the parts that are missing; invalid_file.
+  static Result<ModelFile> join(std::vector<MappedFile> files);
+  // What read_header() reads, of a model or of a part of it.
+  static Result<MappedFile> read_header_bytes(const ReadBytes& source, uint64_t bytes,
+                                              const std::string& name);
+
   // Takes llama.cpp's GGUF file of the encoder of a GGUF decoder's pictures, its "mmproj" file. Errors:
   // unsupported, unless the two files are such.
   Status attach_mmproj(ModelFile mmproj);
@@ -133,6 +140,7 @@ private:
   static Result<ModelFile> from_bytes(MappedFile file);
   // `parts`: the files that a split one lies in, if their names say so.
   static Result<ModelFile> from_gguf(MappedFile file, const std::vector<std::filesystem::path>& parts = {});
+  static Result<ModelFile> from_parts(std::vector<MappedFile> parts); // in order
   static Result<ModelFile> from_whole_gguf(GgufFile gguf, MappedFile file);
   Status add_part(MappedFile file, uint32_t number, uint32_t count);
   Status become_folder();

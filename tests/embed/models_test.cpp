@@ -6,9 +6,11 @@
 #include <fstream>
 #include <thread>
 
+#include "convert/conversion.h"
 #include "support/embedding.h"
 #include "support/files/bert_folder.h"
 #include "support/files/temporary_folder.h"
+#include "support/require.h"
 #include "support/translators.h"
 
 namespace {
@@ -38,6 +40,18 @@ bool read_vector(void* user, uint64_t at, void* to, size_t count) {
   if (at > bytes.size() || count > bytes.size() - at) return false;
   std::memcpy(to, bytes.data() + at, count);
   return true;
+}
+
+// The stories' model in several files.
+std::vector<std::string> split_into(const std::filesystem::path& folder) {
+  const pumice::ModelFile file = require(pumice::ModelFile::open(stories));
+  pumice::ConversionOptions options;
+  options.mixture = require(pumice::find_mixture("Q8_0"));
+  options.split_bytes = 1'000'000;
+  std::vector<std::string> paths;
+  for (const auto& path : require(pumice::convert_gguf(file, folder / "stories.gguf", options, {})).files)
+    paths.push_back(path.string());
+  return paths;
 }
 
 // A file that is read only once it is released: a small one could be loaded before its loading is cancelled.
@@ -102,6 +116,58 @@ TEST_CASE("a model comes from a path, a packed file, memory or a callback") {
   source.offset = 12346;
   CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == PUMICE_INVALID_FILE);
   CHECK(model == nullptr);
+}
+
+TEST_CASE("the parts of a split model come from paths, memory and callbacks, in any order") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> paths = split_into(folder.path());
+  REQUIRE(paths.size() == 3);
+  const DeviceHandle device = make_device();
+  const Story expected = story_of(load(device.get(), paths[1]).get());
+  CHECK(expected.tokens.size() == 10);
+  const std::vector<char> second = bytes_of(paths[1]), third = bytes_of(paths[2]);
+  const std::unique_ptr<void, void (*)(void*)> aligned(std::aligned_alloc(64, (second.size() + 63) / 64 * 64),
+                                                       std::free);
+  std::memcpy(aligned.get(), second.data(), second.size());
+  pumice_source parts[3] = {{sizeof parts[0]}, {sizeof parts[0]}, {sizeof parts[0]}};
+  parts[0].read = read_vector;
+  parts[0].user = const_cast<std::vector<char>*>(&third);
+  parts[0].bytes = third.size();
+  parts[0].name = "third";
+  parts[1].path = paths[0].c_str();
+  parts[2].memory = aligned.get();
+  parts[2].bytes = second.size();
+  pumice_source source = {sizeof source};
+  source.parts = parts;
+  source.part_count = 3;
+  CHECK(story_of(load_from(device.get(), source).get()) == expected);
+  pumice_memory_estimate estimate = {sizeof estimate};
+  pumice_error error;
+  require_ok(pumice_session_estimate_memory(device.get(), &source, nullptr, nullptr, &estimate, &error),
+             error);
+  CHECK(estimate.weights > 1'000'000);
+
+  pumice_model* model = nullptr;
+  const auto fails = [&](pumice_status status, const char* what) {
+    CHECK(pumice_model_load(device.get(), &source, nullptr, &model, &error) == status);
+    CAPTURE(error.message);
+    CHECK(std::string(error.message).find(what) != std::string::npos);
+  };
+  source.part_count = 2;
+  fails(PUMICE_NOT_FOUND, "third: the model is in 3 parts, and 2 were given, without part 2");
+  source.part_count = 0;
+  fails(PUMICE_INVALID_ARGUMENT, "source.part_count is 0");
+  source.part_count = 3;
+  parts[2] = parts[1];
+  fails(PUMICE_INVALID_FILE, "part 1 was given twice");
+  parts[2].path = nullptr;
+  fails(PUMICE_INVALID_ARGUMENT, "source.parts[2] has none of path, memory, read and parts");
+  parts[2].parts = parts;
+  fails(PUMICE_INVALID_ARGUMENT, "source.parts[2] has parts");
+  source.path = paths[0].c_str();
+  fails(PUMICE_INVALID_ARGUMENT, "source has several of path, memory, read and parts");
+  source = parts[0];
+  fails(PUMICE_UNSUPPORTED, "third: this is part 3 of the 3");
 }
 
 TEST_CASE("a model loads on a thread of its own, with progress, and can be cancelled") {

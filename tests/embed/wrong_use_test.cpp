@@ -25,7 +25,7 @@ ENDS_WITH(pumice_vulkan, has_copy_queue);
 ENDS_WITH(pumice_submission, queue_family);
 ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
-ENDS_WITH(pumice_source, name);
+ENDS_WITH(pumice_source, part_count);
 ENDS_WITH(pumice_load_options, setting_count);
 ENDS_WITH(pumice_session_options, reserved);
 ENDS_WITH(pumice_sampling, samplers);

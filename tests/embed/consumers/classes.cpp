@@ -85,8 +85,8 @@ int main(int count, char** arguments) {
   const std::vector<char> bytes = read_file(arguments[1]);
   SessionOptions options{};
   options.context = 64;
-  const MemoryEstimate estimate =
-      need(estimate_memory(device, Source::file(arguments[1]), {}, options), "estimate_memory");
+  const MemoryEstimate estimate = need(
+      estimate_memory(device, Source::parts({Source::file(arguments[1])}), {}, options), "estimate_memory");
   const Model model = load(device, bytes);
   const ModelInfo info = need(model.info(), "Model::info");
   expect(info.weight_bytes == estimate.weights && estimate.fits, "what was estimated is what was taken");
