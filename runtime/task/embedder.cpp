@@ -43,7 +43,7 @@ Result<EmbedderPlan> EmbedderPlan::of_texts(const ModelFile& file, TaskModel mod
   plan.normalize = options.normalize.value_or(plan.settings.normalized);
   plan.dimensions = options.dimensions;
   plan.run = options.run;
-  if (options.sparse) {
+  if (options.sparse || (plan.settings.sparse && options.pooling.empty())) {
     PUMICE_CHECK(plan.make_sparse(file));
     return plan;
   }

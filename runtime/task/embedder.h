@@ -17,7 +17,8 @@ struct EmbedderOptions {
   std::string prompt;            // the name of what comes before each text; empty: the settings' own
   std::string prefix;            // comes before each text in place of a prompt
   // A weight for each token of the vocabulary, most of them 0, of a masked language model trained for it
-  // (SPLADE, Formal et al. 2021): log(1 + the token's largest logit over the text, at least 0).
+  // (SPLADE, Formal et al. 2021): log(1 + the token's largest logit over the text, at least 0). Where the
+  // model's settings say that it is one, this is so without `pooling`, too.
   bool sparse = false;
   RunOptions run;
 };

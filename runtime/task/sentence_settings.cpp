@@ -104,6 +104,21 @@ Result<DenseLayer> read_dense(const ModelFolder& folder, const std::string& modu
   return layer;
 }
 
+// How the logits of a text's tokens become one sparse vector.
+Status check_sparse_pooling(const ModelFolder& folder, const std::string& module) {
+  const std::string name = file_of(module, "config.json");
+  PUMICE_TRY(const nlohmann::json json, require_object(folder, name));
+  const Fields fields(json, folder.path(name));
+  for (const auto& [field, known] : {std::pair("pooling_strategy", "max"), {"activation_function", "relu"}}) {
+    PUMICE_TRY(const std::string found, fields.string_or(field, known));
+    if (found == known) continue;
+    Error error = fields.error(field, fmt::format("expected {}; found '{}'", known, found));
+    error.code = Code::unsupported;
+    return error;
+  }
+  return {};
+}
+
 // The modules that follow the transformer, in order.
 Status read_modules(const ModelFolder& folder, const nlohmann::json& modules, const std::string& pooling,
                     SentenceSettings& settings) {
@@ -115,7 +130,12 @@ Status read_modules(const ModelFolder& folder, const nlohmann::json& modules, co
     const Fields fields(each, file);
     PUMICE_TRY(const std::string type, fields.string("type"));
     PUMICE_TRY(const std::string path, fields.string_or("path", ""));
-    if (type.ends_with(".Transformer")) continue;
+    if (type.ends_with(".Transformer") || type.ends_with(".MLMTransformer")) continue;
+    if (type.ends_with(".SpladePooling")) {
+      PUMICE_CHECK(check_sparse_pooling(folder, path));
+      settings.sparse = true;
+      continue;
+    }
     if (type.ends_with(".Pooling")) {
       settings.pooling = pooling;
       if (!pooling.empty()) continue;
@@ -127,7 +147,7 @@ Status read_modules(const ModelFolder& folder, const nlohmann::json& modules, co
       settings.normalized = true;
     } else {
       return fields.error("type", fmt::format("expected Transformer, Pooling, Dense and Normalize, in this "
-                                              "order; found '{}'",
+                                              "order, or MLMTransformer and SpladePooling; found '{}'",
                                               type));
     }
   }

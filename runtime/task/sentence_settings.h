@@ -25,6 +25,7 @@ struct SentenceSettings {
   bool normalized = true;
   std::vector<DenseLayer> dense;
   bool of_tokens = false;  // nothing pools: each token keeps a vector of its own (late interaction)
+  bool sparse = false;     // a text's vector has a weight for each token of the vocabulary (SPLADE)
   uint32_t max_tokens = 0; // of a text; 0: as many as the model reads
   std::map<std::string, std::string> prompts; // by name, such as "query"
   std::string default_prompt;                 // a name; empty: none

@@ -31,11 +31,11 @@ Result<Maker> pumice::api::maker_of(const pumice_model& model, const pumice_inde
     return Error{Code::invalid_argument,
                  fmt::format("options.sparse is {}: expected 0 or 1", options.sparse)};
   index_options.sparse = options.sparse;
-  if (index_options.sparse) PUMICE_CHECK(check_head(model));
   const std::string folder = options.folder, kept = options.index ? options.index : folder + ".index";
   const bool rebuild = options.rebuild;
   return Maker([=](const Making& making, pumice_created& created) -> Status {
     PUMICE_TRY(TextIndexPlan plan, TextIndexPlan::of(model.model->file(), index_options, model.tokenizer));
+    if (plan.embedder.sparse) PUMICE_CHECK(check_head(model));
     auto handle = std::make_unique<pumice_index>();
     handle->rebuild = rebuild;
     PUMICE_TRY(handle->index, TextIndex::create(current_model(model), std::move(plan), path_of(folder),

@@ -157,6 +157,43 @@ TEST_CASE("embed --sparse prints the weights of tokens, largest first") {
   CHECK(plain[0].starts_with(weights[0]["id"].dump() + ":"));
 }
 
+TEST_CASE("embed: a model whose modules make sparse vectors has these without --sparse") {
+  const TemporaryFolder folder;
+  REQUIRE(masked().write(folder));
+  const std::string model = folder.path().string();
+  const auto embedded = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"embed", model, "the quick fox", "fox"});
+    return pumice_command(more);
+  };
+  const std::string sparse = embedded({"--sparse"}).out, dense = embedded({"--pooling", "mean"}).out;
+  folder.write(
+      "modules.json",
+      R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"},
+                   {"idx": 1, "name": "1", "path": "1_SpladePooling",
+                    "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}])");
+  folder.write(
+      "config_sentence_transformers.json",
+      R"({"model_type": "SparseEncoder", "prompts": {"query": "", "document": ""}, "default_prompt_name": null,
+                   "similarity_fn_name": "dot"})");
+  std::filesystem::create_directories(folder.path() / "1_SpladePooling");
+  const auto pooling = [&](const char* strategy, const char* activation) {
+    folder.write("1_SpladePooling/config.json", json{{"pooling_strategy", strategy},
+                                                     {"activation_function", activation},
+                                                     {"word_embedding_dimension", 9}}
+                                                    .dump());
+  };
+  pooling("max", "relu");
+  CHECK(embedded({}).out == sparse);
+  CHECK(embedded({"--pooling", "mean"}).out == dense);
+  CHECK(fails_saying(embedded({"--dimensions", "3"}), {"--dimensions", "sparse"}) == "");
+  CHECK(fails_saying(embedded({"-o", (folder.path() / "v.npy").string()}), {"--output", "sparse"}) == "");
+  pooling("sum", "relu");
+  CHECK(fails_saying(embedded({}), {"1_SpladePooling/config.json", "pooling_strategy", "'sum'"}) == "");
+  pooling("max", "log1p_relu");
+  CHECK(fails_saying(embedded({}), {"1_SpladePooling/config.json", "activation_function", "'log1p_relu'"}) ==
+        "");
+}
+
 TEST_CASE("embed and classify read token ids, without a tokenizer too") {
   const TemporaryFolder folder;
   BertFolder labelled;

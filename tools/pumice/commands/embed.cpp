@@ -42,14 +42,15 @@ struct EmbedOptions {
 class VectorOutput {
 public:
   VectorOutput(const EmbedOptions& options, const Embedder& embedder)
-      : options_(options), tokenizer_(embedder.plan().model.tokenizer.get()), columns_(embedder.columns()) {}
+      : options_(options), tokenizer_(embedder.plan().model.tokenizer.get()), sparse_(embedder.plan().sparse),
+        columns_(embedder.columns()) {}
 
   Status open() {
     return options_.output.empty() ? Status() : file_.open(path_of(options_.output), columns_);
   }
   // `kind` is the name of the input's JSON field.
   Status take(const char* kind, const std::string& input, const std::vector<float>& values) {
-    if (options_.vectors.sparse) {
+    if (sparse_) {
       print_weights(kind, input, values);
       return {};
     }
@@ -104,6 +105,7 @@ private:
 
   const EmbedOptions& options_;
   const Tokenizer* tokenizer_ = nullptr; // of a sparse vector's tokens
+  bool sparse_;
   uint32_t columns_;
   VectorFile file_;
   Status failed_;                  // to write in the place of a vector
@@ -138,6 +140,21 @@ Status embed_pictures(const EmbedOptions& options) {
   return device.save_pipelines();
 }
 
+// Options that only other vectors have, with a model whose own settings say that its are sparse.
+Status check_sparse(const EmbedderPlan& plan, const EmbedOptions& options) {
+  if (!plan.sparse) return {};
+  for (const auto& [given, name] : {std::pair(!options.output.empty(), "--output"),
+                                    {options.vectors.dimensions > 0, "--dimensions"},
+                                    {!options.normalize.empty(), "--normalize"}}) {
+    if (given) {
+      return Error{Code::invalid_argument, fmt::format("{} is not for sparse vectors, which modules.json "
+                                                       "says {} has: leave it out, or choose --pooling",
+                                                       name, options.lines.model)};
+    }
+  }
+  return {};
+}
+
 Status embed(const EmbedOptions& options) {
   if (is_replica() && (!options.pictures.empty() || !options.output.empty())) {
     return Error{
@@ -148,6 +165,7 @@ Status embed(const EmbedOptions& options) {
   PUMICE_CHECK(check_utf8(options.vectors.prefix, "--prefix"));
   PUMICE_TRY(ModelFile file, ModelFile::open(path_of(options.lines.model)));
   PUMICE_TRY(EmbedderPlan plan, EmbedderPlan::of_texts(file, options.embedder()));
+  PUMICE_CHECK(check_sparse(plan, options));
   PUMICE_TRY(const OpenedDevice device, open_device(options.lines.device));
   PUMICE_TRY(std::shared_ptr<const Model> model,
              load_model(std::move(file), device, plan.model.load(options.lines.load)));
