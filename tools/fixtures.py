@@ -1606,6 +1606,11 @@ def make_torch_files():
     torch.save({"epoch": 3, "state_dict": tensors}, folder / "training.pt")
     torch.save({"matrix": matrix, "path": Path("x")}, folder / "object.pt")
     torch.save({"matrix": torch.ones(1).expand(1 << 40)}, folder / "repeated.pt")
+    counted = torch.arange(3, dtype=torch.float32)
+    torch.save({"rows": counted.expand(2, 3), "columns": counted[:, None].expand(3, 2)}, folder / "expanded.pt")
+    byteorder, sys.byteorder = sys.byteorder, "big"  # which the archive then says
+    torch.save({"matrix": matrix}, folder / "big_endian.pt")
+    sys.byteorder = byteorder
 
 
 def main(arguments):

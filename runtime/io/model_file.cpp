@@ -291,8 +291,9 @@ Result<ModelFile> ModelFile::open_path(const fs::path& path) {
       model.config_ = std::make_shared<const nlohmann::json>(std::move(converted.config));
       model.tensors_ = std::move(converted.tensors);
       model.files_.push_back(std::move(converted.weights));
+    } else {
+      PUMICE_CHECK(model.add_shards(path));
     }
-    PUMICE_CHECK(model.add_shards(path));
     model.add_microscaled();
     PUMICE_CHECK(model.add_quantised());
     model.index_names();
@@ -433,7 +434,9 @@ Status ModelFile::add_shards(const fs::path& folder) {
 Result<std::vector<SafetensorsFile::Entry>> ModelFile::read_entries(const MappedFile& file) {
   PUMICE_CHECK(check_download(file.bytes(), file.path()));
   const bool has_header = file.bytes().size() > 8 && file.bytes()[8] == std::byte{'{'}; // of safetensors
-  if (TorchFile::begins(file.bytes()) || (file.path().ends_with(".bin") && !has_header)) {
+  const bool torch_name = std::ranges::any_of(std::array{".bin", ".pt", ".pth"},
+                                              [&](const char* end) { return file.path().ends_with(end); });
+  if (TorchFile::begins(file.bytes()) || (torch_name && !has_header)) {
     PUMICE_TRY(TorchFile parsed, TorchFile::parse(file.bytes(), file.path()));
     for (std::vector<std::byte>& copy : parsed.copies) copies_.push_back(std::move(copy));
     return std::move(parsed.entries);
@@ -498,7 +501,10 @@ void ModelFile::add_microscaled() {
 Status ModelFile::add_quantised() {
   std::unordered_map<std::string_view, const TensorView*> readable;
   std::vector<std::string> names;
-  for (const TensorView& tensor : tensors_) readable.emplace(tensor.name, &tensor);
+  for (const TensorView& tensor : tensors_) {
+    readable.emplace(tensor.name, &tensor);
+    names.push_back(tensor.name);
+  }
   for (const auto& [name, array] : unreadable_) names.push_back(name);
   const auto find = [&](const std::string& name) -> std::optional<FolderArray> {
     FolderArray array;
@@ -649,10 +655,8 @@ Error no_weights(const ModelFile& file) {
   if (file.format() == ModelFile::Format::gguf)
     return error("this GGUF file holds settings or a vocabulary, and no weights");
   const std::string beside = weight_files::not_read_in(file.folder().on_disk());
-  return error(fmt::format(
-      "there are no weights: they are read from {}, {}, or their shards with an index, in a folder with a "
-      "config.json{}{}",
-      weight_files::safetensors, weight_files::torch, beside.empty() ? "" : "; ", beside));
+  return error(fmt::format("there are no weights: they are read from {}, in a folder with a config.json{}{}",
+                           fmt::join(weight_files::names, ", "), beside.empty() ? "" : "; ", beside));
 }
 
 struct ModelFile::Derived {

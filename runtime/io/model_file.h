@@ -42,7 +42,8 @@ public:
   //   folder;
   //   - a ggml-*.bin file of whisper.cpp (by its first four bytes), as if it were a Hugging Face folder;
   //   - a Hugging Face folder: config.json, and model.safetensors, model.safetensors.index.json with its
-  //     shards, or the same with pytorch_model.bin; with none of these, it opens and has no weights;
+  //     shards, or the same with pytorch_model.bin, or another name of weight_files::names; with none of
+  //     these, it opens and has no weights;
   //   - a config.json by itself: no weights.
   // Errors: not_found, io, invalid_file, unsupported, out_of_memory.
   static Result<ModelFile> open(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
 #include "io/weight_files.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -54,8 +55,7 @@ Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
 }
 
 const char* name_in(const fs::path& folder) {
-  for (const char* name :
-       {safetensors, "model.safetensors.index.json", torch, "pytorch_model.bin.index.json"})
+  for (const char* name : names)
     if (file_exists(folder / name)) return name;
   return nullptr;
 }
@@ -69,7 +69,9 @@ std::string_view not_read(std::string_view name) {
     std::string_view begin, end, what;
   } kinds[] = {
       {"adapter_model", "", "is an adapter: give the model that it was trained for, and it with --lora"},
-      {"consolidated.", "", "has weights under their maker's own names, which are not read"},
+      {"consolidated.", "",
+       "has weights under their maker's own names, which are not read: look for the model's files "
+       "for transformers, model.safetensors"},
       {"", ".gguf", "is a model by itself: give its path"},
       {"", ".h5", "has TensorFlow's weights, which are not read"},
       {"", ".keras", "has TensorFlow's weights, which are not read"},
@@ -82,14 +84,14 @@ std::string_view not_read(std::string_view name) {
       {"pytorch_model-00", ".bin", "is a part, whose pytorch_model.bin.index.json is missing"},
       {"", ".safetensors", "is read under the name model.safetensors"},
       {"model.ckpt", "", "has TensorFlow's weights, which are not read"},
-      {"model", ".pth", "is read under the name pytorch_model.bin"},
-      {"model", ".pt", "is read under the name pytorch_model.bin"},
+      {"model", ".pth", "is read under the name model.pth"},
+      {"model", ".pt", "is read under the name model.pt"},
       {"", ".incomplete", "is a download that has not ended"},
       {"", ".part", "is a download that has not ended"},
       {"", ".crdownload", "is a download that has not ended"},
       {"", ".aria2", "stands beside a download that has not ended"},
   };
-  if (name == safetensors || name == torch) return {};
+  if (std::ranges::count(names, name)) return {};
   for (const auto& kind : kinds)
     if (name.starts_with(kind.begin) && name.ends_with(kind.end)) return kind.what;
   return {};

@@ -12,14 +12,18 @@ namespace pumice::weight_files {
 
 // The files that a model's weights lie in, by their names.
 
-inline constexpr const char* safetensors = "model.safetensors";
-inline constexpr const char* torch = "pytorch_model.bin";
+// What a folder's weights are read from, the first of these that it has: a file, or an index of shards. A
+// single file is preferred over shards, as in the reference library.
+inline constexpr const char* names[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json",
+                                        "model.bin",         "pytorch_model.pt",
+                                        "pytorch_model.pth", "model.pt",
+                                        "model.pth"};
 
 bool file_exists(const std::filesystem::path& path);
 std::filesystem::path join(const std::filesystem::path& folder, std::string_view utf8_name);
 
-// What a folder's weights are read from, the first of these that it has: a file, or an index of shards. Null:
-// it has none. A single file is preferred over shards, as in the reference library.
+// The first of `names` that a folder has; null if it has none.
 const char* name_in(const std::filesystem::path& folder);
 bool is_index(std::string_view name);
 // What a file is that weights are not read from, by its name: "has TensorFlow's weights, which are not read".

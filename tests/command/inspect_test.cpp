@@ -71,7 +71,8 @@ TEST_CASE("inspect fails for a folder whose weights are missing, and says what i
     CHECK(result.status == 1);
     CHECK(result.out.find("gpt2") != std::string::npos);
     CHECK(result.err.find(path) != std::string::npos);
-    CHECK(result.err.find("model.safetensors, pytorch_model.bin") != std::string::npos);
+    CHECK(result.err.find("model.safetensors, model.safetensors.index.json, pytorch_model.bin") !=
+          std::string::npos);
   }
   CHECK(pumice_command({"inspect", config, "--no-cache"}).status == 0);
 }

@@ -11,6 +11,7 @@
 #include "io/formats/ctranslate2_file.h"
 #include "io/formats/ctranslate2_tensors.h"
 #include "io/formats/ctranslate2_whisper.h"
+#include "io/formats/torch_file.h"
 #include "io/json_text.h"
 #include "io/tensor_type.h"
 
@@ -287,7 +288,9 @@ private:
 bool is_ctranslate2_folder(const fs::path& folder) {
   std::error_code ignored;
   const auto has = [&](const char* name) { return fs::is_regular_file(folder / name, ignored); };
-  return has("model.bin") && !has("model.safetensors") && !has("model.safetensors.index.json");
+  if (!has("model.bin") || has("model.safetensors") || has("model.safetensors.index.json")) return false;
+  const Result<MappedFile> file = MappedFile::open(folder / "model.bin");
+  return !file.ok() || !TorchFile::begins(file->bytes());
 }
 
 Result<Ctranslate2Model> read_ctranslate2(const fs::path& folder, const json& own) {

@@ -31,6 +31,10 @@ Error wrong(const std::string& file, std::string_view what, Code code = Code::in
   return {code, fmt::format("{}: {}", file, what)};
 }
 
+// Bytes of the copies of a file whose tensors repeat what they hold: a small one could name more than there
+// is memory.
+constexpr uint64_t most_copied = uint64_t{1} << 30;
+
 // What the file has: a pickle, and the bytes of each storage that it names.
 struct Contents {
   Pickle pickle;
@@ -46,8 +50,11 @@ Result<Contents> read_archive(Bytes bytes, const std::string& file) {
   if (pickle == members.end()) return wrong(file, "expected data.pkl in the archive; found none");
   const std::string root = pickle->first.substr(0, pickle->first.size() - name.size() + 1);
   const auto order = members.find(root + "byteorder");
-  if (order != members.end() && as_text(order->second) != "little")
-    return wrong(file, "expected the byte order little", Code::unsupported);
+  if (order != members.end() && as_text(order->second) != "little") {
+    return wrong(file,
+                 fmt::format("expected the byte order little, found {}", in_quotes(as_text(order->second))),
+                 Code::unsupported);
+  }
   PUMICE_TRY(contents.pickle, Pickle::parse(pickle->second, file));
   const std::string data = root + "data/";
   for (const auto& [member, content] : members) {
@@ -98,7 +105,7 @@ private:
     if (machine.result.kind != Kind::dictionary) return wrong(file_, "expected what machine wrote it");
     for (const auto& [key, value] : machine.dictionaries[machine.result.index]) {
       if (key.kind == Kind::text && machine.texts[key.index] == "little_endian" && !value.integer)
-        return wrong(file_, "expected the byte order little", Code::unsupported);
+        return wrong(file_, "expected the byte order little, found big", Code::unsupported);
     }
     return {};
   }
@@ -162,12 +169,16 @@ Status add_tensor(const Contents& contents, const std::string& file, const std::
   uint64_t count = 1, last = tensor.offset;
   for (size_t i = 0; i < tensor.shape.size(); ++i) {
     uint64_t step = 0;
-    const bool fits = multiply(count, tensor.shape[i], count) && count <= held &&
+    const bool fits = multiply(count, tensor.shape[i], count) &&
                       (tensor.shape[i] == 0 || multiply(tensor.shape[i] - 1, tensor.strides[i], step));
     if (!fits || step > held) return error("it is larger than its storage");
     last += step;
   }
   if (count && last >= held) return error("it is larger than its storage");
+  uint64_t copied = 0;
+  for (const std::vector<std::byte>& copy : result.copies) copied += copy.size();
+  if (count > held && (count > most_copied || copied + count * size > most_copied))
+    return error("it repeats its elements, as expand() does, more often than is read");
   Bytes data;
   if (in_order(tensor)) {
     if (count) data = found->second.subspan(tensor.offset * size, count * size);

@@ -102,7 +102,7 @@ TEST_CASE("torch file: the old form of later protocols, and names of a model tha
 TEST_CASE("torch file: what is no tensor is refused by name, and nothing is run") {
   CHECK(says(parse(read_fixture("object.pt")), {"x.bin", "'pathlib", "nothing that a file names is run"}) ==
         "");
-  CHECK(says(parse(read_fixture("repeated.pt")), {"x.bin", "'matrix'", "larger than its storage"}) == "");
+  CHECK(says(parse(read_fixture("repeated.pt")), {"x.bin", "'matrix'", "repeats its elements"}) == "");
   const std::string old = read_fixture("old.bin");
   for (const char* function : {"builtins\neval\n", "os\nsystem\n", "torch\nload\n"}) {
     CHECK(parse(with(old, "torch._utils\n_rebuild_tensor_v2\n", function)).error().code == Code::unsupported);
@@ -111,6 +111,16 @@ TEST_CASE("torch file: what is no tensor is refused by name, and nothing is run"
              {"'torch.FloatStorage2'"}) == "");
   CHECK(says(parse("PK\x03\x04"), {"x.bin", "not complete"}) == "");
   CHECK(says(parse("pickled"), {"x.bin", "torch.save()"}) == "");
+}
+
+TEST_CASE("torch file: elements that tensors repeat, and the byte order of an archive") {
+  const std::string expanded = read_fixture("expanded.pt");
+  const auto file = parse(expanded);
+  REQUIRE_MESSAGE(file.ok(), file.error().text());
+  CHECK(entry(*file, "rows").shape == std::vector<uint64_t>{2, 3});
+  CHECK(floats(*file, "rows") == std::vector<float>{0, 1, 2, 0, 1, 2});
+  CHECK(floats(*file, "columns") == std::vector<float>{0, 0, 1, 1, 2, 2});
+  CHECK(says(parse(read_fixture("big_endian.pt")), {"x.bin", "byte order little", "'big'"}) == "");
 }
 
 TEST_CASE("torch file: cut anywhere, or with any byte changed, it is an error or a file") {
@@ -127,6 +137,29 @@ TEST_CASE("torch file: cut anywhere, or with any byte changed, it is an error or
       if (!file.ok()) CHECK(file.error().message.starts_with("x.bin"));
     }
   }
+}
+
+TEST_CASE("torch file: a folder's weights under other names") {
+  const std::string bytes = read_fixture("archive.bin");
+  for (const char* name : {"model.bin", "pytorch_model.pt", "pytorch_model.pth", "model.pt", "model.pth"}) {
+    CAPTURE(std::string(name));
+    const TemporaryFolder folder;
+    folder.write("config.json", std::string_view(R"({"model_type":"test"})"));
+    folder.write(name, std::string_view(bytes));
+    const auto model = ModelFile::open(folder.path());
+    REQUIRE_MESSAGE(model.ok(), model.error().text());
+    CHECK(model->tensors().size() == 7);
+    CHECK(ModelFile::weight_files(folder.path()).size() == 1);
+  }
+  const TemporaryFolder folder;
+  folder.write("config.json", std::string_view(R"({"model_type":"test"})"));
+  folder.write("consolidated.00.pth", std::string_view(bytes));
+  const auto none = ModelFile::open(folder.path());
+  REQUIRE(none.ok());
+  CHECK(says(none->require("matrix", std::vector<uint64_t>{2, 3}),
+             {"model.safetensors, model.safetensors.index.json, pytorch_model.bin", "model.bin", "model.pth",
+              "consolidated.00.pth has weights under their maker's own names",
+              "look for the model's files for transformers"}) == "");
 }
 
 TEST_CASE("torch file: a folder's weights, whole and in shards") {
