@@ -311,10 +311,6 @@ Status describe_apertus(const Settings& settings, Decoder& d) {
 // BitNet b1.58 (Ma et al. 2024): norms before both output projections, and a gate of squared ReLU (Microsoft
 // 2025) or SiLU, which llama.cpp's first files have without saying so.
 Status describe_bitnet(const Settings& settings, Decoder& d) {
-  if (settings.has({"quantization_config", ""})) {
-    return settings.error({"quantization_config", ""},
-                          "weights that are rounded when they are loaded are not supported");
-  }
   if (settings.gguf() && settings.has_tensor(".scale")) {
     return Error{Code::unsupported,
                  settings.file().path() + ": scales of whole matrices (NAME.scale) are not supported"};

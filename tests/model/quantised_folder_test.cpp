@@ -83,6 +83,30 @@ std::vector<float> add_gptq(const std::string& name, uint64_t rows, uint64_t col
   return values;
 }
 
+// Four rows in a byte, as BitNet has them.
+std::vector<float> add_ternary(const std::string& name, uint64_t rows, uint64_t columns, std::mt19937& random,
+                               Folder& folder) {
+  std::vector<uint8_t> codes(rows / 4 * columns);
+  for (uint8_t& four : codes) four = static_cast<uint8_t>(random()) & 0b10'01'10'01;
+  const float scale = 0.0625f;
+  std::vector<float> values;
+  for (uint64_t row = 0; row < rows; ++row) {
+    for (uint64_t column = 0; column < columns; ++column) {
+      const int code = codes[row % (rows / 4) * columns + column] >> row / (rows / 4) * 2 & 3;
+      values.push_back(scale * static_cast<float>(code - 1));
+    }
+  }
+  folder.add(name, "U8", {rows / 4, columns}, codes);
+  folder.add(name + "_scale", "F32", {1}, std::vector<float>{scale});
+  return values;
+}
+
+struct Kind {
+  TensorType type;
+  decltype(&add_fp8) make;
+  nlohmann::json settings;
+};
+
 } // namespace
 
 TEST_CASE("quantised folders compute what a folder of the same numbers does") {
@@ -90,8 +114,12 @@ TEST_CASE("quantised folders compute what a folder of the same numbers does") {
   const auto file = SafetensorsFile::open(fixture / "model.safetensors");
   REQUIRE(file.ok());
   nlohmann::json config = nlohmann::json::parse(std::ifstream(fixture / "config.json"));
-  for (const bool fp8 : {true, false}) {
-    CAPTURE(fp8);
+  const Kind kinds[] = {
+      {TensorType::f8_e4m3, add_fp8, {{"quant_method", "fp8"}, {"weight_block_size", {32, 32}}}},
+      {TensorType::uint4, add_gptq, {{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}}},
+      {TensorType::int4, add_ternary, {{"quant_method", "bitnet"}, {"linear_class", "autobitlinear"}}}};
+  for (const Kind& kind : kinds) {
+    CAPTURE(kind.settings.dump());
     Folder quantised, plain;
     std::mt19937 random(3);
     for (const SafetensorsFile::Entry& entry : file->entries) {
@@ -101,22 +129,19 @@ TEST_CASE("quantised folders compute what a folder of the same numbers does") {
         plain.add(entry);
         continue;
       }
-      const auto make = fp8 ? add_fp8 : add_gptq;
       plain.add(entry.name, "F32", entry.shape,
-                make(entry.name, entry.shape[0], entry.shape[1], random, quantised));
+                kind.make(entry.name, entry.shape[0], entry.shape[1], random, quantised));
     }
     const TemporaryFolder temporary;
     plain.write(temporary.path() / "plain", config);
     nlohmann::json with = config;
-    with["quantization_config"] =
-        fp8 ? nlohmann::json{{"quant_method", "fp8"}, {"weight_block_size", {32, 32}}}
-            : nlohmann::json{{"quant_method", "gptq"}, {"bits", 4}, {"group_size", 32}};
+    with["quantization_config"] = kind.settings;
     quantised.write(temporary.path() / "quantised", with);
     const auto opened = ModelFile::open(temporary.path() / "quantised");
     REQUIRE_MESSAGE(opened.ok(), opened.error().text());
     const TensorView* tensor = opened->find("model.layers.0.mlp.up_proj.weight");
     REQUIRE(tensor);
-    CHECK(tensor->type == (fp8 ? TensorType::f8_e4m3 : TensorType::uint4));
+    CHECK(tensor->type == kind.type);
     CHECK(opened->unreadable().empty());
     const std::vector<uint32_t> ids = {5, 7, 30, 8, 41, 19, 26, 13, 9};
     const std::vector<float> expected = forward(load_model(temporary.path() / "plain"), ids, 128);

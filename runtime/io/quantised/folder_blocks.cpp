@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/bytes.h"
+#include "io/quantised/nvfp4_blocks.h"
+#include "io/quantised/ternary_blocks.h"
 #include "io/tensor_type.h"
 
 namespace pumice {
@@ -18,29 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t run = 32; // weights of a block
-
-template <class T>
-T load(std::span<const std::byte> data, uint64_t i) {
-  T value;
-  std::memcpy(&value, data.data() + i * sizeof(T), sizeof(T));
-  return value;
-}
-
-bool is_float(const FolderArray& array) {
-  return array.dtype == "F32" || array.dtype == "F16" || array.dtype == "BF16";
-}
-
-float float_at(const FolderArray& array, uint64_t i) {
-  if (array.dtype == "F32") return load<float>(array.data, i);
-  const uint16_t bits = load<uint16_t>(array.data, i);
-  return array.dtype == "F16" ? half_to_float(bits) : bf16_to_float(bits);
-}
-
-uint64_t elements(const FolderArray& array) {
-  uint64_t count = 1;
-  for (uint64_t size : array.shape) count *= size;
-  return count;
-}
 
 // A whole number that is not negative.
 std::optional<uint64_t> whole(const json& value) {
@@ -65,7 +44,7 @@ public:
   void read(uint64_t first, uint64_t count, std::byte* to) const override {
     if (zeros) {
       for (uint64_t weight = first; weight < first + count; ++weight, to += 4) {
-        const int code = load<int8_t>(codes, weight) - load<int8_t>(zeros->data, scale_of(weight));
+        const int code = static_cast<int8_t>(codes[weight]) - zeros->at<int8_t>(scale_of(weight));
         const float value = scale(weight) * static_cast<float>(code);
         std::memcpy(to, &value, 4);
       }
@@ -82,7 +61,7 @@ private:
   uint64_t scale_of(uint64_t weight) const {
     return weight / columns / rows_each * scale_columns + weight % columns / columns_each;
   }
-  float scale(uint64_t weight) const { return factor * float_at(scales, scale_of(weight)); }
+  float scale(uint64_t weight) const { return factor * scales.float_at(scale_of(weight)); }
 };
 
 // Codes of fewer bits in words of 32, with zero points. Where codes of a row and of a group of its columns
@@ -127,17 +106,17 @@ public:
     return 0;
   }
   float scale(uint64_t row, uint64_t group) const {
-    return float_at(scales, layout == Layout::rows ? row * groups + group : group * rows + row);
+    return scales.float_at(layout == Layout::rows ? row * groups + group : group * rows + row);
   }
 
 private:
   uint64_t per() const { return 32 / bits; }
   uint32_t mask() const { return (1u << bits) - 1; }
-  static uint32_t word(const FolderArray& array, uint64_t i) { return load<uint32_t>(array.data, i); }
+  static uint32_t word(const FolderArray& array, uint64_t i) { return array.at<uint32_t>(i); }
   // AWQ has the even ones of eight neighbours before the odd ones.
   static uint32_t place(uint64_t row) { return static_cast<uint32_t>(row % 8 / 2 + row % 2 * 4); }
   uint64_t group_at(uint64_t column) const {
-    if (group_of) return std::min<uint64_t>(load<uint32_t>(group_of->data, column), groups - 1);
+    if (group_of) return std::min<uint64_t>(group_of->at<uint32_t>(column), groups - 1);
     return column / group_size;
   }
 
@@ -197,12 +176,18 @@ public:
 
 private:
   float scale_at(uint64_t i) const {
-    if (!scale_numbers) return float_at(scales, i);
-    return float_at(*scale_numbers, std::to_integer<uint8_t>(scales.data[i])) *
-               float_at(*scale_scales, i / scale_block) +
+    if (!scale_numbers) return scales.float_at(i);
+    return scale_numbers->float_at(std::to_integer<uint8_t>(scales.data[i])) *
+               scale_scales->float_at(i / scale_block) +
            offset;
   }
 };
+
+// The name of the library that quantised a folder, which does not say so where it is an older one.
+std::string method_of(const json& settings) {
+  const json method = settings.is_object() ? settings.value("quant_method", json()) : json();
+  return method.is_string() ? method.get<std::string>() : "";
+}
 
 // Looks for the weights of one kind of folder.
 class Finder {
@@ -216,7 +201,7 @@ public:
     const auto codes = find_(weight);
     if (!codes || codes->dtype != "F8_E4M3" || codes->shape.size() != 2) return {};
     for (const char* name : {"_scale_inv", "_scale"}) {
-      if (const auto scales = find_(weight + name); scales && is_float(*scales)) {
+      if (const auto scales = find_(weight + name); scales && scales->is_float()) {
         take({weight, weight + name});
         return add_bytes(weight, *codes, *scales, TensorType::f8_e4m3, 1);
       }
@@ -226,11 +211,11 @@ public:
 
   Status int8(const std::string& weight, const std::string& scale_name, float factor) {
     const auto codes = find_(weight), scales = find_(scale_name);
-    if (!codes || codes->dtype != "I8" || codes->shape.size() != 2 || !scales || !is_float(*scales))
+    if (!codes || codes->dtype != "I8" || codes->shape.size() != 2 || !scales || !scales->is_float())
       return {};
     const std::string zero_name = weight + "_zero_point";
     std::optional<FolderArray> zeros = find_(zero_name);
-    if (zeros && (zeros->dtype != "I8" || elements(*zeros) != elements(*scales))) return wrong(zero_name);
+    if (zeros && (zeros->dtype != "I8" || zeros->elements() != scales->elements())) return wrong(zero_name);
     if (zeros && std::ranges::all_of(zeros->data, [](std::byte zero) { return zero == std::byte{0}; }))
       zeros.reset();
     take({weight, scale_name, zero_name});
@@ -243,11 +228,15 @@ public:
     if (!words || !scales || !zeros) return {};
     auto blocks = std::make_shared<WordBlocks>();
     blocks->layout = awq ? WordBlocks::Layout::outputs : WordBlocks::Layout::inputs;
-    PUMICE_TRY(blocks->bits, bits_of(number("bits", number("w_bit", 4)), packed));
-    const uint64_t per = 32 / blocks->bits;
     const bool shaped = words->dtype == "I32" && words->shape.size() == 2 && scales->shape.size() == 2 &&
-                        is_float(*scales) && zeros->dtype == "I32" && zeros->shape.size() == 2;
-    if (!shaped || (awq && blocks->bits != 4)) return wrong(packed);
+                        scales->is_float() && zeros->dtype == "I32" && zeros->shape.size() == 2;
+    if (!shaped || scales->elements() == 0) return wrong(packed);
+    // Rules for single modules are regular expressions of Python's; the arrays say the same.
+    const uint64_t bits = settings_.contains("dynamic") ? zeros->shape[1] * 32 / scales->shape[1]
+                                                        : number("bits", number("w_bit", 4));
+    PUMICE_TRY(blocks->bits, bits_of(bits, packed));
+    const uint64_t per = 32 / blocks->bits;
+    if (awq && blocks->bits != 4) return wrong(packed);
     blocks->columns = words->shape[0] * (awq ? 1 : per);
     blocks->rows = words->shape[1] * (awq ? per : 1);
     blocks->groups = scales->shape[0];
@@ -270,8 +259,9 @@ public:
     const std::string weight = array.substr(0, array.size() - std::string_view("_packed").size());
     const auto words = find_(array), scales = find_(weight + "_scale");
     if (!words || !scales) return {};
+    if (words->dtype == "U8") return nvfp4(array, weight, weight + "_global_scale", true);
     auto blocks = std::make_shared<WordBlocks>();
-    if (words->dtype != "I32" || words->shape.size() != 2 || scales->shape.size() != 2 || !is_float(*scales))
+    if (words->dtype != "I32" || words->shape.size() != 2 || scales->shape.size() != 2 || !scales->is_float())
       return wrong(array);
     blocks->rows = words->shape[0];
     blocks->groups = scales->shape[1];
@@ -283,8 +273,8 @@ public:
       }
     }
     const auto shape = find_(weight + "_shape"); // of the weight: groups may differ in their bits
-    if (shape && shape->dtype == "I64" && elements(*shape) == 2) {
-      const uint64_t columns = load<uint64_t>(shape->data, 1);
+    if (shape && shape->dtype == "I64" && shape->elements() == 2) {
+      const uint64_t columns = shape->at<uint64_t>(1);
       if (columns > 0) bits = words->shape[1] * 32 / columns;
     }
     PUMICE_TRY(blocks->bits, bits_of(bits, array));
@@ -305,6 +295,58 @@ public:
       PUMICE_CHECK(group_columns(*blocks, *groups, weight + "_g_idx"));
     }
     return add_words(weight, std::move(blocks));
+  }
+
+  // `factor_name`: of what all scales are times, or with `divided` over.
+  Status nvfp4(const std::string& array, const std::string& weight, const std::string& factor_name,
+               bool divided) {
+    const auto codes = find_(array), scales = find_(weight + "_scale"), factor = find_(factor_name);
+    if (!codes || codes->dtype != "U8" || !scales || !factor) return {};
+    const bool fits = codes->shape.size() == 2 && codes->shape[1] % 8 == 0 && scales->dtype == "F8_E4M3" &&
+                      scales->shape == std::vector<uint64_t>{codes->shape[0], codes->shape[1] / 8} &&
+                      factor->dtype == "F32" && factor->elements() == 1;
+    if (!fits) return wrong(array);
+    const float given = factor->float_at(0);
+    const std::string name = weight.substr(0, weight.size() - std::string_view("weight").size());
+    take({array, weight + "_scale", factor_name, name + "input_scale", name + "input_global_scale"});
+    found.tensors.push_back({weight,
+                             TensorType::f32,
+                             {codes->shape[0], codes->shape[1] * 2},
+                             codes->data,
+                             {},
+                             nvfp4_blocks(*codes, *scales, divided ? 1 / given : given)});
+    return {};
+  }
+
+  Status bitnet(const std::string& weight) {
+    const auto array = find_(weight);
+    if (!array || array->shape.size() != 2 || array->elements() == 0) return {};
+    const std::string scale_name = weight + "_scale";
+    const auto scale = find_(scale_name);
+    if (array->dtype == "U8") {
+      if (!scale || !scale->is_float() || scale->elements() != 1) return wrong(weight);
+      const float given = scale->float_at(0);
+      take({weight, scale_name});
+      add_ternary(weight, *array,
+                  packed_ternary(*array, text("linear_class") == "autobitlinear" ? given : 1 / given));
+    } else if (scale) {
+      return wrong(weight);
+    } else if (text("quantization_mode") == "online" && array->is_float() && is_rounded(weight)) {
+      take({weight});
+      add_ternary(weight, *array, rounded_ternary(*array));
+    }
+    return {};
+  }
+
+  // Whether the settings are such that a matrix' weights are all that they change.
+  Status check_bitnet() const {
+    const auto norms = settings_.find("use_rms_norm");
+    if (norms == settings_.end() || norms->is_null() || *norms == false) return {};
+    return Error{
+        Code::unsupported,
+        fmt::format("{}: field 'quantization_config.use_rms_norm': expected false: norms before each "
+                    "matrix are not supported",
+                    path_)};
   }
 
   Status nf4(const std::string& weight) {
@@ -330,7 +372,7 @@ public:
     const uint64_t count = (weights + blocks->block - 1) / blocks->block;
     blocks->codes = codes->data;
     blocks->scales = *scales;
-    if (elements(*scales) != count || (scales->dtype != "U8" && !is_float(*scales)))
+    if (scales->elements() != count || (scales->dtype != "U8" && !scales->is_float()))
       return wrong(weight + ".absmax");
     if (scales->dtype == "U8") {
       blocks->scale_numbers = find_(weight + ".nested_quant_map");
@@ -340,10 +382,10 @@ public:
       blocks->offset =
           state.value("nested_offset", json(0)).is_number() ? state.value("nested_offset", 0.0f) : 0;
       const bool nested =
-          blocks->scale_numbers && is_float(*blocks->scale_numbers) &&
-          elements(*blocks->scale_numbers) == 256 && blocks->scale_scales &&
-          is_float(*blocks->scale_scales) &&
-          elements(*blocks->scale_scales) >= (count + blocks->scale_block - 1) / blocks->scale_block;
+          blocks->scale_numbers && blocks->scale_numbers->is_float() &&
+          blocks->scale_numbers->elements() == 256 && blocks->scale_scales &&
+          blocks->scale_scales->is_float() &&
+          blocks->scale_scales->elements() >= (count + blocks->scale_block - 1) / blocks->scale_block;
       if (!nested) return wrong(weight + ".nested_absmax");
     }
     take({weight, weight + ".absmax", weight + ".quant_map", weight + ".nested_absmax",
@@ -371,13 +413,29 @@ private:
                                             "it, is not what the folder's quantization_config says",
                                             path_, array)};
   }
+  // Of online rounding: the matrices of layers, but for those that are named.
+  bool is_rounded(const std::string& weight) const {
+    const std::string module = weight.substr(0, weight.size() - std::string_view(".weight").size());
+    if (module.find("layers.") == std::string::npos) return false;
+    const auto kept = settings_.find("modules_to_not_convert");
+    if (kept == settings_.end() || !kept->is_array()) return true;
+    return std::ranges::none_of(*kept, [&](const json& each) {
+      const std::string name = each.is_string() ? each.get<std::string>() : "";
+      return !name.empty() &&
+             (module == name || module.starts_with(name + ".") || module.ends_with("." + name));
+    });
+  }
+  void add_ternary(const std::string& weight, const FolderArray& array, TernaryMatrix matrix) {
+    found.tensors.push_back(
+        {weight, matrix.type, std::move(matrix.shape), array.data, {}, std::move(matrix.blocks)});
+  }
   void take(std::initializer_list<std::string> names) { found.taken.insert(names); }
 
   // Columns whose groups a list says. One that says only that neighbours belong together changes nothing.
   Status group_columns(WordBlocks& blocks, const FolderArray& groups, const std::string& name) const {
-    if (groups.dtype != "I32" || elements(groups) != blocks.columns) return wrong(name);
+    if (groups.dtype != "I32" || groups.elements() != blocks.columns) return wrong(name);
     for (uint64_t i = 0; i < blocks.columns && !blocks.group_of; ++i) {
-      if (load<uint32_t>(groups.data, i) != i / blocks.group_size) blocks.group_of = groups;
+      if (groups.at<uint32_t>(i) != i / blocks.group_size) blocks.group_of = groups;
     }
     return {};
   }
@@ -387,7 +445,7 @@ private:
                    TensorType type, float factor, std::optional<FolderArray> zeros = {}) {
     auto blocks = std::make_shared<ByteBlocks>();
     const uint64_t rows = codes.shape[0], columns = codes.shape[1];
-    uint64_t scale_rows = elements(scales), scale_columns = 1;
+    uint64_t scale_rows = scales.elements(), scale_columns = 1;
     if (scales.shape.size() == 2) {
       scale_rows = scales.shape[0];
       scale_columns = scales.shape[1];
@@ -445,14 +503,18 @@ private:
 
 Result<FolderWeights> quantised_weights(const json& config, const std::vector<std::string>& names,
                                         const FindArray& find, const std::string& path) {
-  const auto settings = config.find("quantization_config");
-  if (settings == config.end() || !settings->is_object()) return FolderWeights();
-  const json method = settings->value("quant_method", json());
-  Finder finder(*settings, find, path);
+  const auto given = config.find("quantization_config");
+  const json settings = given == config.end() ? json() : *given;
+  if (!settings.is_object() && !settings.is_null()) return FolderWeights();
+  const std::string method = method_of(settings);
+  const bool modelopt = method.empty() || method.starts_with("modelopt");
+  Finder finder(settings, find, path);
+  if (method == "bitnet") PUMICE_CHECK(finder.check_bitnet());
   for (const std::string& name : names) {
     const bool weight = name.ends_with(".weight");
-    if (method == "fp8" || method == "fbgemm_fp8") {
+    if (method == "fp8" || method == "fbgemm_fp8" || modelopt) {
       if (weight) PUMICE_CHECK(finder.fp8(name));
+      if (weight && modelopt) PUMICE_CHECK(finder.nvfp4(name, name, name + "_scale_2", false));
     } else if (method == "gptq" || method == "awq") {
       if (name.ends_with(".qweight")) PUMICE_CHECK(finder.gptq_or_awq(name, method == "awq"));
     } else if (method == "compressed-tensors") {
@@ -462,6 +524,8 @@ Result<FolderWeights> quantised_weights(const json& config, const std::vector<st
     } else if (method == "bitsandbytes" && weight) {
       PUMICE_CHECK(finder.nf4(name));
       PUMICE_CHECK(finder.int8(name, name.substr(0, name.size() - 6) + "SCB", 1.0f / 127));
+    } else if (method == "bitnet" && weight) {
+      PUMICE_CHECK(finder.bitnet(name));
     }
   }
   return std::move(finder.found);

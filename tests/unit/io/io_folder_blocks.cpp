@@ -1,9 +1,11 @@
 #include "io/quantised/folder_blocks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
 
 #include <doctest/doctest.h>
@@ -17,6 +19,16 @@ using namespace pumice;
 using nlohmann::json;
 
 namespace {
+
+std::vector<float> values_of(const TensorView& tensor) {
+  REQUIRE(tensor.shape.size() == 2);
+  const uint64_t count = tensor.shape[0] * tensor.shape[1];
+  std::vector<std::byte> joined(row_bytes(tensor.type, count));
+  join_blocks(tensor, 0, count / info(tensor.type).block_size, joined.data());
+  std::vector<float> values(count);
+  decode_row(tensor.type, joined.data(), values);
+  return values;
+}
 
 // The arrays of a folder, and the random numbers that they are made of.
 struct Folder {
@@ -74,13 +86,7 @@ struct Folder {
     REQUIRE(read_weights->tensors.size() == 1);
     const TensorView& tensor = read_weights->tensors[0];
     CHECK(tensor.name == "a.weight");
-    REQUIRE(tensor.shape.size() == 2);
-    const uint64_t count = tensor.shape[0] * tensor.shape[1];
-    std::vector<std::byte> joined(row_bytes(tensor.type, count));
-    join_blocks(tensor, 0, count / info(tensor.type).block_size, joined.data());
-    std::vector<float> values(count);
-    decode_row(tensor.type, joined.data(), values);
-    return {std::string(info(tensor.type).name), values};
+    return {std::string(info(tensor.type).name), values_of(tensor)};
   }
 };
 
@@ -161,6 +167,42 @@ TEST_CASE("folders: GPTQ, centred and with zero points, and rows in the order of
     CHECK(type == kind);
     check_near(values, wanted);
   }
+}
+
+TEST_CASE("folders: GPTQ whose modules have bits of their own, or are not quantised") {
+  Folder folder;
+  folder.config["quantization_config"] = {
+      {"quant_method", "gptq"},
+      {"bits", 4},
+      {"group_size", 64},
+      {"dynamic", {{"-:.*\\.c", json::object()}, {"+:.*\\.a", {{"bits", 8}, {"group_size", 32}}}}}};
+  const uint64_t in = 64, out = 16, groups = 2;
+  const auto words = folder.words(in / 4 * out);
+  const auto scales = folder.scales(groups * out);
+  folder.add("a.qweight", "I32", {in / 4, out}, words);
+  folder.add("a.qzeros", "I32", {groups, out / 4}, std::vector<uint32_t>(groups * out / 4, 0x7f7f7f7f));
+  folder.add("a.scales", "F32", {groups, out}, scales);
+  std::vector<double> wanted;
+  for (uint64_t row = 0; row < out; ++row) {
+    for (uint64_t column = 0; column < in; ++column) {
+      const int code = static_cast<int>(words[column / 4 * out + row] >> 8 * (column % 4) & 255);
+      wanted.push_back((code - 128) * double{scales[column / 32 * out + row]});
+    }
+  }
+  const auto [type, values] = folder.weight();
+  CHECK(type == "INT8");
+  check_near(values, wanted);
+  folder.add("b.qweight", "I32", {in / 8, out}, folder.words(in / 8 * out));
+  folder.add("b.qzeros", "I32", {1, out / 8}, std::vector<uint32_t>(out / 8, 0x77777777));
+  folder.add("b.scales", "F32", {1, out}, folder.scales(out));
+  folder.add("c.weight", "F16", {out, in}, std::vector<uint16_t>(out * in));
+  const auto read = folder.read();
+  REQUIRE_MESSAGE(read.ok(), read.error().text());
+  REQUIRE(read->tensors.size() == 2);
+  CHECK(read->tensors[1].type == TensorType::int4);
+  CHECK(!read->taken.contains("c.weight"));
+  folder.add("b.qzeros", "I32", {1, 3}, std::vector<uint32_t>(3)); // six bits
+  CHECK(says(folder.read(), {"folder", "'b.qweight'", "2, 4 or 8 bits, found 6"}) == "");
 }
 
 TEST_CASE("folders: AWQ") {
@@ -263,6 +305,99 @@ TEST_CASE("folders: compressed-tensors, packed with and without zero points, and
   check_near(values, wanted);
   bytes.add("a.weight_zero_point", "I8", {1}, std::vector<int8_t>{1});
   CHECK(says(bytes.read(), {"folder", "'a.weight_zero_point'"}) == "");
+}
+
+TEST_CASE("folders: NVFP4 of ModelOpt and of compressed-tensors") {
+  const uint64_t out = 6, in = 48;
+  constexpr double numbers[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (const char* method : {"modelopt", "", "compressed-tensors"}) {
+    CAPTURE(method);
+    Folder folder;
+    if (*method)
+      folder.config["quantization_config"] = {{"quant_method", method}, {"format", "nvfp4-pack-quantized"}};
+    const bool packed = *method == 'c';
+    const auto codes = folder.some_bytes(out * in / 2);
+    auto scales = folder.some_bytes(out * in / 16);
+    for (uint8_t& scale : scales) scale &= 0x77; // neither negative nor no number
+    folder.add(packed ? "a.weight_packed" : "a.weight", "U8", {out, in / 2}, codes);
+    folder.add("a.weight_scale", "F8_E4M3", {out, in / 16}, scales);
+    const float factor = packed ? 300.0f : 0.0033f;
+    if (packed)
+      folder.add("a.weight_global_scale", "F32", {1}, std::vector<float>{factor});
+    else
+      folder.add("a.weight_scale_2", "F32", {}, std::vector<float>{factor});
+    folder.add(packed ? "a.input_global_scale" : "a.input_scale", "F32", {1}, std::vector<float>{2});
+    std::vector<double> wanted;
+    for (uint64_t i = 0; i < out * in; ++i) {
+      const int code = i % 2 ? codes[i / 2] >> 4 : codes[i / 2] & 15;
+      const double scale = packed ? e4m3(scales[i / 16]) / factor : e4m3(scales[i / 16]) * factor;
+      wanted.push_back((code & 8 ? -1 : 1) * numbers[code & 7] * scale);
+    }
+    const auto [type, values] = folder.weight();
+    CHECK(type == "F32");
+    check_near(values, wanted);
+    CHECK(folder.read()->taken.contains(packed ? "a.input_global_scale" : "a.input_scale"));
+    folder.add("a.weight_scale", "F8_E4M3", {out, 2}, folder.some_bytes(out * 2));
+    CHECK(says(folder.read(), {"folder", packed ? "'a.weight_packed'" : "'a.weight'"}) == "");
+  }
+}
+
+TEST_CASE("folders: BitNet, packed and rounded") {
+  const uint64_t out = 8;
+  for (const auto& [columns, kind] : {std::pair(uint64_t{256}, "TQ2_0"), {96, "INT4"}, {40, "F32"}}) {
+    const std::string smallest = kind;
+    CAPTURE(smallest);
+    for (const bool automatic : {true, false}) {
+      Folder folder;
+      folder.config["quantization_config"] = {{"quant_method", "bitnet"}};
+      if (automatic) folder.config["quantization_config"]["linear_class"] = "autobitlinear";
+      std::vector<uint8_t> codes = folder.some_bytes(out / 4 * columns);
+      for (uint8_t& four : codes) four &= 0b10'01'10'01; // each of 0 to 2
+      const float scale = automatic ? 1.25f : 0.8f;
+      folder.add("a.weight", "U8", {out / 4, columns}, codes);
+      folder.add("a.weight_scale", "BF16", {1}, std::vector<uint16_t>{float_to_bf16(scale)});
+      const double given = bf16_to_float(float_to_bf16(scale));
+      std::vector<double> wanted;
+      for (uint64_t row = 0; row < out; ++row) {
+        for (uint64_t column = 0; column < columns; ++column) {
+          const int code = codes[row % 2 * columns + column] >> row / 2 * 2 & 3;
+          wanted.push_back((code - 1) * (automatic ? given : 1 / given));
+        }
+      }
+      const auto [type, values] = folder.weight();
+      CHECK(type == (automatic || smallest != "TQ2_0" ? smallest : "INT4"));
+      check_near(values, wanted);
+      CHECK(folder.read()->taken.size() == 2);
+    }
+  }
+
+  Folder online;
+  json& settings = online.config["quantization_config"];
+  settings = {{"quant_method", "bitnet"},
+              {"linear_class", "autobitlinear"},
+              {"quantization_mode", "online"},
+              {"modules_to_not_convert", {"gate"}}};
+  std::vector<uint16_t> weights;
+  double mean = 0;
+  for (float value : online.scales(out * 64)) {
+    weights.push_back(float_to_bf16((online.random() % 2 ? 50 : -50) * value));
+    mean += std::abs(bf16_to_float(weights.back())) / (out * 64);
+  }
+  const std::string name = "layers.0.q.weight";
+  for (const std::string& each : {name, std::string("layers.0.gate.weight"), std::string("lm_head.weight")})
+    online.add(each, "BF16", {out, 64}, weights);
+  const auto read = online.read();
+  REQUIRE_MESSAGE(read.ok(), read.error().text());
+  REQUIRE(read->tensors.size() == 1);
+  CHECK(read->taken == std::set<std::string>{name});
+  std::vector<double> wanted;
+  for (uint16_t weight : weights)
+    wanted.push_back(std::clamp(std::nearbyint(bf16_to_float(weight) / mean), -1.0, 1.0) * mean);
+  check_near(values_of(read->tensors[0]), wanted);
+  settings["quantization_mode"] = "offline";
+  CHECK(online.read()->tensors.empty());
+  settings["use_rms_norm"] = true;
+  CHECK(says(online.read(), {"folder", "quantization_config.use_rms_norm"}) == "");
 }
 
 TEST_CASE("folders: NF4 with scales that are quantised, and eight bits of bitsandbytes") {

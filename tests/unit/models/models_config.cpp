@@ -359,8 +359,6 @@ TEST_CASE("layers of several kinds, and what their models cannot do") {
         std::vector<uint32_t>{240, 1280, 240, 1280});
   refused(with(mamba, {{"time_step_rank", "some"}}), {"time_step_rank", "some"});
   refused(with(mamba, {{"hidden_act", "gelu"}}), {"hidden_act", "silu", "gelu"});
-  refused(with(base("bitnet"), {{"quantization_config", {{"quant_method", "bitnet"}}}}),
-          {"quantization_config"});
   refused(with(base("bitnet"), {{"hidden_act", "gelu"}}), {"hidden_act", "relu2", "gelu"});
   refused(with(base("apertus"), {{"hidden_act", "silu"}}), {"hidden_act", "xielu", "silu"});
 }
