@@ -211,7 +211,7 @@ Error unknown_architecture(const Named& named) {
                                          named.field, fmt::join(known, ", "), named.names.front())};
 }
 
-// Files of NVFP4 may have a factor of each whole matrix, which no product here takes.
+// Files of NVFP4 may have a factor of each expert's matrix, which no product here takes.
 Status check_scales(const ModelFile& file) {
   constexpr std::string_view end = ".weight";
   for (const TensorView& tensor : file.tensors()) {
@@ -219,7 +219,7 @@ Status check_scales(const ModelFile& file) {
     const std::string scale = tensor.name.substr(0, tensor.name.size() - end.size()) + ".scale";
     if (!file.find(scale)) continue;
     return Error{Code::unsupported,
-                 fmt::format("{}: tensor '{}': factors of whole matrices are not supported: expected "
+                 fmt::format("{}: tensor '{}': factors of experts are not supported: expected "
                              "'{}' without one",
                              file.path(), scale, tensor.name)};
   }

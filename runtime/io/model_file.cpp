@@ -12,10 +12,12 @@
 #include "io/nearest_names.h"
 #include "io/no_weights.h"
 #include "io/quantised/folder_blocks.h"
+#include "io/quantised/nvfp4_blocks.h"
 #include "io/weight_files.h"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <mutex>
 #include <new>
@@ -346,6 +348,7 @@ Result<ModelFile> ModelFile::from_parts(std::vector<MappedFile> parts) {
   PUMICE_TRY(ModelFile model, from_whole_gguf(std::move(gguf), std::move(parts[0])));
   for (uint32_t part = 1; part < parts.size(); ++part)
     PUMICE_CHECK(model.add_part(std::move(parts[part]), part, static_cast<uint32_t>(parts.size())));
+  model.apply_factors(); // of matrices in other parts
   return model;
 }
 
@@ -381,7 +384,30 @@ Result<ModelFile> ModelFile::from_whole_gguf(GgufFile gguf, MappedFile file) {
   model.files_.push_back(std::move(file));
   if (model.config_->contains(ModelFolder::gguf_version)) PUMICE_CHECK(model.become_folder());
   model.index_names();
+  model.apply_factors();
   return model;
+}
+
+// A matrix of NVFP4 may have a factor beside it, NAME.scale of NAME.weight, which no product here takes.
+void ModelFile::apply_factors() {
+  constexpr std::string_view end = ".weight";
+  std::set<std::string> applied;
+  for (TensorView& tensor : tensors_) {
+    if (tensor.type != TensorType::nvfp4 || tensor.shape.size() != 2 || !tensor.name.ends_with(end)) continue;
+    const std::string name = tensor.name.substr(0, tensor.name.size() - end.size()) + ".scale";
+    const TensorView* scale = find(name);
+    float factor = 0;
+    if (!scale || scale->type != TensorType::f32 || scale->data.size() != sizeof factor) continue;
+    std::memcpy(&factor, scale->data.data(), sizeof factor);
+    tensor.type = TensorType::f32;
+    tensor.blocks = nvfp4_blocks(tensor.data, factor);
+    applied.insert(name);
+  }
+  if (applied.empty()) return;
+  index_.clear();
+  text_names_.clear();
+  std::erase_if(tensors_, [&](const TensorView& tensor) { return applied.contains(tensor.name); });
+  index_names();
 }
 
 // A GGUF file that holds a Hugging Face folder: its tensors have the folder's names already.

@@ -153,6 +153,7 @@ private:
                    const std::map<std::string, std::string>* listed);
   Result<std::vector<SafetensorsFile::Entry>> read_entries(const MappedFile& file);
   void add_microscaled();
+  void apply_factors();
   Status add_quantised();
   void index_names();
   void index_text_names();

@@ -33,7 +33,32 @@ private:
   const float factor_;
 };
 
+class GgufBlocks : public BlockSource {
+public:
+  GgufBlocks(std::span<const std::byte> blocks, float factor) : blocks_(blocks), factor_(factor) {}
+
+  void read(uint64_t first, uint64_t count, std::byte* to) const override {
+    constexpr TensorType type = TensorType::nvfp4;
+    constexpr uint64_t size = 64;
+    float values[size];
+    for (uint64_t weight = first; weight < first + count; ++weight, to += sizeof(float)) {
+      if (weight == first || weight % size == 0)
+        decode_row(type, blocks_.data() + weight / size * info(type).block_bytes, values);
+      const float value = factor_ * values[weight % size];
+      std::memcpy(to, &value, sizeof value);
+    }
+  }
+
+private:
+  const std::span<const std::byte> blocks_;
+  const float factor_;
+};
+
 } // namespace
+
+std::shared_ptr<const BlockSource> nvfp4_blocks(std::span<const std::byte> blocks, float factor) {
+  return std::make_shared<GgufBlocks>(blocks, factor);
+}
 
 std::shared_ptr<const BlockSource> nvfp4_blocks(const FolderArray& codes, const FolderArray& scales,
                                                 float factor) {

@@ -11,5 +11,7 @@ namespace pumice {
 // `codes`: of U8, neighbours in the halves of a byte, the first in the lower one. `scales`: of F8_E4M3.
 std::shared_ptr<const BlockSource> nvfp4_blocks(const FolderArray& codes, const FolderArray& scales,
                                                 float factor);
+// The same of blocks as GGUF has them.
+std::shared_ptr<const BlockSource> nvfp4_blocks(std::span<const std::byte> blocks, float factor);
 
 } // namespace pumice

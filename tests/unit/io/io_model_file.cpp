@@ -1,4 +1,5 @@
 #include "io/model_file.h"
+#include "io/weight_view.h"
 
 #include "support/command/messages.h"
 #include "support/files/fixtures.h"
@@ -7,11 +8,13 @@
 #include "support/files/temporary_folder.h"
 
 #include <cfloat>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 using namespace pumice;
@@ -119,6 +122,60 @@ TEST_CASE("model file: any part of a split GGUF file opens all of it") {
   std::filesystem::remove(paths[2]);
   CHECK(says(ModelFile::open(paths[0]),
              {"m-00001-of-00003.gguf", "3 files", "no m-00002-of-00003.gguf, m-00003-of-00003.gguf"}) == "");
+}
+
+TEST_CASE("model file: the parts of a split GGUF file from anywhere") {
+  const auto part = [](uint16_t number, uint16_t count) {
+    GgufBuilder builder;
+    builder.string("general.architecture", "llama");
+    builder.pair("split.no", GgufType::u16, number).pair("split.count", GgufType::u16, count);
+    builder.tensor({fmt::format("t{}", number), {4, 3}, 0, 0});
+    builder.data_bytes = 48;
+    return builder.build();
+  };
+  const std::vector<std::byte> parts[] = {part(0, 3), part(1, 3), part(2, 3)}, other = part(1, 2);
+  const auto join = [](const std::vector<std::span<const std::byte>>& all) {
+    std::vector<MappedFile> files;
+    for (const auto& bytes : all) files.push_back(MappedFile::from_memory(bytes, "packed"));
+    return ModelFile::join(std::move(files));
+  };
+  const auto model = join({parts[2], parts[0], parts[1]});
+  REQUIRE_MESSAGE(model.ok(), model.error().text());
+  for (const char* name : {"t0", "t1", "t2"}) CHECK(model->find(name));
+  CHECK(says(join({parts[2], parts[0]}), {"packed", "3 parts, and 2 were given, without part 2"}) == "");
+  CHECK(says(join({parts[0], parts[0], parts[1]}), {"packed", "'split.no'", "part 1 was given twice"}) == "");
+  CHECK(says(join({parts[0], other}), {"packed", "'split.count'", "expected 3", "found 2"}) == "");
+  const std::vector<std::byte> whole = small_gguf().build();
+  CHECK(join({whole}).ok());
+  CHECK(says(join({parts[0], whole}), {"packed", "'split.count'"}) == "");
+}
+
+TEST_CASE("model file: a factor of a matrix of NVFP4") {
+  GgufBuilder builder;
+  builder.string("general.architecture", "llama");
+  builder.tensor({"a.weight", {64, 2}, 40}).tensor({"b.weight", {64, 2}, 40, 96});
+  builder.tensor({"a.scale", {1}, 0, 192}).tensor({"c.scale", {1}, 0, 224});
+  builder.data_bytes = 256;
+  std::vector<std::byte> bytes = builder.build();
+  const float factor = 0.75f;
+  std::byte* data = bytes.data() + bytes.size() - 256;
+  std::memcpy(data + 96, data, 72); // the same matrix, without a factor
+  std::memcpy(data + 192, &factor, sizeof factor);
+  const auto model = ModelFile::from_memory(bytes, "embedded");
+  REQUIRE_MESSAGE(model.ok(), model.error().text());
+  CHECK(!model->find("a.scale"));
+  CHECK(model->find("c.scale"));
+  const TensorView *scaled = model->find("a.weight"), *plain = model->find("b.weight");
+  REQUIRE((scaled && plain));
+  CHECK(scaled->type == TensorType::f32);
+  CHECK(plain->type == TensorType::nvfp4);
+  const std::vector<float> values = decode_vector(WeightView::whole(*scaled)),
+                           wanted = decode_vector(WeightView::whole(*plain));
+  REQUIRE(values.size() == wanted.size());
+  for (size_t i = 0; i < values.size(); ++i) CHECK(values[i] == wanted[i] * factor);
+  float third = 0; // from the middle of a block
+  join_blocks(*scaled, 67, 1, reinterpret_cast<std::byte*>(&third));
+  CHECK(third == values[67]);
 }
 
 TEST_CASE("model file: a special token of id -1 is none") {

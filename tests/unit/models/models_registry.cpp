@@ -49,11 +49,12 @@ TEST_CASE("every entry of the table of architectures can be opened") {
   }
 }
 
-TEST_CASE("a factor of a whole matrix of NVFP4 is refused by its name") {
+TEST_CASE("a factor of each expert of NVFP4 is refused by its name") {
   constexpr uint32_t nvfp4 = 40; // ggml's number
   GgufBuilder file;
   file.string("general.architecture", "llama");
-  file.tensor({"blk.0.attn_q.weight", {64, 1}, nvfp4}).tensor({"blk.0.attn_q.scale", {1}, 0, 64});
+  file.tensor({"blk.0.ffn_up_exps.weight", {64, 1, 2}, nvfp4})
+      .tensor({"blk.0.ffn_up_exps.scale", {2}, 0, 96});
   file.data_bytes = 128;
   const std::vector<std::byte> bytes = file.build();
   const TemporaryFolder folder;
@@ -63,5 +64,5 @@ TEST_CASE("a factor of a whole matrix of NVFP4 is refused by its name") {
   REQUIRE(opened.ok());
   const auto definition = open_model_definition(*opened);
   REQUIRE(!definition.ok());
-  CHECK(definition.error().message.find("'blk.0.attn_q.scale'") != std::string::npos);
+  CHECK(definition.error().message.find("'blk.0.ffn_up_exps.scale'") != std::string::npos);
 }
