@@ -1,6 +1,7 @@
 #pragma once
 
 #include "api/call.h"
+#include "base/fresh_memory.h"
 #include "base/live_objects.h"
 
 // Which handles are alive. A program that uses one after destroying it, destroys it twice or takes one for
@@ -11,9 +12,16 @@ namespace pumice::api {
 template <class Handle>
 inline constexpr char kind_of_handle = 0;
 
+// Where handles lie. One that was destroyed must not turn into the next one of its kind: languages that
+// collect garbage destroy late, and some twice. No template, so that a handle of several kinds has one.
+struct HandleMemory {
+  static void* operator new(size_t size) { return allocate_fresh(size); }
+  static void operator delete(void* handle, size_t size) { free_fresh(handle, size); }
+};
+
 // The base of a handle.
 template <class Handle>
-class Live {
+class Live : public HandleMemory {
 public:
   Live() { add_live(this, &kind_of_handle<Handle>); }
   Live(const Live&) : Live() {} // a copy has a life of its own

@@ -28,9 +28,10 @@
  *
  * Ownership. What *_create, *_load and *_finish hand out is the caller's, until the *_destroy of its kind;
  * NULL may be destroyed. A handle that was destroyed, or that is of another kind, is
- * PUMICE_INVALID_ARGUMENT, as long as nothing of the kind has been made at its place since. A session keeps
- * its model alive, and a model its device: they may be destroyed in any order. Strings and arrays that you
- * pass in are copied or used before the call returns, unless a field says otherwise.
+ * PUMICE_INVALID_ARGUMENT, and destroying it again does nothing, however many were made since (in a process
+ * of 32 bits: as long as nothing of the kind has been made at its place). A session keeps its model alive,
+ * and a model its device: they may be destroyed in any order. Strings and arrays that you pass in are copied
+ * or used before the call returns, unless a field says otherwise.
  *
  * Threads. Devices and models may be used from any number of threads. A session, a batch, an encoder, an
  * embedder, a reranker, a classifier, a tagger, an answerer, a filler, an index, a translator, a captioner, a
