@@ -991,7 +991,7 @@ struct pumice_vulkan {
   void* submit_user;
   pumice_status (*submit)(void* submit_user, const pumice_submission* submission);
   /* A second queue, of another family or the same, by which weights are copied to the device while a model
-   * is loaded: so frames and copies do not wait for each other. */
+   * is loaded: so frames and copies do not wait for each other. `queue` itself: as if there were none. */
   VkQueue copy_queue; /* may be NULL with `submit` */
   uint32_t copy_queue_family;
   uint32_t has_copy_queue; /* 1: there is one; 0: `queue` copies */

@@ -24,9 +24,15 @@ size_t page_size() {
   GetSystemInfo(&info);
   return info.dwPageSize;
 }
-void* reserve(size_t size) { return VirtualAlloc(nullptr, size, MEM_RESERVE, PAGE_NOACCESS); }
-bool commit(void* pages, size_t size) { return VirtualAlloc(pages, size, MEM_COMMIT, PAGE_READWRITE); }
-void decommit(void* pages, size_t size) { VirtualFree(pages, size, MEM_DECOMMIT); }
+void* reserve(size_t size) {
+  return VirtualAlloc(nullptr, size, MEM_RESERVE, PAGE_NOACCESS);
+}
+bool commit(void* pages, size_t size) {
+  return VirtualAlloc(pages, size, MEM_COMMIT, PAGE_READWRITE);
+}
+void decommit(void* pages, size_t size) {
+  VirtualFree(pages, size, MEM_DECOMMIT);
+}
 
 #else
 

@@ -52,6 +52,18 @@ TEST_CASE("a model runs on the application's device and queue, and leaves both t
   CHECK(holders == 0);
 }
 
+TEST_CASE("a queue that is given for copies too has one lock") {
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  v12.timelineSemaphore = VK_TRUE;
+  Application application(&v12);
+  ExternalDevice host = application.device();
+  host.copy_queue_family = host.queue_family;
+  host.copy_queue = host.queue;
+  const auto device = Device::adopt(host);
+  if (!device.ok()) FAIL(device.error().text());
+  CHECK(&(*device)->copies() == &(*device)->queue());
+}
+
 TEST_CASE("features that the application did not enable are not used") {
   // The same feature in its own structure, behind one that means nothing here.
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{
