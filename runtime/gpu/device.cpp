@@ -151,8 +151,9 @@ Status Device::make_device(const DeviceOptions& options) {
   return {};
 }
 
-Result<std::shared_ptr<Device>> Device::adopt(ExternalDevice external, VulkanTable table,
+Result<std::shared_ptr<Device>> Device::adopt(const ExternalDevice& given, VulkanTable table,
                                               const DeviceOptions& options) {
+  ExternalDevice external = given;
   // One queue that is given twice has one lock.
   if (external.copy_queue && external.copy_queue == external.queue) external.copy_queue_family.reset();
   PUMICE_CHECK(check(options));

@@ -44,7 +44,7 @@ public:
   create(std::shared_ptr<Instance> instance, const Capabilities& chosen, const DeviceOptions& options = {});
   // Uses a device that the application owns. Its queue is shared; only objects that are made here are
   // destroyed.
-  static Result<std::shared_ptr<Device>> adopt(ExternalDevice external, VulkanTable table = {},
+  static Result<std::shared_ptr<Device>> adopt(const ExternalDevice& external, VulkanTable table = {},
                                                const DeviceOptions& options = {});
   ~Device();
   Device(const Device&) = delete;

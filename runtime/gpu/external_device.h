@@ -17,7 +17,7 @@ struct ExternalDevice {
   VkDevice device = VK_NULL_HANDLE;
   uint32_t queue_family = 0;
   VkQueue queue = VK_NULL_HANDLE; // may be null with `submit`
-  // Weights are copied by this queue; null or the same: by `queue`, or with `submit` where there is a family.
+  // Weights are copied by this queue; null: by `queue`, or with `submit` where there is a family.
   VkQueue copy_queue = VK_NULL_HANDLE;
   std::optional<uint32_t> copy_queue_family;
   // VkDeviceCreateInfo's pNext and extensions, as the device was made with. Features and extensions that are
