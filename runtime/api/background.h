@@ -8,11 +8,12 @@
 #include <thread>
 
 #include "api/call.h"
+#include "base/low_priority.h"
 #include "base/progress.h"
 
 namespace pumice::api {
 
-// Makes something on a thread of its own, and hands it out once.
+// Makes something on a thread of its own, behind the threads of the program, and hands it out once.
 template <class Made>
 class Background {
 public:
@@ -56,6 +57,7 @@ public:
 
 private:
   void run(const Work& work) {
+    lower_priority();
     call(&error_, [&]() -> Status {
       PUMICE_TRY(made_, work([this](uint64_t done, uint64_t total) {
                    total_ = total; // before what poll() reads first, so that it never sees more than all

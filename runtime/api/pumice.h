@@ -39,7 +39,8 @@
  * threads at the same time. The *_cancel functions may be called from any thread at any time until the
  * *_destroy of their object begins. Pumice has no thread of its own unless it is asked for:
  * pumice_load_start, pumice_session_creation_start, pumice_batch_creation_start, pumice_creation_start,
- * pumice_tune_start, and `threads` and `stages` in options.
+ * pumice_tune_start, and `threads` and `stages` in options. What runs in the background has a lower priority
+ * than the thread that starts it, on Linux, Windows and macOS.
  *
  * Text is UTF-8. Times are microseconds, sizes are bytes, of memory on the device unless a field says
  * otherwise. */

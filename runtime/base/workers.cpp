@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "base/guarded.h"
+#include "base/low_priority.h"
 
 namespace pumice {
 
 Workers::Workers(size_t most) {
   const size_t wanted = std::min<size_t>(most, std::max(1u, std::thread::hardware_concurrency()));
   try {
-    while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
+    while (threads_.size() + 1 < wanted) threads_.push_back(start_thread([this] { work(); }));
   } catch (const std::exception&) { // no thread to be had, or no memory for one
     // Those that there are do it all.
   }

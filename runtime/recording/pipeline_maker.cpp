@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/guarded.h"
+#include "base/low_priority.h"
 
 namespace pumice {
 
@@ -39,7 +40,7 @@ PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines,
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
   try {
     while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
-      threads_.emplace_back([this] { make({}); });
+      threads_.push_back(start_thread([this] { make({}); }));
   } catch (const std::exception&) { // no thread or no memory for one
     // finish() then compiles the rest.
   }
