@@ -22,6 +22,7 @@ struct pumice_batch : pumice_work, Live<pumice_batch> {
     std::shared_ptr<std::vector<uint32_t>> tokens; // the prompt, then what was sampled
     size_t most = SIZE_MAX; // of those that count: a stop string came before the others
     SamplingParams sampling;
+    SharedEmbeddings embeddings; // the rows of its pictures
 
     std::span<const uint32_t> said() const {
       return std::span(*tokens).first(std::min(most, tokens->size()));
@@ -62,6 +63,7 @@ Result<uint32_t> pumice_batch::add(TextRequest request) {
   const size_t form_begin = request.generation.tokens.size();
   text.tokens = std::make_shared<std::vector<uint32_t>>(std::move(request.generation.tokens));
   text.sampling = request.generation.sampling;
+  text.embeddings = request.generation.embeddings;
   SequenceRequest sequence{{},
                            std::move(request.generation.sampling),
                            request.generation.max_tokens,
@@ -108,12 +110,7 @@ Result<Conversation> pumice_batch::settled(uint32_t id) {
   PUMICE_TRY(const Text* text, find(id));
   PUMICE_CHECK(after(batch->wait()));
   const std::span<const uint32_t> tokens = text->said();
-  if (std::ranges::any_of(tokens, is_prompt_row)) {
-    return Error{Code::unsupported,
-                 "the text shows pictures, and a saved one cannot hold their rows: keep the "
-                 "text and the pictures, and begin with them again"};
-  }
-  return Conversation{{tokens.begin(), tokens.end()}, text->sampling};
+  return Conversation{{tokens.begin(), tokens.end()}, text->sampling, text->embeddings};
 }
 
 void pumice_batch::take(const BatchToken& token) {
@@ -221,7 +218,7 @@ Result<uint32_t> restore_text(pumice_batch& batch, MappedFile file, const pumice
   Result<Conversation> loaded = batch.batch->load(std::move(file));
   PUMICE_CHECK(batch.after(loaded.ok() ? Status() : Status(loaded.error())));
   PUMICE_TRY(TextRequest text, read_request(request, batch.reader(), loaded->tokens.size()));
-  return batch.go_on(std::move(text), loaded->tokens);
+  return batch.go_on(std::move(text), loaded->tokens, loaded->embeddings);
 }
 
 } // namespace

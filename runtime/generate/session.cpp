@@ -214,16 +214,7 @@ Status Session::set_adapter(AdapterChoice adapter) {
   return {};
 }
 
-// The rows of pictures are in no state file: without them, what is not in the caches cannot be computed.
-Status Session::check_saves() const {
-  if (prompt_rows(tokens()) == 0) return {};
-  return Error{Code::unsupported,
-               "the conversation shows pictures, and a saved session cannot hold their rows: keep the text "
-               "and the pictures, and begin with them again"};
-}
-
 Status Session::save(const std::filesystem::path& path) {
-  PUMICE_CHECK(check_saves());
   PUMICE_CHECK(stop_text());
   PUMICE_CHECK(checked(object_->save(path, 0, conversation())));
   active_ = false;
@@ -231,7 +222,6 @@ Status Session::save(const std::filesystem::path& path) {
 }
 
 Status Session::save(const StateSink& sink) {
-  PUMICE_CHECK(check_saves());
   PUMICE_CHECK(stop_text());
   PUMICE_CHECK(checked(object_->save(sink, 0, conversation())));
   active_ = false;
@@ -249,11 +239,11 @@ Status Session::restore(MappedFile file) {
   return restore(std::move(conversation));
 }
 
-// Goes on with another conversation, without pictures.
+// Goes on with another conversation.
 Status Session::restore(Conversation conversation) {
   tokens_ = std::make_shared<std::vector<uint32_t>>(std::move(conversation.tokens));
   sampling_ = std::move(conversation.sampling);
-  embeddings_.reset();
+  embeddings_ = std::move(conversation.embeddings);
   active_ = false;
   received_.clear();
   return {};
@@ -276,7 +266,6 @@ Status Session::copy(Session& other) {
   PUMICE_CHECK(other.stop_text());
   PUMICE_CHECK(checked(object_->copy(0, *other.object_, 0, other.conversation())));
   PUMICE_CHECK(restore(other.conversation()));
-  embeddings_ = other.embeddings_;
   if (options_.adapters) adapter_ = other.adapter_;
   return {};
 }

@@ -66,7 +66,7 @@ public:
 
   // Saves the conversation with its keys and values to a file, and restores it, into any session of the same
   // model and cache type whose context it fits. Both end the current text. A file that is damaged or does not
-  // fit is an error, and the conversation stays as it was. One that shows pictures is not saved: unsupported.
+  // fit is an error, and the conversation stays as it was. The rows of its pictures are saved too.
   // An adapter is not saved, and neither are keys and values that were computed with one: they are computed
   // again, with the adapter of the session that restores the conversation.
   Status save(const std::filesystem::path& path);
@@ -118,8 +118,7 @@ private:
   Status stop();
   Status stop_text();
   void note_reused(uint32_t reused);
-  Status check_saves() const;
-  Conversation conversation() const { return {*tokens_, sampling_}; }
+  Conversation conversation() const { return {*tokens_, sampling_, embeddings_}; }
   Status restore(Conversation conversation);
   Result<std::vector<std::byte>> saved_bytes();
   Status make_scorer(size_t longest, uint32_t sequences);

@@ -110,6 +110,7 @@ struct BatchToken {
 struct Conversation {
   std::vector<uint32_t> tokens;
   SamplingParams sampling;
+  SharedEmbeddings embeddings; // the rows of its pictures; null: it shows none
 };
 
 // Sequences that run in the same steps. Each has its own prompt, sampling and stop tokens, and gets the same

@@ -252,8 +252,9 @@ TEST_CASE("wrong fields with a correct checksum are named") {
     return says(session->restore(bad), parts);
   };
   const size_t tokens = 20 + 8 + 4 + 4 + 4 + 112; // the offset of their count
-  const size_t layers = tokens + 4 + 4 * 16;
-  CHECK(refused(8, 9, {"'version'", "expected 14", "found 9"}) == "");
+  const size_t pictures = tokens + 4 + 4 * 16;    // their rows and sizes: none
+  const size_t layers = pictures + 4 + 4;
+  CHECK(refused(8, 9, {"'version'", "expected 15", "found 9"}) == "");
   CHECK(refused(20, 9, {"'model'", "stories-2m.gguf", "another"}) == "");
   CHECK(refused(28, 0, {"'cache type'", "expected f16", "found f32"}) == "");
   CHECK(refused(32, 17, {"'cached tokens'", "at most 16", "17"}) == "");
@@ -261,6 +262,7 @@ TEST_CASE("wrong fields with a correct checksum are named") {
   CHECK(refused(tokens - 16, 0x83333333, {"'order'", "each once at most", "0x83333333"}) == "");
   CHECK(refused(tokens, 0xffffffff, {"'tokens'"}) == "");
   CHECK(refused(tokens + 4, 2048, {"'token 0'", "at most 2047", "2048"}) == "");
+  CHECK(refused(pictures, 0x40000000, {"'rows of pictures'"}) == "");
   CHECK(refused(layers, 0x10000000, {"'layer "}) == "");
   CHECK(refused(layers + 4, 99, {"'layer 0 kv_heads'", "99"}) == "");
   CHECK(refused(layers + 8, 99, {"'layer 0 head_dim'", "99"}) == "");

@@ -7,6 +7,17 @@
 
 namespace pumice {
 
+namespace {
+
+Conversation conversation_in(const Snapshot& snapshot) {
+  SharedEmbeddings embeddings;
+  if (!snapshot.pictures.values.empty())
+    embeddings = std::make_shared<const PromptEmbeddings>(snapshot.pictures);
+  return {snapshot.tokens, snapshot.sampling, std::move(embeddings)};
+}
+
+} // namespace
+
 Status Batch::check_free(uint32_t slot) const {
   if (slot < slots_.size() && !slots_[slot].busy) return {};
   return Error{
@@ -20,6 +31,7 @@ Snapshot Batch::snapshot(uint32_t slot, const Conversation& conversation) const 
   Snapshot snapshot;
   snapshot.tokens = conversation.tokens;
   snapshot.sampling = conversation.sampling;
+  if (conversation.embeddings) snapshot.pictures = *conversation.embeddings;
   if (from.adapter.adapter) return snapshot; // who restores it need not have that
   snapshot.cached = kept(from, conversation.tokens);
   if (snapshot.cached > 0) snapshot.written_end = from.written_end;
@@ -78,14 +90,14 @@ Result<Conversation> Batch::load(MappedFile file, uint32_t slot) {
   PUMICE_CHECK(wait());
   PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
   PUMICE_CHECK(restore(opened, slot));
-  return Conversation{opened.snapshot.tokens, opened.snapshot.sampling};
+  return conversation_in(opened.snapshot);
 }
 
 Result<Conversation> Batch::load(MappedFile file) {
   PUMICE_CHECK(wait());
   PUMICE_TRY(const OpenedSnapshot opened, open_snapshot(std::move(file), *runner_));
   if (const std::optional<uint32_t> slot = free_slot()) PUMICE_CHECK(restore(opened, *slot));
-  return Conversation{opened.snapshot.tokens, opened.snapshot.sampling};
+  return conversation_in(opened.snapshot);
 }
 
 // Puts a conversation's keys and values into a free slot.

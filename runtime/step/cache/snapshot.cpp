@@ -68,6 +68,14 @@ void check_layer(Checker& check, size_t index, const Snapshot& snapshot, const C
   if (check.ok()) check.equal(name("bytes"), cached_bytes(layout, positions), layer.bytes);
 }
 
+// The rows of a snapshot's pictures: none, or as many as its tokens have places for.
+void check_pictures(Checker& check, const Snapshot& snapshot) {
+  const auto rows = static_cast<size_t>(std::ranges::count_if(snapshot.tokens, is_prompt_row));
+  const size_t numbers = snapshot.pictures.values.size();
+  if (rows > 0 ? numbers > 0 && numbers % rows == 0 : numbers == 0) return;
+  check.fail("rows of pictures", fmt::format("numbers for {} rows", rows), fmt::format("{}", numbers));
+}
+
 // A state in a snapshot: the one after the cached tokens.
 SnapshotLayer state_layer(const StateRef& state, uint32_t cached) {
   return {0, state.layout.floats, 0, cached ? state.layout.state_bytes() : 0, {}};
@@ -89,6 +97,7 @@ Status check_fits(const Snapshot& snapshot, const Runner& runner, const std::str
     if (runner.model().shape().pictures && is_prompt_row(snapshot.tokens[i])) continue;
     check.at_most(fmt::format("token {}", i), vocabulary - 1, snapshot.tokens[i], "the vocabulary's last");
   }
+  check_pictures(check, snapshot);
   const std::span<const CacheRef> caches = runner.caches();
   const std::span<const StateRef> states = runner.states();
   check.equal("layers", caches.size() + states.size(), snapshot.layers.size());

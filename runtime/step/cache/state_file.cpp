@@ -19,7 +19,7 @@ constexpr uint32_t sampling_options = 0
 #define OPTION(...) +1
 #include "kernel/sampling_options.def"
     ;
-constexpr uint32_t current_version = sampling_options - 7; // and one for the filters' order
+constexpr uint32_t current_version = sampling_options - 6; // and two for the filters' order and pictures
 constexpr uint64_t header_bytes = 8 + 4 + 8;               // magic, version, bytes of the file
 constexpr uint64_t checksum_bytes = 8;
 constexpr uint64_t piece_bytes = uint64_t{4} << 20;
@@ -58,6 +58,8 @@ void visit_fields(AnySnapshot& snapshot, const Visit& visit) {
   visit("written end", snapshot.written_end);
   visit_sampling(snapshot.sampling, visit);
   visit("tokens", snapshot.tokens);
+  visit("rows of pictures", snapshot.pictures.values);
+  visit("sizes of pictures", snapshot.pictures.grids);
   visit("layers", snapshot.layers);
 }
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "kernel/cache_layout.h"
 #include "kernel/sampling/sampling.h"
+#include "step/prompt_embeddings.h"
 
 namespace pumice {
 
@@ -32,6 +33,7 @@ struct Snapshot {
   uint32_t written_end = 0; // after the last position that was written to the caches
   SamplingParams sampling;
   std::vector<uint32_t> tokens;
+  PromptEmbeddings pictures; // those of the tokens that are their rows
   std::vector<SnapshotLayer> layers;
 };
 
