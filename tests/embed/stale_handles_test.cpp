@@ -2,6 +2,7 @@
 // late, and some twice.
 #include <functional>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/instance.h"
@@ -43,6 +44,13 @@ void check_kind(const char* kind, int count, void (*destroy)(Handle*), const std
     known += knows(each);
   }
   CHECK(known == 0);
+  // Neither what is of another kind nor other addresses.
+  std::vector<void*> others = {&last, reinterpret_cast<char*>(made) + 1, reinterpret_cast<void*>(8)};
+  if constexpr (!std::is_same_v<Handle, pumice_device>) others.push_back(shared_device().get());
+  for (void* other : others) {
+    destroy(static_cast<Handle*>(other));
+    CHECK_FALSE(knows(static_cast<Handle*>(other)));
+  }
   CHECK(knows(made));
   destroy(made);
 }
