@@ -135,9 +135,11 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
   memory.step = {Space::step, 0, 0, memory.step_layout.bytes()};
   // Whether sampling or a search uses it is decided later.
   const uint64_t tables = size.beams ? 0 : SamplingState::table_bytes(shape.vocabulary, size.sequences);
-  memory.sampling = {
-      Space::results, 0, 0,
-      std::max(SamplingState::bytes(size.sequences) + tables, SearchState::bytes(size.sequences))};
+  const auto drafts = std::min<uint64_t>(uint64_t{size.sequences} * size.drafts, memory.size.chunk);
+  memory.draft_mask_bytes = SamplingState::draft_mask_bytes(shape.vocabulary, static_cast<uint32_t>(drafts));
+  memory.sampling = {Space::results, 0, 0,
+                     std::max(SamplingState::bytes(size.sequences) + tables + memory.draft_mask_bytes,
+                              SearchState::bytes(size.sequences))};
   return memory;
 }
 

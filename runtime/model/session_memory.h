@@ -51,6 +51,7 @@ struct SessionMemory {
   StepLayout step_layout;
   BufferRef step;
   BufferRef sampling;
+  uint64_t draft_mask_bytes = 0; // the last of the sampling's, see SamplingState
 
   // The same caches with the steps of an encoder, which have at most `tokens` tokens of `inputs` inputs.
   SessionMemory with_steps(uint32_t tokens, uint32_t inputs) const;

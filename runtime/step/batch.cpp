@@ -113,7 +113,7 @@ Result<uint32_t> Batch::add(SequenceRequest request) {
                                     request.form_begin, options_.form_tables));
     if (form.holds()) sequence.form = std::move(form);
   }
-  if (size().drafts > 0 && !sequence.form && can_draft(sequence.sampling)) sequence.drafter.emplace();
+  if (size().drafts > 0 && can_draft(sequence.sampling)) sequence.drafter.emplace();
   if (has_places(runner_->model()) && sequence.embeddings)
     sequence.places = RotaryPlaces(sequence.tokens(), sequence.embeddings->grids);
   sequences_.push_back(std::move(sequence));
@@ -341,10 +341,12 @@ Status Batch::read_oldest() {
     }
     draft_counts_.guessed += drafts.size();
     draft_counts_.held += held;
-    if (row->drafted_by_model && !drafts.empty()) {
-      model_drafter_->learn(drafts.size(), held);
+    const size_t guessed = drafts.size() + row->refused;
+    if (row->drafted_by_model && guessed > 0) {
+      model_drafter_->learn(guessed, held);
       by_model = true;
     }
+    row->refused = false;
     if (!drafts.empty()) forget_drafts(*row);
     follow_hidden(*row, oldest.composed);
     if (results_.back().finish_reason != FinishReason::none) release(*std::exchange(row, nullptr));
@@ -369,6 +371,7 @@ Result<BatchToken> Batch::read_token(Sequence& sequence) {
                     "driver or another device",
                     model.file().path(), model.context().device->capabilities().name, result.token)};
   }
+  sequence.forced = 0;
   if (sequence.sampling.log_probabilities) {
     result.log_probabilities = sampling_state_.log_probabilities(slot, n);
   }
@@ -540,12 +543,16 @@ Result<Batch::NextStep> Batch::compose() {
     if (layer_drafter_)
       text_rows_.push_back({sequence.id, static_cast<uint32_t>(rows.size()) - count, count, sequence.next});
     step.continues = step.continues && left == 1;
-    if (count < left) continue;
+    if (count < left) {
+      sequence.drafts.clear();
+      continue;
+    }
     rows.back().output = true;
     rows_.push_back(&sequence);
     const size_t spare = room - std::min<size_t>(room, count);
     if (sequence.drafts.size() > spare) sequence.drafts.resize(spare);
     if (!sequence.drafter) continue;
+    if (sequence.form) keep_to_form(sequence);
     sampling_state_.set_drafts(slot, sequence.drafts);
     for (const uint32_t token : sequence.drafts) {
       StepToken row = rows.back();

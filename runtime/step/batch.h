@@ -243,6 +243,8 @@ private:
     std::optional<TextDrafter> drafter; // where its tokens are guessed at
     bool drafted_by_model = false;      // the next guesses, or those of the step in flight
     std::vector<uint32_t> drafts;       // that the step in flight guesses at
+    bool refused = false;               // a guess behind them does not fit the form
+    uint32_t forced = 0;                // the latest tokens, which were not drawn
     bool interrupted = false;           // a step of it was not submitted as a whole
     uint32_t stopped_end = 0;           // of the first step that was discarded; 0: none, or it had one row
     bool single_token_steps = false;    // no step of it may lose the states that it begins with
@@ -291,8 +293,7 @@ private:
   };
 
   Batch(std::unique_ptr<Runner> runner, SessionOptions options)
-      : runner_(std::move(runner)), options_(options),
-        sampling_state_(runner_->sampling_memory(), runner_->size().sequences),
+      : runner_(std::move(runner)), options_(options), sampling_state_(runner_->sampling_state()),
         form_tables_(sampling_state_.tables()), slots_(runner_->size().sequences),
         pool_(runner_->size().pages), pace_(options_.max_stall_seconds) {}
   const Sequence* find(uint32_t id) const;
@@ -343,11 +344,12 @@ private:
   void follow_hidden(const Sequence& sequence, bool composed);
   Status hand_hidden(const Sequence& sequence, bool composed);
   void forget_drafts(Sequence& sequence);
+  void keep_to_form(Sequence& sequence);
   Status write_prompt_rows(uint32_t rows);
   bool masks_by_host() const;
   Status write_masks();
   void append_forced_tokens();
-  uint32_t room_for_forced() const;
+  uint32_t room_beside_forced(size_t rows) const;
   void append_forced(Sequence*& row, std::span<const uint32_t> tokens);
   Status add_in_flight(const NextStep& step, const std::optional<Completion>& done);
   Status read_oldest();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "kernel/sampling/sampling.h"
 #include "model/model.h"
 #include "recording/completion.h"
 #include "recording/plan_outputs.h"
@@ -185,6 +186,9 @@ public:
   Status wait() const { return submitted_here_.wait(); }
   // Sampling's state (see SamplingState). The host may write it only while no step with outputs is in flight.
   std::span<std::byte> sampling_memory() const { return sampling_.mapped(); }
+  SamplingState sampling_state() const {
+    return {sampling_memory(), memory_.size.sequences, memory_.draft_mask_bytes};
+  }
 
   // A step in slices, instead of submit(). If place_free(), write_step() does not have to wait. open_step()
   // takes the step that submit() would submit. fill() puts as much of it as fits into the current slice; once

@@ -100,6 +100,8 @@ void main() {
   if (stops) atomicMin(slots[slot].finished_at, n); // rows of one step may be of one sequence
   if (slots[slot].dry_multiplier > 0.0 && is_breaker(slot, token)) slots[slot].dry_first = n + 1u;
   if (slots[slot].form != 0u) {
+    // The row behind reads the place that this one writes. If they differ, the guess between them does not hold, and that row
+    // does not count.
     const uint place = slots[slot].places[n % SAMPLING_PLACES], next = form_step(slots[slot].form - 1u, place, token);
     slots[slot].places[(n + 1u) % SAMPLING_PLACES] = next == SAMPLING_NOWHERE ? place : next;
   }

@@ -26,6 +26,7 @@ uint first_block = gl_WorkGroupID.x * SLICE;
 uint area; // where the row's words begin in the scratch, after its row of the step block
 uint slot;
 uint appended; // tokens before the one that is sampled: those of the ring, and rows of this step that are guessed at
+uint guessed;  // those rows
 
 uint words(uint kind) { return area + kind * p.padded; }
 uint first_quad(uint block) { return (gl_WorkGroupID.y * p.stride + block * SAMPLING_BLOCK) >> 2; }
@@ -147,7 +148,7 @@ uint allowed_in(uint block, uint used) {
   if (form != 0u) {
     allowed = allowed_by_form(form - 1u, slots[slot].places[appended % SAMPLING_PLACES], block);
   } else if (slots[slot].masked != 0u && block < SAMPLING_MASK) {
-    allowed = slots[slot].mask[block];
+    allowed = guessed == 0u ? slots[slot].mask[block] : forms[slots[slot].draft_masks + (guessed - 1u) * p.blocks + block];
   }
   return allowed | (used < 32u ? 0xffffffffu << used : 0u);
 }
@@ -161,7 +162,8 @@ void main() {
   const uvec4 detail = step_block[1u + p.capacity + output_row];
   uvec4 row = step_block[1u + detail.x];
   slot = min(row.z, p.sequences - 1u);
-  appended = row.x = slots[slot].count + detail.y;
+  guessed = detail.y;
+  appended = row.x = slots[slot].count + guessed;
   if (gl_WorkGroupID.x == 0u && me < SAMPLING_ROW_QUAD) scratch[area - SAMPLING_ROW_QUAD + me] = row[me];
 
   // Every invocation enters the loops over blocks: some drivers crash in a loop that a whole subgroup skips.

@@ -11,7 +11,7 @@ CONSTANT SAMPLING_STEP = 0;
 CONSTANT SAMPLING_STATE = 1;   // SamplingSlot[sequences]
 CONSTANT SAMPLING_LOGITS = 2;  // [outputs, stride]; scan overwrites those with a bias or a penalty
 CONSTANT SAMPLING_SCRATCH = 3; // uint[outputs][SAMPLING_ROW_QUAD + padded * SAMPLING_WORDS_PER_BLOCK]
-CONSTANT SAMPLING_FORMS = 4;   // uint[]: tables of forms
+CONSTANT SAMPLING_FORMS = 4;   // uint[]: tables of forms, then masks of rows behind guesses, a word for each block
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT SAMPLING_SLICE_ID = 1; // blocks to a workgroup of scan
@@ -84,7 +84,8 @@ struct SamplingSlot {
   UINT masked; // not 0: only tokens of the mask may be drawn
   UINT form;   // where the table of the text's form begins, and 1; 0: it has none
   UINT order;  // of the filters
-  UINT reserved[13];
+  UINT draft_masks; // where the masks of rows behind guesses begin among the forms, one behind the other
+  UINT reserved[12];
   UINT stops[SAMPLING_STOPS];
   UINT bias_tokens[SAMPLING_BIASES]; // each once
   float biases[SAMPLING_BIASES];
@@ -93,7 +94,7 @@ struct SamplingSlot {
   UINT tokens[SAMPLING_RING]; // token n is tokens[n % SAMPLING_RING]
   SamplingReport reports[SAMPLING_REPORTS]; // that of token n is reports[n % SAMPLING_REPORTS]
   UINT dry_breakers[SAMPLING_BREAKERS / 32]; // a bit for each token
-  UINT mask[SAMPLING_MASK]; // a bit for each token
+  UINT mask[SAMPLING_MASK]; // a bit for each token; of a row without guesses before it
   UINT places[SAMPLING_PLACES]; // in the form; where token n is sampled is places[n % SAMPLING_PLACES]; pick writes the next
 };
 

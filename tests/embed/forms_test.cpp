@@ -45,6 +45,8 @@ TEST_CASE("a session's texts have their form, the same in slices as in whole ste
   pumice_session_options options = {sizeof options};
   options.context = 192;
   const SessionHandle session = make_session(model.get(), options);
+  options.drafts = 5;
+  const SessionHandle guessing = make_session(model.get(), options);
   std::set<std::string> texts;
   for (uint64_t seed = 0; seed < 6; ++seed) {
     Asked asked(seed);
@@ -53,6 +55,7 @@ TEST_CASE("a session's texts have their form, the same in slices as in whole ste
     check_person(whole);
     texts.insert(whole.text);
     CHECK(answer(session.get(), asked, true) == whole);
+    for (const bool in_slices : {false, true}) CHECK(answer(guessing.get(), asked, in_slices) == whole);
   }
   CHECK(texts.size() > 1);
   // What comes after has none.
@@ -80,23 +83,26 @@ TEST_CASE("each text of a batch has a form of its own, and is what it is alone")
   pumice_batch_options batch_options = {sizeof batch_options};
   batch_options.context = 192;
   batch_options.texts = 3;
-  const BatchHandle batch = make_batch(model.get(), batch_options);
-  pumice_error error;
-  uint32_t ids[3];
-  size_t count = 0;
-  for (const Asked* each : {&first, &second, &third})
-    require_ok(pumice_batch_add(batch.get(), &each->request, &ids[count++], &error), error);
-  pumice_slice slice = {sizeof slice};
-  do {
-    require_ok(pumice_work_advance(pumice_batch_work(batch.get()), 3000, nullptr, &slice, &error), error);
-  } while (slice.active);
-  Story stories[3];
-  while (const pumice_event* event = pumice_batch_poll(batch.get())) {
-    for (size_t i = 0; i < 3; ++i) {
-      if (event->text_id == ids[i]) add_event(*event, stories[i]);
+  for (const uint32_t drafts : {0u, 5u}) {
+    batch_options.drafts = drafts;
+    const BatchHandle batch = make_batch(model.get(), batch_options);
+    pumice_error error;
+    uint32_t ids[3];
+    size_t count = 0;
+    for (const Asked* each : {&first, &second, &third})
+      require_ok(pumice_batch_add(batch.get(), &each->request, &ids[count++], &error), error);
+    pumice_slice slice = {sizeof slice};
+    do {
+      require_ok(pumice_work_advance(pumice_batch_work(batch.get()), 3000, nullptr, &slice, &error), error);
+    } while (slice.active);
+    Story stories[3];
+    while (const pumice_event* event = pumice_batch_poll(batch.get())) {
+      for (size_t i = 0; i < 3; ++i) {
+        if (event->text_id == ids[i]) add_event(*event, stories[i]);
+      }
     }
+    for (size_t i = 0; i < 3; ++i) CHECK(stories[i] == alone[i]);
   }
-  for (size_t i = 0; i < 3; ++i) CHECK(stories[i] == alone[i]);
 }
 
 TEST_CASE("what is wrong with a form is an error of the request") {

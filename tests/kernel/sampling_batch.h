@@ -28,6 +28,9 @@ struct Batch {
   // them lie before it.
   std::vector<std::vector<uint32_t>> drafts;
   std::vector<uint32_t> drafts_before;
+  // What may be drawn behind each of them: masks, or places in the form.
+  std::vector<std::vector<std::vector<uint32_t>>> draft_masks;
+  std::vector<std::vector<uint32_t>> draft_places;
   uint32_t capacity = 0;
   uint32_t produced = 0;
 
@@ -71,8 +74,14 @@ struct Sampler {
       const auto [table, place] = batch.forms[s];
       if (!table) continue;
       view.set_form(s, static_cast<uint32_t>(tables.size()), place);
+      if (s < batch.draft_places.size()) view.set_draft_places(s, batch.draft_places[s]);
       const std::vector<uint32_t> words = pumice::form_words(*table);
       tables.insert(tables.end(), words.begin(), words.end());
+    }
+    for (uint32_t s = 0; s < batch.draft_masks.size(); ++s) {
+      view.set_draft_masks(s, tables.size());
+      for (const std::vector<uint32_t>& mask : batch.draft_masks[s])
+        tables.insert(tables.end(), mask.begin(), mask.end());
     }
     std::vector<Quad> block(1 + 2 * capacity, Quad{77, 77, 77, 77});
     block[0] = {static_cast<uint32_t>(batch.rows.size()), static_cast<uint32_t>(batch.output_rows.size()),
@@ -87,7 +96,7 @@ struct Sampler {
     args.logits = {gpu.upload(padded), static_cast<uint32_t>(batch.logits.size()), pumice::ROWS_OUTPUTS,
                    vocabulary, stride};
     args.state = state = gpu.upload(slots);
-    if (!batch.forms.empty()) args.tables = gpu.upload(tables);
+    if (!batch.forms.empty() || !batch.draft_masks.empty()) args.tables = gpu.upload(tables);
     args.step = step = gpu.upload(block);
     args.step_capacity = capacity;
     args.scratch = gpu.upload(

@@ -678,3 +678,69 @@ TEST_CASE("a form's table leaves the tokens of a mask, and a step leads to the n
     }
   }
 }
+
+TEST_CASE("behind each guess, what may be drawn is what a form or a mask allows there") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    for (const bool by_table : {false, true}) {
+      CAPTURE(by_table);
+      const uint32_t vocabulary = 1003, places = 20;
+      std::mt19937 random(7);
+      FormTable table;
+      table.class_count = 30;
+      for (uint32_t token = 0; token < vocabulary; ++token)
+        table.classes.push_back(static_cast<uint16_t>(random() % table.class_count));
+      for (uint32_t place = 0; place < places; ++place) {
+        std::vector<FormTable::Step>& steps = table.places.emplace_back();
+        for (uint16_t each = 1; each < table.class_count; ++each)
+          if (random() % 6 == 0 || each == 1)
+            steps.push_back({each, static_cast<uint16_t>(random() % places)});
+      }
+      const auto mask_at = [&](uint32_t place) {
+        std::vector<uint32_t> mask((vocabulary + 31) / 32);
+        for (uint32_t token = 0; token < vocabulary; ++token) {
+          if (table.next(place, token)) mask[token / 32] |= 1u << token % 32;
+        }
+        return mask;
+      };
+      // Two sequences, the guesses of the second of which follow in the form.
+      const std::vector<uint32_t> history(70, 3);
+      std::vector<uint32_t> drafts, reached = {4};
+      for (int i = 0; i < 5; ++i) {
+        uint32_t token = random() % vocabulary;
+        while (!table.next(reached.back(), token)) token = random() % vocabulary;
+        drafts.push_back(token);
+        reached.push_back(*table.next(reached.back(), token));
+      }
+      Batch batch;
+      batch.params = {drawing(1), drawing(2)};
+      batch.histories = {history, history};
+      batch.drafts = {{}, drafts};
+      if (by_table) {
+        batch.forms = {{&table, 9}, {&table, reached[0]}};
+        batch.draft_places = {{}, {reached.begin() + 1, reached.end()}};
+      } else {
+        batch.masks = {mask_at(9), mask_at(reached[0])};
+        batch.draft_masks.resize(2);
+        for (size_t i = 1; i < reached.size(); ++i) batch.draft_masks[1].push_back(mask_at(reached[i]));
+      }
+      Batch apart;
+      for (uint32_t j = 0; j < 2 + drafts.size(); ++j) {
+        const uint32_t sequence = j == 0 ? 0 : 1, before = j == 0 ? 0 : j - 1;
+        const std::vector<float> logits = random_logits(vocabulary, 60 + j);
+        const auto position = static_cast<uint32_t>(history.size()) - 1 + before;
+        batch.logits.push_back(logits);
+        batch.rows.push_back({0, position, sequence, 0});
+        batch.output_rows.push_back(j);
+        batch.drafts_before.push_back(before);
+        apart.add(logits, batch.params[sequence], history, position);
+        apart.masks.push_back(mask_at(j == 0 ? 9 : reached[before]));
+      }
+      batch.capacity = apart.capacity;
+      Sampler sampler(profile, batch);
+      sampler.run();
+      const std::vector<uint32_t> tokens = sampler.tokens();
+      TestGpu::get().clear();
+      CHECK(tokens == sample_once(profile, apart));
+    }
+  }
+}

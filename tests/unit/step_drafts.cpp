@@ -45,6 +45,18 @@ TEST_CASE("short texts have no drafts, and another text begins with none") {
   CHECK(drafter.draft(4).empty());
 }
 
+TEST_CASE("tokens that are not drawn say nothing of guesses") {
+  TextDrafter drawn, forced;
+  Tokens text;
+  for (uint32_t i = 0; i < 60; ++i) {
+    text.push_back(i % 5);
+    drawn.follow(text);
+    forced.follow(text, i > 9);
+  }
+  CHECK(forced.draft(4) == drawn.draft(4));
+  CHECK(forced.chance() < drawn.chance());
+}
+
 TEST_CASE("how often drafts hold is learned from what came, before any was used") {
   Tokens repeated, random;
   std::mt19937 numbers(5);

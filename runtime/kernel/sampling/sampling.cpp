@@ -154,10 +154,17 @@ uint64_t SamplingState::table_bytes(uint32_t vocabulary, uint32_t sequences) {
 SamplingState::SamplingState(std::span<std::byte> memory)
     : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), memory.size() / sizeof(SamplingSlot)) {}
 
-SamplingState::SamplingState(std::span<std::byte> memory, uint32_t sequences)
+uint64_t SamplingState::draft_mask_bytes(uint32_t vocabulary, uint32_t masks) {
+  if (vocabulary > SAMPLING_MASK * SAMPLING_BLOCK) return 0;
+  return uint64_t{(vocabulary + SAMPLING_BLOCK - 1) / SAMPLING_BLOCK} * 4 * masks;
+}
+
+SamplingState::SamplingState(std::span<std::byte> memory, uint32_t sequences, uint64_t draft_mask_bytes)
     : slots_(reinterpret_cast<SamplingSlot*>(memory.data()), sequences) {
   const std::span<std::byte> rest = memory.subspan(std::min<size_t>(bytes(sequences), memory.size()));
-  tables_ = {reinterpret_cast<uint32_t*>(rest.data()), rest.size() / sizeof(uint32_t)};
+  const std::span<uint32_t> words(reinterpret_cast<uint32_t*>(rest.data()), rest.size() / sizeof(uint32_t));
+  draft_masks_ = words.last(std::min<size_t>(draft_mask_bytes / sizeof(uint32_t), words.size()));
+  tables_ = words.first(words.size() - draft_masks_.size());
 }
 
 void SamplingState::set_params(uint32_t sequence, const SamplingParams& params) {
@@ -217,6 +224,15 @@ void SamplingState::append(uint32_t sequence, uint32_t token) {
 void SamplingState::set_drafts(uint32_t sequence, std::span<const uint32_t> drafts) {
   SamplingSlot& slot = slots_[sequence];
   for (size_t i = 0; i < drafts.size(); ++i) slot.tokens[(slot.count + i) % SAMPLING_RING] = drafts[i];
+}
+
+void SamplingState::set_draft_places(uint32_t sequence, std::span<const uint32_t> places) {
+  SamplingSlot& slot = slots_[sequence];
+  for (size_t i = 0; i < places.size(); ++i) slot.places[(slot.count + 1 + i) % SAMPLING_PLACES] = places[i];
+}
+
+void SamplingState::set_draft_masks(uint32_t sequence, size_t begin) {
+  slots_[sequence].draft_masks = static_cast<uint32_t>(tables_.size() + begin);
 }
 
 void SamplingState::set_count(uint32_t sequence, uint32_t count) {

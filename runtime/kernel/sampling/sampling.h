@@ -65,9 +65,12 @@ public:
   static constexpr uint64_t bytes(uint32_t sequences) { return align(sequences * sizeof(SamplingSlot), 256); }
   // Of tables: room for those of four texts with large ones, or of many with small ones.
   static uint64_t table_bytes(uint32_t vocabulary, uint32_t sequences);
+  // Of masks of rows behind guesses, so many in a step.
+  static uint64_t draft_mask_bytes(uint32_t vocabulary, uint32_t masks);
 
   explicit SamplingState(std::span<std::byte> memory); // of slots alone, aligned to 4
-  SamplingState(std::span<std::byte> memory, uint32_t sequences);
+  // The last so many bytes are of draft masks.
+  SamplingState(std::span<std::byte> memory, uint32_t sequences, uint64_t draft_mask_bytes = 0);
 
   uint32_t sequences() const { return static_cast<uint32_t>(slots_.size()); }
   // Values out of range are brought into it; lists that check_sampling refuses are cut.
@@ -87,6 +90,11 @@ public:
   void append(uint32_t sequence, uint32_t token);
   // Tokens that the next step guesses at: they stand behind the others, and are not counted.
   void set_drafts(uint32_t sequence, std::span<const uint32_t> drafts);
+  // Where the text has a form then, what may be drawn behind each guess. Of a form that the device follows:
+  // its places there. Otherwise masks, one behind the other from a word of the memory of all sequences' on.
+  void set_draft_places(uint32_t sequence, std::span<const uint32_t> places);
+  std::span<uint32_t> draft_masks() const { return draft_masks_; }
+  void set_draft_masks(uint32_t sequence, size_t begin);
   // After such a step: so many tokens hold, and what was sampled behind them is forgotten.
   void set_count(uint32_t sequence, uint32_t count);
   uint32_t count(uint32_t sequence) const { return slots_[sequence].count; } // tokens there have ever been
@@ -100,7 +108,7 @@ public:
 
 private:
   std::span<SamplingSlot> slots_;
-  std::span<uint32_t> tables_;
+  std::span<uint32_t> tables_, draft_masks_;
 };
 
 // One token for each output row of the step block. A sequence has one output row, or several where a step
@@ -113,7 +121,7 @@ private:
 struct SampleArgs {
   ActivationRef logits; // rows_kind outputs; biases and penalties are added in place
   BufferRef state;      // of SamplingState, its slots
-  BufferRef tables;     // and its tables; no bytes: none
+  BufferRef tables;     // and its tables, with its draft masks behind them; no bytes: none
   BufferRef step;
   uint32_t step_capacity = 0; // rows that fit the step block
   BufferRef scratch;          // sample_scratch_bytes()

@@ -27,29 +27,37 @@ uint32_t Batch::choose_drafts() {
   if (size().drafts == 0) return 0;
   const double of_model = model_drafter_ && may_wait_ && !drafter_failed_ ? model_drafter_->chance() : 0;
   bool by_model = false;
+  uint32_t forced = 0;
   std::vector<double> chances;
   for (Sequence& sequence : sequences_) {
     if (sequence.slot < 0) continue;
-    if (sequence.next + 1 < sequence.tokens().size()) return 0; // a prompt comes first
+    const auto end = static_cast<uint32_t>(sequence.tokens().size());
+    const uint32_t unread = end - std::min(sequence.next, end);
+    if (unread > 1 + sequence.forced) return 0; // a prompt comes first
+    forced += unread - std::min(unread, 1u);
     double chance = 0;
     if (sequence.drafter && sequence.tokens().size() + 1 < sequence.limit) {
-      sequence.drafter->follow(sequence.tokens());
-      // A prediction layer cannot look up the embeddings of pictures.
-      const double own = layer_drafter_ && sequence.embeddings ? 0 : of_model;
+      sequence.drafter->follow(sequence.tokens(), sequence.forced);
+      // A prediction layer cannot look up the embeddings of pictures, nor guess behind what no step has read.
+      const double own = layer_drafter_ && (sequence.embeddings || unread > 1) ? 0 : of_model;
       chance = std::max(sequence.drafter->chance(), own);
       sequence.drafted_by_model = own > sequence.drafter->chance();
       by_model = by_model || sequence.drafted_by_model;
     }
     chances.push_back(chance);
   }
-  if (options_.always_draft) return size().drafts;
   if (chances.empty()) return 0;
+  uint32_t most = size().drafts;
+  if (forced > 0) // the bits of such a step are those of one row
+    most =
+        std::min(most, room_beside_forced(chances.size() + forced) / static_cast<uint32_t>(chances.size()));
+  if (options_.always_draft) return most;
   double each = 0;
   if (by_model) {
     const std::optional<double> measured = model_drafter_->seconds();
     each = measured ? *measured : draft_costs_.expected(model_drafter_->guessed_seconds());
   }
-  return draft_costs_.count(chances, size().drafts, each);
+  return draft_costs_.count(chances, most, each, forced);
 }
 
 // Guesses at the next tokens of the texts that go on.

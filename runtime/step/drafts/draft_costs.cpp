@@ -48,15 +48,17 @@ double DraftCosts::expected(double guess) const {
   return guess * repeated_.value() / guesses_.begin()->second;
 }
 
-uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most, double each) const {
+uint32_t DraftCosts::count(std::span<const double> chances, uint32_t most, double each,
+                           uint32_t others) const {
   const auto texts = static_cast<uint32_t>(chances.size());
-  const double plain = texts / (repeated_.known() ? repeated_.value() : seconds(texts));
+  const bool repeats = repeated_.known() && others == 0;
+  const double plain = texts / (repeats ? repeated_.value() : seconds(texts + others));
   double best = plain * least_gain;
   uint32_t count = 0;
   for (uint32_t rows = 2; most > 0; rows *= 2) {
     const uint32_t drafts = std::min(rows - 1, most);
     double tokens = 0;
-    uint32_t all = texts;
+    uint32_t all = texts + others;
     for (const double chance : chances) {
       // 1 + p + p^2 + ... : the first guess that does not hold ends the row of them.
       tokens += chance >= 1 ? drafts + 1 : (1 - std::pow(chance, drafts + 1)) / (1 - chance);

@@ -24,8 +24,9 @@ public:
   // How many tokens of each text to guess at, 0 to `most`. `chances`: of each text that a step continues,
   // how probable it is that a guessed token holds; 0 of one without a guess. A step gives a token of each
   // text and those that hold; the count is the one that gives the most tokens a second. 0 unless that is
-  // clearly more than without a guess. `each`: seconds that one more guess of all texts takes.
-  uint32_t count(std::span<const double> chances, uint32_t most, double each = 0) const;
+  // clearly more than without a guess. `each`: seconds that one more guess of all texts takes. `others`: rows
+  // that the step has beside one of each text.
+  uint32_t count(std::span<const double> chances, uint32_t most, double each = 0, uint32_t others = 0) const;
 
 private:
   struct Mean {

@@ -14,8 +14,7 @@ constexpr const char* own_hidden = "hidden_states.0"; // of the layer's graph
 } // namespace
 
 LayerDrafter::LayerDrafter(std::unique_ptr<Runner> runner, double guessed_seconds)
-    : Drafter(guessed_seconds), runner_(std::move(runner)),
-      sampling_state_(runner_->sampling_memory(), runner_->size().sequences),
+    : Drafter(guessed_seconds), runner_(std::move(runner)), sampling_state_(runner_->sampling_state()),
       columns_(runner_->columns(own_hidden)), slots_(runner_->size().sequences) {}
 
 std::string LayerDrafter::hidden_name(const Model& target) {

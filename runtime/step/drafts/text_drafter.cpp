@@ -56,7 +56,7 @@ void TextDrafter::find() {
   }
 }
 
-void TextDrafter::follow(std::span<const uint32_t> tokens) {
+void TextDrafter::follow(std::span<const uint32_t> tokens, size_t forced) {
   const bool goes_on =
       tokens_.size() <= tokens.size() && std::ranges::equal(tokens_, tokens.first(tokens_.size()));
   if (!goes_on) {
@@ -67,7 +67,8 @@ void TextDrafter::follow(std::span<const uint32_t> tokens) {
   }
   const bool first = tokens_.empty();
   for (const uint32_t token : tokens.subspan(tokens_.size())) {
-    if (match_.length) rates_[rate_of(match_.length)].learn(tokens_[match_.next] == token);
+    const bool drawn = tokens.size() - tokens_.size() > forced;
+    if (match_.length && drawn) rates_[rate_of(match_.length)].learn(tokens_[match_.next] == token);
     add(token);
     if (!first) find(); // what was there from the start says nothing of guesses
   }

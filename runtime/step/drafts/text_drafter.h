@@ -13,8 +13,9 @@ namespace pumice {
 // anything.
 class TextDrafter {
 public:
-  // Takes in the text; where it begins with the text of the call before, only what is new.
-  void follow(std::span<const uint32_t> tokens);
+  // Takes in the text; where it begins with the text of the call before, only what is new. The latest so many
+  // tokens needed no guess.
+  void follow(std::span<const uint32_t> tokens, size_t forced = 0);
   // The next tokens, at most so many; none without an earlier occurrence. It repeats itself where the text's
   // end does.
   std::vector<uint32_t> draft(size_t most) const;

@@ -12,6 +12,8 @@ namespace {
 // drivers there is one kernel for all.
 constexpr uint32_t few_rows = 8;
 
+constexpr uint32_t no_token = UINT32_MAX;
+
 // What is sampled depends on more than what may follow, or more is asked for than the token.
 bool needs_logits(const SamplingParams& sampling) {
   return sampling.mirostat != 0 || sampling.log_probabilities > 0 ||
@@ -27,16 +29,34 @@ bool Batch::masks_by_host() const {
                              [](const Sequence* row) { return row && row->form && !row->form->on_device(); });
 }
 
-// Writes which tokens the next step may draw.
+// Writes which tokens the next step may draw. A guess behind which that is not known is one that does not
+// hold: an error of the form is one only if its text comes there.
 Status Batch::write_masks() {
+  size_t begin = 0;
   for (Sequence* row : rows_) {
-    if (row->form) PUMICE_CHECK(row->form->write_mask(sampling_state_, static_cast<uint32_t>(row->slot)));
+    if (!row->form) continue;
+    const auto slot = static_cast<uint32_t>(row->slot);
+    PUMICE_CHECK(row->form->write_mask(sampling_state_, slot));
+    const size_t drafts = row->drafts.size();
+    const size_t written = row->form->write_draft_masks(sampling_state_, slot, begin, drafts);
+    if (written < drafts) row->drafts[written] = no_token;
+    begin += drafts * row->form->mask_words();
   }
   return {};
 }
 
-// How many rows the next step can have beside a row of each text.
-uint32_t Batch::room_for_forced() const {
+// Before a step with guesses at a text that has a form: leaves out those that do not fit.
+void Batch::keep_to_form(Sequence& sequence) {
+  const size_t fit = sequence.form->follow_drafts(sequence.drafts);
+  const std::vector<uint32_t>& ends = sequence.sampling.stop_tokens;
+  sequence.refused =
+      fit < sequence.drafts.size() && std::ranges::find(ends, sequence.drafts[fit]) == ends.end();
+  sequence.drafts.resize(fit);
+  sequence.form->place_drafts(sampling_state_, static_cast<uint32_t>(sequence.slot));
+}
+
+// How many rows the next step can have beside so many, if tokens of it are not drawn.
+uint32_t Batch::room_beside_forced(size_t rows) const {
   uint32_t most = size().chunk;
   if (!runner_->model().context().profile.cpu) {
     most = 1;
@@ -44,14 +64,14 @@ uint32_t Batch::room_for_forced() const {
       if (bucket.tokens <= few_rows) most = std::max(most, bucket.tokens);
     }
   }
-  return most - std::min(most, static_cast<uint32_t>(rows_.size()));
+  return most - static_cast<uint32_t>(std::min<size_t>(most, rows));
 }
 
 // After tokens were read: those that must follow need no steps of their own.
 void Batch::append_forced_tokens() {
   if (!options_.forced_tokens || options_.logits.buffer || !masks_by_host()) return;
   if (std::ranges::any_of(in_flight_, &InFlightStep::outputs)) return;
-  uint32_t room = room_for_forced();
+  uint32_t room = room_beside_forced(rows_.size());
   for (Sequence*& row : rows_) {
     if (!row || !row->form || needs_logits(row->sampling)) continue;
     const size_t left = row->limit - row->tokens().size();
@@ -60,6 +80,7 @@ void Batch::append_forced_tokens() {
     const std::vector<uint32_t>& ends = row->sampling.stop_tokens;
     const bool ended = tokens.size() == left || std::ranges::find(ends, tokens.back()) != ends.end();
     const size_t taken = ended ? tokens.size() : std::min<size_t>(tokens.size(), room);
+    row->forced = static_cast<uint32_t>(taken);
     if (!ended) room -= static_cast<uint32_t>(taken); // a text that has ended has no rows
     append_forced(row, std::span(tokens).first(taken));
   }

@@ -78,6 +78,31 @@ std::vector<uint32_t> SequenceForm::forced(size_t most) const {
   return tokens;
 }
 
+size_t SequenceForm::follow_drafts(std::span<const uint32_t> drafts) {
+  if (!place_) return drafts.size();
+  draft_places_.clear();
+  draft_table_places_.clear();
+  FormPlace place = *place_;
+  uint32_t table_place = table_place_;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    if (std::ranges::find(stop_tokens_, drafts[i]) != stop_tokens_.end()) return i;
+    if (on_device()) {
+      const std::optional<uint32_t> next = table_->next(table_place, drafts[i]);
+      if (!next) return i;
+      draft_table_places_.push_back(table_place = *next);
+    } else {
+      const Result<bool> fits = form_.form->accept(place, drafts[i]);
+      if (!fits.ok() || !*fits) return i;
+      draft_places_.push_back(place);
+    }
+  }
+  return drafts.size();
+}
+
+void SequenceForm::place_drafts(SamplingState& state, uint32_t slot) const {
+  if (on_device()) state.set_draft_places(slot, draft_table_places_);
+}
+
 void SequenceForm::place(SamplingState& state, uint32_t slot, FormTables& tables) {
   if (table_ && !table_begin_) table_begin_ = tables.use(table_);
   if (!table_begin_) table_.reset(); // a text that began without it goes on so
@@ -91,14 +116,24 @@ void SequenceForm::release(FormTables& tables) {
 
 Status SequenceForm::write_mask(SamplingState& state, uint32_t slot) {
   if (on_device()) return {};
-  if (place_) PUMICE_CHECK(or_lift(set_mask(state, slot)));
+  if (place_) PUMICE_CHECK(or_lift(find_mask(*place_, state.set_mask(slot))));
   if (!place_) state.lift_mask(slot);
   return {};
 }
 
-Status SequenceForm::set_mask(SamplingState& state, uint32_t slot) const {
-  const std::span<uint32_t> words = state.set_mask(slot).first((model_->shape().vocabulary + 31) / 32);
-  PUMICE_CHECK(form_.form->mask(*place_, stop_tokens_, words));
+size_t SequenceForm::write_draft_masks(SamplingState& state, uint32_t slot, size_t begin,
+                                       size_t drafts) const {
+  if (on_device() || !place_) return drafts;
+  state.set_draft_masks(slot, begin);
+  for (size_t i = 0; i < drafts; ++i, begin += mask_words()) {
+    if (!find_mask(draft_places_[i], state.draft_masks().subspan(begin)).ok()) return i;
+  }
+  return drafts;
+}
+
+Status SequenceForm::find_mask(const FormPlace& place, std::span<uint32_t> words) const {
+  words = words.first(mask_words());
+  PUMICE_CHECK(form_.form->mask(place, stop_tokens_, words));
   if (std::ranges::any_of(words, [](uint32_t word) { return word != 0; })) return {};
   return Error{
       Code::unsupported,

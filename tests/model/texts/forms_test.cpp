@@ -279,6 +279,89 @@ TEST_CASE("texts of a batch have forms of all kinds beside each other") {
   CHECK(sliced == texts[0]);
 }
 
+namespace {
+
+// Alike objects behind each other, whose names and values come again.
+const char* const list =
+    R"({"type": "array", "minItems": 4, "maxItems": 5, "items": {"type": "object", "properties":
+  {"creature": {"enum": ["bear", "badger"]}, "direction": {"enum": ["north", "south"]}, "hungry": {"type": "boolean"}},
+  "required": ["creature", "direction", "hungry"], "additionalProperties": false}})";
+// As long, and without a table.
+const char* const nested = R"({"$ref": "#/$defs/den", "$defs": {"den": {"type": "object", "properties":
+  {"creature": {"enum": ["bear", "badger"]}, "direction": {"enum": ["north", "south"]}, "next":
+  {"anyOf": [{"$ref": "#/$defs/den"}, {"type": "null"}]}}, "required": ["creature", "direction", "next"],
+  "additionalProperties": false}}})";
+
+SessionOptions guessing(SessionOptions options, uint32_t drafts) {
+  options.size.context = 400;
+  options.size.drafts = drafts;
+  options.always_draft = drafts > 0;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("texts that have a form and whose tokens are guessed at stay the same" *
+          doctest::test_suite("rest")) {
+  std::vector<FormSource> all = sources();
+  all.push_back({.json_schema = list});
+  all.push_back({.json_schema = nested});
+  all.push_back({.regex = "((north|south), ){12}end"});
+  for (const bool tables : {false, true}) {
+    const auto plain = require(Session::create(model(), guessing(options_for(tables), 0)));
+    const auto guesses = require(Session::create(model(), guessing(options_for(tables), 7)));
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (uint64_t seed = 0; seed < 3; ++seed) {
+        CAPTURE(tables);
+        CAPTURE(i);
+        CAPTURE(seed);
+        GenerationRequest request = request_of(all[i], seed);
+        request.max_tokens = 300;
+        if (seed == 0) request.sampling.temperature = 0;
+        request.sampling.log_probabilities = seed == 2 ? 2 : 0; // then no token is put there without a draw
+        const Text expected = whole_text(*plain, request);
+        const Batch::DraftCounts before = guesses->drafts();
+        CHECK(whole_text(*guesses, request) == expected);
+        if (i >= 3) CHECK(guesses->drafts().held > before.held + (tables || seed == 2 ? 20 : 0));
+        require(guesses->begin(request));
+        Text text;
+        while (guesses->active()) {
+          require(guesses->slice({seed % 2 ? 2e-3 : 1.0}));
+          take_all(*guesses, text);
+        }
+        CHECK(text == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("texts with and without forms are guessed at beside each other, by a model too" *
+          doctest::test_suite("rest")) {
+  constexpr uint32_t count = 12;
+  for (const bool by_model : {false, true}) {
+    std::map<uint32_t, Text> texts[3];
+    for (const uint32_t drafts : {0u, 3u, 7u}) {
+      SessionOptions options = guessing(options_for(drafts != 3, 3), drafts);
+      if (by_model && drafts > 0)
+        options.draft_model = model(); // whose guesses hold where the form allows them
+      const auto batch = require(Batch::create(model(), options));
+      uint32_t added = 0;
+      while (added < 4) require(batch->add(mixed_request(added++)));
+      std::map<uint32_t, Text>& found = texts[drafts == 0 ? 0 : drafts == 3 ? 1 : 2];
+      for (int steps = 0; batch->sequences() > 0 || added < count; ++steps) {
+        const std::span<const BatchToken> tokens = require(batch->step());
+        for (const BatchToken& token : tokens) found[token.sequence].push_back(token.token);
+        if (added < count && (steps % 5 == 0 || batch->sequences() == 0))
+          require(batch->add(mixed_request(added++)));
+      }
+      if (drafts > 0) CHECK(batch->drafts().held > 0);
+    }
+    CHECK(texts[0].size() == count);
+    CHECK(texts[0] == texts[1]);
+    CHECK(texts[0] == texts[2]);
+  }
+}
+
 TEST_CASE("tables share memory, and those that no text uses make room") {
   std::vector<uint32_t> memory(900);
   FormTables tables(memory);
