@@ -480,8 +480,8 @@ typedef struct pumice_session_options {
   uint32_t fit;
   /* Not 0: steps guess at so many tokens, at most 31, by what the text has said before, and check them at
    * once, where that is expected to be faster. The text stays the same. Texts with mirostat or DRY are not
-   * guessed at; of those with a form, only what fits it. PUMICE_UNSUPPORTED of models with recurrent layers,
-   * and with `logits`. Takes memory for the logits of so many more tokens, and for what may follow them. */
+   * guessed at; of those with a form, only what fits it. PUMICE_UNSUPPORTED with `logits`. Takes memory for
+   * the logits of so many more tokens, for what may follow them, and for the states of recurrent layers. */
   uint32_t drafts;
   /* Adapters that have a place on the device at a time, at most 1,024; 0: texts have none, and everything is
    * as without them. The places are as large as the largest adapter of the model that is there when the

@@ -14,28 +14,32 @@ struct StateHistory {
 };
 
 // What a recurrent operation keeps of each sequence: so many floats, which each position changes. There is
-// room for the latest two states, of an even and an odd position, and for that before every position that is
-// a multiple of the interval, the checkpoints, in a ring:
-//   [sequence][2 + checkpoints][floats]
-// A sequence can go back to where a state was kept, and nowhere else. A step of one row leaves the state that
-// it begins with; a longer one does only if that is a checkpoint.
+// room for the latest states, two and one for each token that a step may guess at, and for that before every
+// position that is a multiple of the interval, the checkpoints, both in rings:
+//   [sequence][2 + drafts + checkpoints][floats]
+// A sequence can go back to where a state was kept, and nowhere else. A step of one row and its guesses
+// leaves the state that it begins with, and those behind each row; a longer one leaves what it begins with
+// only if that is a checkpoint.
 struct StateLayout {
   static constexpr uint32_t interval = STATE_INTERVAL;
 
   uint32_t floats = 0;
   uint32_t sequences = 1;
   uint32_t checkpoints = 1;
+  uint32_t drafts = 0; // most tokens of a sequence that a step guesses at
 
   uint64_t state_bytes() const { return uint64_t{floats} * 4; }
-  uint64_t bytes() const { return (uint64_t{2} + checkpoints) * sequences * state_bytes(); }
+  uint64_t latest() const { return uint64_t{2} + drafts; }
+  uint64_t bytes() const { return (latest() + checkpoints) * sequences * state_bytes(); }
   // Where the state of a sequence before `position` begins.
   uint64_t offset(uint32_t sequence, uint32_t position) const {
-    const uint64_t place = position % interval ? position % 2 : 2 + position / interval % checkpoints;
-    return ((uint64_t{2} + checkpoints) * sequence + place) * state_bytes();
+    const uint64_t place =
+        position % interval ? position % latest() : latest() + position / interval % checkpoints;
+    return ((latest() + checkpoints) * sequence + place) * state_bytes();
   }
   // Whether a step from `position` to `end` that stopped halfway has left the state before `position`.
-  static bool survives(uint32_t position, uint32_t end) {
-    return position % interval == 0 || end == position + 1;
+  static bool survives(uint32_t position, uint32_t end, uint32_t drafts) {
+    return position % interval == 0 || end <= position + 1 + drafts;
   }
   // Whether the state before `position` is there, if all positions before `written_end` have been written.
   bool holds(uint32_t position, const StateHistory& history, uint32_t written_end) const {

@@ -69,11 +69,13 @@ std::vector<StateLayout> state_layouts(const ModelShape& shape, const SessionSiz
     largest = std::max(largest, uint64_t{floats} * 4 * size.sequences);
   }
   if (sum == 0) return {};
-  const uint64_t bound = std::max<uint64_t>(range / largest, 3) - 2;
+  const uint64_t latest = StateLayout{.drafts = size.drafts}.latest();
+  const uint64_t bound = std::max<uint64_t>(range / largest, latest + 1) - latest;
   const uint64_t checkpoints = std::clamp<uint64_t>(checkpoint_bytes / sum, 1, most_checkpoints);
   std::vector<StateLayout> layouts;
   for (uint32_t floats : shape.states) {
-    layouts.push_back({floats, size.sequences, static_cast<uint32_t>(std::min(checkpoints, bound))});
+    layouts.push_back(
+        {floats, size.sequences, static_cast<uint32_t>(std::min(checkpoints, bound)), size.drafts});
   }
   return layouts;
 }

@@ -176,7 +176,7 @@ Status Batch::discard_steps() {
     const uint32_t at = sequence.computed;
     Slot& slot = slots_[static_cast<size_t>(sequence.slot)];
     slot.written_end = std::max(slot.written_end, sequence.next);
-    const bool survives = StateLayout::survives(at, end ? end : at + 1);
+    const bool survives = StateLayout::survives(at, end ? end : at + 1, size().drafts);
     if (all_collected && !sequence.interrupted && survives) sequence.next = at;
     PUMICE_CHECK(place_again(sequence));
     if (sequence.next < at && !runner_->states().empty()) sequence.single_token_steps = true;

@@ -16,11 +16,20 @@ bool goes_on(uint row) {
 
 bool is_checkpoint(uint position) { return position % STATE_INTERVAL == 0u; }
 
-// Where the state before `position` begins: checkpoints have places of their own, and those before other even and odd positions
-// have one each, so that a step of one row leaves the state that it began with.
-uint state_at(uint sequence, uint position, uint checkpoints, uint size) {
-  const uint place = is_checkpoint(position) ? 2u + position / STATE_INTERVAL % checkpoints : position % 2u;
-  return (sequence * (2u + checkpoints) + place) * size;
+// Where the state before `position` begins: checkpoints have places of their own, and the others take turns in places for the
+// latest, so that a step of one row and its guesses leaves the state that it began with.
+uint state_at(uint sequence, uint position, uint checkpoints, uint drafts, uint size) {
+  const uint latest = 2u + drafts;
+  const uint place = is_checkpoint(position) ? latest + position / STATE_INTERVAL % checkpoints : position % latest;
+  return (sequence * (latest + checkpoints) + place) * size;
+}
+
+// Whether the state before `position`, at which a run ends or goes on with `row`, is stored: a checkpoint, and those to which a
+// sequence goes back from the run's end if guesses do not hold.
+bool is_stored(uint sequence, uint position, uint row, uint rows, uint drafts) {
+  if (is_checkpoint(position) || row + drafts >= rows) return true;
+  const uvec4 later = step_row(row + drafts);
+  return later.z != sequence || later.y != position + drafts;
 }
 
 // log(1 + exp(x)) without the loss of small numbers.

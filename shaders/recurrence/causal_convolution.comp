@@ -32,7 +32,7 @@ void main() {
 
   float window[TAPS]; // the inputs up to the current position
   float weight[TAPS];
-  const uint from = state_at(token.z, token.y, p.checkpoints, size) + channel;
+  const uint from = state_at(token.z, token.y, p.checkpoints, p.drafts, size) + channel;
   for (uint k = 0; k < TAPS; ++k) {
     weight[k] = real ? taps[channel * TAPS + k] : 0.0;
     window[k] = 0.0;
@@ -50,8 +50,8 @@ void main() {
     ++row;
     ++position;
     more = row < rows && goes_on(row);
-    if (real && (!more || is_checkpoint(position))) {
-      const uint to = state_at(token.z, position, p.checkpoints, size) + channel;
+    if (real && is_stored(token.z, position, row, rows, p.drafts)) {
+      const uint to = state_at(token.z, position, p.checkpoints, p.drafts, size) + channel;
       for (uint k = 1; k < TAPS; ++k) state[to + (k - 1u) * p.columns] = window[k];
     }
   }

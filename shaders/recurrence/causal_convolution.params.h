@@ -23,11 +23,12 @@ struct CausalConvolutionParams {
   UINT x_stride; // in floats
   UINT out_stride;
   UINT checkpoints; // of the states
+  UINT drafts;      // the same
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::CausalConvolutionParams) == 16);
+static_assert(sizeof(pumice::CausalConvolutionParams) == 20);
 #endif
 #endif

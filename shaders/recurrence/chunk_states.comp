@@ -52,14 +52,14 @@ vec4 scales_of(uint at) {
 
 void load_state(uvec4 token, uint channel, bool real) {
   const uint column = gl_LocalInvocationID.x % COLUMNS, group = gl_LocalInvocationID.x / COLUMNS;
-  const uint from = state_at(token.z, token.y, p.checkpoints, SIZE * p.columns) + channel;
+  const uint from = state_at(token.z, token.y, p.checkpoints, p.drafts, SIZE * p.columns) + channel;
   const bool known = real && token.y != token.w;
   for (uint n = group; n < PADDED; n += GROUPS) s[n][column] = known && n < SIZE ? state[from + n * p.columns] : 0.0;
 }
 
 void store_state(uint sequence, uint position, uint channel) {
   const uint column = gl_LocalInvocationID.x % COLUMNS, group = gl_LocalInvocationID.x / COLUMNS;
-  const uint to = state_at(sequence, position, p.checkpoints, SIZE * p.columns) + channel;
+  const uint to = state_at(sequence, position, p.checkpoints, p.drafts, SIZE * p.columns) + channel;
   for (uint n = group; n < SIZE; n += GROUPS) state[to + n * p.columns] = s[n][column];
 }
 

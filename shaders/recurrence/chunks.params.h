@@ -55,6 +55,7 @@ struct ChunkParams {
   UINT out_stride;
   UINT weight_stride;
   UINT checkpoints; // of the states
+  UINT drafts;      // the same
   float least_step;
   float most_step;
 };
@@ -62,6 +63,6 @@ struct ChunkParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::ChunkParams) == 56);
+static_assert(sizeof(pumice::ChunkParams) == 60);
 #endif
 #endif

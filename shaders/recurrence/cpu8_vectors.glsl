@@ -11,7 +11,7 @@ float uniform_vector(uvec2 address, uint i) {
 }
 
 void load_state(uvec4 token, uint channel, out float s[CHANNELS][VECTORS]) {
-  const uint from = state_at(token.z, token.y, p.checkpoints, SIZE * p.columns) + channel;
+  const uint from = state_at(token.z, token.y, p.checkpoints, p.drafts, SIZE * p.columns) + channel;
   const bool begins = token.y == token.w;
   [[unroll]] for (uint i = 0; i < VECTORS; ++i) {
     const uint n = 8u * i + LANE;
@@ -23,7 +23,7 @@ void load_state(uvec4 token, uint channel, out float s[CHANNELS][VECTORS]) {
 }
 
 void store_state(uint sequence, uint position, uint channel, float s[CHANNELS][VECTORS]) {
-  const uint to = state_at(sequence, position, p.checkpoints, SIZE * p.columns) + channel;
+  const uint to = state_at(sequence, position, p.checkpoints, p.drafts, SIZE * p.columns) + channel;
   [[unroll]] for (uint i = 0; i < VECTORS; ++i) {
     const uint n = 8u * i + LANE;
     if (n >= SIZE) continue;

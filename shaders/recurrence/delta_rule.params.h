@@ -35,6 +35,7 @@ struct DeltaRuleParams {
   UINT gates_stride;
   UINT out_stride;
   UINT checkpoints; // of the states
+  UINT drafts;      // the same
   UINT first_row;   // of a part of the step's rows
   UINT end_row;
   UINT key_heads; // after the last one, value heads begin with the first again

@@ -40,8 +40,8 @@ void main() {
   for (bool more = true; more;) {
     const uint q_at = row * p.query_stride + key_head, k_at = row * p.key_stride + key_head;
     const float keep = gates[row * p.gates_stride + head], share = gates[row * p.gates_stride + heads + head];
-    const uint from = state_at(token.z, position, p.checkpoints, size) + channel;
-    const uint to = state_at(token.z, position + 1u, p.checkpoints, size) + channel;
+    const uint from = state_at(token.z, position, p.checkpoints, p.drafts, size) + channel;
+    const uint to = state_at(token.z, position + 1u, p.checkpoints, p.drafts, size) + channel;
     const bool begins = position == token.w; // with zeros
     float known = 0.0, q_length = 0.0, k_length = 0.0;
     for (uint n = 0; n < p.size; ++n) {

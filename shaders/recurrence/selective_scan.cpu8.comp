@@ -80,6 +80,6 @@ void main() {
     ++position;
     ++lane;
     more = row < rows && goes_on(row);
-    if (!more || is_checkpoint(position)) store_state(token.z, position, channel, s);
+    if (is_stored(token.z, position, row, rows, p.drafts)) store_state(token.z, position, channel, s);
   }
 }

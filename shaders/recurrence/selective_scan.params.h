@@ -43,6 +43,7 @@ struct SelectiveScanParams {
   UINT out_stride;
   UINT weight_stride;
   UINT checkpoints; // of the states
+  UINT drafts;      // the same
   UINT first_row;   // of a part of the step's rows
   UINT end_row;
   float least_step;

@@ -44,8 +44,8 @@ void main() {
     const float keep = exp(time * rate);
     const uint b_at = row * p.b_stride + group, c_at = row * p.c_stride + group;
     const float own = x[row * p.x_stride + channel], change = time * own;
-    const uint from = state_at(token.z, position, p.checkpoints, size) + channel;
-    const uint to = state_at(token.z, position + 1u, p.checkpoints, size) + channel;
+    const uint from = state_at(token.z, position, p.checkpoints, p.drafts, size) + channel;
+    const uint to = state_at(token.z, position + 1u, p.checkpoints, p.drafts, size) + channel;
     const bool begins = position == token.w; // with zeros
     float sum = 0.0;
     for (uint n = 0; n < p.size; ++n) {

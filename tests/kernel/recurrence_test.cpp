@@ -55,9 +55,10 @@ class Steps {
 public:
   using AddNode = std::function<TensorId(Graph& graph, const std::vector<TensorId>& inputs)>;
 
-  Steps(const DeviceProfile& profile, std::vector<const Input*> inputs, uint32_t floats, AddNode add)
+  Steps(const DeviceProfile& profile, std::vector<const Input*> inputs, uint32_t floats, AddNode add,
+        uint32_t drafts = 0)
       : profile_(profile), inputs_(std::move(inputs)), add_(std::move(add)) {
-    state_.layout = {floats, texts, 2};
+    state_.layout = {floats, texts, 2, drafts};
     state_.buffer = TestGpu::get().upload(std::vector<float>(state_.layout.bytes() / 4, not_a_number));
   }
 
@@ -148,6 +149,19 @@ bool takes_long(const DeviceProfile& profile, uint32_t size, uint32_t quick_size
   return !every_case() && profile.forced == "chunked" && size != quick_size;
 }
 
+// Steps of a row and three guesses, of which none, some or all hold, beside another text and across
+// checkpoints.
+void check_guesses(Steps& steps, std::span<const float> whole) {
+  const size_t columns = whole.size() / positions;
+  steps.run({{1, 0, 9}});
+  for (uint32_t at = 9, hold = 0; at + 4 <= positions; at += 1 + hold, hold = (hold + 1) % 4) {
+    CAPTURE(at);
+    const std::vector<float> both = steps.run({{0, at % 3, at % 3 + 2}, {1, at, at + 4}});
+    const auto held = (1 + hold) * columns;
+    CHECK(std::ranges::equal(std::span(both).subspan(2 * columns, held), whole.subspan(at * columns, held)));
+  }
+}
+
 void check(const DeviceProfile& profile, const std::vector<const Input*>& inputs, uint32_t floats,
            const Steps::AddNode& add, const std::vector<double>& expected) {
   CAPTURE(profile.workgroup);
@@ -183,6 +197,10 @@ void check(const DeviceProfile& profile, const std::vector<const Input*>& inputs
   joined.resize(joined.size() / (StateLayout::interval * 2 + 1) * 2 * StateLayout::interval);
   append(joined, steps.run({{1, 2 * StateLayout::interval, positions}}));
   CHECK(joined == whole);
+  if (!in_chunks) {
+    Steps guessing(profile, inputs, floats, add, 3);
+    check_guesses(guessing, whole);
+  }
   TestGpu::get().clear();
 }
 
@@ -277,8 +295,14 @@ TEST_CASE("recurrences of as many sequences as rows go row by row, those of more
   struct Step {
     uint32_t rows, sequences;
     bool in_chunks;
+    uint32_t drafts = 0;
   };
-  for (const Step& step : {Step{15, 1, false}, {16, 1, true}, {16, 16, false}, {17, 16, true}}) {
+  for (const Step& step : {Step{15, 1, false},
+                           {16, 1, true},
+                           {16, 16, false},
+                           {17, 16, true},
+                           {16, 3, false, 3},
+                           {17, 3, true, 3}}) {
     CAPTURE(step.rows);
     CAPTURE(step.sequences);
     Graph graph;
@@ -292,7 +316,7 @@ TEST_CASE("recurrences of as many sequences as rows go row by row, those of more
     profile.cpu = profile.cpu8 = false;
     TestLowering lowering(profile, graph, {});
     lowering.set_step_layout({step.rows, step.sequences, 0});
-    lowering.place_state(0, {{operation.state_floats(), step.sequences, 1}, {}});
+    lowering.place_state(0, {{operation.state_floats(), step.sequences, 1, step.drafts}, {}});
     for (const TensorId id : in) lowering.place(id, {{}, step.rows, 0, graph.tensor(id).columns, 64});
     lowering.place(out, {{}, step.rows, 0, 16, 64});
     const Status status = lowering.lower(0);

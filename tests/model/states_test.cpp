@@ -9,6 +9,7 @@
 #include "support/files/temporary_folder.h"
 #include "support/in_turn.h"
 #include "support/model.h"
+#include "support/require.h"
 #include "support/session.h"
 
 using namespace pumice;
@@ -224,5 +225,81 @@ TEST_CASE("a program that discards slices after every step gets on") {
     from_begin.run_with_discards(step + 1, 100);
     CHECK(!reading->active());
     CHECK(from_begin.tokens() == after_brief);
+  }
+}
+
+namespace {
+
+// A text that repeats itself, also because few tokens may be drawn.
+GenerationRequest repetitive(uint32_t seed) {
+  std::vector<uint32_t> prompt;
+  for (uint32_t i = 0; i < interval - 9 + seed; ++i) prompt.push_back(3 + i % (4 + seed));
+  GenerationRequest request{prompt, true, interval + 20, some_sampling()};
+  request.sampling.seed = seed;
+  request.sampling.logit_biases = {{3, 40}, {4, 39}, {5, 38}};
+  if (seed == 0) request.sampling.temperature = 0;
+  return request;
+}
+
+std::vector<uint32_t> taken(Session& session) {
+  std::vector<uint32_t> tokens;
+  while (const auto token = session.take()) tokens.push_back(token->token);
+  return tokens;
+}
+
+} // namespace
+
+TEST_CASE("texts of models with states stay the same where their tokens are guessed at") {
+  const TemporaryFolder folder;
+  for (const char* name : folders) {
+    CAPTURE(name);
+    const auto model = load_model(fixtures().model(name));
+    SessionOptions options;
+    options.size.context = 256;
+    options.size.chunk = 48;
+    options.size.sequences = 3;
+    const auto plain = make_session(model);
+    options.size.drafts = 5;
+    options.always_draft = true;
+    const auto batch = require(Batch::create(model, options));
+    options.size.sequences = 1;
+    const auto session = require(Session::create(model, options));
+    std::map<uint32_t, std::vector<uint32_t>> expected, together;
+    for (uint32_t seed = 0; seed < 3; ++seed) {
+      CAPTURE(seed);
+      const GenerationRequest request = repetitive(seed);
+      require(plain->begin(request));
+      while (plain->active()) require(plain->step());
+      const std::vector<uint32_t> text = expected[seed] = taken(*plain);
+
+      require(session->begin(request));
+      while (session->active()) require(session->step());
+      CHECK(taken(*session) == text);
+      require(session->save(folder.path() / "state"));
+      require(plain->restore(folder.path() / "state")); // whose latest states have other places
+      GenerationRequest more{{7, 8}, false, 10, some_sampling()};
+      require(session->begin(more));
+      while (session->active()) require(session->step());
+      require(plain->begin(more));
+      while (plain->active()) require(plain->step());
+      CHECK(taken(*session) == taken(*plain));
+
+      require(session->begin(request));
+      std::vector<uint32_t> sliced;
+      for (int slice = 0; session->active() && slice < 20000; ++slice) {
+        require(session->slice({slice % 2 ? 1e-3 : 1e-4}));
+        if (slice % 9 == 8 && slice < 100) require(session->discard());
+        for (const uint32_t token : taken(*session)) sliced.push_back(token);
+      }
+      for (const uint32_t token : taken(*session)) sliced.push_back(token);
+      CHECK(sliced == text);
+      require(batch->add({request.tokens, request.sampling, request.max_tokens}));
+    }
+    CHECK(session->drafts().held > 50);
+    CHECK(session->drafts().held < session->drafts().guessed);
+    while (batch->sequences()) {
+      for (const BatchToken& token : require(batch->step())) together[token.sequence].push_back(token.token);
+    }
+    CHECK(together == expected);
   }
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/align.h"
@@ -40,6 +41,7 @@ void set_inputs(Chunks& chunks, const ActivationRef& query, const ActivationRef&
   params.gates_stride = gates.stride;
   params.out_stride = result.stride;
   params.checkpoints = state.layout.checkpoints;
+  params.drafts = state.layout.drafts;
 }
 
 // Floats of shared memory of a workgroup of chunk_states.
@@ -63,15 +65,20 @@ uint32_t workgroup_columns(const DeviceProfile& profile, uint32_t size, uint32_t
   return columns;
 }
 
-// A step of no more rows than sequences mostly has one row of each, and a chunk for each of them would be all
-// but empty.
-bool runs(const DeviceProfile& profile, uint32_t rows, uint32_t sequences, uint32_t heads, uint32_t size) {
+// The most rows that go on with texts in the steps of one size, with guesses.
+uint32_t decoding_rows(uint32_t sequences, const StateLayout& states) {
+  return states.drafts == 0 ? sequences : std::bit_ceil(sequences * (states.drafts + 1));
+}
+
+// A step of no more rows than these mostly has few of each sequence, and a chunk for each of them would be
+// all but empty. Nor does it store states between its rows, to which guesses go back.
+bool runs(const DeviceProfile& profile, uint32_t rows, uint32_t decoding, uint32_t heads, uint32_t size) {
   constexpr uint32_t fewest_rows = 16;        // below, a chunk is mostly empty
   constexpr uint64_t matrices_bytes = 15'000; // of shared memory in chunk_matrices
   const uint64_t floats = uint64_t{rows} * heads * std::max<uint64_t>(align(size, 4), CHUNK_RECORD);
   return profile.shared_bytes >= matrices_bytes && workgroup_columns(profile, size, heads, 1) > 0 &&
          floats * sizeof(float) <= profile.range_bytes &&
-         ((rows >= fewest_rows && rows > sequences) || profile.forced == delta_rule_chunked.name);
+         ((rows >= fewest_rows && rows > decoding) || profile.forced == delta_rule_chunked.name);
 }
 
 void set_cost(Dispatch& dispatch, double rows, double flops, double bytes) {
@@ -132,7 +139,8 @@ Status lower_chunks(Lowering& lowering, const Chunks& chunks) {
 }
 
 bool delta_runs(const DeviceProfile& profile, const DeltaRuleArgs& args) {
-  return runs(profile, args.result.rows, args.sequences, args.shape.value_heads, args.shape.key_dim);
+  return runs(profile, args.result.rows, decoding_rows(args.sequences, args.state.layout),
+              args.shape.value_heads, args.shape.key_dim);
 }
 
 Status lower_delta(Lowering& lowering, const DeltaRuleArgs& args) {
@@ -148,8 +156,8 @@ Status lower_delta(Lowering& lowering, const DeltaRuleArgs& args) {
 }
 
 bool scan_runs(const DeviceProfile& profile, const SelectiveScanArgs& args) {
-  return !args.shape.wide &&
-         runs(profile, args.result.rows, args.sequences, args.shape.heads, args.shape.size);
+  return !args.shape.wide && runs(profile, args.result.rows, decoding_rows(args.sequences, args.state.layout),
+                                  args.shape.heads, args.shape.size);
 }
 
 Status lower_scan(Lowering& lowering, const SelectiveScanArgs& args) {

@@ -28,6 +28,7 @@ Dispatch prepare(const Lowering& lowering, const DeltaRuleArgs& args) {
   params.gates_stride = args.gates.stride;
   params.out_stride = args.result.stride;
   params.checkpoints = args.state.layout.checkpoints;
+  params.drafts = args.state.layout.drafts;
   params.end_row = args.result.rows;
   Dispatch dispatch;
   dispatch.set_params(params);

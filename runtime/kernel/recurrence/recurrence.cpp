@@ -90,6 +90,7 @@ Status CausalConvolution::lower(Lowering& lowering, const Node& node) const {
   params.x_stride = x.stride;
   params.out_stride = result.stride;
   params.checkpoints = kept.layout.checkpoints;
+  params.drafts = kept.layout.drafts;
   dispatch.set_params(params);
   dispatch.bind(CAUSAL_CONVOLUTION_STEP, lowering.step(), Access::read);
   dispatch.bind(CAUSAL_CONVOLUTION_X, x.buffer, Access::read);

@@ -27,6 +27,7 @@ Dispatch prepare(const Lowering& lowering, const SelectiveScanArgs& args) {
   params.steps_stride = args.steps.stride;
   params.out_stride = args.result.stride;
   params.checkpoints = args.state.layout.checkpoints;
+  params.drafts = args.state.layout.drafts;
   params.weight_stride = weight_stride(shape.heads);
   params.least_step = shape.least_step;
   params.most_step = std::min(shape.most_step, std::numeric_limits<float>::max());

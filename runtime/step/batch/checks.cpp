@@ -87,16 +87,14 @@ Status check_adapter(const Runner& runner, const AdapterChoice& choice) {
   return check_room(*choice.adapter, *runner.adapters());
 }
 
-// A state has no way back behind a guess that did not hold, and the host has to see which did.
+// The host has to see which guesses held.
 Status check_drafts(const Model& model, const SessionOptions& options) {
   if (options.size.drafts == 0) return {};
-  const auto refuse = [&](const char* why) {
-    return Error{Code::unsupported, fmt::format("{}: tokens cannot be guessed at {}: leave --drafts out",
-                                                model.file().path(), why)};
-  };
-  if (!model.shape().states.empty()) return refuse("by a model with recurrent layers");
-  if (options.logits.buffer) return refuse("where the logits go to the application");
-  return {};
+  if (!options.logits.buffer) return {};
+  return Error{Code::unsupported,
+               fmt::format("{}: tokens cannot be guessed at where the logits go to the application: leave "
+                           "--drafts out",
+                           model.file().path())};
 }
 
 bool can_draft(const SamplingParams& sampling) {
