@@ -1526,21 +1526,28 @@ def make_story(file):
 def make_prediction(name, own):
     """A layer that predicts the token after the next one (DeepSeek-AI 2024, multi-token prediction), which transformers leaves out:
     RMS norms of the token's embedding and of what the model gave for the token before it, side by side through a matrix, then one
-    more of the model's blocks, a norm, and the head. Behind a guess, the block's own result takes the model's place. `own`:
-    whether it has an embedding and a head of its own."""
+    more of the model's blocks, a norm, and the head. Behind a guess, the block's own result takes the model's place; in Qwen's, what
+    the norm gives of it. `own`: whether it has an embedding and a head of its own."""
     import torch
     import transformers
     source = FIXTURES / "models" / name
     config = json.loads((source / "config.json").read_text())
     number, hidden, vocabulary = config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]
-    prefix = f"model.layers.{number}."
+    layer_prefix = prefix = f"model.layers.{number}."
+    block_prefix, parts = prefix, ("enorm", "hnorm", "eh_proj", "shared_head.norm")
+    qwen = name.startswith("qwen")
+    if qwen:
+        prefix, block_prefix, parts = "mtp.", "mtp.layers.0.", ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm")
+    enorm, hnorm, projection, last_norm = (prefix + part + ".weight" for part in parts)
     with tempfile.TemporaryDirectory() as scratch:  # the block's shapes are those of a model with one more layer
         longer = config | {"num_hidden_layers": number + 1}
+        if "layer_types" in config:
+            longer["layer_types"] = config["layer_types"] + ["full_attention"]
         (Path(scratch) / "config.json").write_text(json.dumps(longer))
-        shapes = {key: shape for key, shape in shapes_of(Path(scratch), longer).items() if key.startswith(prefix)}
+        shapes = {key.replace(layer_prefix, block_prefix): shape for key, shape in shapes_of(Path(scratch), longer).items()
+                  if key.startswith(layer_prefix)}
     block_names = list(shapes)
-    shapes |= {prefix + "enorm.weight": [hidden], prefix + "hnorm.weight": [hidden], prefix + "eh_proj.weight": [hidden, 2 * hidden],
-               prefix + "shared_head.norm.weight": [hidden]}
+    shapes |= {enorm: [hidden], hnorm: [hidden], projection: [hidden, 2 * hidden], last_norm: [hidden]}
     if own:
         shapes |= {prefix + "embed_tokens.weight": [vocabulary, hidden], prefix + "shared_head.head.weight": [vocabulary, hidden]}
     folder = FIXTURES / "prediction"
@@ -1550,7 +1557,7 @@ def make_prediction(name, own):
     weights = read_weights(source)
 
     with tempfile.TemporaryDirectory() as scratch:
-        whole = weights | {key: layer[key].float().numpy() for key in block_names}
+        whole = weights | {key.replace(block_prefix, layer_prefix): layer[key].float().numpy() for key in block_names}
         (Path(scratch) / "config.json").write_text(json.dumps(longer))
         save_file(whole, Path(scratch) / "model.safetensors", metadata={"format": "pt"})
         model = model_class(config).from_pretrained(scratch, dtype=torch.float64, attn_implementation="eager",
@@ -1560,7 +1567,7 @@ def make_prediction(name, own):
     base.config.num_hidden_layers = number
 
     def norm(x, weight):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * weight
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config["rms_norm_eps"]) * (weight + 1 if qwen else weight)
 
     embedding = layer.get(prefix + "embed_tokens.weight", model.model.embed_tokens.weight)
     head = layer.get(prefix + "shared_head.head.weight", model.lm_head.weight)
@@ -1568,13 +1575,14 @@ def make_prediction(name, own):
     def predict(ids, states):
         """Of the tokens from the second on, at their positions."""
         positions = torch.arange(1, len(ids))[None]
-        x = torch.cat([norm(embedding[ids[1:]], layer[prefix + "enorm.weight"]), norm(states, layer[prefix + "hnorm.weight"])], -1)
-        x = (x @ layer[prefix + "eh_proj.weight"].T)[None]
+        x = torch.cat([norm(embedding[ids[1:]], layer[enorm]), norm(states, layer[hnorm])], -1)
+        x = (x @ layer[projection].T)[None]
         count = len(ids) - 1
         mask = torch.full((1, 1, count, count), -torch.inf, dtype=torch.float64).triu(1)
         x = block(x, attention_mask=mask, position_ids=positions, position_embeddings=base.rotary_emb(x, positions))
         x = (x[0] if isinstance(x, tuple) else x)[0]
-        return x, norm(x, layer[prefix + "shared_head.norm.weight"]) @ head.T
+        normed = norm(x, layer[last_norm])
+        return normed if qwen else x, normed @ head.T
 
     ids = torch.tensor(some_ids(sum(name.encode()), "input_ids", (24,), vocabulary))
     states = base(input_ids=ids[None], use_cache=False).last_hidden_state[0]
@@ -1647,6 +1655,8 @@ def main(arguments):
     elif command == "prediction":
         make_prediction("glm4-moe", True)
         make_prediction("deepseek-v3", False)
+        make_prediction("qwen3-next", False)
+        make_prediction("qwen3-5", False)
     elif command == "torch":
         make_torch_files()
     else:

@@ -98,6 +98,9 @@ uint32_t largest_window(const DecoderConfig& config);
 // GGUF's keys of the window and of which layers have it.
 nlohmann::json gguf_windows(const DecoderConfig& config);
 
+// GGUF's key of which layers keep a state, a value for each layer.
+inline constexpr const char* recurrent_layers_key = "attention.recurrent_layers";
+
 // The names in config.json of which projections have biases: queries, keys and values; the output, or without
 // a name as they; the feed-forward, or without a name none.
 struct BiasNames {

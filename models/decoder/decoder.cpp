@@ -263,6 +263,8 @@ Result<GgufModel> DecoderModel::gguf(const ModelFile& file) const {
     }
     metadata["block_count"] = config.layers + 1;
     metadata["nextn_predict_layers"] = 1;
+    if (const auto recurrent = metadata.find(recurrent_layers_key); recurrent != metadata.end())
+      recurrent->push_back(false);
   }
   for (const auto& [key, value] : metadata.items()) {
     if (!value.is_null()) model.metadata[prefix + key] = value;

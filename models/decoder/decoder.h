@@ -19,6 +19,19 @@ struct FusedInputs {
   uint32_t groups = 1;
 };
 
+// What the layer that predicts further tokens has beside a block. By itself as DeepSeek-V3's (DeepSeek-AI
+// 2024, multi-token prediction): behind the prefix of a layer.
+struct PredictionNames {
+  std::string_view hugging_face = {}; // a prefix of its own
+  std::string_view block = {};        // and behind it, the block's
+  TensorName embedding = {"embed_tokens", "nextn.embed_tokens"};
+  TensorName embedding_norm = {"enorm", "nextn.enorm"}, hidden_norm = {"hnorm", "nextn.hnorm"};
+  TensorName projection = {"eh_proj", "nextn.eh_proj"};
+  TensorName norm = {"shared_head.norm", "nextn.shared_head_norm"};
+  TensorName head = {"shared_head.head", "nextn.shared_head_head"};
+  bool gives_normed = false; // for further guesses it reads what its norm gave, and not what the block did
+};
+
 // A decoder-only model, of which an entry of the table says how it differs from LLaMA: blocks of attention
 // with rotary positions and a gated feed-forward, each after a norm. Everything that the runtime needs comes
 // from this.
@@ -60,6 +73,7 @@ struct Decoder {
   nlohmann::json gguf_bare_metadata = nlohmann::json::object(); // keys that never have it
   std::optional<Error> gguf_refusal;                            // why the model has no GGUF form
   bool gguf_predicts = false; // GGUF's form has the layer that predicts further tokens
+  PredictionNames prediction;
 
   // What an entry reads.
 

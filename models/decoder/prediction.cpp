@@ -7,25 +7,16 @@ namespace pumice {
 
 namespace {
 
-// DeepSeek-V3's names (DeepSeek-AI 2024, multi-token prediction), behind the prefix of a layer.
-struct PredictionNames {
-  TensorName embedding = {"embed_tokens", "nextn.embed_tokens"};
-  TensorName embedding_norm = {"enorm", "nextn.enorm"}, hidden_norm = {"hnorm", "nextn.hnorm"};
-  TensorName projection = {"eh_proj", "nextn.eh_proj"};
-  TensorName norm = {"shared_head.norm", "nextn.shared_head_norm"};
-  TensorName head = {"shared_head.head", "nextn.shared_head_head"};
-};
-
 // Where the layer is in the file, and what it has beside the model's.
 struct PredictionLayer {
-  std::string hugging_face, gguf; // prefixes
+  std::string hugging_face, block, gguf; // prefixes
   bool own_embedding = false, own_norm = false, own_head = false;
 
   void build(const Decoder& decoder, DecoderBuilder& builder) const;
 };
 
 void PredictionLayer::build(const Decoder& decoder, DecoderBuilder& builder) const {
-  const PredictionNames names;
+  const PredictionNames& names = decoder.prediction;
   const DecoderNames& model = decoder.names;
   const uint32_t hidden = builder.config().hidden;
   const auto in_layer = [&](bool own) {
@@ -39,20 +30,24 @@ void PredictionLayer::build(const Decoder& decoder, DecoderBuilder& builder) con
   const TensorId both =
       join_heads(builder.graph(), builder.prefix() + "joined", builder.norm(token, names.embedding_norm), all,
                  builder.norm(given, names.hidden_norm), all, 1);
-  const TensorId x =
-      decoder.block(builder, 0, builder.project(both, names.projection, hidden, false, "embedding"));
-  builder.hidden_state(x);
+  const TensorId projected = builder.project(both, names.projection, hidden, false, "embedding");
+  builder.prefix(block, gguf);
+  const TensorId x = decoder.block(builder, 0, projected);
   const TensorId y = builder.norm(x, in_layer(own_norm) ? names.norm : model.norm);
+  builder.hidden_state(names.gives_normed ? y : x);
   builder.give_logits(y, in_layer(own_head) ? names.head : model.head);
 }
 
 } // namespace
 
 Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, bool gguf) {
-  const PredictionNames names;
+  const PredictionNames& names = whole.prediction;
   PredictionLayer layer;
   const uint32_t number = whole.config.layers; // those that predict further tokens come last
-  layer.hugging_face = fmt::format(fmt::runtime(whole.names.layers), number);
+  const bool apart = !names.hugging_face.empty();
+  layer.hugging_face =
+      apart ? std::string(names.hugging_face) : fmt::format(fmt::runtime(whole.names.layers), number);
+  layer.block = layer.hugging_face + std::string(names.block);
   layer.gguf = fmt::format("blk.{}.", number);
   const auto has = [&](const TensorName& name) {
     return file.find((gguf ? layer.gguf : layer.hugging_face) +
@@ -62,12 +57,13 @@ Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, 
     return Error{Code::unsupported,
                  fmt::format("{}: tensor '{}{}.weight' is missing: the file has no layer that was trained to "
                              "predict further tokens, or not one of a kind that is supported (those of "
-                             "DeepSeek V3 and GLM-4.5)",
+                             "DeepSeek V3, GLM-4.5, Qwen 3 Next and Qwen 3.5)",
                              file.path(), gguf ? layer.gguf : layer.hugging_face,
                              gguf ? names.projection.gguf : names.projection.hugging_face)};
   }
   const DecoderConfig& of_whole = whole.config;
-  if (!of_whole.attends.empty() || !of_whole.states.empty() || !of_whole.reads_with_one_cache()) {
+  const bool mixed = !of_whole.attends.empty() || !of_whole.states.empty();
+  if ((mixed && !apart) || !of_whole.reads_with_one_cache()) {
     return Error{
         Code::unsupported,
         fmt::format("{}: a prediction layer of a model whose layers differ is not supported", file.path())};
@@ -79,6 +75,8 @@ Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, 
   DecoderConfig& config = decoder.config;
   config.layers = 1;
   config.windows = {0};
+  config.attends.clear();
+  config.states.clear();
   config.tied_head = config.tied_head && !layer.own_head;
   config.pictures.reset();
   config.rotary.places = PlaceKind::none;

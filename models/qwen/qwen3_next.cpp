@@ -243,7 +243,7 @@ Status read_delta_layers(const Settings& settings, DecoderConfig& config) {
   const auto attends = [&](uint32_t layer) { return (layer + 1) % period == 0; };
   if (!settings.gguf())
     return read_attention_layers(settings, "full_attention", "linear_attention", attends, config);
-  const SettingName recurrent = {"", "attention.recurrent_layers"};
+  const SettingName recurrent = {"", recurrent_layers_key};
   const GgufArray* list = settings.file().array(settings.name(recurrent));
   const std::vector<int64_t> flags = list ? list->integers() : std::vector<int64_t>();
   if (list && flags.size() < config.layers)
@@ -305,14 +305,21 @@ Status describe_qwen3_next(const Settings& settings, Decoder& d) {
     return gated_attention(builder, layer, x, bias);
   };
   d.mixer = [delta](DecoderBuilder& builder, uint32_t, TensorId x) { return delta_layer(builder, delta, x); };
+  d.prediction = {.hugging_face = "mtp.", .block = "layers.0."};
+  d.prediction.embedding_norm.hugging_face = "pre_fc_norm_embedding";
+  d.prediction.hidden_norm.hugging_face = "pre_fc_norm_hidden";
+  d.prediction.projection.hugging_face = "fc";
+  d.prediction.norm.hugging_face = "norm";
+  d.prediction.gives_normed = true;
+  d.gguf_predicts = true;
   d.shown = {{"delta rule", fmt::format("{} heads of {} from {} of {}, convolutions of {}", delta.value_heads,
                                         delta.value_dim, delta.key_heads, delta.key_dim, delta.taps)}};
   const auto first = std::ranges::find(config.attends, true) - config.attends.begin();
   d.gguf_metadata = {
-      {"ssm.conv_kernel", delta.taps},          {"ssm.state_size", delta.key_dim},
-      {"ssm.group_count", delta.key_heads},     {"ssm.time_step_rank", delta.value_heads},
-      {"ssm.inner_size", delta.values()},       {"full_attention_interval", static_cast<uint32_t>(first + 1)},
-      {"attention.recurrent_layers", recurrent}};
+      {"ssm.conv_kernel", delta.taps},      {"ssm.state_size", delta.key_dim},
+      {"ssm.group_count", delta.key_heads}, {"ssm.time_step_rank", delta.value_heads},
+      {"ssm.inner_size", delta.values()},   {"full_attention_interval", static_cast<uint32_t>(first + 1)},
+      {recurrent_layers_key, recurrent}};
   if (sparse) PUMICE_CHECK(read_qwen3_next_mixture(settings, d));
   const bool has_places = config.pictures && config.pictures->has_places();
   if (next || (settings.gguf() && !has_places)) return {};

@@ -247,9 +247,9 @@ typedef enum pumice_purpose {
   PUMICE_FOR_VECTORS = 1, /* to read whole texts: pumice_embedder_create, pumice_index_create */
   PUMICE_FOR_SCORES = 2,  /* the same with its head: pumice_reranker_create; a masked language model's too:
                              pumice_filler_create */
-  PUMICE_FOR_DRAFTS = 3   /* to guess at the tokens of the same model (DeepSeek V3, GLM-4.5): loads the layer
-                             that was trained to predict further ones, with embeddings and head, as a model of
-                             its own for draft_model */
+  PUMICE_FOR_DRAFTS = 3   /* to guess at the tokens of the same model (DeepSeek V3, GLM-4.5, Qwen 3 Next and
+                             3.5): loads the layer that was trained to predict further ones, with embeddings
+                             and head, as a model of its own for draft_model */
 } pumice_purpose;
 
 typedef struct pumice_load_options {

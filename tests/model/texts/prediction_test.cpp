@@ -126,7 +126,7 @@ void check_drafts(const Pair& pair, const std::vector<uint32_t>& ids, const Safe
 } // namespace
 
 TEST_CASE("a layer that predicts further tokens gives what the reference's does, and guesses the same") {
-  for (const std::string name : {"glm4-moe", "deepseek-v3"}) {
+  for (const std::string name : {"glm4-moe", "deepseek-v3", "qwen3-next", "qwen3-5"}) {
     CAPTURE(name);
     const TemporaryFolder folder;
     write_random_prediction(folder.path(), name);
@@ -136,7 +136,7 @@ TEST_CASE("a layer that predicts further tokens gives what the reference's does,
     const Pair pair = load_pair(folder.path());
     check_logits(pair, ids, expected);
     check_drafts(pair, ids, expected);
-    if (name != "glm4-moe") continue; // llama.cpp has it of these
+    if (name == "deepseek-v3") continue; // llama.cpp has it of the others
     const std::filesystem::path gguf = folder.path() / "model.gguf";
     (void)convert_to(gguf, folder.path(), TensorType::f32);
     check_logits(load_pair(gguf), ids, expected);
@@ -145,8 +145,8 @@ TEST_CASE("a layer that predicts further tokens gives what the reference's does,
 
 TEST_CASE("texts whose tokens the model's own layer guesses at stay the same" * doctest::test_suite("rest")) {
   const std::vector<SequenceRequest> requests = some_requests();
-  for (const std::string name : {"parrot", "glm4-moe", "deepseek-v3"}) {
-    if (!takes(name == "parrot")) continue; // the others in a long run
+  for (const std::string name : {"parrot", "qwen3-5", "qwen3-next", "glm4-moe", "deepseek-v3"}) {
+    if (!takes(name == "parrot" || name == "qwen3-5")) continue; // the others in a long run
     CAPTURE(name);
     const TemporaryFolder folder;
     if (name == "parrot") {
