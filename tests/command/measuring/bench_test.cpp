@@ -201,6 +201,20 @@ TEST_CASE("bench measures several sequences in the same steps") {
         "");
   const CommandResult alone = batches({"--batch", "2"}); // not also one by one
   CHECK(json::parse(alone.out)["results"].size() == 1);
+  // Texts that begin alike, of which only the own tokens are of the depth.
+  const CommandResult alike =
+      batches({"--batch", "1,3", "-d", "40", "--shared-prefix", "90", "--chunk", "16"});
+  CAPTURE(alike.err);
+  REQUIRE(alike.status == 0);
+  const json of_alike = json::parse(alike.out)["results"];
+  REQUIRE(of_alike.size() == 2);
+  CHECK(!of_alike[0].contains("shared_prefix"));
+  CHECK(of_alike[1]["test"] == "tg4 b3 @ shared 90 @ d40");
+  CHECK(of_alike[1]["shared_prefix"] == 90);
+  CHECK(of_alike[1]["depth"] == 40);
+  CHECK(fails_saying(batches({"--shared-prefix", "5"}), {"--shared-prefix", "--batch", "at least 2"}) == "");
+  CHECK(fails_saying(batches({"--batch", "2", "--shared-prefix", "500"}),
+                     {"--shared-prefix 500", "context"}) == "");
   // A text that joins three others: how long they wait for each of their tokens, and it for its first.
   const auto join = [&](const char* limit) {
     const CommandResult joined =

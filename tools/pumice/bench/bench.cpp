@@ -161,9 +161,12 @@ Status bench(const BenchOptions& options) {
                                              ? "--ops measures the device: leave MODEL out"
                                              : "there is nothing to measure: give a MODEL, or --ops"};
   }
-  if (options.newcomer > 0 && std::ranges::max(options.batches) < 2)
-    return Error{Code::invalid_argument, "--newcomer joins texts that go on together: say how many with "
-                                         "--batch, at least 2"};
+  for (const auto& [name, tokens] :
+       {std::pair("--newcomer joins", options.newcomer), {"--shared-prefix is of", options.shared_prefix}}) {
+    if (tokens == 0 || std::ranges::max(options.batches) > 1) continue;
+    return Error{Code::invalid_argument,
+                 fmt::format("{} texts that go on together: say how many with --batch, at least 2", name)};
+  }
   BenchReport report;
   if (options.operations) {
     PUMICE_TRY(const OpenedDevice device, open_device(options.device));
@@ -268,6 +271,13 @@ void add_measurement_options(CLI::App& sub, BenchOptions& options) {
         ->capture_default_str()
         ->group("Measurement");
   };
+  sub.add_option("--shared-prefix", options.shared_prefix,
+                 "The texts of --batch begin with the same N tokens, which are computed once and are in "
+                 "memory once")
+      ->type_name("N")
+      ->check(within(0u, 1u << 20))
+      ->capture_default_str()
+      ->group(more_of("Measurement"));
   sub.add_option("--newcomer", options.newcomer,
                  "Read a text of N tokens while those of --batch go on: 'token ms' then tells how long these "
                  "wait. 0 skips this test")

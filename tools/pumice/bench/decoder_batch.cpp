@@ -11,16 +11,18 @@ namespace pumice::command {
 
 namespace {
 
-// Sequences that a decoder continues in the same steps, each after a text of its own.
+// Sequences that a decoder continues in the same steps, each after a text of its own, before which may be one
+// that all have in common.
 class SequencesTogether {
 public:
   // `depth`: tokens of each before it is continued, at least 1.
-  SequencesTogether(BatchGroups& batch, uint32_t sequences, uint32_t depth) : batch_(batch) {
+  SequencesTogether(BatchGroups& batch, uint32_t sequences, uint32_t shared, uint32_t depth) : batch_(batch) {
     const uint32_t vocabulary = batch.first().runner().model().shape().vocabulary;
-    const std::vector<uint32_t> all = random_tokens(depth * sequences, vocabulary);
-    for (size_t first = 0; first < all.size(); first += depth) {
-      prompts_.emplace_back(all.begin() + static_cast<ptrdiff_t>(first),
-                            all.begin() + static_cast<ptrdiff_t>(first + depth));
+    const std::vector<uint32_t> all = random_tokens(shared + depth * sequences, vocabulary);
+    const auto own = all.begin() + static_cast<ptrdiff_t>(shared);
+    for (auto first = own; first != all.end(); first += static_cast<ptrdiff_t>(depth)) {
+      std::vector<uint32_t>& prompt = prompts_.emplace_back(all.begin(), own);
+      prompt.insert(prompt.end(), first, first + static_cast<ptrdiff_t>(depth));
     }
   }
 
@@ -106,15 +108,24 @@ private:
   uint32_t joined_ = 0; // texts so far
 };
 
+// How a test's name goes on: what lies before what is measured.
+std::string behind(const BenchOptions& options, uint32_t depth) {
+  std::string text;
+  if (options.shared_prefix > 0) text += fmt::format(" @ shared {}", options.shared_prefix);
+  if (depth > 0) text += fmt::format(" @ d{}", depth);
+  return text;
+}
+
 // A text of `options.newcomer` tokens joins the others.
 Status measure_newcomer(const BenchOptions& options, BatchGroups& batch, SequencesTogether& together,
                         uint32_t depth, Sampler& sampler) {
   const SessionSize& size = batch.first().size();
   Measurement result;
-  result.test = fmt::format("pp{} beside b{}{}", options.newcomer, together.sequences(),
-                            depth ? fmt::format(" @ d{}", depth) : "");
+  result.test =
+      fmt::format("pp{} beside b{}{}", options.newcomer, together.sequences(), behind(options, depth));
   result.kind = "join";
   result.depth = depth;
+  result.shared_prefix = options.shared_prefix;
   result.sequences = together.sequences();
   result.tokens = options.newcomer;
   PUMICE_TRY(const Plan* plan, batch.first().runner().plan(size.chunk));
@@ -135,28 +146,31 @@ Status measure_batch(const BenchOptions& options, const std::shared_ptr<const Mo
   session.size.sequences = sequences + (joins > 0);
   session.size.pages = all_pages;
   session.max_stall_seconds = options.size.max_stall_ms * 1e-3;
-  const uint32_t tokens = std::max(depth, 1u);
+  const uint32_t tokens = std::max(depth, 1u), shared = options.shared_prefix;
   // While the last prompts are read, the first sequences go on already; while a text joins, all do, and it
   // may have a token a step.
   const uint64_t reading = uint64_t{tokens} * sequences / session.size.chunk + sequences;
-  const uint64_t needed = tokens + std::max(count, joins) + reading + 4 + session.steps_ahead;
+  const uint64_t needed =
+      uint64_t{shared} + tokens + std::max(count, joins) + reading + 4 + session.steps_ahead;
   uint32_t& context = session.size.context;
   if (!options.size.context)
     context = static_cast<uint32_t>(std::min<uint64_t>(needed, model->shape().context));
   if (needed > context) {
     return Error{Code::invalid_argument,
-                 fmt::format("{} {} with --batch {}{} needs a context of {} tokens, and there are {}",
+                 fmt::format("{} {} with --batch {}{}{} needs a context of {} tokens, and there are {}",
                              joins > count ? "--newcomer" : "-n", std::max(count, joins), sequences,
+                             shared ? fmt::format(" and --shared-prefix {}", shared) : "",
                              depth ? fmt::format(" after -d {}", depth) : "", needed, context)};
   }
   PUMICE_TRY(const std::unique_ptr<BatchGroups> batch, BatchGroups::create(model, session));
-  SequencesTogether together(*batch, sequences, tokens);
+  SequencesTogether together(*batch, sequences, shared, tokens);
   for (const uint32_t each : options.counts) {
     if (each == 0) continue;
     Measurement result;
-    result.test = fmt::format("tg{} b{}{}", each, sequences, depth ? fmt::format(" @ d{}", depth) : "");
+    result.test = fmt::format("tg{} b{}{}", each, sequences, behind(options, depth));
     result.kind = "decode";
     result.depth = depth;
+    result.shared_prefix = options.shared_prefix;
     result.sequences = sequences;
     result.tokens = each * sequences;
     PUMICE_TRY(const Plan* plan, batch->first().runner().plan(sequences));

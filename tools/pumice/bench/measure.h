@@ -16,6 +16,7 @@ struct BenchOptions {
   std::vector<uint32_t> counts = {32};
   std::vector<uint32_t> depths = {0};
   std::vector<uint32_t> batches = {1};
+  uint32_t shared_prefix = 0;                       // tokens that the texts of a batch begin with alike
   uint32_t newcomer = 0;                            // tokens of a text that joins each batch; 0: none does
   std::vector<std::pair<uint32_t, uint32_t>> pairs; // tokens to read, then to generate, in one run
   std::vector<uint32_t> chunks;                     // each in place of size.chunk; empty: that one

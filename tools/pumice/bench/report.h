@@ -28,9 +28,10 @@ struct Measurement {
                     // an operation
   std::string kind; // "prompt", "decode", "text", "join", "encode", "translate" or "operation"
   uint32_t depth = 0;
-  uint32_t sequences = 1; // that are continued together
-  double tokens = 0;      // that a run reads or generates; 0 for operations
-  double flops = 0;       // of one run, as its plans estimate
+  uint32_t shared_prefix = 0; // before it, tokens that all sequences have in common
+  uint32_t sequences = 1;     // that are continued together
+  double tokens = 0;          // that a run reads or generates; 0 for operations
+  double flops = 0;           // of one run, as its plans estimate
   double bytes = 0;
   std::string type;                 // for operations: the type of the weight or of the cache
   std::string shape;                // for operations

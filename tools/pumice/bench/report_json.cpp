@@ -47,6 +47,7 @@ Json to_json(const Measurement& result, const Ceilings& ceilings) {
     json["kernels"] = result.kernels;
   } else {
     json["depth"] = result.depth;
+    if (result.shared_prefix > 0) json["shared_prefix"] = result.shared_prefix;
     json["sequences"] = result.sequences;
     json["tokens"] = result.tokens;
     json["median_tokens_per_second"] = median(result.tokens_per_second());
