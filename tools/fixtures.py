@@ -516,7 +516,7 @@ def prepared(folder, kind, image, **extra):
     by_pil = getattr(transformers, f"{kind}ImageProcessorPil")(**settings)
     by_torch = getattr(transformers, f"{kind}ImageProcessor")(**settings)
     from PIL import Image
-    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "image_sizes", "rows", "cols", "num_crops", "image_position_ids")
+    given, wanted = Image.fromarray(image), ("pixel_values", "image_grid_thw", "image_sizes", "rows", "cols", "num_crops", "image_position_ids", "target_sizes", "grids")
     made = by_pil(given, return_tensors="pt", **extra)
     other = by_torch(given, return_tensors="pt", **extra)
     print(f"{kind}: PIL and torchvision differ by", float((made["pixel_values"] - other["pixel_values"]).abs().max()))
@@ -620,6 +620,34 @@ def patched_picture_answers(model, config, seed):
     features = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
     deep = features.get("deepstack_features") or []
     return answers | {"image_features": torch.cat([torch.cat(list(features.pooler_output)), *deep], -1)}, lead
+
+
+def sliced_picture_answers(model, config, seed, folder):
+    """Of a text with a picture in slices, whose tokens are 312 and 313 (around slices), and a small one, both between 310 and 311
+    behind their number, 316 or 317, between 314 and 315. Patches are squares row by row."""
+    import torch
+    token, patch, square = config["image_token_id"], config["vision_config"]["patch_size"], 2 if config.get("downsample_mode") == "4x" else 4
+    made = [prepared(folder, "MiniCPMV4_6", picture(*size)) for size in ((29, 61), (17, 33))]
+    sizes, packed = [torch.cat([each[name] for each in made], at) for name, at in (("target_sizes", 0), ("pixel_values", 3))]
+    patches = packed[0].unflatten(-1, (-1, patch)).permute(2, 0, 1, 3).split(sizes.prod(-1).tolist())
+    rows = [own.reshape(down // square, square, across // square, square, -1).transpose(1, 2).reshape(-1, 3 * patch ** 2)
+            for own, (down, across) in zip(patches, sizes.tolist())]
+    shown = []
+    for number, each in enumerate(made):
+        whole, *slices = [[token] * (count // square ** 2) for count in each["target_sizes"].prod(-1).tolist()]
+        assert each["grids"][0][0] < 2  # there is no token for what is between lines of slices
+        shown.append([314, 316 + number, 315, 310, *whole, 311, *(id for own in slices for id in [312, *own, 313])])
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+    packed = packed.double()
+
+    class Packed:  # reads pictures as the processor gives them
+        def __call__(self, input_ids, pixel_values, image_grid_thw, **given):
+            return model(input_ids=input_ids, pixel_values=packed, target_sizes=sizes, **given)
+    grids = torch.cat([torch.ones(len(sizes), 1, dtype=torch.long), sizes], 1)
+    given = {"input_ids": ids, "pixel_values": torch.cat(rows).double(), "image_grid_thw": grids}
+    answers, lead = continued_picture_prompt(Packed(), given, token)
+    return answers | {"image_features": torch.cat(list(model.model.get_image_features(packed, sizes).pooler_output))}, lead
 
 
 def lined_picture_answers(model, config, seed, folder):
@@ -1207,6 +1235,8 @@ def answers_of(folder, config, seed, weights):
         return lined_picture_answers(model, config, seed, folder)
     if kind == "gemma4":
         return filled_picture_answers(model, config, seed, folder)
+    if kind == "minicpmv4_6":
+        return sliced_picture_answers(model, config, seed, folder)
     if kind == "gemma3n":
         return sounded_answers(model, config, seed, folder)
     if kind in ("voxtral", "qwen2_audio"):

@@ -15,6 +15,7 @@ TensorId EncoderBuilder::attend(uint32_t layer, const AttentionInputs& inputs, c
   const TensorId query = rotate_and_store(inputs, style, window > 0);
   AttentionStyle own = style;
   own.patch_windows = layer < config_.patch_windows.size() && config_.patch_windows[layer];
+  if (layer >= config_.first_joined) own.joined = config_.joined;
   std::optional<TensorId> scores;
   if (style.relative_scores) scores = style.relative_scores(layer, inputs);
   attentions_.push_back(attention("attention", query, config_.own_cache(),
@@ -46,8 +47,8 @@ TensorId EncoderBuilder::rotate_and_store(const AttentionInputs& inputs, const A
                       std::move(store), std::move(norms));
 }
 
-TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs) {
-  const TensorId result = attend(0, inputs, {});
+TensorId EncoderBuilder::attend_apart(const AttentionInputs& inputs, const AttentionStyle& style) {
+  const TensorId result = attend(0, inputs, style);
   attentions_.pop_back();
   return result;
 }

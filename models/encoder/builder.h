@@ -19,7 +19,7 @@ public:
 
   TensorId attend(uint32_t layer, const AttentionInputs& inputs, const AttentionStyle& style) override;
   // An attention that is none of the layers'.
-  TensorId attend_apart(const AttentionInputs& inputs);
+  TensorId attend_apart(const AttentionInputs& inputs, const AttentionStyle& style = {});
   // Sets the last hidden state, the result of the final norm, which a head of each token reads.
   void finish(TensorId x);
   // The same, where such a head reads what `before` makes of that.

@@ -20,8 +20,10 @@ struct EncoderConfig : StackConfig {
   std::optional<SoundWindows> sound_windows;   // see EncoderShape
   std::optional<ImagePreparation> preparation; // see EncoderShape
   std::vector<bool> patch_windows; // by layer: a patch sees those of its window; empty: all see all
-  std::optional<uint32_t> padding; // see EncoderShape
-  uint32_t picture_rows = 0;       // see EncoderShape
+  // The layers from the first such one on read rows that are so many patches each, see AttentionArgs.
+  uint32_t first_joined = UINT32_MAX, joined = 1;
+  std::optional<uint32_t> padding;                                  // see EncoderShape
+  uint32_t picture_rows = 0;                                        // see EncoderShape
   std::vector<std::pair<std::string_view, std::string_view>> tasks; // see EncoderShape
   bool causal = false;                                              // a position attends to those before it
   std::vector<std::string> labels;                                  // of the classifier; empty: there is none

@@ -84,6 +84,8 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
   operation.chunked = style.chunked;
   operation.whole_pictures = style.whole_pictures && mask == AttentionMask::causal;
   operation.patch_windows = style.patch_windows;
+  operation.run = style.run;
+  operation.joined = style.joined;
   operation.sinks = style.sinks.has_value();
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,
@@ -229,6 +231,7 @@ TensorId StackBuilder::run_layers(TensorId x, const LayerNames& names, const Att
           names.own_feed_forward ? names.own_feed_forward(index, y) : std::nullopt;
       return scaled(fed ? *fed : feed_forward(y, names), names.feed_forward_scale, names.scale_suffix);
     });
+    if (names.after) x = names.after(index, x);
   }
   return x;
 }

@@ -47,6 +47,7 @@ struct AttentionStyle {
   bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
   bool whole_pictures = false;   // see AttentionArgs
   bool patch_windows = false;    // see AttentionArgs
+  uint32_t run = 0, joined = 1;  // see AttentionArgs
 };
 
 // The names of the projections of an attention layer.
@@ -89,6 +90,8 @@ struct LayerNames {
   bool up_bias = true; // also of the gate, if feed_forward_bias is set
   // In place of the feed-forward of layers for which it gives something.
   std::function<std::optional<TensorId>(uint32_t layer, TensorId x)> own_feed_forward = nullptr;
+  // What follows a layer, of its result.
+  std::function<TensorId(uint32_t layer, TensorId x)> after = nullptr;
   bool norm_first = false; // x + f(norm(x)) instead of norm(x + f(x))
   NormKind norm = NormKind::layer;
   bool norm_bias = true;        // of layer norms

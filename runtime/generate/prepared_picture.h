@@ -9,7 +9,8 @@
 
 namespace pumice {
 
-// A picture for a decoder's prompt: tiles of it, if the model reads them, and the whole.
+// A picture for a decoder's prompt: tiles or slices of it, if the model reads them, and the whole, in the
+// order of the prompt.
 struct PreparedPicture {
   PictureGrid grid;
   std::vector<EncoderInput> inputs;

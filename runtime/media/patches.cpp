@@ -91,14 +91,14 @@ Result<PatchGrid> patch_grid_of(uint32_t height, uint32_t width, const PatchCutt
 Result<PicturePlan> plan_patches(const PictureSize& size, const ImagePreparation& preparation,
                                  const std::string& name) {
   const PatchCutting& cutting = *preparation.patches;
-  PicturePlan plan;
+  PatchGrid grid;
   if (preparation.resizes) {
-    PUMICE_TRY(plan.grid, patch_grid_of(size.height, size.width, cutting, name));
+    PUMICE_TRY(grid, patch_grid_of(size.height, size.width, cutting, name));
   } else {
-    plan.grid = {size.height / cutting.patch, size.width / cutting.patch};
+    grid = {size.height / cutting.patch, size.width / cutting.patch};
   }
-  const uint32_t height = plan.grid.height * cutting.patch, width = plan.grid.width * cutting.patch;
-  if (!preparation.resizes && (plan.grid.count() == 0 || height != size.height || width != size.width ||
+  const uint32_t height = grid.height * cutting.patch, width = grid.width * cutting.patch;
+  if (!preparation.resizes && (grid.count() == 0 || height != size.height || width != size.width ||
                                height % cutting.square() != 0 || width % cutting.square() != 0)) {
     return Error{
         Code::invalid_argument,
@@ -106,14 +106,15 @@ Result<PicturePlan> plan_patches(const PictureSize& size, const ImagePreparation
                     "{} x {}",
                     name, cutting.square(), size.width, size.height)};
   }
-  plan.parts = {{width, height, {0, 0, width, height}}};
+  PicturePlan plan;
+  plan.parts = {{width, height, {0, 0, width, height}, grid}};
   return plan;
 }
 
 Result<PatchedPicture> cut_patches(const Image& image, const ImagePreparation& preparation,
                                    const std::string& name) try {
   PUMICE_TRY(const PicturePlan plan, plan_patches({image.height, image.width}, preparation, name));
-  return PatchedPicture{plan.grid, std::move(prepare_parts(image, preparation, plan).front())};
+  return PatchedPicture{plan.parts.front().grid, std::move(prepare_parts(image, preparation, plan).front())};
 } catch (const std::bad_alloc&) {
   return Error{Code::out_of_memory, fmt::format("{}: not enough memory to cut it into patches", name)};
 }

@@ -51,6 +51,7 @@ constexpr Family families[] = {
     {"Pixtral", Resampling::bicubic, false, true, clip_mean, clip_deviation},
     {"Donut", Resampling::bilinear, false, true, half, half},
     {"Gemma4", Resampling::bicubic, false, true, zeros, ones, Family::Tiles::none, false, false},
+    {"MiniCPMV4_6", Resampling::bicubic, false, true, half, half},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -307,6 +308,31 @@ Status read_longest_edge(const Fields& fields, PatchCutting& cutting) {
   return {};
 }
 
+// MiniCPM-V 4.6's steps.
+Result<ImagePreparation> read_slices(const Fields& fields, const PatchCutting& cutting) {
+  PUMICE_TRY(const Family family, family_of(fields));
+  ImagePreparation result;
+  PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
+  PUMICE_TRY(const bool resizes, fields.boolean_or("do_resize", true));
+  if (!resizes) return fields.error("do_resize", "expected true; found false");
+  PUMICE_TRY(const std::string mode, fields.string_or("downsample_mode", "16x"));
+  const std::string own = fmt::format("{}x", cutting.merge * cutting.merge);
+  if (mode != own)
+    return fields.error("downsample_mode", fmt::format("expected the model's {}, found '{}'", own, mode));
+  Slicing slicing;
+  PUMICE_TRY(slicing.edge, fields.u32_or("scale_resolution", 1, max_image_size, slicing.edge));
+  PUMICE_TRY(slicing.most, fields.u32_or("max_slice_nums", 1, Slicing::most_slices, slicing.most));
+  PUMICE_TRY(const bool cuts, fields.boolean_or("slice_mode", true));
+  if (!cuts) slicing.most = 1;
+  PUMICE_TRY(slicing.numbered, fields.boolean_or("use_image_id", true));
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+  PUMICE_CHECK(read_numbers(fields, family, result));
+  result.patches = cutting;
+  result.slices = slicing;
+  return result;
+}
+
 Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting) {
   PUMICE_TRY(const Family family, family_of(fields));
   ImagePreparation result;
@@ -381,6 +407,13 @@ Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const
   const char* type = model.longest_edge > 0 ? "PixtralImageProcessor" : "Qwen2VLImageProcessor";
   const nlohmann::json of_class = {{"image_processor_type", type}};
   return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
+}
+
+Result<ImagePreparation> read_slice_preparation(const ModelFolder& folder, const PatchCutting& model) {
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
+  if (settings) return read_slices(settings->fields(), model);
+  const nlohmann::json of_class = {{"image_processor_type", "MiniCPMV4_6ImageProcessor"}};
+  return read_slices(Fields(of_class, folder.path("preprocessor_config.json")), model);
 }
 
 namespace {

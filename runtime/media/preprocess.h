@@ -22,6 +22,15 @@ struct Tiling {
   uint32_t least = 0, most = 0;
 };
 
+// How a picture in patches comes with slices of it (MiniCPM-V), see media/slices.h.
+struct Slicing {
+  static constexpr uint32_t most_slices = 256; // that `most` may be
+
+  uint32_t edge = 448;  // of a square with as many pixels as the picture, or a slice, is given
+  uint32_t most = 9;    // slices; 1: there is the whole picture alone
+  bool numbered = true; // the prompt's text has a picture's number before it
+};
+
 // The steps that a model's folder prescribes for a picture: resize, crop, scale, normalise. They are in
 // "image_processor" of processor_config.json, or else in preprocessor_config.json.
 struct ImagePreparation {
@@ -38,6 +47,7 @@ struct ImagePreparation {
   std::array<float, 3> deviation = {0.5F, 0.5F, 0.5F};
   std::optional<Tiling> tiling;        // in place of the sizes and the crop
   std::optional<PatchCutting> patches; // the same, see media/patches.h
+  std::optional<Slicing> slices;       // with patches
 };
 
 struct PictureSize {
@@ -57,17 +67,20 @@ Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint3
 // patches.
 Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model);
 
+// The same for a model that reads slices of pictures.
+Result<ImagePreparation> read_slice_preparation(const ModelFolder& folder, const PatchCutting& model);
+
 // What a picture of some size becomes: it is resized as a whole, several times if need be, and then the parts
 // that a model reads are cut out of it, each by another resize.
 struct PicturePlan {
   struct Part {
     uint64_t width = 0, height = 0; // that the whole is resized to
     Window window;                  // what is computed of that
+    PatchGrid grid = {};            // of its patches, whose values follow each other; 0 x 0: none
   };
   std::vector<PictureSize> wholes;
   std::vector<Part> parts;
-  uint32_t rows = 0, columns = 0; // of tiles; 0: the picture is not cut
-  PatchGrid grid;                 // of the only part's patches, whose values follow each other
+  uint32_t rows = 0, columns = 0; // of tiles or slices; 0: the picture is not cut
 };
 
 // The plan of prepare(), with its errors.

@@ -61,6 +61,9 @@ struct FrameConvolution {
 struct PatchGroups {
   uint32_t merge = 1;  // patches on each side of a square, which becomes one row
   uint32_t window = 1; // squares on each side of a window; 0: there are none
+  // A square's patches are not in lines: four that are a square lie side by side, and so do four of those.
+  // Then its side is a power of two.
+  bool nested = false;
 };
 
 // How an encoder of a sound makes rows for a decoder. Of one that reads samples, each so-many'th position is

@@ -24,6 +24,21 @@ void for_each_window(const PatchGrid& squares, uint32_t side, const Take& take) 
   }
 }
 
+// Where a square's patch lies in it.
+struct Place {
+  uint32_t down = 0, across = 0;
+};
+
+Place place_in_square(uint32_t patch, const PatchGroups& groups) {
+  if (!groups.nested) return {patch / groups.merge, patch % groups.merge};
+  Place place;
+  for (uint32_t bit = 0; patch >> 2 * bit > 0; ++bit) {
+    place.across |= (patch >> 2 * bit & 1) << bit;
+    place.down |= (patch >> (2 * bit + 1) & 1) << bit;
+  }
+  return place;
+}
+
 } // namespace
 
 uint32_t window_token(uint32_t first, uint32_t patches) {
@@ -55,8 +70,10 @@ std::vector<OrderedPatch> ordered_patches(const PatchGrid& grid, const PatchGrou
         window_token(static_cast<uint32_t>(all.size()), static_cast<uint32_t>(window.size()) * each);
     for (const uint32_t square : window) {
       for (uint32_t patch = 0; patch < each; ++patch) {
-        all.push_back({square * each + patch, square / squares.width * groups.merge + patch / groups.merge,
-                       square % squares.width * groups.merge + patch % groups.merge, token});
+        const Place place = place_in_square(patch, groups);
+        all.push_back({square * each + place.down * groups.merge + place.across,
+                       square / squares.width * groups.merge + place.down,
+                       square % squares.width * groups.merge + place.across, token});
       }
     }
   });

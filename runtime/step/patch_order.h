@@ -8,7 +8,7 @@ namespace pumice {
 
 // A patch of a picture, as a row of a step.
 struct OrderedPatch {
-  uint32_t index = 0; // in the encoder's input: squares row by row, and the patches of each in turn
+  uint32_t index = 0; // in the encoder's input: squares row by row, and the patches of each in lines
   uint32_t down = 0, across = 0; // its place in the picture
   uint32_t window = 0;           // StepToken::token, with positions counted from the picture's first row
 };

@@ -130,7 +130,8 @@ Result<ordered_json> ChatMedia::keep(std::string checksum, Image image, const st
         GradualPreparation(std::make_shared<const Image>(std::move(image)), *preparation_, plan)});
     Medium picture{grid_of(plan, *preparation_), {}};
     for (size_t number = 0; number < plan.parts.size(); ++number)
-      picture.parts.push_back(std::make_shared<MediumPart>(MediumPart{plan.grid, preparing, number}));
+      picture.parts.push_back(
+          std::make_shared<MediumPart>(MediumPart{plan.parts[number].grid, preparing, number}));
     media_[checksum] = std::move(picture);
   }
   return part_of(checksum);

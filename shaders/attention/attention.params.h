@@ -113,6 +113,10 @@ CONSTANT ATTENTION_APART_ID = 46; // cm: 1: keys and values of a tile have memor
 CONSTANT ATTENTION_AHEAD_ID =
     47; // cm, portable: quads of keys, and of values, that an invocation loads ahead
 
+// With the bidirectional mask.
+CONSTANT ATTENTION_RUN_ID = 48;    // not 0: an input is runs of so many rows, and a row sees those of its own
+CONSTANT ATTENTION_JOINED_ID = 49; // so many rows of an input have become one of its first rows
+
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 
 // Which positions a row sees.

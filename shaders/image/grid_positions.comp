@@ -14,7 +14,7 @@ READ_BUFFER(vec4, x, GRID_POSITIONS_X);
 READ_BUFFER(float, table, GRID_POSITIONS_TABLE);
 WRITE_BUFFER(vec4, result, GRID_POSITIONS_RESULT);
 
-const uint TAPS = RULE == GRID_POSITIONS_CUBIC ? 4u : 2u;
+const uint TAPS = RULE == GRID_POSITIONS_CUBIC ? 4u : RULE == GRID_POSITIONS_BEFORE ? 1u : 2u;
 
 // The lines of the table that one of a picture's is made of, and their shares.
 struct Lines {
@@ -32,6 +32,8 @@ vec4 cubic_shares(float t) {
 // Whole numbers, so that a place on a line has that line alone.
 Lines lines_of(uint place, uint lines) {
   const uint last = p.side - 1u;
+  if (RULE == GRID_POSITIONS_BEFORE)
+    return Lines(uvec4(min(place * p.side / max(lines, 1u), last), 0u, 0u, 0u), vec4(1.0, 0.0, 0.0, 0.0));
   if (RULE == GRID_POSITIONS_LINEAR) {
     const uint steps = max(lines, 2u) - 1u, scaled = min(place, steps) * last, first = scaled / steps;
     const float share = float(scaled % steps) / float(steps);

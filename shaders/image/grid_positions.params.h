@@ -16,6 +16,7 @@ CONSTANT GRID_POSITIONS_RULE_ID = 1;
 CONSTANT GRID_POSITIONS_LINEAR = 0; // the corners of a picture are the table's, and places between lines are linear
 CONSTANT GRID_POSITIONS_CUBIC = 1;  // the edges of a picture's patches are the table's, by cubic convolution
 CONSTANT GRID_POSITIONS_APART = 2;  // the sum of a place across, of the first table, and one down, of the second
+CONSTANT GRID_POSITIONS_BEFORE = 3; // the table divides the picture, and a patch has the part that it begins in
 
 struct GridPositionsParams {
   UINT columns;

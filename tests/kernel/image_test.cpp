@@ -197,10 +197,15 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
                              {7u, 2u},
                              {32u, 7u},
                              {76u, 4u},
-                             {76u, 9u}}) {
-      constexpr GridPositions::Rule rules[] = {GridPositions::Rule::linear, GridPositions::Rule::cubic,
-                                               GridPositions::Rule::apart};
-      const auto rule = rules[turn++ % 9 / 4];
+                             {76u, 9u},
+                             {76u, 9u},
+                             {1u, 5u},
+                             {32u, 2u}}) {
+      using Rule = GridPositions::Rule;
+      constexpr Rule rules[] = {Rule::linear, Rule::linear, Rule::linear, Rule::linear,
+                                Rule::cubic,  Rule::cubic,  Rule::cubic,  Rule::cubic,
+                                Rule::apart,  Rule::before, Rule::before, Rule::before};
+      const auto rule = rules[turn++ % std::size(rules)];
       CAPTURE(rule);
       const uint32_t columns = size.first, side = size.second;
       CAPTURE(columns);
@@ -224,6 +229,11 @@ TEST_CASE("learned positions are interpolated to the size of each picture") {
               value += table.decoded(std::min(across, side - 1))[column];
               value += table.decoded(side + std::min(down, side - 1))[column];
               expected.push_back(value);
+              continue;
+            }
+            if (rule == Rule::before) {
+              const uint32_t corner = down * side / picture.height * side + across * side / picture.width;
+              expected.push_back(value + table.decoded(corner)[column]);
               continue;
             }
             const int past = 2, end = static_cast<int>(side) + past; // lines beyond an edge are the edge's

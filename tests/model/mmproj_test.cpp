@@ -29,7 +29,8 @@ std::vector<VisionModel> vision_models() {
           mistral3_vision(),
           pixtral(),
           lighton_ocr(),
-          internvl()};
+          internvl(),
+          minicpm_v()};
 }
 
 const std::vector<std::string> plain = {"--temp", "0", "-n", "12"};

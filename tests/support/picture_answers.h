@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -47,6 +48,7 @@ inline void write_vision_folder(const TemporaryFolder& folder, const std::string
     nlohmann::json token = tokenizer["added_tokens"][0];
     token["id"] = each.id;
     token["content"] = each.text;
+    token["single_word"] = std::isdigit(static_cast<unsigned char>(each.text[0])) != 0; // not in words
     tokenizer["added_tokens"].push_back(token);
   }
   folder.write("tokenizer.json", tokenizer.dump());

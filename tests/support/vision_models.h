@@ -141,6 +141,29 @@ inline VisionModel internvl() {
           {patterned_picture(29, 61), patterned_picture(23, 25)}};
 }
 
+// A picture in slices, which has one line of them, and one without. Before each is its number.
+inline VisionModel minicpm_v() {
+  return {"minicpm-v",
+          {{310, "<image>"},
+           {311, "</image>"},
+           {312, "<slice>"},
+           {313, "</slice>"},
+           {314, "<image_id>"},
+           {315, "</image_id>"},
+           {316, "0"},
+           {317, "1"},
+           {319, "<|image_pad|>"}},
+          310,
+          "<|image_pad|>",
+          [](const PictureGrid& grid) {
+            std::vector<uint32_t> tokens = {314, 316, 315, 310, 319, 311};
+            for (uint32_t slice = 0; slice < grid.rows * grid.columns; ++slice)
+              tokens.insert(tokens.end(), {312, 319, 313});
+            return tokens;
+          },
+          {patterned_picture(29, 61), patterned_picture(17, 33)}};
+}
+
 // Models that hear.
 inline VisionModel voxtral() {
   return {

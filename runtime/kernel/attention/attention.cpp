@@ -79,6 +79,8 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   if (args.chunked) dispatch.set_constant(ATTENTION_CHUNKED_ID, 1);
   if (args.whole_pictures) dispatch.set_constant(ATTENTION_PICTURES_ID, 1);
   if (args.patch_windows) dispatch.set_constant(ATTENTION_PATCH_WINDOWS_ID, 1);
+  if (args.run > 0) dispatch.set_constant(ATTENTION_RUN_ID, args.run);
+  if (args.joined > 1) dispatch.set_constant(ATTENTION_JOINED_ID, args.joined);
   if (layout.split != CacheSplit::whole)
     dispatch.set_constant(ATTENTION_PARTS_ID, static_cast<uint32_t>(layout.split));
   if (layout.values_are_keys) dispatch.set_constant(ATTENTION_VALUES_ARE_KEYS_ID, 1);
@@ -289,6 +291,8 @@ std::string Attention::describe() const {
   if (sinks) text += " sinks";
   if (mask == AttentionMask::bidirectional) text += " both ways";
   if (patch_windows) text += " in windows of patches";
+  if (run > 0) text += fmt::format(" in runs of {}", run);
+  if (joined > 1) text += fmt::format(" of {} rows in one", joined);
   if (mask == AttentionMask::cross) text += " of the encoder's input";
   if (mask == AttentionMask::causal_input) text += " of its input so far";
   if (bias.by_place()) {
@@ -400,10 +404,12 @@ Status check(const Attention& attention, const CacheLayout& layout) {
     return Error{Code::internal,
                  fmt::format("layer {}: whole pictures need a causal mask without chunks", attention.layer)};
   }
-  if (attention.patch_windows && (attention.mask != AttentionMask::bidirectional || attention.window > 0)) {
-    return Error{Code::internal,
-                 fmt::format("layer {}: windows of patches need a bidirectional mask without a window",
-                             attention.layer)};
+  const bool some_rows = attention.patch_windows || attention.run > 0 || attention.joined != 1;
+  if (some_rows && (attention.mask != AttentionMask::bidirectional || attention.window > 0 ||
+                    attention.joined == 0 || (attention.patch_windows && attention.joined > 1))) {
+    return Error{Code::internal, fmt::format("layer {}: windows of patches, runs and joined rows need a "
+                                             "bidirectional mask without a window",
+                                             attention.layer)};
   }
   if (layout.window != 0 && (attention.window == 0 || attention.window > layout.window)) {
     return Error{Code::internal,
@@ -462,6 +468,8 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.chunked = attention.chunked;
   args.whole_pictures = attention.whole_pictures;
   args.patch_windows = attention.patch_windows;
+  args.run = attention.run;
+  args.joined = attention.joined;
   args.bias = attention.bias;
   args.step_layout = lowering.step_layout();
   args.one_sequence = mostly_one_source(args);

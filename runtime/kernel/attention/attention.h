@@ -94,6 +94,11 @@ struct AttentionArgs {
   // With the bidirectional mask: rows are patches of pictures, which see those of their window
   // (common/step.h).
   bool patch_windows = false;
+  // With the bidirectional mask: an input is runs of so many rows, each of which sees its own run; 0: none.
+  uint32_t run = 0;
+  // With the bidirectional mask: so many rows of an input have become one, and these come first in it (see
+  // JoinPatches), so that no row sees others.
+  uint32_t joined = 1;
   // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
   std::optional<BufferRef> sinks;
   RelativeBias bias;
@@ -136,6 +141,8 @@ struct Attention : Operation {
   bool chunked = false;
   bool whole_pictures = false;
   bool patch_windows = false;
+  uint32_t run = 0;
+  uint32_t joined = 1;
   bool sinks = false;
   RelativeBias bias;
 

@@ -117,7 +117,8 @@ Status JoinPatches::lower(Lowering& lowering, const Node& node) const {
 
 std::string GridPositions::describe() const {
   if (rule == Rule::apart) return fmt::format("{0} across, {0} down", side);
-  return fmt::format("{0} x {0}{1}", side, rule == Rule::cubic ? ", cubic" : "");
+  const char* how = rule == Rule::cubic ? ", cubic" : rule == Rule::before ? ", not interpolated" : "";
+  return fmt::format("{0} x {0}{1}", side, how);
 }
 
 Status GridPositions::lower(Lowering& lowering, const Node& node) const {
@@ -141,7 +142,8 @@ Status GridPositions::lower(Lowering& lowering, const Node& node) const {
   dispatch.set_params(params);
   dispatch.bind(GRID_POSITIONS_X, x.buffer, Access::read);
   dispatch.bind(GRID_POSITIONS_TABLE, table, Access::read);
-  dispatch.bytes = (rule == Rule::cubic ? 72.0 : 24.0) * result.rows * result.columns;
+  const double taps = rule == Rule::cubic ? 16 : rule == Rule::before ? 1 : 4;
+  dispatch.bytes = 4 * (2 + taps) * result.rows * result.columns;
   lowering.emit(std::move(dispatch));
   return {};
 }

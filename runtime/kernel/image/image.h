@@ -88,6 +88,7 @@ struct GridPositions : Operation {
     linear = GRID_POSITIONS_LINEAR, // the picture's corners are the table's
     cubic = GRID_POSITIONS_CUBIC,   // its patches divide what the table's positions do
     apart = GRID_POSITIONS_APART,   // the sum of a place across and one down, as they are
+    before = GRID_POSITIONS_BEFORE, // that of the table's parts which a patch begins in, unchanged
   };
   Rule rule = Rule::linear;
   uint32_t side = 0;

@@ -17,25 +17,36 @@ std::string repeated(const std::string& text, uint32_t count) {
   return result;
 }
 
+std::string tiles_text(const PictureMarkup& markup, const PictureGrid& grid) {
+  std::string result;
+  for (uint32_t row = 1; row <= grid.rows; ++row) {
+    if (row > 1) result += markup.row_break;
+    for (uint32_t column = 1; column <= grid.columns; ++column)
+      result += with_number(with_number(markup.tile, "{row}", row), "{column}", column) + markup.picture +
+                markup.tile_close;
+    result += markup.row_end;
+  }
+  return grid.pictures() > 1 ? result + markup.tiles_end : result;
+}
+
+std::string whole_text(const PictureMarkup& markup, const PictureGrid& grid) {
+  std::string result = markup.begin;
+  for (uint32_t line = 1; !markup.line_end.empty() && line < grid.lines; ++line)
+    result += repeated(markup.picture, grid.line) + markup.line_end;
+  return result + repeated(markup.picture, markup.line_end.empty() ? 1 : grid.line) + markup.end;
+}
+
 } // namespace
 
-std::string PictureMarkup::text(const PictureGrid& grid) const {
-  std::string result = opening;
-  for (uint32_t row = 1; row <= grid.rows; ++row) {
-    for (uint32_t column = 1; column <= grid.columns; ++column)
-      result += with_number(with_number(tile, "{row}", row), "{column}", column) + picture;
-    result += row_end;
-  }
-  if (grid.pictures() > 1) result += tiles_end;
-  result += begin;
-  for (uint32_t line = 1; !line_end.empty() && line < grid.lines; ++line)
-    result += repeated(picture, grid.line) + line_end;
-  return result + repeated(picture, line_end.empty() ? 1 : grid.line) + end;
+std::string PictureMarkup::text(const PictureGrid& grid, uint32_t number) const {
+  const std::string tiles = tiles_text(*this, grid), whole = whole_text(*this, grid);
+  return with_number(opening, "{number}", number) + (whole_first ? whole + tiles : tiles + whole);
 }
 
 PicturePlaces picture_places(const PictureMarkup& markup, std::span<const PictureGrid> grids) {
   PicturePlaces places{markup.place, {}};
-  for (const PictureGrid& grid : grids) places.texts.push_back(markup.text(grid));
+  for (const PictureGrid& grid : grids)
+    places.texts.push_back(markup.text(grid, static_cast<uint32_t>(places.texts.size())));
   return places;
 }
 

@@ -10,7 +10,8 @@
 
 namespace pumice {
 
-// How a picture is cut: into rows and columns of tiles, with the whole picture after them; 0 x 0: not at all.
+// How a picture is cut: into rows and columns of tiles, with the whole picture beside them; 0 x 0: not at
+// all.
 struct PictureGrid {
   uint32_t rows = 0, columns = 0;
   // Of a picture of any size: the lines of rows that the decoder reads, and how many each has.
@@ -30,10 +31,14 @@ struct PictureMarkup {
   // Of a picture of any size: between its lines. Then `picture` stands once for each row that the decoder
   // reads.
   std::string line_end = {};
-  std::string opening = {}; // before all of it: tiles and the whole
+  // Before all of it, tiles and the whole; {number} is the picture's, from 0 on.
+  std::string opening = {};
+  std::string tile_close = {}; // after a tile
+  std::string row_break = {};  // between rows of tiles
+  bool whole_first = false;    // the whole stands before the tiles
 
   // What stands in the text in place of a picture.
-  std::string text(const PictureGrid& grid) const;
+  std::string text(const PictureGrid& grid, uint32_t number = 0) const;
 };
 
 // The places of pictures in a text, with what is to stand there, in their order.

@@ -337,6 +337,8 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   args.chunked = c.options.chunked;
   args.whole_pictures = c.options.whole_pictures;
   args.patch_windows = c.options.patch_windows;
+  args.run = c.options.run;
+  args.joined = c.options.joined;
   if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {

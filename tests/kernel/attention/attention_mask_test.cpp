@@ -104,6 +104,20 @@ TEST_CASE("attention: patches see those of their window") {
   check(c, 2e-6);
 }
 
+TEST_CASE("attention: rows see their run, or the first rows of their input") {
+  for (CacheType type : all_types) {
+    Case c = input_case(type, 3, 3, quick_dim(type), {40, 4, 150, 65, 3}, 64);
+    c.options.run = 4;
+    check(c, 2e-6, type == CacheType::f16);
+    c.options.run = 0;
+    c.options.joined = 4;
+    check(c, 2e-6, type == CacheType::f16);
+  }
+  Case c = input_case(CacheType::f32, 3, 3, quick_dim(CacheType::f32), {200}, 8, 3);
+  c.options.run = 9;
+  check(c, 2e-6);
+}
+
 TEST_CASE("attention: each position of an input sees those before it") {
   for (CacheType type : all_types) {
     Case c = input_case(type, 3, 3, quick_dim(type), {5, 1, 17, 64, 65, 1, 1, 1, 3}, 64);

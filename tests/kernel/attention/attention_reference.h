@@ -77,6 +77,8 @@ struct Options {
   uint32_t indirection_positions = 0;
   bool chunked = false;
   bool patch_windows = false;  // rows see their windows of patches
+  uint32_t run = 0;            // rows see their runs of so many
+  uint32_t joined = 1;         // so many rows of an input became one
   bool whole_pictures = false; // rows whose token has PROMPT_ROW see up to their end
   std::vector<float> sinks;    // none, or one for each head
   pumice::RelativeBias bias;
@@ -103,6 +105,11 @@ inline Seen seen(const Options& options, const Row& row) {
   if (options.patch_windows) {
     seen.first = row.window >> pumice::STEP_WINDOW_BITS;
     seen.end = seen.first + row.window % (1u << pumice::STEP_WINDOW_BITS);
+  }
+  seen.end = seen.first + (seen.end - seen.first) / options.joined;
+  if (options.run > 0) {
+    seen.first = row.position - (row.position - row.first) % options.run;
+    seen.end = std::min(seen.end, seen.first + options.run);
   }
   if (options.mask == pumice::AttentionMask::causal_input) seen.base = row.first;
   if (options.mask == pumice::AttentionMask::cross) {
