@@ -56,6 +56,7 @@ func _run() -> void:
 		"type": "object", "properties": {"way": {"enum": ["north", "south"]}}, "required": ["way"],
 		"additionalProperties": false}}}]
 	chat.tool_choice = "required"
+	chat.max_tokens = 200
 	chat.tool_called.connect(func(name: String, arguments: Dictionary) -> void: print("tool: ", name, " ", arguments["way"]))
 	chat.ask("Open a gate.")
 	await chat.answered
