@@ -14,15 +14,15 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t joined = 4;       // patches that become one, 2 x 2 of them
-constexpr uint32_t most_side = 1024; // of the table of positions
-constexpr float merger_eps = 1e-6f;  // of the last norm, which no setting changes
+constexpr uint32_t joined = 4;             // patches that become one, 2 x 2 of them
+constexpr uint32_t most_table_side = 1024; // of the table of positions
+constexpr float last_norm_eps = 1e-6f;     // of the last norm, which no setting changes
 constexpr const char* gguf_text = "qwen35";
 
 // A tower's step has room for so many times the patches of a usual picture: thin ones, whose shorter edge is
 // a whole square, have more.
 constexpr uint32_t thin_patches = 4;
-constexpr uint32_t most_patches = 16384;
+constexpr uint32_t most_step_patches = 16384;
 
 // GGUF's keys that other towers do not have.
 constexpr std::string_view merging_layers_key = "vision.wa_layer_indexes";
@@ -59,7 +59,7 @@ protected:
     builder.finish(x);
     builder.prefix(vision_.merger + "mlp.0.", "mm.");
     x = join_patches(builder.graph(), builder.prefix() + "joined_patches", x, joined);
-    x = builder.ModelBuilder::layer_norm(x, {"pre_norm", "input_norm"}, merger_eps);
+    x = builder.ModelBuilder::layer_norm(x, {"pre_norm", "input_norm"}, last_norm_eps);
     x = builder.project(x, {"linear_1", "up"}, joined * config().hidden, true, "head");
     x = activate(builder.graph(), builder.prefix() + "activated", x, Activation::gelu);
     x = builder.project(x, {"linear_2", "down"}, vision_.size, true, "head");
@@ -161,7 +161,7 @@ void set_room(MiniCpmVision& vision) {
   EncoderConfig& encoder = vision.siglip.encoder;
   PatchCutting& cutting = *encoder.preparation->patches;
   const uint64_t side = vision.slices().edge / cutting.patch + 1;
-  encoder.context = static_cast<uint32_t>(std::min<uint64_t>(thin_patches * side * side, most_patches));
+  encoder.context = static_cast<uint32_t>(std::min<uint64_t>(thin_patches * side * side, most_step_patches));
   cutting.max_pixels = uint64_t{encoder.context} * cutting.patch * cutting.patch;
 }
 
@@ -181,7 +181,7 @@ Result<MiniCpmVision> read_gguf_minicpm(const ModelFile& mmproj) {
   set_patches(vision);
   if (const TensorView* table = mmproj.find("v.position_embd.weight"); table && !table->shape.empty()) {
     const double side = std::sqrt(static_cast<double>(table->shape[0]));
-    vision.side = static_cast<uint32_t>(std::min<double>(std::round(side), most_side));
+    vision.side = static_cast<uint32_t>(std::min<double>(std::round(side), most_table_side));
   }
   PUMICE_TRY(ImagePreparation preparation, read_tower_preparation(settings));
   preparation.resampling = Resampling::bicubic;
