@@ -165,7 +165,8 @@ TEST_CASE("embed: a model whose modules make sparse vectors has these without --
     more.insert(more.begin(), {"embed", model, "the quick fox", "fox"});
     return pumice_command(more);
   };
-  const std::string sparse = embedded({"--sparse"}).out, dense = embedded({"--pooling", "mean"}).out;
+  const std::string sparse = embedded({"--sparse"}).out,
+                    dense = embedded({"--pooling", "mean", "--normalize", "no"}).out;
   folder.write(
       "modules.json",
       R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"},
