@@ -12,6 +12,7 @@
 #include "support/files/made_adapter.h"
 #include "support/files/speech_folder.h"
 #include "support/files/whisper_folder.h"
+#include "support/files/word_folder.h"
 
 namespace {
 
@@ -271,7 +272,9 @@ TEST_CASE("stale handles of what translates, sees, hears and speaks") {
       pumice_translator_destroy, [](pumice_translator* made, pumice_error* why) {
         return pumice_translator_begin(made, nullptr, 1, why);
       });
-  const ModelHandle sees = load(device.get(), fixtures().model("vit-gpt2").string());
+  const TemporaryFolder pictures;
+  write_word_folder(pictures, "vit-gpt2");
+  const ModelHandle sees = load(device.get(), pictures.path().string());
   check_made<pumice_captioner, pumice_captioner_options>(
       "captioner", sees.get(), {sizeof(pumice_captioner_options)}, pumice_captioner_create,
       pumice_captioner_destroy, [](pumice_captioner* made, pumice_error* why) {
