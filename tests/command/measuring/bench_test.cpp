@@ -213,8 +213,8 @@ TEST_CASE("bench measures several sequences in the same steps") {
   CHECK(of_alike[1]["shared_prefix"] == 90);
   CHECK(of_alike[1]["depth"] == 40);
   CHECK(fails_saying(batches({"--shared-prefix", "5"}), {"--shared-prefix", "--batch", "at least 2"}) == "");
-  CHECK(fails_saying(batches({"--batch", "2", "--shared-prefix", "500"}),
-                     {"--shared-prefix 500", "context"}) == "");
+  CHECK(fails_saying(batches({"--batch", "2", "--shared-prefix", "600"}),
+                     {"--shared-prefix 600", "context"}) == "");
   // A text that joins three others: how long they wait for each of their tokens, and it for its first.
   const auto join = [&](const char* limit) {
     const CommandResult joined =
