@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "form/json_values.h"
 
 namespace pumice::form {
@@ -8,6 +10,8 @@ namespace {
 
 // Most digits of a number, before and after the point, and of an exponent: all programs can read it.
 constexpr uint32_t most_whole_digits = 18, most_fraction_digits = 18, most_exponent_digits = 2;
+// Numbers that differ in so many digits are different doubles, as which readers compare them.
+constexpr uint32_t double_digits = 15;
 
 // A limit as it is written: 12.5 is {"12", "5"}. Fractions have no zeros at the end.
 struct Decimal {
@@ -16,16 +20,25 @@ struct Decimal {
   bool exclusive = false;
 };
 
+Error too_long(const NumberLimit& limit, uint32_t digits) {
+  return Error{Code::unsupported,
+               fmt::format("the limit {} is too large or too exact: at most {} digits are possible",
+                           limit.value.dump(), digits)};
+}
+
 Result<Decimal> decimal(const NumberLimit& limit) {
-  std::string text = limit.value.dump();
+  const bool is_float = limit.value.is_number_float();
+  std::string text = is_float ? fmt::format("{}", limit.value.get<double>()) : limit.value.dump();
   Decimal result;
   result.exclusive = limit.exclusive;
-  if (text.find_first_of("eE") != std::string::npos || text.size() > 20) {
-    return Error{Code::unsupported,
-                 text + " is too large or too small for a limit: at most 18 digits are possible"};
-  }
   result.negative = text[0] == '-';
   if (result.negative) text.erase(0, 1);
+  if (const size_t mark = text.find("e-"); mark != std::string::npos) { // 1.5e-05
+    std::string digits = text.substr(0, mark);
+    std::erase(digits, '.');
+    text = "0." + std::string(std::stoul(text.substr(mark + 2)) - 1, '0') + digits;
+  }
+  if (text.find('e') != std::string::npos || text.size() > 20) return too_long(limit, most_whole_digits);
   const size_t point = std::min(text.find('.'), text.size());
   result.whole = text.substr(0, point);
   if (point < text.size()) result.fraction = text.substr(point + 1);
@@ -34,10 +47,17 @@ Result<Decimal> decimal(const NumberLimit& limit) {
   return result;
 }
 
+// How many digits numbers have after the point, if they have so many before it.
+uint32_t exact_digits(const Decimal& limit) {
+  return double_digits - (limit.whole == "0" ? 0 : static_cast<uint32_t>(limit.whole.size()));
+}
+
 // Makes numbers without a sign between two limits.
 class Digits {
 public:
-  explicit Digits(Grammar& grammar) : grammar_(grammar) {}
+  // `fraction_digits`: most that come after the point.
+  explicit Digits(Grammar& grammar, uint32_t fraction_digits = most_fraction_digits)
+      : grammar_(grammar), fraction_digits_(fraction_digits) {}
 
   Part range(char first, char last) {
     if (first > last) return grammar_.never();
@@ -88,46 +108,44 @@ public:
     bool none = false;
     Part some = 0;
   };
-  Fraction any_fraction() { return {true, any(1, most_fraction_digits)}; }
+  Fraction any_fraction(uint32_t room) { return {true, room == 0 ? grammar_.never() : any(1, room)}; }
 
-  // At least, or more than, what the digits say.
-  Fraction from(std::string_view low, bool exclusive) {
+  // At least, or more than, what the digits say. `room`: for so many digits.
+  Fraction from(std::string_view low, bool exclusive, uint32_t room) {
     if (low.empty()) {
-      if (!exclusive) return any_fraction();
-      return {false, grammar_.sequence(
-                         {any(0, most_fraction_digits), range('1', '9'), any(0, most_fraction_digits)})};
+      if (!exclusive) return any_fraction(room);
+      Part some = grammar_.never(); // not all of them are zeros
+      for (uint32_t after = 0; after < room; ++after) {
+        const Part first = grammar_.sequence({range('1', '9'), any(0, after)});
+        some = grammar_.choice({first, grammar_.sequence({range('0', '0'), some})});
+      }
+      return {false, some};
     }
-    const Fraction rest = from(low.substr(1), exclusive);
-    return {false, grammar_.choice(
-                       {first_of(low[0], rest), grammar_.sequence({range(static_cast<char>(low[0] + 1), '9'),
-                                                                   any(0, most_fraction_digits)})})};
+    const Fraction rest = from(low.substr(1), exclusive, room - 1);
+    return {false, grammar_.choice({first_of(low[0], rest), above(low[0], '9', room)})};
   }
-  Fraction to(std::string_view high, bool exclusive) {
+  Fraction to(std::string_view high, bool exclusive, uint32_t room) {
     if (high.empty()) {
-      const Part zeros = grammar_.repeat(range('0', '0'), 1, most_fraction_digits);
-      return {!exclusive, exclusive ? grammar_.never() : zeros};
+      const bool none = exclusive || room == 0;
+      return {!exclusive, none ? grammar_.never() : grammar_.repeat(range('0', '0'), 1, room)};
     }
-    const Fraction rest = to(high.substr(1), exclusive);
-    return {true, grammar_.choice(
-                      {first_of(high[0], rest), grammar_.sequence({range('0', static_cast<char>(high[0] - 1)),
-                                                                   any(0, most_fraction_digits)})})};
+    const Fraction rest = to(high.substr(1), exclusive, room - 1);
+    return {true, grammar_.choice({first_of(high[0], rest), above('0' - 1, high[0] - 1, room)})};
   }
   // Both have as many digits.
-  Fraction between(std::string_view low, bool low_exclusive, std::string_view high, bool high_exclusive) {
-    if (low.empty()) {
-      const bool exclusive = low_exclusive || high_exclusive;
-      return to("", exclusive);
-    }
+  Fraction between(std::string_view low, bool low_exclusive, std::string_view high, bool high_exclusive,
+                   uint32_t room) {
+    if (low.empty()) return to("", low_exclusive || high_exclusive, room);
     if (low[0] > high[0]) return {false, grammar_.never()};
     const bool zero = low.find_first_not_of('0') == std::string_view::npos && !low_exclusive;
     const bool none = zero && (high.find_first_not_of('0') != std::string_view::npos || !high_exclusive);
     if (low[0] == high[0])
-      return {none, first_of(low[0], between(low.substr(1), low_exclusive, high.substr(1), high_exclusive))};
-    return {none, grammar_.choice({first_of(low[0], from_padded(low.substr(1), low_exclusive)),
-                                   grammar_.sequence(
-                                       {range(static_cast<char>(low[0] + 1), static_cast<char>(high[0] - 1)),
-                                        any(0, most_fraction_digits)}),
-                                   first_of(high[0], to_padded(high.substr(1), high_exclusive))})};
+      return {none, first_of(low[0], between(low.substr(1), low_exclusive, high.substr(1), high_exclusive,
+                                             room - 1))};
+    return {none, grammar_.choice(
+                      {first_of(low[0], from(without_zeros(low.substr(1)), low_exclusive, room - 1)),
+                       above(low[0], high[0] - 1, room),
+                       first_of(high[0], to(without_zeros(high.substr(1)), high_exclusive, room - 1))})};
   }
 
   Part with_fraction(Part whole, Fraction fraction) {
@@ -143,14 +161,15 @@ public:
       std::string a = low.fraction, b = high->fraction;
       a.resize(std::max(a.size(), b.size()), '0');
       b.resize(a.size(), '0');
-      return with_fraction(text(low.whole), between(a, low.exclusive, b, high->exclusive));
+      return with_fraction(text(low.whole), between(a, low.exclusive, b, high->exclusive, fraction_digits_));
     }
     if (high && (high->whole.size() < low.whole.size() ||
                  (high->whole.size() == low.whole.size() && high->whole < low.whole)))
       return grammar_.never();
-    all.push_back(with_fraction(text(low.whole), from(low.fraction, low.exclusive)));
-    if (!high || predecessor(high->whole)) all.push_back(with_fraction(next, any_fraction()));
-    if (high) all.push_back(with_fraction(text(high->whole), to(high->fraction, high->exclusive)));
+    all.push_back(with_fraction(text(low.whole), from(low.fraction, low.exclusive, fraction_digits_)));
+    if (!high || predecessor(high->whole)) all.push_back(with_fraction(next, any_fraction(fraction_digits_)));
+    if (high)
+      all.push_back(with_fraction(text(high->whole), to(high->fraction, high->exclusive, fraction_digits_)));
     return grammar_.choice(std::move(all));
   }
 
@@ -176,14 +195,16 @@ private:
     return rest.none ? grammar_.sequence({first, grammar_.choice({grammar_.text(""), rest.some})})
                      : grammar_.sequence({first, rest.some});
   }
+  // A digit above one, up to another one, and any digits after it.
+  Part above(int low, int high, uint32_t room) {
+    return grammar_.sequence({range(static_cast<char>(low + 1), static_cast<char>(high)), any(0, room - 1)});
+  }
   static std::string_view without_zeros(std::string_view digits) {
     while (digits.ends_with('0')) digits.remove_suffix(1);
     return digits;
   }
-  Fraction from_padded(std::string_view low, bool exclusive) { return from(without_zeros(low), exclusive); }
-  Fraction to_padded(std::string_view high, bool exclusive) { return to(without_zeros(high), exclusive); }
-
   Grammar& grammar_;
+  const uint32_t fraction_digits_;
 };
 
 // `unsigned_part` makes the numbers without a sign from a lower to a higher limit.
@@ -206,34 +227,43 @@ Part signed_numbers(Grammar& grammar, const std::optional<Decimal>& low, const s
   return grammar.choice(std::move(all));
 }
 
+struct Limits {
+  std::optional<Decimal> low, high;
+};
+Result<Limits> limits_of(const std::optional<NumberLimit>& low, const std::optional<NumberLimit>& high) {
+  Limits limits;
+  if (low) {
+    PUMICE_TRY(limits.low, decimal(*low));
+  }
+  if (high) {
+    PUMICE_TRY(limits.high, decimal(*high));
+  }
+  return limits;
+}
+
 } // namespace
 
 Result<Part> json_integers(Grammar& grammar, const std::optional<NumberLimit>& low,
                            const std::optional<NumberLimit>& high) {
-  std::optional<Decimal> least, most;
-  if (low) {
-    PUMICE_TRY(least, decimal(*low));
-  }
-  if (high) {
-    PUMICE_TRY(most, decimal(*high));
-  }
+  PUMICE_TRY(const Limits limits, limits_of(low, high));
   Digits digits(grammar);
-  return signed_numbers(grammar, least, most, [&](const Decimal& from, const std::optional<Decimal>& to) {
-    const bool up = !from.fraction.empty() || from.exclusive;
-    std::optional<std::string> last;
-    if (to) {
-      last = to->whole;
-      if (to->fraction.empty() && to->exclusive) last = Digits::predecessor(to->whole);
-      if (!last) return grammar.never();
-    }
-    return digits.whole(up ? Digits::successor(from.whole) : from.whole, last);
-  });
+  return signed_numbers(grammar, limits.low, limits.high,
+                        [&](const Decimal& from, const std::optional<Decimal>& to) {
+                          const bool up = !from.fraction.empty() || from.exclusive;
+                          std::optional<std::string> last;
+                          if (to) {
+                            last = to->whole;
+                            if (to->fraction.empty() && to->exclusive) last = Digits::predecessor(to->whole);
+                            if (!last) return grammar.never();
+                          }
+                          return digits.whole(up ? Digits::successor(from.whole) : from.whole, last);
+                        });
 }
 
 Result<Part> json_numbers(Grammar& grammar, const std::optional<NumberLimit>& low,
                           const std::optional<NumberLimit>& high) {
-  Digits digits(grammar);
   if (!low && !high) {
+    Digits digits(grammar);
     const Part sign = grammar.optional(grammar.one_of({{'+', '+'}, {'-', '-'}}));
     const Part exponent = grammar.sequence(
         {grammar.one_of({{'E', 'E'}, {'e', 'e'}}), sign, digits.any(1, most_exponent_digits)});
@@ -242,16 +272,22 @@ Result<Part> json_numbers(Grammar& grammar, const std::optional<NumberLimit>& lo
          grammar.optional(grammar.sequence({grammar.text("."), digits.any(1, most_fraction_digits)})),
          grammar.optional(exponent)});
   }
-  std::optional<Decimal> least, most;
-  if (low) {
-    PUMICE_TRY(least, decimal(*low));
+  PUMICE_TRY(const Limits limits, limits_of(low, high));
+  uint32_t fraction_digits = most_fraction_digits;
+  // A number below an exclusive limit that has more digits may be read as the limit.
+  for (const auto& [given, limit] : {std::pair(&low, &limits.low), std::pair(&high, &limits.high)}) {
+    if (!*limit) continue;
+    if ((*limit)->whole.size() > double_digits) return too_long(**given, double_digits);
+    const bool zero = (*limit)->whole == "0" && (*limit)->fraction.empty();
+    if ((*limit)->exclusive && !zero) fraction_digits = std::min(fraction_digits, exact_digits(**limit));
   }
-  if (high) {
-    PUMICE_TRY(most, decimal(*high));
+  for (const auto& [given, limit] : {std::pair(&low, &limits.low), std::pair(&high, &limits.high)}) {
+    if (*limit && (*limit)->fraction.size() > fraction_digits) return too_long(**given, double_digits);
   }
-  return signed_numbers(grammar, least, most, [&](const Decimal& from, const std::optional<Decimal>& to) {
-    return digits.decimals(from, to);
-  });
+  Digits digits(grammar, fraction_digits);
+  return signed_numbers(
+      grammar, limits.low, limits.high,
+      [&](const Decimal& from, const std::optional<Decimal>& to) { return digits.decimals(from, to); });
 }
 
 } // namespace pumice::form

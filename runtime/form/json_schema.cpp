@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -25,8 +26,8 @@ constexpr size_t most_schemas = 20'000;
 // one.
 constexpr uint32_t most_depth = 200;
 constexpr size_t most_prefix_items = 500;
-
-const Json any_value(true);
+// Each pattern of names has a rule in which all patterns are.
+constexpr size_t most_patterns = 50;
 
 class SchemaCompiler {
 public:
@@ -38,7 +39,7 @@ public:
   Result<Part> whole() { return named("#", document_, "", 0); }
 
   Result<JsonMembers> members() {
-    PUMICE_TRY(const Json schema, merge(document_, document_, Json{{"type", "object"}}, ""));
+    PUMICE_TRY(const Json schema, merge(document_, work_, document_, Json{{"type", "object"}}, ""));
     JsonMembers result;
     if (schema == false) return unsupported("", "no object is valid");
     PUMICE_CHECK(check_keywords(schema, ""));
@@ -50,9 +51,9 @@ public:
                            fmt::format("{} is not supported for arguments that are written one by one", key));
     }
     const Json rest = schema.value("additionalProperties", any_value);
-    PUMICE_TRY(const Properties properties, properties_of(schema, ""));
-    for (const auto& [name, each] : properties.all.items()) {
-      PUMICE_TRY(const Part part, value(each, "/properties/" + name, 1));
+    PUMICE_TRY(const Properties properties, properties_of(schema, rest, ""));
+    for (const auto& [name, each] : properties.all) {
+      PUMICE_TRY(const Part part, value(*each, "/properties/" + name, 1));
       result.named.push_back({name, properties.required.contains(name), part});
     }
     if (rest == false) return result;
@@ -75,20 +76,31 @@ private:
   };
 
   struct Properties {
-    Json all;
+    std::vector<std::pair<std::string, const Json*>> all;
+    size_t described = 0; // the first ones of them
     std::set<std::string> required;
   };
   // Those that are required and not described are what others are.
-  static Result<Properties> properties_of(const Json& schema, const std::string& place) {
-    Properties result{schema.value("properties", Json::object()), {}};
-    const Json required = schema.value("required", Json::array());
-    if (!result.all.is_object()) return unsupported(place + "/properties", "an object is expected");
-    if (!required.is_array()) return unsupported(place + "/required", "a list of names is expected");
-    for (const Json& name : required) {
-      if (!name.is_string()) return unsupported(place + "/required", "a list of names is expected");
-      result.required.insert(name.get<std::string>());
-      if (!result.all.contains(name.get<std::string>()))
-        result.all[name.get<std::string>()] = schema.value("additionalProperties", any_value);
+  static Result<Properties> properties_of(const Json& schema, const Json& others, const std::string& place) {
+    Properties result;
+    std::set<std::string> known;
+    if (schema.contains("properties")) {
+      if (!schema["properties"].is_object())
+        return unsupported(place + "/properties", "an object is expected");
+      for (const auto& [name, each] : schema["properties"].items()) {
+        result.all.emplace_back(name, &each);
+        known.insert(name);
+      }
+    }
+    result.described = result.all.size();
+    if (!schema.contains("required")) return result;
+    if (!schema["required"].is_array())
+      return unsupported(place + "/required", "a list of names is expected");
+    for (const Json& each : schema["required"]) {
+      if (!each.is_string()) return unsupported(place + "/required", "a list of names is expected");
+      const auto name = each.get<std::string>();
+      result.required.insert(name);
+      if (known.insert(name).second) result.all.emplace_back(name, &others);
     }
     return result;
   }
@@ -113,6 +125,7 @@ private:
     if (schema == false) return grammar_.never();
     if (!schema.is_object()) return unsupported(place, "a schema that is no object and no boolean");
     PUMICE_CHECK(check_keywords(schema, place));
+    if (&schema != &document_) PUMICE_CHECK(check_identifier(schema, place));
     Json rest = Json::object();
     for (const auto& [key, each] : schema.items()) {
       if (!is_annotation(key)) rest[key] = each;
@@ -125,7 +138,7 @@ private:
         return unsupported(place + "/allOf", "allOf needs a list of schemas");
       Json merged = rest.empty() ? Json(true) : rest;
       for (size_t i = 0; i < all.size(); ++i) {
-        PUMICE_TRY(merged, merge(document_, merged, all[i], fmt::format("{}/allOf/{}", place, i)));
+        PUMICE_TRY(merged, merge(document_, work_, merged, all[i], fmt::format("{}/allOf/{}", place, i)));
       }
       return value(merged, place, depth + 1);
     }
@@ -174,6 +187,13 @@ private:
       if (is_annotation(key)) continue;
       if (std::ranges::find(known, key) == known.end() || (key == "uniqueItems" && value != false))
         return unsupported(place + "/" + key, fmt::format("the keyword {} is not supported", shortened(key)));
+      const bool is_limit = key.ends_with("inimum") || key.ends_with("aximum");
+      const bool is_draft_4 = key.starts_with("exclusive") && value.is_boolean();
+      if (is_limit && !value.is_number() && !is_draft_4)
+        return unsupported(place + "/" + key, "a number is expected");
+      const auto is_text = [](const Json& each) { return each.is_string(); };
+      if (key == "type" && !value.is_string() && !(value.is_array() && std::ranges::all_of(value, is_text)))
+        return unsupported(place + "/type", "a type or a list of types is expected");
     }
     return {};
   }
@@ -184,7 +204,7 @@ private:
     if (rest.empty() && raw_) return value(*target, name.get<std::string>().substr(1), depth + 1);
     if (rest.empty())
       return named(name.get<std::string>(), *target, name.get<std::string>().substr(1), depth + 1);
-    PUMICE_TRY(const Json merged, merge(document_, *target, rest, place));
+    PUMICE_TRY(const Json merged, merge(document_, work_, *target, rest, place));
     return value(merged, place, depth + 1);
   }
 
@@ -198,21 +218,11 @@ private:
       if (rest.empty()) {
         merged.push_back(all[i]);
       } else {
-        PUMICE_TRY(Json each, merge(document_, rest, all[i], fmt::format("{}/{}", inside, i)));
+        PUMICE_TRY(Json each, merge(document_, work_, rest, all[i], fmt::format("{}/{}", inside, i)));
         merged.push_back(std::move(each));
       }
     }
-    if (key == std::string_view("oneOf")) {
-      for (size_t i = 0; i < merged.size(); ++i) {
-        for (size_t j = i + 1; j < merged.size(); ++j) {
-          if (disjoint(document_, merged[i], merged[j])) continue;
-          return unsupported(inside,
-                             fmt::format("oneOf is only supported where no two of its schemas can both be "
-                                         "valid, and {} and {} may be: use anyOf",
-                                         i, j));
-        }
-      }
-    }
+    if (key == std::string_view("oneOf")) PUMICE_CHECK(check_exclusive(document_, work_, merged, inside));
     std::vector<Part> parts;
     for (size_t i = 0; i < merged.size(); ++i) {
       PUMICE_TRY(const Part part, value(merged[i], fmt::format("{}/{}", inside, i), depth + 1));
@@ -229,13 +239,22 @@ private:
     }
     Json all = schema.contains("enum") ? schema["enum"] : Json::array({schema["const"]});
     if (!all.is_array()) return unsupported(place + "/enum", "enum needs a list of values");
+    const std::string only = schema.contains("const") ? value_key(schema["const"]) : "";
     std::vector<Part> parts;
     for (const Json& each : all) {
-      if (schema.contains("const") && each != schema["const"]) continue;
+      if (schema.contains("const") && value_key(each) != only) continue;
       if (schema.contains("type") && !has_type(each, types_of(schema))) continue;
+      if (is_inexact(each))
+        return unsupported(place, "a number beyond 64 bits, of which a double keeps a part only");
       parts.push_back(literal(each));
     }
     return grammar_.choice(std::move(parts));
+  }
+
+  // Whether it has a number that may have been another one: large ones are read as the nearest double.
+  static bool is_inexact(const Json& value) {
+    if (value.is_structured()) return std::ranges::any_of(value, is_inexact);
+    return value.is_number_float() && std::abs(value.get<double>()) >= 0x1p63;
   }
 
   Part literal(const Json& value) {
@@ -287,7 +306,7 @@ private:
       } else if (type == "string") {
         part = string(schema, place);
       } else if (type == "integer" || type == "number") {
-        part = number(schema, type == "integer");
+        part = number(schema, place, type == "integer");
       } else if (type == "array") {
         part = array(schema, place, depth);
       } else if (type == "object") {
@@ -347,7 +366,7 @@ private:
     if (!any_) {
       any_ = static_cast<uint32_t>(grammar_.rules.size());
       grammar_.add_rule("any value", std::vector<Grammar::Term>());
-      PUMICE_TRY(const Part integer_or_decimal, number(Json::object(), false));
+      PUMICE_TRY(const Part integer_or_decimal, number(Json::object(), "", false));
       const Part each = grammar_.call(*any_);
       const auto several = [&](Part one) {
         const Part more = grammar_.repeat(grammar_.sequence({comma(), one}), 0, unlimited);
@@ -491,10 +510,10 @@ private:
     return grammar_.call(rule);
   }
 
-  Result<Part> number(const Json& schema, bool integer) {
+  Result<Part> number(const Json& schema, const std::string& place, bool integer) {
     const auto limit = [&](const char* inclusive, const char* exclusive, bool low) {
       std::optional<NumberLimit> found;
-      if (schema.contains(inclusive) && schema[inclusive].is_number()) found = {schema[inclusive], false};
+      if (schema.contains(inclusive)) found = {schema[inclusive], false};
       if (schema.contains(exclusive) && schema[exclusive].is_number()) {
         const bool tighter =
             !found || (low ? schema[exclusive] >= found->value : schema[exclusive] <= found->value);
@@ -507,8 +526,9 @@ private:
     const auto low = limit("minimum", "exclusiveMinimum", true),
                high = limit("maximum", "exclusiveMaximum", false);
     Result<Part> json = integer ? json_integers(grammar_, low, high) : json_numbers(grammar_, low, high);
+    if (!json.ok()) return unsupported(place, json.error().message);
     const bool python = style_ == ValueStyle::python || style_ == ValueStyle::raw;
-    if (!json.ok() || !python || low || high) return json;
+    if (!python || low || high) return json;
 #define DIGITS "(0|[1-9](_?[0-9])*)"
     constexpr std::string_view whole =
         "[+-]?(0[xX][0-9a-fA-F]{1,15}|0[oO][0-7]{1,15}|0[bB][01]{1,15}|" DIGITS "(\\.0?)?)";
@@ -575,79 +595,73 @@ private:
 
   Result<Part> object(const Json& schema, const std::string& place, uint32_t depth) {
     const Nested nested(raw_);
-    Json properties = schema.contains("properties") ? schema["properties"] : Json::object();
     const Json patterns = schema.contains("patternProperties") ? schema["patternProperties"] : Json::object();
-    const Json required = schema.contains("required") ? schema["required"] : Json::array();
-    if (!properties.is_object()) return unsupported(place + "/properties", "an object is expected");
-    if (!patterns.is_object()) return unsupported(place + "/patternProperties", "an object is expected");
-    if (!required.is_array()) return unsupported(place + "/required", "a list of names is expected");
+    if (!patterns.is_object() || patterns.size() > most_patterns)
+      return unsupported(place + "/patternProperties",
+                         fmt::format("an object of at most {} patterns is expected", most_patterns));
     const Json rest = schema.contains("additionalProperties") ? schema["additionalProperties"] : any_value;
     std::vector<Others> others;
     for (const auto& [pattern, each] : patterns.items())
       others.push_back({pattern, each, place + "/patternProperties/" + pattern});
-    std::set<std::string> is_required;
-    for (const Json& name : required) {
-      if (!name.is_string()) return unsupported(place + "/required", "a list of names is expected");
-      const auto key = name.get<std::string>();
-      is_required.insert(key);
-      if (!properties.contains(key)) properties[key] = patterns_match(others, key) ? any_value : rest;
-    }
+    PUMICE_TRY(const Properties properties, properties_of(schema, rest, place));
     std::vector<Part> fields;
-    for (const auto& [name, each] : properties.items()) {
-      Json whole = each;
+    for (size_t i = 0; i < properties.all.size(); ++i) {
+      const std::string& name = properties.all[i].first;
+      Json whole = *properties.all[i].second;
+      bool is_rest = i >= properties.described;
       for (const Others& other : others) {
-        if (!matches(*other.pattern, name)) continue;
-        PUMICE_TRY(whole, merge(document_, whole, other.schema, place));
+        PUMICE_TRY(const bool fits, matches(other, name));
+        if (!fits) continue;
+        PUMICE_TRY(whole, merge(document_, work_, std::exchange(is_rest, false) ? any_value : whole,
+                                other.schema, place));
       }
       PUMICE_TRY(const Part content, value(whole, place + "/properties/" + name, depth + 1));
       const Part key = grammar_.sequence({literal(Json(name)), colon()});
       const Part field = grammar_.sequence({key, content});
       const bool never = grammar_.parts[field].kind == Grammar::Kind::never;
-      if (never && is_required.contains(name)) return grammar_.never();
-      if (!never) fields.push_back(is_required.contains(name) ? field : grammar_.optional(field));
+      const bool required = properties.required.contains(name);
+      if (never && required) return grammar_.never();
+      if (!never) fields.push_back(required ? field : grammar_.optional(field));
     }
     others.push_back({std::nullopt, rest, place + "/additionalProperties"});
     PUMICE_TRY(const std::optional<Part> more, other_fields(others, properties, depth));
-    return counted_fields(schema, place, std::move(fields), more, is_required.size());
+    return counted_fields(schema, place, std::move(fields), more, properties.required.size());
   }
 
-  bool patterns_match(const std::vector<Others>& others, const std::string& name) {
-    return std::ranges::any_of(others, [&](const Others& each) { return matches(*each.pattern, name); });
-  }
-
-  // Whether a name matches a pattern. What is wrong with the pattern is said where it is used.
-  static bool matches(const std::string& pattern, const std::string& name) {
-    Grammar grammar;
-    const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
-    const Result<Part> part = add_regex(grammar, pattern, "", Match::anywhere, itself);
-    if (!part.ok()) return false;
-    grammar.root = grammar.add_rule("", *part);
-    const Result<RuleFacts> facts = rule_facts(grammar, {false});
-    if (!facts.ok()) return false;
-    Result<Nfa> nfa = make_nfa(grammar, *facts, grammar.root);
-    if (!nfa.ok()) return false;
-    Automaton automaton(*std::move(nfa));
-    const State* at = automaton.start();
-    for (const char c : name) {
-      if (at) at = automaton.next(at, static_cast<uint8_t>(c));
+  // Whether a name matches a pattern.
+  Result<bool> matches(const Others& other, const std::string& name) {
+    const auto [known, added] = name_patterns_.try_emplace(*other.pattern);
+    std::unique_ptr<Automaton>& automaton = known->second;
+    if (added) {
+      Grammar grammar;
+      const Spelling itself = [](Grammar& to, const Characters& characters) { return to.one_of(characters); };
+      const std::string what = fmt::format("the JSON schema, at \"{}\"", shortened(other.place));
+      PUMICE_TRY(const Part part, add_regex(grammar, *other.pattern, what, Match::anywhere, itself));
+      PUMICE_TRY(Nfa nfa, make_nfa(grammar, {}, grammar.add_rule(what, part)));
+      automaton = std::make_unique<Automaton>(std::move(nfa));
     }
+    const State* at = automaton->start();
+    for (const char c : name) {
+      if (at) at = automaton->next(at, static_cast<uint8_t>(c));
+    }
+    if (automaton->too_large()) return unsupported(other.place, "the pattern has too many states");
     return at && at->ends;
   }
 
   // A property that is not named: its name fits one pattern, and no other one, or none.
-  Result<std::optional<Part>> other_fields(const std::vector<Others>& others, const Json& properties,
+  Result<std::optional<Part>> other_fields(const std::vector<Others>& others, const Properties& properties,
                                            uint32_t depth) {
     std::vector<Part> parts;
     for (const Others& other : others) {
       PUMICE_TRY(const Part content, value(other.schema, other.place, depth + 1));
       if (grammar_.parts[content].kind == Grammar::Kind::never) continue;
       Part name = plain_string();
-      if (!properties.empty() || others.size() > 1) {
+      if (!properties.all.empty() || others.size() > 1) {
         // Each name is written in one way only, so that none is a given one in disguise.
         const Part characters = grammar_.repeat(json_spelling(grammar_, any_character()), 0, unlimited);
         std::vector<Grammar::Term> terms{{json_in_brackets(grammar_, '"', characters, '"'), false}};
         std::vector<Part> given;
-        for (const auto& [key, each] : properties.items()) given.push_back(grammar_.text(Json(key).dump()));
+        for (const auto& [key, each] : properties.all) given.push_back(grammar_.text(Json(key).dump()));
         if (!given.empty()) terms.push_back({grammar_.choice(std::move(given)), true});
         for (const Others& each : others) {
           if (!each.pattern) continue;
@@ -668,8 +682,12 @@ private:
     const bool too_few = least && *least > required, too_many = most && (more || fields.size() > *most);
     if (fields.empty() && more && (too_few || too_many)) {
       const uint32_t low = least.value_or(0), high = most.value_or(unlimited);
-      if (high == 0) return grammar_.text("{}");
       if (low > high) return grammar_.never();
+      if (high == 0) return grammar_.text("{}");
+      if (low > 1)
+        return unsupported(place + "/minProperties",
+                           "minProperties above 1 is only supported for names that are required: others may "
+                           "come twice, and count once");
       const Part further = grammar_.repeat(grammar_.sequence({comma(), *more}), low ? low - 1 : 0,
                                            high == unlimited ? unlimited : high - 1);
       const Part all = grammar_.sequence({*more, further});
@@ -692,6 +710,8 @@ private:
   const std::optional<Part> raw_end_;
   const Characters marks_;
   std::map<std::string, uint32_t> references_;
+  std::map<std::string, std::unique_ptr<Automaton>> name_patterns_;
+  SchemaWork work_;
   std::optional<uint32_t> any_, string_, space_;
   size_t schemas_ = 0;
 };

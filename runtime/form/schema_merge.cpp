@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -13,6 +16,12 @@ namespace {
 
 // Deeper ones are taken to be endless.
 constexpr int most_merged = 64;
+// Most values within schemas that are merged, where what is merged again counts again, and most pairs of
+// schemas that are compared: less than half a second.
+constexpr size_t most_merge_work = 500'000;
+constexpr size_t most_comparisons = 200'000;
+// Schemas within others that are compared; deeper ones are not told apart.
+constexpr int most_compared = 8;
 
 int hexadecimal(char c) {
   const size_t digit = std::string_view("0123456789ABCDEF0123456789abcdef").find(c);
@@ -45,6 +54,46 @@ std::string type_of(const Json& value) {
   return value.is_object() ? "object" : "number";
 }
 
+void append_key(const Json& value, std::string& key) {
+  if (value.is_object()) {
+    std::map<std::string_view, const Json*> members;
+    for (const auto& [name, each] : value.items()) members[name] = &each;
+    key += '{';
+    for (const auto& [name, each] : members) {
+      key += Json(name).dump() + ':';
+      append_key(*each, key);
+      key += ',';
+    }
+    key += '}';
+  } else if (value.is_array()) {
+    key += '[';
+    for (const Json& each : value) {
+      append_key(each, key);
+      key += ',';
+    }
+    key += ']';
+  } else {
+    constexpr double exact = 9e18; // a whole number below it fits 64 bits
+    const double number = value.is_number_float() ? value.get<double>() : exact;
+    const bool is_whole = std::abs(number) < exact && number == std::floor(number);
+    key += is_whole ? std::to_string(static_cast<int64_t>(number)) : value.dump();
+  }
+}
+
+std::set<std::string> keys_of(const Json& values) {
+  std::set<std::string> keys;
+  for (const Json& value : values) keys.insert(value_key(value));
+  return keys;
+}
+
+size_t size_of(const Json& value) {
+  size_t size = 1;
+  if (value.is_structured()) {
+    for (const Json& each : value) size += size_of(each);
+  }
+  return size;
+}
+
 // The values of an enum or a const; null: neither.
 const Json* values_of(const Json& schema, Json& storage) {
   if (schema.contains("const")) {
@@ -68,17 +117,22 @@ Json merged_types(const Json& a, const Json& b) {
 
 class Merger {
 public:
-  Merger(const Json& document, const std::string& place, int depth)
-      : document_(document), place_(place), depth_(depth) {}
+  Merger(const Json& document, SchemaWork& work, const std::string& place, int depth)
+      : document_(document), work_(work), place_(place), depth_(depth) {}
 
   Result<Json> merged(const Json& a, const Json& b) {
     if (depth_ > most_merged)
       return unsupported(place_, "schemas that are merged refer to each other endlessly");
+    work_.merged += size_of(a) + size_of(b);
+    if (work_.merged > most_merge_work) return unsupported(place_, "the schemas to merge are too large");
     if (a == true || a == b) return b;
     if (b == true) return a;
     if (a == false || b == false) return Json(false);
     if (!a.is_object() || !b.is_object())
       return unsupported(place_, "a schema that is no object and no boolean");
+    for (const Json* each : {&a, &b}) {
+      if (each != &document_) PUMICE_CHECK(check_identifier(*each, place_));
+    }
     if (a.contains("$ref")) return with_reference(a, b);
     if (b.contains("$ref")) {
       PUMICE_TRY(const Json* target, resolve(document_, b["$ref"], place_));
@@ -88,8 +142,9 @@ public:
       return again(first, rest);
     }
     Json result = a;
+    result.erase("$id");
     for (const auto& [key, value] : b.items()) {
-      if (is_annotation(key) || key == "properties" || key == "required") continue;
+      if (is_annotation(key) || key == "properties" || key == "required" || key == "prefixItems") continue;
       if (!result.contains(key)) {
         result[key] = value;
       } else if (result[key] != value) {
@@ -98,11 +153,16 @@ public:
       }
     }
     PUMICE_CHECK(objects(a, b, result));
+    PUMICE_CHECK(arrays(a, b, result));
     return result;
   }
 
 private:
-  Result<Json> again(const Json& a, const Json& b) { return merge(document_, a, b, place_, depth_ + 1); }
+  using Names = std::map<std::string_view, const Json*>;
+
+  Result<Json> again(const Json& a, const Json& b) {
+    return merge(document_, work_, a, b, place_, depth_ + 1);
+  }
 
   Result<Json> with_reference(const Json& a, const Json& b) {
     PUMICE_TRY(const Json* target, resolve(document_, a["$ref"], place_));
@@ -119,21 +179,23 @@ private:
       if (key.starts_with("min") || key == "exclusiveMinimum") return a < b ? b : a;
       if (key.starts_with("max") || key == "exclusiveMaximum") return a < b ? a : b;
     }
-    if (key == "enum") {
+    if (key == "const") return value_key(a) == value_key(b) ? a : Json();
+    if (key == "items" || key == "additionalProperties") return again(a, b);
+    const bool lists = a.is_array() && b.is_array();
+    if (key == "enum" && lists) {
+      const std::set<std::string> keys = keys_of(b);
       Json values = Json::array();
       for (const Json& value : a) {
-        if (contains(b, value)) values.push_back(value);
+        if (keys.contains(value_key(value))) values.push_back(value);
       }
       return values.empty() ? Json() : values;
     }
-    if (key == "const") return Json();
-    if (key == "items" || key == "additionalProperties") return again(a, b);
-    if (key == "allOf") {
+    if (key == "allOf" && lists) {
       Json all = a;
       all.insert(all.end(), b.begin(), b.end());
       return all;
     }
-    if ((key == "anyOf" || key == "oneOf") && a.size() * b.size() <= 64) {
+    if ((key == "anyOf" || key == "oneOf") && lists && a.size() * b.size() <= 64) {
       Json all = Json::array();
       for (const Json& first : a) {
         for (const Json& second : b) {
@@ -146,45 +208,79 @@ private:
     return unsupported(place_, fmt::format("two schemas that are both valid and have different {}", key));
   }
 
+  Result<Names> names_of(const Json& schema) {
+    Names names;
+    if (!schema.contains("properties")) return names;
+    if (!schema["properties"].is_object()) return unsupported(place_, "properties that are no object");
+    for (const auto& [name, each] : schema["properties"].items()) names[name] = &each;
+    return names;
+  }
+
   Status objects(const Json& a, const Json& b, Json& result) {
-    const Json none = Json::object();
-    const Json& first = a.contains("properties") ? a["properties"] : none;
-    const Json& second = b.contains("properties") ? b["properties"] : none;
-    if (!first.is_object() || !second.is_object())
-      return unsupported(place_, "properties that are no object");
+    PUMICE_TRY(const Names first, names_of(a));
+    PUMICE_TRY(const Names second, names_of(b));
     const bool patterns = a.contains("patternProperties") || b.contains("patternProperties");
+    const bool others = a.contains("additionalProperties") || b.contains("additionalProperties");
     // What the one leaves to its patterns is among the further properties of the other.
     for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
       if (one->contains("patternProperties") && other->contains("additionalProperties"))
         return unsupported(place_, "patternProperties in schemas that are merged");
     }
-    Json properties = Json::object();
-    for (const Json* each : {&first, &second}) {
-      for (const auto& property : each->items()) {
-        const std::string& name = property.key();
-        if (properties.contains(name)) continue;
-        const auto schema = [&](const Json& whole, const Json& from) {
-          if (from.contains(name)) return Json(from[name]);
-          return whole.contains("additionalProperties") ? Json(whole["additionalProperties"]) : Json(true);
-        };
-        if (patterns && !(first.contains(name) && second.contains(name)) &&
-            (a.contains("additionalProperties") || b.contains("additionalProperties")))
+    const auto property = [](const Json& whole, const Names& own, std::string_view name) -> const Json& {
+      if (const auto known = own.find(name); known != own.end()) return *known->second;
+      return whole.contains("additionalProperties") ? whole["additionalProperties"] : any_value;
+    };
+    Json::object_t properties;
+    for (const Json* each : {&a, &b}) {
+      if (!each->contains("properties")) continue;
+      for (const auto& [name, schema] : (*each)["properties"].items()) {
+        const bool known = first.contains(name);
+        if (each == &b && known) continue;
+        if (patterns && others && !(known && second.contains(name)))
           return unsupported(place_, "patternProperties in schemas that are merged");
-        PUMICE_TRY(properties[name], again(schema(a, first), schema(b, second)));
+        PUMICE_TRY(Json merged, again(property(a, first, name), property(b, second, name)));
+        properties.emplace_back(name, std::move(merged));
       }
     }
-    if (!properties.empty()) result["properties"] = properties;
-    if (b.contains("required") && b["required"].is_array()) {
-      Json required = a.contains("required") && a["required"].is_array() ? a["required"] : Json::array();
-      for (const Json& name : b["required"]) {
-        if (!contains(required, name)) required.push_back(name);
+    if (!properties.empty()) result["properties"] = std::move(properties);
+    return required(a, b, result);
+  }
+
+  Status required(const Json& a, const Json& b, Json& result) {
+    Json all = Json::array();
+    std::set<std::string> known;
+    for (const Json* each : {&a, &b}) {
+      if (!each->contains("required")) continue;
+      if (!(*each)["required"].is_array()) return unsupported(place_, "required is no list of names");
+      for (const Json& name : (*each)["required"]) {
+        if (known.insert(name.dump()).second) all.push_back(name);
       }
-      result["required"] = required;
     }
+    if (!all.empty()) result["required"] = std::move(all);
+    return {};
+  }
+
+  // What comes after a schema's own prefixItems is as its items are.
+  Status arrays(const Json& a, const Json& b, Json& result) {
+    const Json none = Json::array();
+    const Json& first = a.contains("prefixItems") ? a["prefixItems"] : none;
+    const Json& second = b.contains("prefixItems") ? b["prefixItems"] : none;
+    if (!first.is_array() || !second.is_array()) return unsupported(place_, "prefixItems that are no list");
+    const auto item = [](const Json& whole, const Json& own, size_t i) -> const Json& {
+      if (i < own.size()) return own[i];
+      return whole.contains("items") ? whole["items"] : any_value;
+    };
+    Json all = Json::array();
+    for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+      PUMICE_TRY(Json each, again(item(a, first, i), item(b, second, i)));
+      all.push_back(std::move(each));
+    }
+    if (!all.empty()) result["prefixItems"] = std::move(all);
     return {};
   }
 
   const Json& document_;
+  SchemaWork& work_;
   const std::string& place_;
   int depth_;
 };
@@ -197,6 +293,150 @@ const Json* followed(const Json& document, const Json* schema) {
   }
   return schema;
 }
+
+enum Types : uint32_t { no_type = 0, object_type = 32, all_types = 63 };
+
+uint32_t bits_of(const std::vector<std::string>& types) {
+  constexpr std::array<std::string_view, 6> names{"null", "boolean", "number", "string", "array", "object"};
+  uint32_t bits = no_type;
+  for (const std::string& type : types) {
+    const auto name = std::ranges::find(names, type == "integer" ? "number" : std::string_view(type));
+    bits |= name == names.end() ? uint32_t{all_types} : 1U << (name - names.begin());
+  }
+  return bits;
+}
+
+bool names_types(const Json& schema) {
+  return schema.contains("type") || schema.contains("enum") || schema.contains("const");
+}
+
+// The types that may be valid, by what a schema says itself.
+uint32_t valid_types(const Json& schema) {
+  return names_types(schema) ? bits_of(types_of(schema)) : uint32_t{all_types};
+}
+
+// The types that a form of a schema may have: a schema without a type has those that its keywords speak of.
+uint32_t written_types(const Json& document, SchemaWork& work, const Json& schema, int depth) {
+  if (!schema.is_object() || depth > most_compared || ++work.compared > most_comparisons) return all_types;
+  if (names_types(schema)) return valid_types(schema);
+  uint32_t types = no_type;
+  if (schema.contains("$ref")) {
+    const Result<const Json*> target = resolve(document, schema["$ref"], "");
+    types |= target.ok() ? written_types(document, work, **target, depth + 1) : uint32_t{all_types};
+  }
+  for (const char* key : {"allOf", "anyOf", "oneOf"}) {
+    if (!schema.contains(key)) continue;
+    for (const Json& each : schema[key]) types |= written_types(document, work, each, depth + 1);
+  }
+  const uint32_t own = bits_of(types_of(schema));
+  return own == all_types && types != no_type ? types : types | own;
+}
+
+// Whether schemas exclude each other.
+class Comparison {
+public:
+  // `types`: of the values that matter.
+  Comparison(const Json& document, SchemaWork& work, uint32_t types)
+      : document_(document), work_(work), types_(types) {}
+
+  bool too_large() const { return work_.compared > most_comparisons; }
+
+  // By values, or by those of a property that all must have, without a look at each pair.
+  bool all_disjoint(const std::vector<Json>& schemas) {
+    std::vector<const Json*> all;
+    for (const Json& each : schemas) {
+      all.push_back(followed(document_, &each));
+      if (!all.back()->is_object()) return false;
+    }
+    if (differ(all)) return true;
+    const Json& first = *all[0];
+    if (!first.contains("required") || !first["required"].is_array()) return false;
+    for (const Json* each : all) {
+      if ((valid_types(*each) & types_ & ~uint32_t{object_type}) != 0) return false;
+    }
+    return std::ranges::any_of(first["required"], [&](const Json& name) {
+      std::vector<const Json*> properties;
+      for (const Json* each : all) {
+        work_.compared += 1 + names_in(*each) / looked_at_once;
+        const bool has = name.is_string() && !too_large() && each->contains("required") &&
+                         contains((*each)["required"], name) && each->contains("properties") &&
+                         (*each)["properties"].contains(name.get<std::string>());
+        if (!has) return false;
+        properties.push_back(followed(document_, &(*each)["properties"][name.get<std::string>()]));
+      }
+      return differ(properties);
+    });
+  }
+
+  // Whether nothing of these types can be valid in both. False: that is not certain.
+  bool disjoint(const Json& first, const Json& second, uint32_t types, int depth) {
+    ++work_.compared;
+    const Json &a = *followed(document_, &first), &b = *followed(document_, &second);
+    if (a == false || b == false) return true;
+    if (!a.is_object() || !b.is_object() || depth > most_compared || too_large()) return false;
+    for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+      const auto excludes = [&, outside = other](const Json& each) {
+        return disjoint(each, *outside, types, depth + 1);
+      };
+      for (const char* key : {"anyOf", "oneOf"}) {
+        if (one->contains(key) && (*one)[key].is_array() && std::ranges::all_of((*one)[key], excludes))
+          return true;
+      }
+      if (one->contains("allOf") && (*one)["allOf"].is_array() &&
+          std::ranges::any_of((*one)["allOf"], excludes))
+        return true;
+    }
+    const uint32_t common = valid_types(a) & valid_types(b) & types;
+    if (common == no_type || differ({&a, &b})) return true;
+    return common == object_type && (excludes_objects(a, b, depth) || excludes_objects(b, a, depth));
+  }
+
+private:
+  static constexpr size_t looked_at_once = 16; // values or names that cost as much as a comparison
+
+  static size_t names_in(const Json& schema) {
+    size_t count = 0;
+    for (const char* key : {"required", "properties"}) count += schema.contains(key) ? schema[key].size() : 0;
+    return count;
+  }
+
+  // Whether all have values, and none of them the same as another one.
+  bool differ(const std::vector<const Json*>& schemas) {
+    std::set<std::string> known;
+    for (const Json* each : schemas) {
+      Json storage;
+      const Json* values = each->is_object() ? values_of(*each, storage) : nullptr;
+      if (!values) return false;
+      work_.compared += values->size() / looked_at_once;
+      for (const std::string& key : keys_of(*values)) {
+        if (!known.insert(key).second) return false;
+      }
+    }
+    return true;
+  }
+
+  // Whether an object lacks a property that the other one must have, or has another one there.
+  bool excludes_objects(const Json& a, const Json& b, int depth) {
+    const bool closed = a.contains("additionalProperties") && a["additionalProperties"] == false &&
+                        !a.contains("patternProperties");
+    const Json none = Json::object();
+    const Json& own = a.contains("properties") ? a["properties"] : none;
+    const Json& others = b.contains("properties") ? b["properties"] : none;
+    if (!b.contains("required") || !b["required"].is_array()) return false;
+    work_.compared += b["required"].size() * (own.size() + others.size()) / looked_at_once;
+    return std::ranges::any_of(b["required"], [&](const Json& name) {
+      if (!name.is_string()) return false;
+      const auto key = name.get<std::string>();
+      if (closed && !own.contains(key)) return true;
+      return own.contains(key) && others.contains(key) &&
+             disjoint(own[key], others[key], all_types, depth + 1);
+    });
+  }
+
+  const Json& document_;
+  SchemaWork& work_;
+  uint32_t types_;
+};
 
 } // namespace
 
@@ -246,8 +486,20 @@ Result<const Json*> resolve(const Json& document, const Json& reference, const s
   return at;
 }
 
-Result<Json> merge(const Json& document, const Json& a, const Json& b, const std::string& place, int depth) {
-  return Merger(document, place, depth).merged(a, b);
+Result<Json> merge(const Json& document, SchemaWork& work, const Json& a, const Json& b,
+                   const std::string& place, int depth) {
+  return Merger(document, work, place, depth).merged(a, b);
+}
+
+Status check_identifier(const Json& schema, const std::string& place) {
+  if (!schema.contains("$id")) return {};
+  return unsupported(place + "/$id", "an $id within a schema is not supported: it says what its $ref mean");
+}
+
+std::string value_key(const Json& value) {
+  std::string key;
+  append_key(value, key);
+  return key;
 }
 
 std::vector<std::string> types_of(const Json& schema) {
@@ -278,58 +530,23 @@ std::vector<std::string> types_of(const Json& schema) {
   return types;
 }
 
-bool disjoint(const Json& document, const Json& first, const Json& second, int depth) {
-  const Json &a = *followed(document, &first), &b = *followed(document, &second);
-  if (a == false || b == false) return true;
-  if (!a.is_object() || !b.is_object() || depth > 8) return false;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    for (const char* key : {"anyOf", "oneOf"}) {
-      if (!one->contains(key) || !(*one)[key].is_array()) continue;
-      return std::ranges::all_of((*one)[key], [&, outside = other](const Json& each) {
-        return disjoint(document, each, *outside, depth + 1);
-      });
-    }
-    if (one->contains("allOf") && (*one)["allOf"].is_array() &&
-        std::ranges::any_of((*one)["allOf"], [&, outside = other](const Json& each) {
-          return disjoint(document, each, *outside, depth + 1);
-        }))
-      return true;
-  }
-  const auto general = [](const std::string& type) {
-    return type == "integer" ? std::string("number") : type;
-  };
-  bool common_type = false;
-  const std::vector<std::string> of_b = types_of(b);
-  for (const std::string& type : types_of(a)) {
-    for (const std::string& other : of_b) common_type = common_type || general(type) == general(other);
-  }
-  if (!common_type) return true;
-  Json storage_a, storage_b;
-  const Json *values_a = values_of(a, storage_a), *values_b = values_of(b, storage_b);
-  if (values_a && values_b)
-    return std::ranges::none_of(*values_a, [&](const Json& value) { return contains(*values_b, value); });
-  const auto required = [](const Json& schema, const std::string& name) {
-    return schema.contains("required") && contains(schema["required"], name);
-  };
-  const std::vector<std::string> only_objects{"object"};
-  if (types_of(a) != only_objects || of_b != only_objects) return false;
-  for (const auto& [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    const bool closed = one->contains("additionalProperties") && (*one)["additionalProperties"] == false &&
-                        !one->contains("patternProperties");
-    const Json none = Json::object();
-    const Json& own = one->contains("properties") ? (*one)["properties"] : none;
-    if (!other->contains("required") || !(*other)["required"].is_array()) continue;
-    for (const Json& name : (*other)["required"]) {
-      if (!name.is_string()) continue;
-      const auto key = name.get<std::string>();
-      if (closed && !own.contains(key)) return true;
-      if (own.contains(key) && required(*one, key) && other->contains("properties") &&
-          (*other)["properties"].contains(key) &&
-          disjoint(document, own[key], (*other)["properties"][key], depth + 1))
-        return true;
+Status check_exclusive(const Json& document, SchemaWork& work, const std::vector<Json>& schemas,
+                       const std::string& place) {
+  uint32_t types = no_type;
+  for (const Json& each : schemas) types |= written_types(document, work, each, 0);
+  Comparison comparison(document, work, types);
+  if (comparison.all_disjoint(schemas)) return {};
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    for (size_t j = i + 1; j < schemas.size(); ++j) {
+      const bool disjoint = comparison.disjoint(schemas[i], schemas[j], types, 0);
+      if (comparison.too_large()) return unsupported(place, "the schemas of oneOf are too many to compare");
+      if (disjoint) continue;
+      return unsupported(place, fmt::format("oneOf is only supported where no two of its schemas can both be "
+                                            "valid, and {} and {} may be: use anyOf",
+                                            i, j));
     }
   }
-  return false;
+  return {};
 }
 
 } // namespace pumice::form

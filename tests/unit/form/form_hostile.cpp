@@ -55,6 +55,10 @@ TEST_CASE("hostile regular expressions") {
   CHECK(!is_refused(kind, "(a|a)*b"));
   CHECK(!is_refused(kind, "(a|b)*a(a|b){200}"));
   CHECK(!is_refused(kind, "(a|aa|aaa){50000,100000}b"));
+  CHECK(is_refused(kind, repeated("\\p{L}", 300)));
+  std::string alternatives = "[^a]*x";
+  for (int i = 1; i < 3000; ++i) alternatives += std::string("|[^") + static_cast<char>('a' + i % 26) + "]*x";
+  is_refused(kind, alternatives); // or not, but soon
 }
 
 TEST_CASE("hostile grammars") {
@@ -102,6 +106,43 @@ TEST_CASE("what is wrong is told in a sentence, however long its name is") {
   CHECK(length(&FormSource::json_schema, "{\"properties\": {\"" + name + "\": {\"contains\": 1}}}") < 400);
   CHECK(length(&FormSource::grammar, "root ::= " + name) < 400);
   CHECK(length(&FormSource::grammar, "start: " + name) < 400);
+}
+
+TEST_CASE("schemas with many parts") {
+  const auto kind = &FormSource::json_schema;
+  const auto list = [](int count, const auto& each) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += (i ? "," : "") + each(std::to_string(i));
+    return all;
+  };
+  const auto constant = [](const std::string& i) { return "{\"const\":\"a" + i + "\"}"; };
+  CHECK(!is_refused(kind, "{\"oneOf\":[" + list(8'000, constant) + "]}"));
+  CHECK(!is_refused(kind, "{\"oneOf\":[" + list(1'500, [](const std::string& i) {
+                            return R"({"type":"object","required":["k"],"properties":{"k":{"const":)" + i +
+                                   "},\"v\":{\"type\":\"null\"}}}";
+                          }) + "]}"));
+  CHECK(is_refused(kind, "{\"oneOf\":[" + list(1'500, [](const std::string& i) {
+                           return R"({"type":"object","required":["k)" + i +
+                                  R"("],"properties":{"k":{"const":1}}})";
+                         }) + "]}"));
+  const auto property = [](const std::string& i) {
+    return "{\"properties\":{\"p" + i + "\":{\"type\":\"string\"}}}";
+  };
+  CHECK(is_refused(kind, "{\"allOf\":[" + list(5'000, property) + "]}"));
+  CHECK(is_refused(kind, "{\"required\":[" +
+                             list(20'000, [](const std::string& i) { return "\"p" + i + "\""; }) + "]}"));
+  CHECK(is_refused(kind, "{\"patternProperties\":{" + list(200, [](const std::string& i) {
+                           return "\"[a-z]" + i + ".*[0-9]\":{\"type\":\"integer\"}";
+                         }) + "}}"));
+  std::string nested = "{}"; // each prefixItems is a part of the one before it
+  for (int i = 0; i < 40; ++i) nested = "{\"prefixItems\":[" + repeated("{},", 490) + nested + "]}";
+  CHECK(is_refused(kind, nested));
+  is_refused(kind,
+             R"({"type": "string", "pattern": "^(.{0,50}a){0,50}$", "minLength": 100, "maxLength": 5000})");
+  is_refused(kind, "{\"properties\":{" + list(1'500, [](const std::string& i) {
+                     return "\"p" + i + R"(":{"type":"string","format":"uri","maxLength":)" +
+                            std::to_string(20 + std::stoi(i)) + "}";
+                   }) + "}}");
 }
 
 TEST_CASE("hostile schemas") {

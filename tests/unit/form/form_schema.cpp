@@ -44,6 +44,19 @@ const std::vector<Case> cases = {
     {R"({"type": "number", "minimum": 2.125, "exclusiveMaximum": 2.5})",
      {"2.125", "2.13", "2.2", "2.499"},
      {"2", "2.1", "2.5", "2.1249", "2.50"}},
+    {R"({"type": "number", "minimum": 0, "exclusiveMaximum": 1})", // more digits would be read as 1
+     {"0", "0.0", "0.99999999999999"},
+     {"0.9999999999999999", "0.999999999999999999", "1"}},
+    {R"({"type": "number", "exclusiveMinimum": 12.5, "maximum": 1e3})",
+     {"12.5000000000001", "13.123456789", "1000", "1000.00"},
+     {"12.5", "12.50", "12.50000000000001", "1000.1"}},
+    {R"({"type": "number", "minimum": 0.00001, "maximum": 0.1})",
+     {"0.00001", "0.1", "0.000010001"},
+     {"0", "0.000001", "0.1000000000000001"}},
+    {R"({"type": "integer", "maximum": 18446744073709551615})",
+     {"18446744073709551615"},
+     {"18446744073709551616"}},
+    {R"({"const": 18446744073709551615})", {"18446744073709551615"}, {"1.8446744073709552e+19"}},
     {R"({"type": ["null", "boolean"]})", {"null", "true", "false"}, {"0", "\"\""}},
     {R"({"enum": ["a", 1, null, {"x": [1, 2]}]})",
      {"\"a\"", "1", "null", R"({"x":[1,2]})", R"({"x": [1, 2]})"},
@@ -55,8 +68,13 @@ const std::vector<Case> cases = {
      {"{}", R"({"b":null,"a":1})", R"({"b":null,"c":1})", R"({ "b":null})", R"({"a":1,})"}},
     {R"({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "boolean"}})",
      {"{}", R"({"a":1})", R"({"x":true,"y":false})", R"({"a":1,"ab":true})", R"({"":true})"},
-     {R"({"a":true})", R"({"x":1})", R"({"x":true,"a":true})"}},
-    {R"({"type": "object", "required": ["q"]})", {R"({"q":[1,{"x":null}]})"}, {"{}"}},
+     {R"({"a":true})", R"({"x":1})", R"({"x":true,"a":true})", R"({"a":1,"\u0061":true})"}},
+    {R"({"type": "object", "required": ["q"]})",
+     {R"({"q":[1,{"x":null}]})"},
+     {"{}", R"({"q":1,"q":2})", R"({"q":1,"\u0071":2})"}},
+    {R"({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a$", "minLength": 5}, "b": {"type": "null"}}, "additionalProperties": false})",
+     {"{}", R"({"b":null})"},
+     {R"({"a":"aaaaa"})"}},
     {R"({"patternProperties": {"^n_": {"type": "integer"}, "_s$": {"type": "string"}}, "properties": {"n_a": {"minimum": 3}}, "additionalProperties": false})",
      {"{}", R"({"n_a":3})", R"({"n_b":1,"x_s":"y"})"},
      {R"({"n_a":2})", R"({"n_b":"y"})", R"({"z":1})"}},
@@ -70,9 +88,21 @@ const std::vector<Case> cases = {
      {"[1,null]", "[1,null,true,false]"},
      {"[1]", "[1,null,2]", "[null,1]"}},
     {R"({"type": "array", "prefixItems": [{"type": "integer"}], "items": false})", {"[]", "[1]"}, {"[1,2]"}},
+    {R"({"allOf": [{"prefixItems": [{"type": "integer"}]}, {"items": {"type": "number", "minimum": 5}}]})",
+     {"[]", "[5]", "[7,5.5]"},
+     {"[4]", "[5.5]", "[5,4]"}},
+    {R"({"allOf": [{"prefixItems": [{"type": "integer"}]}, {"prefixItems": [true, {"type": "null"}], "items": false}]})",
+     {"[]", "[1]", "[1,null]"},
+     {"[null]", "[1,1]", "[1,null,1]"}},
+    {R"({"allOf": [{"enum": [1, {"a": 1, "b": 2}, 2]}, {"enum": [3, {"b": 2, "a": 1}, 1.0]}]})",
+     {"1", R"({"a":1,"b":2})"},
+     {"2", "3"}},
     {R"({"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 1}]})",
      {"5", "\"a\""},
      {"\"ab\"", "null"}},
+    {R"({"oneOf": [{"type": "number", "minimum": 5}, {"type": "string", "maxLength": 3}]})",
+     {"5", R"("abc")"},
+     {"4"}},
     {R"({"oneOf": [{"properties": {"k": {"const": 1}}, "required": ["k"]}, {"properties": {"k": {"const": 2}, "v": {"type": "null"}}, "required": ["k", "v"]}], "type": "object"})",
      {R"({"k":1})", R"({"k":2,"v":null})"},
      {R"({"k":2})", R"({"k":3})"}},
@@ -236,14 +266,37 @@ TEST_CASE("what a schema has that is not supported is refused with its place") {
         "the JSON schema, at \"/oneOf\": oneOf is only supported where no two of its schemas can both be "
         "valid, and 0 and 1 "
         "may be: use anyOf");
-  for (const char* wrong :
-       {R"({"not": {}})", R"({"if": {}})", R"({"maxLenght": 3})", R"({"type": "strnig"})", R"({"items": 3})",
-        "[]", "{", "3", R"({"minLength": "x"})", R"({"pattern": "("})", R"({"$ref": "#/a"})",
-        R"({"required": "a"})", "{\"const\": \"\xFF\"}", R"({"enum": []})",
-        R"({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "additionalProperties": false,
+  for (
+      const char* wrong :
+      {R"({"not": {}})", R"({"if": {}})", R"({"maxLenght": 3})", R"({"type": "strnig"})", R"({"items": 3})",
+       "[]", "{", "3", R"({"minLength": "x"})", R"({"pattern": "("})", R"({"$ref": "#/a"})",
+       R"({"required": "a"})", "{\"const\": \"\xFF\"}", R"({"enum": []})",
+       R"({"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "additionalProperties": false,
             "minProperties": 1})",
-        R"({"allOf": [{"patternProperties": {"^x": {"type": "integer"}}}, {"additionalProperties": false}]})",
-        R"({"minItems": 2, "maxItems": 1})", R"({"properties": 1})", R"({"anyOf": []})"}) {
+       R"({"allOf": [{"patternProperties": {"^x": {"type": "integer"}}}, {"additionalProperties": false}]})",
+       // two schemas of a oneOf are valid at once, in what their forms have
+       R"({"oneOf": [{"minimum": 5}, {"maxLength": 3}]})", R"({"oneOf": [{"const": 1}, {"const": 1.0}]})",
+       R"({"allOf": [{"oneOf": [{"minimum": 5}, {"maxLength": 3}]}, {"title": "t"}]})",
+       R"({"oneOf": [{"const": {"a": 1, "b": 2}}, {"const": {"b": 2, "a": 1}}]})",
+       R"({"oneOf": [{"anyOf": [{"minLength": 1}]}, {"type": "object"}, {"type": "array"}, {"maxItems": 0}]})",
+       R"({"$defs": {"m": {"required": ["k"], "properties": {"k": {"const": 1}}}}, "oneOf": [
+            {"$ref": "#/$defs/m", "maxLength": 3}, {"required": ["k"], "properties": {"k": {"const": 2}}}]})",
+       // numbers that would become others
+       R"({"const": 18446744073709551617})", R"({"enum": [{"a": [-9223372036854775809]}]})",
+       R"({"const": 1e400})", R"({"minimum": 18446744073709551616})", R"({"maximum": 1e400})",
+       R"({"type": "number", "minimum": 9007199254740993})",
+       R"({"type": "number", "exclusiveMaximum": 0.30000000000000004})",
+       // what would be ignored
+       R"({"minimum": "5"})", R"({"type": 5})", R"({"type": ["string", 5]})",
+       R"({"allOf": [{"type": "object"}, {"required": "a"}]})",
+       R"({"allOf": [{"enum": [1]}, {"enum": {"a": 1}}]})",
+       R"({"properties": {"a": {}}, "patternProperties": {"(": false}, "additionalProperties": false})",
+       R"({"properties": {"a": {"$id": "http://localhost/a", "type": "null"}}})",
+       R"({"allOf": [{"type": "null"}, {"$id": "http://localhost/a"}]})",
+       // a name that comes twice counts once
+       R"({"type": "object", "additionalProperties": {"type": "null"}, "minProperties": 2})",
+       R"({"minProperties": 1, "maxProperties": 0})", R"({"minItems": 2, "maxItems": 1})",
+       R"({"properties": 1})", R"({"anyOf": []})"}) {
     CAPTURE(wrong);
     CHECK(!error_of(wrong).empty());
   }
