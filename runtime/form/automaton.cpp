@@ -80,6 +80,7 @@ Automaton::Positions Automaton::closed(Positions positions) {
       return {};
     }
     const uint32_t from = state_of(result[i]), count = count_of(result[i]);
+    edges_followed_ += 1 + nfa_.first_edge[from + 1] - nfa_.first_edge[from];
     for (uint32_t e = nfa_.first_edge[from]; e < nfa_.first_edge[from + 1]; ++e) {
       const Nfa::Edge& edge = nfa_.edges[e];
       const Nfa::Loop* loop = loop_of(edge.kind == Nfa::Kind::again ? edge.to : from);
@@ -152,7 +153,9 @@ State* Automaton::intern(Positions positions) {
       if (nfa_.edges[e].kind == Nfa::Kind::call) state.calls_known = false;
     }
   }
-  too_large_ = too_large_ || states_.size() > most_states;
+  position_bytes_ += 2 * state.positions.size() * sizeof(uint64_t);
+  too_large_ = too_large_ || states_.size() > most_states || state_bytes() > most_state_bytes ||
+               edges_followed_ > most_edges_followed;
   return &state;
 }
 
@@ -173,35 +176,40 @@ void Automaton::find_calls(State& state) {
   }
 }
 
-const State* Automaton::find_next(const State* at, uint8_t byte) {
-  State& from = const_cast<State&>(*at); // one of states_
-  Positions reached;
-  uint8_t first = 0, last = 0xFF; // the bytes around it that lead to the same
+Automaton::Step Automaton::step(const State& from, uint8_t byte) {
+  Step result;
   for (const uint64_t each : from.positions) {
     for (uint32_t e = nfa_.first_edge[state_of(each)]; e < nfa_.first_edge[state_of(each) + 1]; ++e) {
       const Nfa::Edge& edge = nfa_.edges[e];
       if (edge.kind != Nfa::Kind::bytes) continue;
       if (edge.last < byte) {
-        first = std::max(first, static_cast<uint8_t>(edge.last + 1));
+        result.first = std::max(result.first, static_cast<uint8_t>(edge.last + 1));
       } else if (edge.first > byte) {
-        last = std::min(last, static_cast<uint8_t>(edge.first - 1));
+        result.last = std::min(result.last, static_cast<uint8_t>(edge.first - 1));
       } else {
-        first = std::max(first, edge.first);
-        last = std::min(last, edge.last);
-        reached.push_back(position(edge.to, count_of(each)));
+        result.first = std::max(result.first, edge.first);
+        result.last = std::min(result.last, edge.last);
+        result.to.push_back(position(edge.to, count_of(each)));
       }
     }
+    edges_followed_ += nfa_.first_edge[state_of(each) + 1] - nfa_.first_edge[state_of(each)];
   }
+  if (!result.to.empty()) result.to = closed(std::move(result.to));
+  if (!result.to.empty() && is_dead(result.to)) result.to.clear();
+  return result;
+}
+
+const State* Automaton::find_next(const State* at, uint8_t byte) {
+  if (too_large_) return &dead_; // whoever asks sees it later
+  State& from = const_cast<State&>(*at); // one of states_
+  Step there = step(from, byte);
   const State* to = &dead_;
-  if (!reached.empty()) {
-    Positions positions = closed(std::move(reached));
-    if (!is_dead(positions)) {
-      State* found = intern(std::move(positions));
-      find_calls(*found);
-      if (nfa_.terms.size() == 1 || can_end(found)) to = found;
-    }
+  if (!there.to.empty()) {
+    State* found = intern(std::move(there.to));
+    find_calls(*found);
+    if (nfa_.terms.size() == 1 || can_end(found)) to = found;
   }
-  std::fill(from.next.begin() + first, from.next.begin() + last + 1, to);
+  std::fill(from.next.begin() + there.first, from.next.begin() + there.last + 1, to);
   return to;
 }
 
@@ -219,19 +227,11 @@ bool Automaton::can_end(const State* from) {
       for (; at; at = before[at]) productive_[at] = true;
       return true;
     }
-    for (uint32_t byte = 256; byte-- > 0;) {
-      Positions reached;
-      for (const uint64_t each : at->positions) {
-        for (uint32_t e = nfa_.first_edge[state_of(each)]; e < nfa_.first_edge[state_of(each) + 1]; ++e) {
-          const Nfa::Edge& edge = nfa_.edges[e];
-          if (edge.kind == Nfa::Kind::bytes && edge.first <= byte && byte <= edge.last)
-            reached.push_back(position(edge.to, count_of(each)));
-        }
-      }
-      if (reached.empty()) continue;
-      Positions positions = closed(std::move(reached));
-      if (is_dead(positions)) continue;
-      const State* to = intern(std::move(positions));
+    for (int byte = 0xFF; byte >= 0;) {
+      Step there = step(*at, static_cast<uint8_t>(byte));
+      byte = there.first - 1;
+      if (there.to.empty()) continue;
+      const State* to = intern(std::move(there.to));
       if (before.try_emplace(to, at).second) left.push_back(to);
     }
   }

@@ -16,6 +16,9 @@ namespace pumice::form {
 inline constexpr size_t most_states = 20'000;
 // Most places of its automaton that a state stands for.
 inline constexpr size_t most_positions = 20'000;
+// Most bytes that its states take, and most edges that are followed to find them: less than a second.
+inline constexpr size_t most_state_bytes = 128 << 20;
+inline constexpr size_t most_edges_followed = 30'000'000;
 // Most masks of a rule that are kept.
 inline constexpr size_t most_masks = 1'000;
 
@@ -75,6 +78,8 @@ public:
   // It grew over a limit: what it says is not right any more.
   bool too_large() const { return too_large_; }
   size_t states() const { return states_.size(); }
+  size_t state_bytes() const { return states_.size() * sizeof(State) + position_bytes_; }
+  size_t edges_followed() const { return edges_followed_; }
 
   // States whose counts do not differ for texts of at most `reach` bytes have the same mask.
   const LocalMask* mask(const State* at, size_t reach);
@@ -90,6 +95,12 @@ private:
   const State* find_next(const State* at, uint8_t byte);
   void find_calls(State& state);
   Positions closed(Positions positions);
+  // Where a byte leads, and the bytes around it that lead to the same. Empty: nowhere.
+  struct Step {
+    Positions to;
+    uint8_t first = 0, last = 0xFF;
+  };
+  Step step(const State& from, uint8_t byte);
   bool is_dead(const Positions& positions) const;
   bool can_end(const State* from);
   bool ends(const Positions& positions) const;
@@ -104,6 +115,7 @@ private:
   std::unordered_map<const State*, bool> productive_;
   State dead_;
   State* start_ = nullptr;
+  size_t edges_followed_ = 0, position_bytes_ = 0;
   bool too_large_ = false;
 };
 

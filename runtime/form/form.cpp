@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,8 @@ constexpr size_t most_threads = 512;
 constexpr uint32_t most_depth = 2'000;
 // Most different calls of rules by rules that were ever reached.
 constexpr size_t most_frames = 1'000'000;
+// Most bytes that the states of its automata take.
+constexpr size_t most_bytes = 512 << 20;
 // More tokens than these are kept as bits.
 constexpr size_t few_tokens = 512;
 
@@ -46,6 +49,11 @@ std::string name_of(const FormSource& source) {
     name += fmt::format("{} {} ", each->size(), *each);
   for (const std::string& choice : source.choices) name += fmt::format("{} {} ", choice.size(), choice);
   return name;
+}
+
+Error too_many_states() {
+  return Error{Code::unsupported,
+               "the form has too many states: use fewer repetitions and fewer alternatives that begin alike"};
 }
 
 struct Continuation {
@@ -108,19 +116,32 @@ Result<std::shared_ptr<Form>> Form::create(const form::Grammar& grammar,
 Status Form::make(const form::Grammar& grammar) {
   const std::lock_guard lock(vocabulary_->lock());
   form::append_number(source_, vocabulary_->new_number());
+  if (grammar.too_deep) return Error{Code::unsupported, "the form has too many parts within each other"};
   automata_.resize(grammar.rules.size());
+  std::unordered_set<const form::Automaton*> known;
+  size_t edges = 0, followed = 0, bytes = 0;
+  const auto is_large = [&](const std::shared_ptr<form::Automaton>& automaton, size_t own) {
+    if (known.insert(automaton.get()).second) edges += own;
+    return edges > 2 * form::most_nfa_states || followed > form::most_edges_followed ||
+           bytes > form::most_state_bytes;
+  };
   std::vector<bool> contradictory(grammar.rules.size());
   for (uint32_t rule = 0; rule < grammar.rules.size(); ++rule) {
     if (grammar.rules[rule].terms.size() < 2) continue;
     PUMICE_TRY(form::Nfa nfa, form::make_nfa(grammar, {}, rule));
+    const size_t own = nfa.edges.size();
     automata_[rule] = vocabulary_->shared(std::move(nfa));
+    followed -= automata_[rule]->edges_followed();
+    bytes -= automata_[rule]->state_bytes();
     contradictory[rule] = !automata_[rule]->possible();
-    PUMICE_CHECK(checked());
+    followed += automata_[rule]->edges_followed();
+    bytes += automata_[rule]->state_bytes();
+    if (automata_[rule]->too_large()) return too_many_states();
+    if (is_large(automata_[rule], own)) return Error{Code::unsupported, "the form is too large"};
   }
   PUMICE_TRY(const form::RuleFacts facts, form::rule_facts(grammar, contradictory));
   std::vector<form::Automaton*> callees(grammar.rules.size());
   std::vector<uint32_t> left{grammar.root};
-  size_t edges = 0;
   while (!left.empty()) {
     const uint32_t rule = left.back();
     left.pop_back();
@@ -134,11 +155,11 @@ Status Form::make(const form::Grammar& grammar) {
     for (const form::Nfa::Edge& edge : nfa.edges) {
       if (edge.kind == form::Nfa::Kind::call) left.push_back(edge.rule);
     }
-    edges += nfa.edges.size();
-    if (edges > 2 * form::most_nfa_states) return Error{Code::unsupported, "the form is too large"};
+    const size_t own = nfa.edges.size();
     automata_[rule] = left.size() == before ? vocabulary_->shared(std::move(nfa))
                                             : std::make_shared<form::Automaton>(std::move(nfa));
     callees[rule] = automata_[rule].get();
+    if (is_large(automata_[rule], own)) return Error{Code::unsupported, "the form is too large"};
   }
   for (const auto& automaton : automata_) {
     if (automaton && !automaton->has_callees()) automaton->set_callees(callees);
@@ -149,10 +170,14 @@ Status Form::make(const form::Grammar& grammar) {
 }
 
 Status Form::checked() const {
-  const auto large = [](const std::shared_ptr<form::Automaton>& each) { return each && each->too_large(); };
-  if (!too_large_ && std::ranges::none_of(automata_, large)) return {};
-  return Error{Code::unsupported,
-               "the form has too many states: use fewer repetitions and fewer alternatives that begin alike"};
+  size_t bytes = 0;
+  bool large = too_large_;
+  for (const auto& automaton : automata_) {
+    if (!automaton) continue;
+    bytes += automaton->state_bytes();
+    large = large || automaton->too_large();
+  }
+  return large || bytes > most_bytes ? Status(too_many_states()) : Status();
 }
 
 void Form::add(FormPlace& place, Thread thread) {

@@ -300,7 +300,7 @@ std::optional<uint32_t> FormTable::next(uint32_t place, uint32_t token) const {
 
 std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::span<const uint32_t> end_tokens,
                                                   uint32_t tokens) {
-  using Key = std::pair<std::vector<std::pair<const State*, uint32_t>>, bool>;
+  using Key = std::pair<std::vector<std::pair<const form::State*, uint32_t>>, bool>;
   ByteAutomaton automaton;
   std::map<Key, uint16_t> known;
   std::deque<FormPlace> found;
@@ -311,6 +311,11 @@ std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::sp
     const auto [at, added] = known.try_emplace(std::move(key), static_cast<uint16_t>(found.size()));
     if (added) found.push_back(place);
     return at->second;
+  };
+  const auto followed = [](const FormPlace& place) {
+    size_t sum = 0;
+    for (const Thread& thread : place.threads) sum += thread.at->owner->edges_followed();
+    return sum;
   };
   number_of(from);
   size_t work = 0;
@@ -330,6 +335,7 @@ std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::sp
     size_t positions = 16;
     for (const Thread& thread : at.threads) positions += thread.at->positions.size();
     work += 256 * positions / 16;
+    const size_t before = followed(at);
     for (uint32_t byte = 0; byte < 256; ++byte) {
       step(at, static_cast<uint8_t>(byte), to);
       const bool ends = to.threads.empty() && !to.may_end;
@@ -338,8 +344,11 @@ std::shared_ptr<const FormTable> Form::make_table(const FormPlace& from, std::sp
         std::swap(last, to);
       }
       place.next[byte] = ends ? nowhere : last_number;
+      if (work + followed(at) - before > most_work) return nullptr;
     }
+    work += followed(at) - before;
   }
+  if (!checked().ok()) return nullptr;
   return TableMaker(automaton, *vocabulary_, work).make(tokens, end_tokens);
 }
 

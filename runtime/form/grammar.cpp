@@ -8,6 +8,8 @@
 namespace pumice::form {
 
 Part Grammar::add(Node node) {
+  for (const Part each : node.parts) node.depth = std::max(node.depth, parts[each].depth + 1);
+  too_deep = too_deep || node.depth > most_part_depth;
   parts.push_back(std::move(node));
   return static_cast<Part>(parts.size() - 1);
 }

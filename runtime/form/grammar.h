@@ -16,6 +16,9 @@ inline constexpr uint32_t most_nested = 200;
 // Most bytes of a regular expression, a grammar or a schema.
 inline constexpr size_t most_source_bytes = 1 << 20;
 
+// Most parts within each other: they are walked by functions that call themselves.
+inline constexpr uint32_t most_part_depth = 1'500;
+
 inline constexpr uint32_t unlimited = std::numeric_limits<uint32_t>::max();
 
 using Part = uint32_t; // in Grammar::parts
@@ -40,6 +43,7 @@ struct Grammar {
     std::vector<Part> parts = {};
     uint32_t least = 0, most = 0;
     uint32_t rule = 0;
+    uint32_t depth = 0; // of parts within it
   };
   // A text fits a rule if it fits all of these, and none of those that are negated. More than one: no part
   // of them is a rule.
@@ -57,6 +61,7 @@ struct Grammar {
   std::deque<Node> parts;
   std::vector<Rule> rules;
   uint32_t root = 0;
+  bool too_deep = false; // a part is deeper than most_part_depth
 
   Part never() { return add({}); }
   Part text(std::string bytes) { return add({.kind = Kind::text, .text = std::move(bytes)}); }

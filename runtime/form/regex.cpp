@@ -1,6 +1,7 @@
 #include "form/regex.h"
 
 #include <algorithm>
+#include <map>
 
 #include <utf8proc.h>
 
@@ -29,17 +30,28 @@ const Characters& line_ends() {
   return all;
 }
 
-// The characters of a general category ("Lu"), or of all that begin with a letter ("L").
+// The characters of each general category ("Lu"). Made once: a pattern may name many.
+const std::map<std::string_view, Characters>& categories() {
+  static const std::map<std::string_view, Characters> all = [] {
+    std::map<std::string_view, Characters> found;
+    for (char32_t value = 0; value <= last_character; ++value) {
+      Characters& ranges = found[utf8proc_category_string(static_cast<utf8proc_int32_t>(value))];
+      if (!ranges.empty() && ranges.back().last + 1 == value) {
+        ranges.back().last = value;
+      } else {
+        ranges.push_back({value, value});
+      }
+    }
+    return found;
+  }();
+  return all;
+}
+
+// Those of all categories that begin like this ("L").
 Characters category(std::string_view name) {
   std::vector<CharacterRange> ranges;
-  for (char32_t value = 0; value <= last_character; ++value) {
-    const auto* at = utf8proc_category_string(static_cast<utf8proc_int32_t>(value));
-    if (!std::string_view(at).starts_with(name)) continue;
-    if (!ranges.empty() && ranges.back().last + 1 == value) {
-      ranges.back().last = value;
-    } else {
-      ranges.push_back({value, value});
-    }
+  for (const auto& [known, characters] : categories()) {
+    if (known.starts_with(name)) ranges.insert(ranges.end(), characters.begin(), characters.end());
   }
   return united(std::move(ranges));
 }
