@@ -37,6 +37,8 @@ public:
   }
 
 private:
+  // Without facts, no part is a rule, and what cannot be is left out already.
+  bool is_possible(Part part) const { return facts_.possible_parts.empty() || facts_.possible_parts[part]; }
   bool full() const { return states_ > most_nfa_states; }
 
   uint32_t state() {
@@ -67,6 +69,7 @@ private:
       const uint32_t to = state();
       std::vector<std::string_view> texts;
       for (const Part each : node.parts) {
+        if (!is_possible(each)) continue;
         if (grammar_.parts[each].kind == Kind::text) {
           texts.push_back(grammar_.parts[each].text);
         } else {
@@ -151,6 +154,7 @@ private:
 
   uint32_t add_repeat(const Grammar::Node& node, uint32_t from) {
     const Part part = node.parts[0];
+    if (node.least == 0 && !is_possible(part)) return add_text("", from);
     if (node.least == 0 && node.most == 1) {
       const uint32_t end = add(part, from), to = state();
       skip(end, to);
@@ -202,6 +206,7 @@ private:
     for (size_t i = 1; i < node.parts.size() && !full(); ++i) {
       const Grammar::Node& each = grammar_.parts[node.parts[i]];
       const bool repeated = each.kind == Kind::repeat;
+      if (repeated && each.least == 0 && !is_possible(each.parts[0])) continue;
       const uint32_t begin = state();
       skip(nothing, begin);
       skip(add(separator, something), begin);

@@ -46,9 +46,10 @@ struct Nfa {
 
 // What is known of a grammar's rules.
 struct RuleFacts {
-  std::vector<bool> possible; // there is a text that fits
-  std::vector<bool> nullable; // the empty text fits
-  std::vector<bool> inlined;  // where it is called, instead of a call
+  std::vector<bool> possible;       // there is a text that fits
+  std::vector<bool> nullable;       // the empty text fits
+  std::vector<bool> inlined;        // where it is called, instead of a call
+  std::vector<bool> possible_parts; // of all parts
 };
 // Refuses left recursion, and a grammar that no text fits. `contradictory`: the rules whose terms have no
 // text in common.

@@ -42,6 +42,9 @@ public:
       size_[rule] = sum;
       result_.inlined[rule] = !each.separate && each.terms.size() == 1 && size_[rule] <= most_inlined_parts;
     }
+    for (Part part = 0; part < grammar_.parts.size(); ++part)
+      result_.possible_parts.push_back(
+          is_possible(part, [&](Part each) { return result_.possible_parts[each]; }));
     return std::move(result_);
   }
 
@@ -87,9 +90,10 @@ private:
     return changed;
   }
 
-  bool is_possible(Part part) const {
+  // `possible`: of the parts within it.
+  template <class Possible>
+  bool is_possible(Part part, const Possible& possible) const {
     const Grammar::Node& node = grammar_.parts[part];
-    const auto possible = [&](Part each) { return is_possible(each); };
     switch (node.kind) {
     case Kind::never:
       return false;
@@ -97,7 +101,6 @@ private:
     case Kind::characters:
       return true;
     case Kind::sequence:
-      return std::ranges::all_of(node.parts, possible);
     case Kind::list:
       return std::ranges::all_of(node.parts, possible);
     case Kind::choice:
@@ -108,6 +111,9 @@ private:
       return result_.possible[node.rule];
     }
     return false;
+  }
+  bool is_possible(Part part) const {
+    return is_possible(part, [this](Part each) { return is_possible(each); });
   }
 
   bool is_nullable(Part part) const { return form::is_nullable(grammar_, result_, part); }
