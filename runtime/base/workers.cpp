@@ -12,6 +12,7 @@ namespace pumice {
 Workers::Workers(size_t most) {
   const size_t wanted = std::min<size_t>(most, std::max(1u, std::thread::hardware_concurrency()));
   try {
+    threads_.reserve(wanted); // a thread that there is no place for would end the program
     while (threads_.size() + 1 < wanted) threads_.push_back(start_thread([this] { work(); }));
   } catch (const std::exception&) { // no thread to be had, or no memory for one
     // Those that there are do it all.

@@ -38,9 +38,10 @@ PipelineMaker::PipelineMaker(std::shared_ptr<Pipelines> pipelines,
   }
   errors_.resize(wanted_.size());
   const size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const size_t most = std::min({cores, most_threads, wanted_.size(), threads});
   try {
-    while (threads_.size() < std::min({cores, most_threads, wanted_.size(), threads}))
-      threads_.push_back(start_thread([this] { make({}); }));
+    threads_.reserve(most); // a thread that there is no place for would end the program
+    while (threads_.size() < most) threads_.push_back(start_thread([this] { make({}); }));
   } catch (const std::exception&) { // no thread or no memory for one
     // finish() then compiles the rest.
   }
