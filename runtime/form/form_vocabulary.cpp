@@ -20,6 +20,8 @@ constexpr size_t most_tables = 8;
 
 // Most automata that are kept after the last form that uses them.
 constexpr size_t most_automata = 256;
+// Most bytes of their states.
+constexpr size_t most_automaton_bytes = 256 << 20;
 // Longer tokens are never a part of a form.
 constexpr size_t most_token_bytes = 1024;
 
@@ -109,9 +111,13 @@ std::shared_ptr<FormVocabulary> LazyFormVocabulary::get() {
 
 std::shared_ptr<form::Automaton> FormVocabulary::shared(form::Nfa nfa) {
   ++uses_;
-  if (automata_.size() >= most_automata) { // those that were used last stay
-    std::erase_if(automata_, [this](const auto& each) {
-      return each.second.automaton.use_count() == 1 && each.second.used + most_automata / 2 < uses_;
+  size_t bytes = 0;
+  for (const auto& [key, each] : automata_) bytes += each.automaton->state_bytes();
+  const bool large = bytes > most_automaton_bytes;
+  if (automata_.size() >= most_automata || large) { // those that were used last stay, but for large ones
+    std::erase_if(automata_, [&](const auto& each) {
+      const bool recent = each.second.used + most_automata / 2 >= uses_;
+      return each.second.automaton.use_count() == 1 && (large || !recent);
     });
   }
   std::string key = key_of(nfa);
