@@ -200,7 +200,7 @@ Automaton::Step Automaton::step(const State& from, uint8_t byte) {
 }
 
 const State* Automaton::find_next(const State* at, uint8_t byte) {
-  if (too_large_) return &dead_; // whoever asks sees it later
+  if (too_large_) return &dead_;         // whoever asks sees it later
   State& from = const_cast<State&>(*at); // one of states_
   Step there = step(from, byte);
   const State* to = &dead_;

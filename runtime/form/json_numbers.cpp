@@ -10,7 +10,8 @@ namespace {
 
 // Most digits of a number, before and after the point, and of an exponent: all programs can read it.
 constexpr uint32_t most_whole_digits = 18, most_fraction_digits = 18, most_exponent_digits = 2;
-// Numbers that differ in so many digits are different doubles, as which readers compare them.
+// Numbers that differ in so many digits are different doubles, as which readers compare them. A number beside
+// an exclusive limit that has more may be read as the limit.
 constexpr uint32_t double_digits = 15;
 
 // A limit as it is written: 12.5 is {"12", "5"}. Fractions have no zeros at the end.
@@ -47,17 +48,17 @@ Result<Decimal> decimal(const NumberLimit& limit) {
   return result;
 }
 
-// How many digits numbers have after the point, if they have so many before it.
-uint32_t exact_digits(const Decimal& limit) {
+// How many digits numbers near a limit may have after the point.
+uint32_t room_at(const Decimal& limit) {
+  const bool is_zero = limit.whole == "0" && limit.fraction.empty();
+  if (!limit.exclusive || is_zero) return most_fraction_digits;
   return double_digits - (limit.whole == "0" ? 0 : static_cast<uint32_t>(limit.whole.size()));
 }
 
 // Makes numbers without a sign between two limits.
 class Digits {
 public:
-  // `fraction_digits`: most that come after the point.
-  explicit Digits(Grammar& grammar, uint32_t fraction_digits = most_fraction_digits)
-      : grammar_(grammar), fraction_digits_(fraction_digits) {}
+  explicit Digits(Grammar& grammar) : grammar_(grammar) {}
 
   Part range(char first, char last) {
     if (first > last) return grammar_.never();
@@ -154,25 +155,35 @@ public:
   }
 
   Part decimals(const Decimal& low, const std::optional<Decimal>& high) {
-    const Part next =
-        whole(successor(low.whole), high ? predecessor(high->whole) : std::optional<std::string>());
-    std::vector<Part> all;
     if (high && high->whole == low.whole) {
       std::string a = low.fraction, b = high->fraction;
       a.resize(std::max(a.size(), b.size()), '0');
       b.resize(a.size(), '0');
-      return with_fraction(text(low.whole), between(a, low.exclusive, b, high->exclusive, fraction_digits_));
+      const uint32_t room = std::min(room_at(low), room_at(*high));
+      return with_fraction(text(low.whole), between(a, low.exclusive, b, high->exclusive, room));
     }
-    if (high && (high->whole.size() < low.whole.size() ||
-                 (high->whole.size() == low.whole.size() && high->whole < low.whole)))
-      return grammar_.never();
-    all.push_back(with_fraction(text(low.whole), from(low.fraction, low.exclusive, fraction_digits_)));
-    if (!high || predecessor(high->whole)) all.push_back(with_fraction(next, any_fraction(fraction_digits_)));
-    if (high)
-      all.push_back(with_fraction(text(high->whole), to(high->fraction, high->exclusive, fraction_digits_)));
+    if (high && is_less(high->whole, low.whole)) return grammar_.never();
+    uint32_t room = room_at(low);
+    std::vector<Part> all;
+    std::optional<std::string> last; // whole part between those of the limits
+    if (high) {
+      all.push_back(with_fraction(text(high->whole), to(high->fraction, high->exclusive, room_at(*high))));
+      last = predecessor(high->whole);
+      if (high->fraction.empty() && *last == low.whole) room = std::min(room, room_at(*high));
+      if (high->fraction.empty() && is_less(low.whole, *last)) {
+        all.push_back(with_fraction(text(*last), any_fraction(room_at(*high))));
+        last = predecessor(*last);
+      }
+    }
+    all.push_back(with_fraction(text(low.whole), from(low.fraction, low.exclusive, room)));
+    all.push_back(with_fraction(whole(successor(low.whole), last), any_fraction(most_fraction_digits)));
     return grammar_.choice(std::move(all));
   }
 
+  // Whole numbers without zeros before them.
+  static bool is_less(const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  }
   static std::string successor(std::string digits) {
     size_t i = digits.size();
     while (i > 0 && digits[i - 1] == '9') digits[--i] = '0';
@@ -204,7 +215,6 @@ private:
     return digits;
   }
   Grammar& grammar_;
-  const uint32_t fraction_digits_;
 };
 
 // `unsigned_part` makes the numbers without a sign from a lower to a higher limit.
@@ -262,8 +272,8 @@ Result<Part> json_integers(Grammar& grammar, const std::optional<NumberLimit>& l
 
 Result<Part> json_numbers(Grammar& grammar, const std::optional<NumberLimit>& low,
                           const std::optional<NumberLimit>& high) {
+  Digits digits(grammar);
   if (!low && !high) {
-    Digits digits(grammar);
     const Part sign = grammar.optional(grammar.one_of({{'+', '+'}, {'-', '-'}}));
     const Part exponent = grammar.sequence(
         {grammar.one_of({{'E', 'E'}, {'e', 'e'}}), sign, digits.any(1, most_exponent_digits)});
@@ -273,18 +283,15 @@ Result<Part> json_numbers(Grammar& grammar, const std::optional<NumberLimit>& lo
          grammar.optional(exponent)});
   }
   PUMICE_TRY(const Limits limits, limits_of(low, high));
-  uint32_t fraction_digits = most_fraction_digits;
-  // A number below an exclusive limit that has more digits may be read as the limit.
+  uint32_t room = most_fraction_digits;
   for (const auto& [given, limit] : {std::pair(&low, &limits.low), std::pair(&high, &limits.high)}) {
     if (!*limit) continue;
     if ((*limit)->whole.size() > double_digits) return too_long(**given, double_digits);
-    const bool zero = (*limit)->whole == "0" && (*limit)->fraction.empty();
-    if ((*limit)->exclusive && !zero) fraction_digits = std::min(fraction_digits, exact_digits(**limit));
+    room = std::min(room, room_at(**limit));
   }
   for (const auto& [given, limit] : {std::pair(&low, &limits.low), std::pair(&high, &limits.high)}) {
-    if (*limit && (*limit)->fraction.size() > fraction_digits) return too_long(**given, double_digits);
+    if (*limit && (*limit)->fraction.size() > room) return too_long(**given, double_digits);
   }
-  Digits digits(grammar, fraction_digits);
   return signed_numbers(
       grammar, limits.low, limits.high,
       [&](const Decimal& from, const std::optional<Decimal>& to) { return digits.decimals(from, to); });

@@ -47,6 +47,9 @@ const std::vector<Case> cases = {
     {R"({"type": "number", "minimum": 0, "exclusiveMaximum": 1})", // more digits would be read as 1
      {"0", "0.0", "0.99999999999999"},
      {"0.9999999999999999", "0.999999999999999999", "1"}},
+    {R"({"type": "number", "exclusiveMaximum": 999999999999999})", // digits are left out only just below it
+     {"0.25", "-12.123456789", "999999999999997.5", "999999999999998"},
+     {"999999999999998.5", "999999999999999"}},
     {R"({"type": "number", "exclusiveMinimum": 12.5, "maximum": 1e3})",
      {"12.5000000000001", "13.123456789", "1000", "1000.00"},
      {"12.5", "12.50", "12.50000000000001", "1000.1"}},
