@@ -11,12 +11,14 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = CELL_ATTENTION_HEAD_QUADS_ID) const uint HEAD_QUADS = 8;
 layout(constant_id = CELL_ATTENTION_WHOLE_ID) const uint WHOLE = 0;
 layout(constant_id = CELL_ATTENTION_TABLE_ID) const uint HAS_TABLE = 1;
+layout(constant_id = CELL_ATTENTION_SCORES_ID) const uint HAS_SCORES = 0;
 layout(push_constant) uniform Push { CellAttentionParams p; };
 READ_BUFFER(uvec4, step_block, CELL_ATTENTION_STEP);
 READ_BUFFER(vec4, query, CELL_ATTENTION_QUERY);
 READ_BUFFER(vec4, key, CELL_ATTENTION_KEY);
 READ_BUFFER(vec4, value, CELL_ATTENTION_VALUE);
 READ_BUFFER(float, table, CELL_ATTENTION_TABLE);
+READ_BUFFER(float, scores, CELL_ATTENTION_SCORES);
 READ_BUFFER(vec4, outer_key, CELL_ATTENTION_OUTER_KEY);
 READ_BUFFER(vec4, outer_value, CELL_ATTENTION_OUTER_VALUE);
 WRITE_BUFFER(vec4, result, CELL_ATTENTION_RESULT);
@@ -67,6 +69,7 @@ void main() {
   const uvec2 part = uvec2(part_of(shifted.x, size.x), part_of(shifted.y, size.y));
   const uint first = row - place, span = 2u * p.window - 1u;
   const uint from = row * (p.x_stride >> 2) + index * HEAD_QUADS;
+  const uint own_scores = row * p.scores_stride + index * 4u * p.window;
 
   float best = -3e38, total = 0.0;
   vec4 sum[HEAD_QUADS];
@@ -85,6 +88,7 @@ void main() {
       const uvec2 difference = own + p.window - 1u - uvec2(across, down);
       score *= p.scale;
       if (HAS_TABLE != 0u) score += table[(difference.y * span + difference.x) * p.heads + head];
+      if (HAS_SCORES != 0u) score += scores[own_scores + difference.y] + scores[own_scores + 2u * p.window + difference.x];
       if (part != uvec2(part_of(there.x, size.x), part_of(there.y, size.y))) score -= float(CELL_ATTENTION_APART);
       if (score > best) {
         const float kept = exp(best - score);

@@ -16,11 +16,13 @@ CONSTANT CELL_ATTENTION_TABLE = 4;      // [(2 * window - 1)^2, heads]; only wit
 CONSTANT CELL_ATTENTION_OUTER_KEY = 5;  // [channels]: of pixels that fill up the last windows
 CONSTANT CELL_ATTENTION_OUTER_VALUE = 6;
 CONSTANT CELL_ATTENTION_RESULT = 7; // [rows, out_stride]
+CONSTANT CELL_ATTENTION_SCORES = 8; // [rows, scores_stride]; only with CELL_ATTENTION_SCORES_ID
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT CELL_ATTENTION_HEAD_QUADS_ID = 1; // columns of a head, divided by four
 CONSTANT CELL_ATTENTION_WHOLE_ID = 2;      // 0 or 1: whether a row is a picture, line by line: a cell of any side
 CONSTANT CELL_ATTENTION_TABLE_ID = 3;      // 0 or 1: whether there is a bias by place
+CONSTANT CELL_ATTENTION_SCORES_ID = 4;     // 0 or 1: whether a pixel's head has scores of distances down and across
 
 CONSTANT CELL_ATTENTION_APART = 100; // less is the score of two pixels that only a shift brings together
 
@@ -38,11 +40,12 @@ struct CellAttentionParams {
   float scale; // of the scores
   UINT groups; // workgroups of a row, before its next layer of them
   UINT rows_kind; // ROWS_*; of cells, ROWS_TOKENS
+  UINT scores_stride;
 };
 
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::CellAttentionParams) == 52);
+static_assert(sizeof(pumice::CellAttentionParams) == 56);
 #endif
 #endif

@@ -72,10 +72,10 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   }
   PUMICE_TRY(const BufferRef outer_key, lowering.vector(node.weights[0]));
   PUMICE_TRY(const BufferRef outer_value, lowering.vector(node.weights[1]));
-  const bool has_table = node.weights.size() > 2;
+  const bool has_table = node.weights.size() > 2, has_scores = node.inputs.size() > 3;
   const uint32_t workgroup = lowering.profile().workgroup;
   Dispatch dispatch = row_launch(lowering, "cell_attention", CELL_ATTENTION_RESULT, result,
-                                 {head_dim / 4, cells.whole, has_table});
+                                 {head_dim / 4, cells.whole, has_table, has_scores});
   CellAttentionParams params = {};
   params.heads = heads;
   params.height = cells.height;
@@ -92,6 +92,16 @@ Status CellAttention::lower(Lowering& lowering, const Node& node) const {
   dispatch.groups = layers_of_groups(result.rows, each, workgroup);
   params.groups = dispatch.groups[1];
   params.rows_kind = result.rows_kind;
+  if (has_scores) {
+    const ActivationRef scores = lowering.tensor(node.inputs[3]);
+    const uint64_t expected = uint64_t{cells.pixels()} * heads * score_columns();
+    if (scores.columns != expected) {
+      return Error{Code::unsupported, fmt::format("{} scores of distances are not the {} of {} pixels",
+                                                  scores.columns, expected, cells.pixels())};
+    }
+    params.scores_stride = scores.stride;
+    dispatch.bind(CELL_ATTENTION_SCORES, scores.buffer, Access::read);
+  }
   dispatch.set_params(params);
   dispatch.bind(CELL_ATTENTION_QUERY, query.buffer, Access::read);
   dispatch.bind(CELL_ATTENTION_KEY, key.buffer, Access::read);
@@ -148,10 +158,12 @@ TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const Cel
 
 TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
                         const CellAttention& operation, WeightId key_bias, WeightId value_bias,
-                        std::optional<WeightId> table) {
+                        std::optional<WeightId> table, std::optional<TensorId> scores) {
   std::vector<WeightId> weights = {key_bias, value_bias};
   if (table) weights.push_back(*table);
-  return graph.add(operation, {query, key, value}, std::move(weights),
+  std::vector<TensorId> inputs = {query, key, value};
+  if (scores) inputs.push_back(*scores);
+  return graph.add(operation, std::move(inputs), std::move(weights),
                    {std::move(name), graph.tensor(query).rows, graph.tensor(query).columns});
 }
 

@@ -43,13 +43,18 @@ struct CellPatches : Operation {
 // Each pixel attends to those of its window, head by head; there may be a bias by their places' difference.
 // With a shift windows begin so many pixels later; see shaders/cells/cell_attention.params.h. The last
 // windows may reach beyond the picture: there are pixels whose key and value are the biases of these. inputs:
-// queries, keys, values [rows, pixels of a row * channels]. weights: the biases of keys and of values
-// [channels], then the table of the bias by place [(2 * window - 1)^2, heads] if there is one.
+// queries, keys, values [rows, pixels of a row * channels], then scores of distances if there are such
+// [rows, pixels of a row * heads * score_columns()]: what a pixel's head adds to the score of a key so far
+// above or below, from window - 1 below on, and to that of one so far to the left or the right. weights: the
+// biases of keys and of values [channels], then the table of the bias by place [(2 * window - 1)^2, heads] if
+// there is one.
 struct CellAttention : Operation {
   CellLayout cells;
   uint32_t heads = 1;
   uint32_t window = 1, shift = 0;
 
+  // Of a head: two parts of 2 * window - 1 distances, and a column behind each.
+  uint32_t score_columns() const { return 4 * window; }
   std::string_view name() const override { return "cell_attention"; }
   std::string describe() const override;
   Status lower(Lowering& lowering, const Node& node) const override;
@@ -69,7 +74,7 @@ struct CellSums : Operation {
 TensorId cell_patches(Graph& graph, std::string name, TensorId pixels, const CellPatches& operation);
 TensorId cell_attention(Graph& graph, std::string name, TensorId query, TensorId key, TensorId value,
                         const CellAttention& operation, WeightId key_bias, WeightId value_bias,
-                        std::optional<WeightId> table);
+                        std::optional<WeightId> table, std::optional<TensorId> scores = {});
 TensorId cell_sums(Graph& graph, std::string name, TensorId x, std::optional<TensorId> residual,
                    const CellSums& operation, WeightId bias);
 

@@ -36,6 +36,7 @@ inline std::vector<float> in_cells(const pumice::CellLayout& cells, std::span<co
 struct AttendedPicture {
   std::span<const float> query, key, value;
   std::span<const float> table, outer_key, outer_value;
+  std::span<const float> scores = {}; // of distances, of each pixel's head
 };
 
 // The picture is filled up to whole windows and moved up and to the left by the shift, what leaves it there
@@ -73,6 +74,12 @@ inline std::vector<float> window_attention_reference(const pumice::CellAttention
           for (size_t d = 0; d < dim; ++d) score += double{query[head * dim + d]} * key[head * dim + d];
           score /= std::sqrt(static_cast<double>(dim));
           score += of.table[((y + window - 1 - ky) * span + x + window - 1 - kx) * own.heads + head];
+          if (!of.scores.empty()) {
+            const size_t first =
+                ((size_t{to_y} * own.cells.width + to_x) * own.heads + head) * own.score_columns();
+            score +=
+                of.scores[first + y + window - 1 - ky] + of.scores[first + 2 * window + x + window - 1 - kx];
+          }
           if (part(y, height) != part(ky, height) || part(x, width) != part(kx, width)) score -= 100;
           shares.push_back(std::exp(score));
         }

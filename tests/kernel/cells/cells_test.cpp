@@ -63,7 +63,7 @@ void check(const DeviceProfile& profile, const Graph& graph, const CellLayout& c
 }
 
 void run_attention(const DeviceProfile& profile, const CellAttention& own, uint32_t channels,
-                   bool has_table = true) {
+                   bool has_table = true, bool has_scores = false) {
   CAPTURE(profile.workgroup);
   CAPTURE(own.describe());
   const uint32_t columns = own.cells.pixels() * channels;
@@ -74,11 +74,16 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
   const std::vector<float> key_bias = random_values(channels, 5), value_bias = random_values(channels, 6);
   std::vector<float> table = random_values(size_t{span} * span * own.heads, 4);
   if (!has_table) std::ranges::fill(table, 0.0f);
-  std::vector<float> attended;
+  const uint32_t score_columns = own.cells.pixels() * own.heads * own.score_columns();
+  std::vector<float> scores, attended;
+  if (has_scores) scores = random_values(size_t{pictures} * score_columns, 7, 2);
   for (size_t i = 0; i < pictures; ++i) {
     const auto of = [&](uint32_t part) { return std::span(parts[part]).subspan(i * size, size); };
-    const std::vector<float> one =
-        window_attention_reference(own, {of(0), of(1), of(2), table, key_bias, value_bias}, channels);
+    const std::vector<float> one = window_attention_reference(
+        own,
+        {of(0), of(1), of(2), table, key_bias, value_bias,
+         std::span(scores).subspan(i * scores.size() / pictures, scores.size() / pictures)},
+        channels);
     attended.insert(attended.end(), one.begin(), one.end());
   }
   Graph graph;
@@ -92,8 +97,14 @@ void run_attention(const DeviceProfile& profile, const CellAttention& own, uint3
                  values = weight_of(graph, tensors[1], value_bias, {channels});
   std::optional<WeightId> biases;
   if (has_table) biases = weight_of(graph, tensors[2], table, {uint64_t{span} * span, own.heads});
+  std::optional<TensorId> of_distances;
+  if (has_scores) {
+    inputs.emplace_back(graph.add_tensor({"scores", RowKind::tokens, score_columns}),
+                        upload_rows(scores, score_columns));
+    of_distances = inputs.back().first;
+  }
   const TensorId out = cell_attention(graph, "out", inputs[0].first, inputs[1].first, inputs[2].first, own,
-                                      keys, values, biases);
+                                      keys, values, biases, of_distances);
   check(profile, graph, own.cells, columns, inputs, out, rows_in_cells(own.cells, attended, channels), 1e-5);
 }
 
@@ -116,7 +127,9 @@ TEST_CASE("pixels attend to those of their window") {
       own.window = window;
       own.shift = shift;
       run_attention(profile, own, channels);
-      if (cells.whole) run_attention(profile, own, channels, false);
+      if (!cells.whole) continue;
+      run_attention(profile, own, channels, false);
+      run_attention(profile, own, channels, false, true);
     }
   }
 }
