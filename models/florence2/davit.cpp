@@ -9,9 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel/convolution/pictures.h"
-#include "kernel/heads/heads.h"
-#include "kernel/norm/norm.h"
 #include "kernel/row_groups.h"
+#include "models/encoder/pixels.h"
 
 namespace pumice {
 
@@ -20,14 +19,13 @@ namespace {
 constexpr float davit_norm_eps = 1e-5f;                 // torch.nn.LayerNorm's
 constexpr uint32_t most_davit_pixels = most_workgroups; // of a picture, and channels
 constexpr uint32_t most_davit_window = 128; // pixels on a side: small pictures are filled up to one
-constexpr std::string_view davit_component = "attention";
 
-// One stage. All products are over pixels, which lie in one row of the step for each picture.
-class DavitBuilder {
+// One stage.
+class DavitBuilder : PixelBuilder {
 public:
   DavitBuilder(EncoderBuilder& builder, const DavitConfig& config, const DavitStage& own,
                const CellLayout& pixels)
-      : builder_(builder), config_(config), own_(own), pixels_(pixels) {}
+      : PixelBuilder(builder, pixels, own.channels, davit_norm_eps), config_(config), own_(own) {}
 
   // A convolution of the picture, or of the pixels of the stage before.
   TensorId begin(TensorId x, const CellLayout& before, uint32_t channels, bool picture) const {
@@ -50,10 +48,10 @@ public:
   TensorId spatial_block(TensorId x) const {
     return block(x, "window_attn", [this](const std::string& name, TensorId y) {
       CellAttention operation;
-      operation.cells = pixels_;
+      operation.cells = pixels();
       operation.heads = own_.heads;
       operation.window = config_.window;
-      const std::array inputs = project_inputs(name, y);
+      const std::array inputs = project_inputs(name, y, config_.input_bias);
       return cell_attention(graph(), node(name), inputs[0].x, inputs[1].x, inputs[2].x, operation,
                             inputs[1].bias, inputs[2].bias, {});
     });
@@ -65,57 +63,21 @@ public:
       ChannelAttention operation;
       operation.channels = own_.channels;
       operation.groups = own_.groups;
-      operation.scale = 1 / std::sqrt(static_cast<float>(pixels_.pixels()));
-      const std::array inputs = project_inputs(name, y);
+      operation.scale = 1 / std::sqrt(static_cast<float>(pixels().pixels()));
+      const std::array inputs = project_inputs(name, y, config_.input_bias);
       return channel_attention(graph(), node(name), inputs[0].x, inputs[1].x, inputs[2].x, operation);
     });
   }
 
 private:
-  struct Input {
-    TensorId x;
-    WeightId bias; // zeros if the model has none
-  };
-
   template <class Attend>
   TensorId block(TensorId x, const std::string& attention, const Attend& attend) const {
     x = mix(x, "conv1");
     const TensorId y = attend(attention, norm(x, "norm1", own_.channels));
     x = biased(project(y, attention + ".proj", own_.channels), attention + ".proj", x);
     x = mix(x, "conv2");
-    return feed_forward(norm(x, "norm2", own_.channels), x);
-  }
-
-  Graph& graph() const { return builder_.graph(); }
-  std::string node(std::string_view name) const { return builder_.prefix() + std::string(name); }
-  WeightId weight(const WeightView& view) const { return builder_.weight(view, davit_component); }
-  WeightId bias(std::string_view name, uint32_t rows) const {
-    return weight(builder_.tensor({name, ""}, ".bias", rows, 0, davit_component));
-  }
-  WeightId zeros(std::string_view name, std::vector<uint64_t> shape) const {
-    return weight(builder_.derived_tensor(name, std::move(shape),
-                                          [](std::span<float> to) { std::ranges::fill(to, 0.0f); }));
-  }
-
-  // A convolution's weights [to, from, kernel, kernel] as the kernels read them.
-  WeightId taps(const std::string& name, uint32_t to, uint32_t from, uint32_t kernel) const {
-    const uint64_t count = uint64_t{kernel} * kernel;
-    const WeightView stored =
-        builder_.flat_tensor({name, ""}, ".weight", {to, from, kernel, kernel}, davit_component);
-    return weight(builder_.derived_tensor(name + ".taps", {count * from, to}, [&](std::span<float> values) {
-      const std::vector<float> found = decode_vector(stored);
-      for (uint64_t i = 0; i < values.size(); ++i) {
-        const uint64_t tap = i / to / from, channel = i / to % from, row = i % to;
-        values[i] = found[(row * from + channel) * count + tap];
-      }
-    }));
-  }
-
-  TensorId norm(TensorId x, std::string_view name, uint32_t columns) const {
-    return grouped_layer_norm(graph(), node(name), x,
-                              weight(builder_.tensor({name, ""}, ".weight", columns, 0, "norms")),
-                              weight(builder_.tensor({name, ""}, ".bias", columns, 0, "norms")),
-                              graph().tensor(x).columns / columns, davit_norm_eps);
+    return feed_forward(norm(x, "norm2", own_.channels), x,
+                        {"ffn.fc1", "ffn.fc2", config_.inner_columns(own_.channels), config_.activation});
   }
 
   // x, and a convolution of each of its channels by itself: its middle tap has one more.
@@ -123,9 +85,9 @@ private:
     constexpr uint32_t kernel = 3, count = kernel * kernel;
     const uint32_t channels = own_.channels;
     const WeightView stored =
-        builder_.flat_tensor({name, ""}, ".weight", {channels, 1, kernel, kernel}, davit_component);
+        builder().flat_tensor({name, ""}, ".weight", {channels, 1, kernel, kernel}, "attention");
     const WeightView changed =
-        builder_.derived_tensor(name + ".taps", {count, channels}, [&](std::span<float> values) {
+        builder().derived_tensor(name + ".taps", {count, channels}, [&](std::span<float> values) {
           const std::vector<float> found = decode_vector(stored);
           for (size_t i = 0; i < values.size(); ++i) {
             const size_t tap = i / channels;
@@ -134,84 +96,14 @@ private:
         });
     ConvolveChannels operation;
     operation.channels = channels;
-    operation.height = pixels_.height;
-    operation.width = pixels_.width;
+    operation.height = pixels().height;
+    operation.width = pixels().width;
     operation.kernel = kernel;
     return convolve_channels(graph(), node(name), x, operation, weight(changed), bias(name, channels));
   }
 
-  TensorId product(TensorId x, const std::string& name, const WeightView& matrix) const {
-    const auto columns = static_cast<uint32_t>(matrix.columns);
-    return shared_head_linear(graph(), node(name), x, {columns, 0, columns},
-                              graph().tensor(x).columns / columns, weight(matrix));
-  }
-  TensorId project(TensorId x, const std::string& name, uint32_t rows) const {
-    return product(x, name, builder_.tensor({name, ""}, ".weight", rows, own_.channels, davit_component));
-  }
-
-  TensorId sums(TensorId x, const std::string& name, std::optional<TensorId> residual, WeightId added,
-                uint32_t channels, Activation activation = Activation::none) const {
-    CellSums operation;
-    operation.cells = CellLayout::of_pictures(graph().tensor(x).columns / channels, 1);
-    operation.activation = activation;
-    return cell_sums(graph(), node(name) + ".sum", x, residual, operation, added);
-  }
-  TensorId biased(TensorId x, const std::string& name, TensorId residual) const {
-    return sums(x, name, residual, bias(name, own_.channels), own_.channels);
-  }
-
-  std::array<Input, 3> project_inputs(const std::string& attention, TensorId x) const {
-    const std::string name = attention + ".qkv";
-    const uint32_t channels = own_.channels;
-    const std::array<uint64_t, 3> counts = {channels, channels, channels};
-    const auto matrices = builder_.fused_tensor({name, ""}, ".weight", counts, channels, 1, davit_component);
-    std::vector<WeightView> biases;
-    if (config_.input_bias)
-      biases = builder_.fused_tensor({name, ""}, ".bias", counts, 0, 1, davit_component);
-    constexpr const char* endings[] = {".query", ".key", ".value"};
-    std::array<Input, 3> inputs = {};
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      inputs[i].x = product(x, name + endings[i], matrices[i]);
-      inputs[i].bias = config_.input_bias ? weight(biases[i]) : zeros(attention + ".no_bias", {channels});
-      if (config_.input_bias)
-        inputs[i].x = sums(inputs[i].x, name + endings[i], {}, inputs[i].bias, channels);
-    }
-    return inputs;
-  }
-
-  // What is between its products has several times the numbers of x, which have to fit a buffer: parts of the
-  // picture's lines, of which the last may have fewer, take the same memory one after the other.
-  TensorId feed_forward(TensorId x, TensorId residual) const {
-    constexpr uint64_t most = 1 << 24;
-    const uint32_t inner = config_.inner_columns(own_.channels), height = pixels_.height,
-                   line = pixels_.width * own_.channels;
-    const auto fitting =
-        static_cast<uint32_t>(std::clamp<uint64_t>(most / (uint64_t{inner} * pixels_.width), 1, height));
-    const uint32_t parts = (height + fitting - 1) / fitting, lines = (height + parts - 1) / parts;
-    const WeightView up = builder_.tensor({"ffn.fc1", ""}, ".weight", inner, own_.channels, davit_component),
-                     down =
-                         builder_.tensor({"ffn.fc2", ""}, ".weight", own_.channels, inner, davit_component);
-    const WeightId up_bias = bias("ffn.fc1", inner);
-    std::optional<TensorId> all;
-    for (uint32_t first = 0; first < height; first += lines) {
-      const std::string ending = fmt::format(".{}", first);
-      const uint32_t before = first * line, columns = std::min(lines, height - first) * line;
-      TensorId y = x;
-      if (parts > 1)
-        y = graph().add_tensor({node("norm2") + ending, RowKind::outputs, columns, View{x, before}});
-      y = product(y, "ffn.fc1" + ending, up);
-      y = sums(y, "ffn.fc1" + ending, {}, up_bias, inner, config_.activation);
-      y = product(y, "ffn.fc2" + ending, down);
-      all =
-          all ? join_heads(graph(), node("parts") + ending, *all, {0, 0, before}, y, {0, 0, columns}, 1) : y;
-    }
-    return biased(*all, "ffn.fc2", residual);
-  }
-
-  EncoderBuilder& builder_;
   const DavitConfig& config_;
   const DavitStage& own_;
-  const CellLayout pixels_;
 };
 
 constexpr uint32_t most_davit_stages = 8;
