@@ -81,8 +81,8 @@ def some_ids(seed, name, shape, vocabulary, first=4):
 
 # --- Weights that make a model whose answers move little when it is rounded. ---
 
-NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$", re.IGNORECASE)
-EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token|distillation_token")
+NORM = re.compile(r"(norm|ln_|_ln|layernorm)[^.]*\.weight$|norm\d\.weight$|neck\.[13]\.weight$", re.IGNORECASE)
+EMBEDDING = re.compile(r"embed|embd|wte|wpe|shared\.weight|cls_token|distillation_token|query_\d+\.|view_seperator|rel_pos")
 EXPERTS = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}  # settings that a mixture of experts has
 NORMS_ADD_ONE = ("gemma", "gemma2", "gemma3", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5")  # to their weights
 
@@ -691,6 +691,22 @@ def proportional_picture_answers(model, config, seed, folder):
     return continued_picture_prompt(model, {"input_ids": ids, "pixel_values": torch.cat(pictures).double()}, token)
 
 
+def queried_picture_answers(model, config, seed, folder):
+    """Of a text with a picture in tiles, then the whole, and one that is not cut."""
+    import torch
+    from PIL import Image
+    token, settings = config["image_token_id"], json.loads((folder / "preprocessor_config.json").read_text())
+    from transformers import DeepseekOcr2ImageProcessorPil
+    made = DeepseekOcr2ImageProcessorPil(**settings)([Image.fromarray(picture(*size)) for size in ((29, 61), (23, 17))], return_tensors="pt")
+    rows = {edge: (edge // config["vision_config"]["sam_config"]["patch_size"] // 4) ** 2 for edge in (settings["tile_size"], settings["size"]["height"])}
+    shown = [[token] * (rows[settings["tile_size"]] * int(tiles) + rows[settings["size"]["height"]] + 1) for tiles in made["num_local_patches"]]
+    words = some_ids(seed, "input_ids", (14,), 310).tolist()
+    ids = torch.tensor([words[:5] + shown[0] + words[5:9] + shown[1] + words[9:]])
+    given = {"input_ids": ids, "pixel_values": made["pixel_values"].double(), "pixel_values_local": made["pixel_values_local"].double(),
+             "num_local_patches": torch.as_tensor(made["num_local_patches"])}
+    return continued_picture_prompt(model, given, token)
+
+
 def sound(count):
     """So many samples of three tones and noise."""
     time = np.arange(count) / 16000
@@ -1167,10 +1183,33 @@ def save_answers(answers, path):
     path.chmod(0o644)
 
 
+def with_small_queries():
+    """DeepSeek-OCR 2 with tables of queries for the fixture's pictures in place of those of 768 and 1024 pixels, which are fixed."""
+    import torch
+    from transformers.models.deepseek_ocr2 import modeling_deepseek_ocr2
+    made = modeling_deepseek_ocr2.DeepseekOcr2VisionModel
+    if made.__init__.__name__ == "small":
+        return
+    whole = made.__init__
+
+    def small(self, config):
+        whole(self, config)
+        columns = config.encoder_config.hidden_size
+        tables = {9: torch.nn.Embedding(9, columns), 25: torch.nn.Embedding(25, columns)}
+        self.query_768_resolution, self.query_1024_resolution = tables.values()
+
+        def choose(encoder, given, states):  # the reference takes the first table for all of up to 144 rows
+            self.query_768_resolution = tables[states.last_hidden_state.shape[2:].numel()]
+        self.sam_encoder.register_forward_hook(choose)
+    made.__init__ = small
+
+
 def model_class(config):
     import transformers
     if config["model_type"] == "gemma3n":
         without_pictures()
+    if config["model_type"] == "deepseek_ocr2":
+        with_small_queries()
     return getattr(transformers, config["architectures"][0])
 
 
@@ -1187,7 +1226,7 @@ def shapes_of(folder, config):
     import transformers
     with tempfile.TemporaryDirectory() as scratch:
         model_class(config)(transformers.AutoConfig.from_pretrained(folder)).save_pretrained(scratch)
-        return {name.replace(".model.model.", ".model."): list(value.shape)  # as published, not as transformers 5 writes it
+        return {re.sub(r"(?<!qwen2_model)\.model\.model\.", ".model.", name): list(value.shape)  # as published, not as transformers 5 writes it
                 for name, value in load_file(Path(scratch) / "model.safetensors").items()
                 if value.dtype.kind == "f" and not is_computed(name, config)}
 
@@ -1241,6 +1280,8 @@ def answers_of(folder, config, seed, weights):
         return sounded_answers(model, config, seed, folder)
     if kind in ("voxtral", "qwen2_audio"):
         return heard_answers(model, config, seed, folder)
+    if kind == "deepseek_ocr2":
+        return queried_picture_answers(model, config, seed, folder)
     if kind == "internvl":
         return proportional_picture_answers(model, config, seed, folder)
     if kind in others:

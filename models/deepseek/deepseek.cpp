@@ -186,7 +186,7 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
     third = settings.file().find(bias);
     defaults.gguf_normalise = false;
   } else {
-    third = settings.architecture() != "deepseek_v2";
+    third = settings.architecture() != "deepseek_v2" && settings.architecture() != "deepseek_ocr2_text";
     defaults.dense = settings.architecture() == "glm4_moe_lite";
   }
   defaults.normalise = defaults.biased = third;
@@ -239,6 +239,15 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
                           {"attention.value_length_mla", latent.value_dim}});
   if (config.rotary.mscale_all_dim != 0)
     d.gguf_metadata["rope.scaling.yarn_log_multiplier"] = 0.1f * config.rotary.mscale_all_dim;
+  return {};
+}
+
+// The decoder of DeepSeek-OCR 2 (DeepSeek-AI 2026): V2's experts with LLaMA's attention.
+Status describe_ocr2_text(const Settings& settings, Decoder& d) {
+  PUMICE_CHECK(d.read_biases(settings));
+  PUMICE_TRY(MixtureConfig mixture, read_deepseek_mixture(settings, d.config));
+  d.experts = shared_experts_names;
+  d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
   return {};
 }
 
@@ -295,6 +304,7 @@ Architectures deepseek_models() {
                   {"deepseek2", "glm-dsa"},
                   {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
                   describe_deepseek),
+          decoder("deepseek_ocr2_text", {"deepseek_ocr2_text"}, {}, {}, describe_ocr2_text),
           decoder("minicpm3", {"minicpm3"}, {"minicpm3"},
                   {.kv_heads = {},
                    .head_dim = {"qk_rope_head_dim", "attention.key_length"},

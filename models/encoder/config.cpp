@@ -24,6 +24,7 @@ EncoderShape EncoderConfig::shape() const {
   shape.preparation = preparation;
   shape.padding = padding;
   shape.picture_rows = picture_rows;
+  shape.causal_from = causal_from;
   shape.tasks = tasks;
   shape.hidden = hidden;
   shape.layers = layers;

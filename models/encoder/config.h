@@ -24,6 +24,7 @@ struct EncoderConfig : StackConfig {
   uint32_t first_joined = UINT32_MAX, joined = 1;
   std::optional<uint32_t> padding;                                  // see EncoderShape
   uint32_t picture_rows = 0;                                        // see EncoderShape
+  uint32_t causal_from = 0;                                         // see EncoderShape
   std::vector<std::pair<std::string_view, std::string_view>> tasks; // see EncoderShape
   bool causal = false;                                              // a position attends to those before it
   std::vector<std::string> labels;                                  // of the classifier; empty: there is none

@@ -21,7 +21,18 @@ Result<MemoryNeeds> vision_needs(const Model& tower, uint32_t pictures, uint64_t
     PUMICE_TRY(RunnerOptions runner, Encoder::runner_options(tower, std::move(options)));
     runners.push_back(std::move(runner));
   }
-  return memory_needs(tower, runners, pictures > 0 ? slices : 0);
+  PUMICE_TRY(MemoryNeeds needs, memory_needs(tower, runners, pictures > 0 ? slices : 0));
+  if (const std::shared_ptr<const Model> tiles = tower.for_tiles(); tiles && pictures > 0) {
+    PUMICE_TRY(RunnerOptions runner,
+               Encoder::runner_options(*tiles, Vision::encoder_options(tiles->shape(), pictures)));
+    runners.clear();
+    runners.push_back(std::move(runner));
+    PUMICE_TRY(const MemoryNeeds more, memory_needs(*tiles, runners, slices));
+    needs.cache += more.cache;
+    needs.scratch += more.scratch;
+    needs.state += more.state;
+  }
+  return needs;
 }
 
 // Both are loaded one after the other.

@@ -46,22 +46,35 @@ Status Vision::resume(const std::shared_ptr<const Model>& tower) {
   making.prepared = true;
   making.warm_up = warm_up_;
   PUMICE_TRY(std::unique_ptr<ResumableEncoder> encoding, ResumableEncoder::create(tower, options, making));
+  std::unique_ptr<ResumableEncoder> of_tiles;
+  if (const std::shared_ptr<const Model> tiles = tower->for_tiles()) {
+    PUMICE_TRY(of_tiles, ResumableEncoder::create(tiles, encoder_options(tiles->shape(), inputs_), making));
+  }
   under_way_ = 0;
   const std::lock_guard lock(mutex_);
   encoding_ = std::move(encoding);
+  tiles_ = std::move(of_tiles);
   return {};
 }
 
 Status Vision::pause() {
-  if (encoding_ && under_way_ > 0) PUMICE_CHECK(encoding_->stop());
+  if (encoding_ && under_way_ > 0) PUMICE_CHECK(encoding().stop());
   take_back();
   return {};
+}
+
+size_t Vision::next_count() const {
+  const size_t most = std::min(waiting_.size(), size_t{inputs_});
+  size_t count = std::min(most, size_t{1});
+  while (count < most && is_tile(*waiting_[count]) == is_tile(*waiting_[0])) ++count;
+  return count;
 }
 
 void Vision::suspend() {
   take_back();
   const std::lock_guard lock(mutex_);
   encoding_.reset();
+  tiles_.reset();
 }
 
 void Vision::begin(const MediumParts& parts) {
@@ -81,6 +94,7 @@ void Vision::cancel() {
   cancelled_ = true;
   const std::lock_guard lock(mutex_);
   if (encoding_) encoding_->cancel();
+  if (tiles_) tiles_->cancel();
 }
 
 // False: there is more to do at this time.
@@ -99,15 +113,15 @@ std::vector<EncoderInput> Vision::next_inputs() const {
 // Gives what is under way its inputs back, to begin again.
 void Vision::take_back() {
   std::vector<EncoderInput> inputs;
-  if (encoding_ && under_way_ > 0) inputs = encoding_->take_inputs();
+  if (encoding_ && under_way_ > 0) inputs = encoding().take_inputs();
   for (size_t i = 0; i < std::min(inputs.size(), waiting_.size()); ++i)
     waiting_[i]->input = std::move(inputs[i]);
   under_way_ = 0;
 }
 
 Status Vision::take_rows() {
-  PUMICE_TRY(const std::vector<float> all, encoding_->read());
-  const size_t columns = encoding_->columns(), equal = all.size() / under_way_;
+  PUMICE_TRY(const std::vector<float> all, encoding().read());
+  const size_t columns = encoding().columns(), equal = all.size() / under_way_;
   auto first = all.begin();
   for (; under_way_ > 0; --under_way_) {
     MediumPart& part = *waiting_.front();
@@ -124,7 +138,7 @@ Status Vision::take_rows() {
 template <class T>
 T Vision::failed(T result) {
   if (!result.ok() && result.error().code == Code::cancelled) {
-    if (encoding_ && under_way_ > 0) (void)encoding_->stop(); // unless it has ended itself
+    if (encoding_ && under_way_ > 0) (void)encoding().stop(); // unless it has ended itself
     take_back();
     waiting_.clear();
     cancelled_ = false;
@@ -139,7 +153,7 @@ Status Vision::run() {
     PUMICE_CHECK(pause()); // what slices have begun
     if (!prepare_next(preparing_end(most_preparing_seconds))) continue;
     under_way_ = next_count();
-    const Status ran = encoding_->run(next_inputs());
+    const Status ran = encoding().run(next_inputs());
     if (!ran.ok()) take_back();
     PUMICE_CHECK(failed(ran));
     PUMICE_CHECK(take_rows());
@@ -150,24 +164,25 @@ Status Vision::run() {
 Status Vision::begin_slice(double budget) {
   if (!encoding_) return suspended();
   if (cancelled_ && under_way_ == 0) return Error{Code::cancelled, "looking at pictures was cancelled"};
-  if (cancelled_) encoding_->cancel(); // what began before it was heard
+  if (cancelled_ && under_way_ > 0) encoding().cancel(); // what began before it was heard
   if (under_way_ > 0) return {};
   if (!prepare_next(preparing_end(budget))) return {};
   under_way_ = next_count();
-  Status begun = encoding_->begin(next_inputs());
+  Status begun = encoding().begin(next_inputs());
   if (!begun.ok()) take_back();
   return begun;
 }
 
 Result<SliceResult> Vision::slice(const SliceRequest& request) {
   PUMICE_CHECK(failed(begin_slice(request.budget)));
-  PUMICE_TRY(const SliceResult result, failed(encoding_->slice(request)));
+  ResumableEncoder& own = waiting_.empty() ? *encoding_ : encoding();
+  PUMICE_TRY(const SliceResult result, failed(own.slice(request)));
   if (!result.active && under_way_ > 0) PUMICE_CHECK(take_rows());
   return result;
 }
 
 Status Vision::discard() {
-  return encoding_ && under_way_ > 0 ? encoding_->discard() : Status();
+  return encoding_ && under_way_ > 0 ? encoding().discard() : Status();
 }
 
 } // namespace pumice::api

@@ -54,7 +54,10 @@ public:
 private:
   Vision(const PictureTokens& shape, const EncoderShape& tower, uint32_t inputs, bool warm_up)
       : shape_(shape), tower_(tower), inputs_(inputs), warm_up_(warm_up) {}
-  size_t next_count() const { return std::min(waiting_.size(), size_t{inputs_}); }
+  // Those of tiles where the first one is a tile.
+  size_t next_count() const;
+  bool is_tile(const MediumPart& part) const { return tiles_ && part.grid.count() > 0; }
+  ResumableEncoder& encoding() const { return is_tile(*waiting_.front()) ? *tiles_ : *encoding_; }
   bool prepare_next(std::chrono::steady_clock::time_point until) const;
   std::vector<EncoderInput> next_inputs() const;
   void take_back();
@@ -67,8 +70,9 @@ private:
   const EncoderShape tower_;
   const uint32_t inputs_;
   const bool warm_up_;
-  std::mutex mutex_;                           // of the pointer, for cancel()
+  std::mutex mutex_;                           // of the pointers, for cancel()
   std::unique_ptr<ResumableEncoder> encoding_; // null while it is suspended
+  std::unique_ptr<ResumableEncoder> tiles_;    // where tiles have another size, see Model::for_tiles()
   std::deque<std::shared_ptr<MediumPart>> waiting_;
   size_t under_way_ = 0; // of them, from the first on
   std::atomic<bool> cancelled_ = false;

@@ -52,6 +52,7 @@ constexpr Family families[] = {
     {"Donut", Resampling::bilinear, false, true, half, half},
     {"Gemma4", Resampling::bicubic, false, true, zeros, ones, Family::Tiles::none, false, false},
     {"MiniCPMV4_6", Resampling::bicubic, false, true, half, half},
+    {"DeepseekOcr2", Resampling::bicubic, false, true, half, half},
 };
 
 // Each file names its class. Classes that are not in the table write all fields, so they need no defaults.
@@ -347,6 +348,36 @@ Result<ImagePreparation> read_patches(const Fields& fields, PatchCutting cutting
   return result;
 }
 
+Result<ImagePreparation> read_filled(const Fields& fields) {
+  PUMICE_TRY(const Family family, family_of(fields));
+  PUMICE_CHECK(refuse_unknown_steps(fields));
+  for (const char* step : {"do_resize", "crop_to_patches"}) {
+    PUMICE_TRY(const bool asked, fields.boolean_or(step, true));
+    if (!asked) return Error{Code::unsupported, fields.error(step, "expected true; found false").message};
+  }
+  ImagePreparation result;
+  Tiling tiling;
+  PUMICE_TRY(const Size size, read_size(fields, "size", true, {std::nullopt, 1024, 1024}));
+  if (size.shortest_edge || size.height != size.width)
+    return fields.error("size", "expected the same height and width, in which the whole picture is shown");
+  tiling.whole_edge = result.height = result.width = size.height;
+  PUMICE_TRY(tiling.edge, fields.u32_or("tile_size", 1, max_image_size, 768));
+  PUMICE_TRY(tiling.least, fields.u32_or("min_patches", 1, Tiling::most_tiles, 2));
+  PUMICE_TRY(tiling.most, fields.u32_or("max_patches", tiling.least, Tiling::most_tiles, 6));
+  constexpr std::array<float, 3> grey = {127, 127, 127};
+  PUMICE_TRY(const auto outside, read_colours(fields, "background_color", grey));
+  for (size_t i = 0; i < outside.size(); ++i) {
+    if (!(outside[i] >= 0 && outside[i] <= 255))
+      return fields.error("background_color", fmt::format("expected 0 to 255, found {}", outside[i]));
+    tiling.outside[i] = static_cast<uint8_t>(outside[i]);
+  }
+  PUMICE_TRY(const uint32_t code, fields.u32_or("resample", 0, 5, static_cast<uint32_t>(family.resampling)));
+  result.resampling = static_cast<Resampling>(code);
+  PUMICE_CHECK(read_numbers(fields, family, result));
+  result.tiling = tiling;
+  return result;
+}
+
 // A processor's settings, and the file that has them.
 struct ProcessorSettings {
   nlohmann::json object;
@@ -414,6 +445,13 @@ Result<ImagePreparation> read_slice_preparation(const ModelFolder& folder, const
   if (settings) return read_slices(settings->fields(), model);
   const nlohmann::json of_class = {{"image_processor_type", "MiniCPMV4_6ImageProcessor"}};
   return read_slices(Fields(of_class, folder.path("preprocessor_config.json")), model);
+}
+
+Result<ImagePreparation> read_filled_preparation(const ModelFolder& folder) {
+  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
+  if (settings) return read_filled(settings->fields());
+  const nlohmann::json of_class = {{"image_processor_type", "DeepseekOcr2ImageProcessor"}};
+  return read_filled(Fields(of_class, folder.path("preprocessor_config.json")));
 }
 
 namespace {

@@ -10,7 +10,7 @@
 
 namespace pumice {
 
-// How pictures are cut (SmolVLM, Idefics3, InternVL), see media/tiles.h.
+// How pictures are cut (SmolVLM, Idefics3, InternVL, DeepSeek-OCR 2), see media/tiles.h.
 struct Tiling {
   static constexpr uint32_t most_tiles = 256; // that `most` may be
 
@@ -20,6 +20,11 @@ struct Tiling {
   // Above 0: a picture is cut into so many tiles, whose rows and columns are about in its proportions
   // (InternVL). One tile is the whole.
   uint32_t least = 0, most = 0;
+  // Not 0: pictures with an edge longer than a tile's are cut so, and the whole keeps its proportions in a
+  // square of this edge, in the middle of `outside`. Tiles have other rows then, in a grid of their own.
+  uint32_t whole_edge = 0;
+  std::array<uint8_t, 3> outside = {};
+  PatchGrid tile_rows = {};
 };
 
 // How a picture in patches comes with slices of it (MiniCPM-V), see media/slices.h.
@@ -69,6 +74,10 @@ Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const
 
 // The same for a model that reads slices of pictures.
 Result<ImagePreparation> read_slice_preparation(const ModelFolder& folder, const PatchCutting& model);
+
+// The same for a model that reads tiles and the whole, each in a square of its own size, which the file says
+// (DeepSeek-OCR 2).
+Result<ImagePreparation> read_filled_preparation(const ModelFolder& folder);
 
 // What a picture of some size becomes: it is resized as a whole, several times if need be, and then the parts
 // that a model reads are cut out of it, each by another resize.

@@ -115,7 +115,7 @@ void Resizing::blend(const Taps& taps, const uint8_t* source, size_t stride, uin
 
 Resizing::Resizing(const Image& image, uint64_t width, uint64_t height, Resampling resampling,
                    const Window& window)
-    : image_(&image), result_{window.width, window.height, {}} {
+    : image_(&image), result_{window.width, window.height, {}}, outside_(window.outside) {
   result_.pixels.reserve(size_t{window.width} * window.height * 3);
   const VisibleRange columns(window.left, window.width, width), rows(window.top, window.height, height);
   if (columns.begin == columns.end || rows.begin == rows.end) return;
@@ -147,7 +147,8 @@ void Resizing::resize_across() {
 // The next row of the result.
 void Resizing::resize_down() {
   const size_t begin = result_.pixels.size(), row = line_ - row_count_, stride = across_.size() * 3;
-  result_.pixels.resize(begin + size_t{result_.width} * 3);
+  for (uint32_t pixel = 0; pixel < result_.width; ++pixel)
+    result_.pixels.insert(result_.pixels.end(), outside_.begin(), outside_.end());
   if (row < top_ || row >= top_ + down_.size()) return;
   const Taps& taps = down_[row - top_];
   for (size_t pixel = 0; pixel < across_.size(); ++pixel)

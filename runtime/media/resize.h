@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "media/image.h"
 
 namespace pumice {
@@ -18,6 +20,7 @@ enum class Resampling : uint32_t {
 struct Window {
   int64_t left = 0, top = 0;
   uint32_t width = 0, height = 0;
+  std::array<uint8_t, 3> outside = {}; // the pixels there
 };
 
 // Resizes a picture a line at a time, see resize().
@@ -45,13 +48,14 @@ private:
   const Image* image_;
   Image result_;
   std::vector<Taps> across_, down_;
-  size_t left_ = 0, top_ = 0;              // of the picture in the window
+  size_t left_ = 0, top_ = 0; // of the picture in the window
+  std::array<uint8_t, 3> outside_;
   uint32_t first_row_ = 0, row_count_ = 0; // source rows that are needed
   std::vector<uint8_t> lines_;             // those that are resized across
   uint32_t line_ = 0;                      // of them, and then of the result
 };
 
-// Resizes `image` to width x height and returns the pixels of `window`, with zeros outside of the picture.
+// Resizes `image` to width x height and returns the pixels of `window`.
 // Only the window is computed, so the cost depends on its size and not on width x height. As in PIL, the
 // filter is widened when a picture shrinks, so that no pixel is skipped, and results are rounded to 8 bits
 // after each direction.

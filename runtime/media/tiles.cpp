@@ -80,11 +80,37 @@ PictureSize tiles_in_proportion(const PictureSize& size, const Tiling& tiling) {
 }
 
 // The tiles of a picture that is resized to `size`, row by row.
-void add_tiles(PicturePlan& plan, const PictureSize& size, uint32_t edge) {
+void add_tiles(PicturePlan& plan, const PictureSize& size, const Tiling& tiling) {
+  const uint32_t edge = tiling.edge;
   for (uint32_t tile = 0; tile < plan.rows * plan.columns; ++tile) {
     const Window window{int64_t{tile % plan.columns} * edge, int64_t{tile / plan.columns} * edge, edge, edge};
-    plan.parts.push_back({size.width, size.height, window});
+    plan.parts.push_back({size.width, size.height, window, tiling.tile_rows});
   }
+}
+
+// The whole picture in the middle of a square.
+PicturePlan::Part part_in_square(const PictureSize& size, const Tiling& tiling) {
+  const uint32_t edge = tiling.whole_edge;
+  const double scale = static_cast<double>(edge) / std::max(size.width, size.height);
+  const auto scaled = [&](uint32_t own) { // ties become even, as in Python
+    return std::clamp(static_cast<uint32_t>(std::nearbyint(own * scale)), 1u, edge);
+  };
+  const uint32_t width = scaled(size.width), height = scaled(size.height);
+  const Window window{-int64_t{(edge - width) / 2}, -int64_t{(edge - height) / 2}, edge, edge,
+                      tiling.outside};
+  return {width, height, window};
+}
+
+PicturePlan plan_filled(const PictureSize& size, const Tiling& tiling) {
+  PicturePlan plan;
+  if (std::max(size.width, size.height) > tiling.edge) {
+    const PictureSize tiles = tiles_in_proportion(size, tiling);
+    plan.rows = tiles.height;
+    plan.columns = tiles.width;
+  }
+  add_tiles(plan, {plan.rows * tiling.edge, plan.columns * tiling.edge}, tiling);
+  plan.parts.push_back(part_in_square(size, tiling));
+  return plan;
 }
 
 PicturePlan plan_in_proportion(const PictureSize& size, const Tiling& tiling) {
@@ -94,7 +120,7 @@ PicturePlan plan_in_proportion(const PictureSize& size, const Tiling& tiling) {
     plan.rows = tiles.height;
     plan.columns = tiles.width;
   }
-  add_tiles(plan, {plan.rows * tiling.edge, plan.columns * tiling.edge}, tiling.edge);
+  add_tiles(plan, {plan.rows * tiling.edge, plan.columns * tiling.edge}, tiling);
   plan.parts.push_back({tiling.edge, tiling.edge, {0, 0, tiling.edge, tiling.edge}});
   return plan;
 }
@@ -105,6 +131,7 @@ Result<PicturePlan> plan_tiles(const PictureSize& size, const ImagePreparation& 
                                const std::string& name) {
   if (!preparation.tiling) return plan_whole(size, preparation, name);
   const Tiling& tiling = *preparation.tiling;
+  if (tiling.whole_edge > 0) return plan_filled(size, tiling);
   if (tiling.most > 0) return plan_in_proportion(size, tiling);
   PicturePlan plan;
   PictureSize whole = size;
@@ -126,7 +153,7 @@ Result<PicturePlan> plan_tiles(const PictureSize& size, const ImagePreparation& 
       plan.columns = whole.width / tiling.edge;
     }
   }
-  add_tiles(plan, whole, tiling.edge);
+  add_tiles(plan, whole, tiling);
   plan.parts.push_back({tiling.edge, tiling.edge, {0, 0, tiling.edge, tiling.edge}});
   return plan;
 }

@@ -96,6 +96,8 @@ struct EncoderShape {
   std::optional<uint32_t> padding;            // a text is filled up to the context with this token
   // Of a picture that a text follows, which is read together with it. 0: there is none.
   uint32_t picture_rows = 0;
+  // Not 0: positions of a picture from here on see those before them, and are not seen by these.
+  uint32_t causal_from = 0;
   // Of that text: a task's word, and what is asked in its place, with "{input}" where there is more than the
   // word. The first one is usual.
   std::vector<std::pair<std::string_view, std::string_view>> tasks;
@@ -178,9 +180,10 @@ struct PictureTokens {
 
   bool of_any_size() const { return merge > 0; }
   bool has_places() const { return of_any_size() && placed; }
-  // Of a picture of so many patches, which those of one size need not have.
+  // Of a picture of so many patches. Those of one size need not have them; their tiles do where they have
+  // another size, and then these are rows.
   size_t rows_of(const PatchGrid& grid) const {
-    if (sounds) return static_cast<size_t>(grid.count());
+    if (sounds || (!of_any_size() && grid.count() > 0)) return static_cast<size_t>(grid.count());
     return of_any_size() ? static_cast<size_t>(grid.merged(merge).count()) : rows;
   }
 };
@@ -271,6 +274,9 @@ public:
   virtual Result<EncoderGraph> reading_graph(const ModelFile& file) const;
   // Before its graphs are made: the size of the pictures that it reads, where it can read several.
   virtual Status set_picture_size(uint32_t height, uint32_t width);
+  // What reads the tiles of pictures, where these have another size than the whole: an encoder of the same
+  // weights. null: what reads the whole.
+  virtual const ModelDefinition* tiles() const { return nullptr; }
   // The layer of Tower::prediction, a decoder of one layer with the embeddings and the head. Beside a token's
   // embedding its steps read, as the row's input, what the model's last layer gave for the token before it;
   // "hidden_states.0" is what stands in for that behind a guess. An error if the file has none.

@@ -190,6 +190,8 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
     PUMICE_CHECK(model->parts_->definition->set_picture_size(options.picture_height, options.picture_width));
   }
   model->parts_->shape = model->parts_->definition->shape();
+  if (const ModelDefinition* tiles = model->parts_->definition->tiles())
+    model->parts_->tile_shape = tiles->shape();
   if (!model->parts_->file.has_weights()) {
     return no_weights(model->parts_->file);
   }
@@ -308,6 +310,14 @@ Result<std::shared_ptr<const Model>> Model::upload(std::shared_ptr<const Model> 
 std::shared_ptr<const Model> Model::with_profile(DeviceProfile profile) const {
   std::shared_ptr<Model> model(new Model(parts_, context_, options_));
   model->context_.profile = std::move(profile);
+  model->reads_tiles_ = reads_tiles_;
+  return model;
+}
+
+std::shared_ptr<const Model> Model::for_tiles() const {
+  if (reads_tiles_ || !parts_->definition->tiles()) return nullptr;
+  std::shared_ptr<Model> model(new Model(parts_, context_, options_));
+  model->reads_tiles_ = true;
   return model;
 }
 
@@ -345,6 +355,11 @@ Status Model::place_weights() {
     PUMICE_TRY(Graph encoder, encoder_graph(request));
     PUMICE_TRY(const Plan plan, make_plan(encoder, context, Bucket{}));
     uses(plan);
+    if (const ModelDefinition* tiles = parts_->definition->tiles()) {
+      PUMICE_TRY(const Graph graph, build_encoder_graph(*tiles, parts_->file, request, options_));
+      PUMICE_TRY(const Plan of_tiles, make_plan(graph, context, Bucket{}));
+      uses(of_tiles);
+    }
     if (!whole) {
       request.readable_cuts = true;
       PUMICE_TRY(const Graph apart, encoder_graph(request));
@@ -360,11 +375,11 @@ SessionMemory Model::lay_out_memory(const SessionSize& size) const {
 }
 
 Result<Graph> Model::graph(const GraphRequest& request) const {
-  return build_graph(*parts_->definition, parts_->file, request, options_);
+  return build_graph(definition(), parts_->file, request, options_);
 }
 
 Result<Graph> Model::encoder_graph(const GraphRequest& request) const {
-  return build_encoder_graph(*parts_->definition, parts_->file, request, options_);
+  return build_encoder_graph(definition(), parts_->file, request, options_);
 }
 
 } // namespace pumice

@@ -97,11 +97,15 @@ public:
 
   // The same model, which shares its weights, for sessions with another profile of its device.
   std::shared_ptr<const Model> with_profile(DeviceProfile profile) const;
+  // What reads tiles, see ModelDefinition::tiles(). It shares the weights. null: this model.
+  std::shared_ptr<const Model> for_tiles() const;
 
   const ModelFile& file() const { return parts_->file; }
   const LoadOptions& options() const { return options_; }
-  const ModelDefinition& definition() const { return *parts_->definition; }
-  const ModelShape& shape() const { return parts_->shape; }
+  const ModelDefinition& definition() const {
+    return reads_tiles_ ? *parts_->definition->tiles() : *parts_->definition;
+  }
+  const ModelShape& shape() const { return reads_tiles_ ? parts_->tile_shape : parts_->shape; }
   const DeviceContext& context() const { return context_; }
   // The places of the weights. After loading, plans can only ask for weights that have a place already.
   WeightStore& weights() const { return *parts_->weights; }
@@ -137,7 +141,7 @@ private:
 
     ModelFile file;
     std::unique_ptr<ModelDefinition> definition;
-    ModelShape shape;
+    ModelShape shape, tile_shape;
     std::unique_ptr<WeightStore> weights;
     std::vector<Plan> plans; // until the upload: those whose kernels it compiles meanwhile
     std::vector<Buffer> allocations;
@@ -156,6 +160,7 @@ private:
   std::shared_ptr<Parts> parts_;
   DeviceContext context_;
   LoadOptions options_;
+  bool reads_tiles_ = false;
 };
 
 // The same graphs, made from a definition and its file without a device.

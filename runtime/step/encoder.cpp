@@ -264,6 +264,7 @@ Result<uint32_t> Encoder::write(std::span<const EncoderInput> inputs) {
       row.position = range.first + at;
       row.first = range.first;
       row.end = inputs[i].seen ? range.first + inputs[i].seen : range.end;
+      if (shape().causal_from > 0) row.end = range.first + std::max(shape().causal_from, at + 1);
       row.output = inputs[i].outputs.empty() ? at == 0 : std::ranges::binary_search(inputs[i].outputs, at);
       if (at == 0 && shape().kind == InputKind::samples)
         row.target = static_cast<uint32_t>(inputs[i].values.size());

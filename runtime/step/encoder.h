@@ -11,7 +11,7 @@ struct EncoderInput {
   std::vector<uint32_t> tokens;
   std::vector<uint32_t> token_types; // one for each token, or empty if all are 0
   std::vector<float> values;
-  PatchGrid grid = {}; // of the patches
+  PatchGrid grid = {}; // of the patches; of a tile see PictureTokens::rows_of()
   // Tokens, in their order, that tensors with a row for each output have rows of; empty: the first.
   std::vector<uint32_t> outputs = {};
   // Tokens, from the first, that others see; those after them see these, and are seen by none. 0: all.

@@ -49,6 +49,7 @@ std::vector<float> rows_of_picture(const PictureTokens& shape, const EncoderShap
 Result<PictureRows> PictureRows::create(std::shared_ptr<const Model> tower, const PictureTokens& shape) {
   PictureRows result;
   result.shape_ = shape;
+  result.tile_tower_ = tower->for_tiles();
   result.tower_ = std::move(tower);
   if (!shape.of_any_size()) PUMICE_CHECK(result.make_room(0));
   return result;
@@ -64,18 +65,31 @@ Status PictureRows::make_room(uint32_t positions) {
   return {};
 }
 
+Result<Encoder*> PictureRows::encoder_for(const EncoderInput& picture) {
+  if (tile_tower_ && picture.grid.count() > 0) {
+    if (!tile_encoder_) {
+      EncoderOptions options;
+      options.readable = {PictureTokens::features};
+      PUMICE_TRY(tile_encoder_, Encoder::create(tile_tower_, std::move(options)));
+    }
+    return tile_encoder_.get();
+  }
+  if (shape_.of_any_size())
+    PUMICE_CHECK(make_room(static_cast<uint32_t>(std::min<uint64_t>(picture.grid.count(), UINT32_MAX))));
+  return encoder_.get();
+}
+
 Result<std::vector<std::vector<float>>> PictureRows::rows(std::span<const EncoderInput> pictures,
                                                           const std::atomic<bool>* interrupt) {
   std::vector<std::vector<float>> result;
   for (const EncoderInput& picture : pictures) {
-    if (shape_.of_any_size())
-      PUMICE_CHECK(make_room(static_cast<uint32_t>(std::min<uint64_t>(picture.grid.count(), UINT32_MAX))));
-    encoder_->runner().set_interrupt(interrupt);
-    PUMICE_TRY(const std::vector<InputRange> ranges, encoder_->encode(std::span(&picture, 1)));
-    for (const InputRange& range : ranges) encoder_->release(range);
-    PUMICE_TRY(std::vector<float> rows, encoder_->read(PictureTokens::features, 0));
-    result.push_back(rows_of_picture(shape_, encoder_->shape(), picture.grid, std::move(rows),
-                                     encoder_->columns(PictureTokens::features)));
+    PUMICE_TRY(Encoder* const encoder, encoder_for(picture));
+    encoder->runner().set_interrupt(interrupt);
+    PUMICE_TRY(const std::vector<InputRange> ranges, encoder->encode(std::span(&picture, 1)));
+    for (const InputRange& range : ranges) encoder->release(range);
+    PUMICE_TRY(std::vector<float> rows, encoder->read(PictureTokens::features, 0));
+    result.push_back(rows_of_picture(shape_, encoder->shape(), picture.grid, std::move(rows),
+                                     encoder->columns(PictureTokens::features)));
   }
   return result;
 }

@@ -10,7 +10,7 @@
 namespace pumice {
 
 // What the decoder reads of a picture, in the picture's order, of all rows that its tower made in a step.
-// `grid`: of its patches, where pictures have any size.
+// `grid`: as EncoderInput has it.
 std::vector<float> rows_of_picture(const PictureTokens& shape, const EncoderShape& tower,
                                    const PatchGrid& grid, std::vector<float> all, size_t columns);
 
@@ -27,10 +27,11 @@ public:
 private:
   // For pictures of any size: an encoder for one of so many patches.
   Status make_room(uint32_t positions);
+  Result<Encoder*> encoder_for(const EncoderInput& picture);
 
   PictureTokens shape_;
-  std::shared_ptr<const Model> tower_;
-  std::unique_ptr<Encoder> encoder_;
+  std::shared_ptr<const Model> tower_, tile_tower_; // see Model::for_tiles()
+  std::unique_ptr<Encoder> encoder_, tile_encoder_;
 };
 
 } // namespace pumice

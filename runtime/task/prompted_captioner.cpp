@@ -17,7 +17,8 @@ public:
   PromptedCaptioner(std::shared_ptr<const Model> model, std::shared_ptr<const Model> tower,
                     std::shared_ptr<const Tokenizer> tokenizer, CaptionerSettings settings, bool prepared)
       : Captioner(std::move(tokenizer), std::move(settings)), model_(std::move(model)),
-        tower_(std::move(tower)), shape_(*model_->shape().pictures), prepared_(prepared) {}
+        tower_(std::move(tower)), tile_tower_(tower_->for_tiles()), shape_(*model_->shape().pictures),
+        prepared_(prepared) {}
 
   Status make(const Making& making);
 
@@ -39,12 +40,16 @@ private:
 
   Result<std::vector<uint32_t>> words_around(const PictureGrid& grid) const;
   Status make_encoder(uint32_t positions, const Making& making);
+  Status make_tile_encoder(const Making& making);
   Status make_session(const Making& making);
   Result<PreparedPicture> blank() const;
   uint32_t most_tokens(const Shown& shown) const;
   Status next();
   Shown& current() { return shown_[written_.size()]; }
   EncoderInput& next_input() { return current().picture.inputs[current().rows.size()]; }
+  ResumableEncoder& next_encoder() {
+    return tile_encoder_ && next_input().grid.count() > 0 ? *tile_encoder_ : *encoder_;
+  }
   Status take_rows();
   Status take_tokens();
   template <class T>
@@ -53,11 +58,11 @@ private:
   Result<std::span<const std::vector<Hypothesis>>> written() override;
   std::span<const std::vector<Hypothesis>> written_so_far() const override { return written_; }
 
-  const std::shared_ptr<const Model> model_, tower_;
+  const std::shared_ptr<const Model> model_, tower_, tile_tower_; // the last one as Model::for_tiles() has it
   const PictureTokens shape_;
   const bool prepared_; // kernels are compiled before they run
   uint32_t chunk_ = 0;  // most tokens of a step of the decoder; 0: as usual
-  std::unique_ptr<ResumableEncoder> encoder_;
+  std::unique_ptr<ResumableEncoder> encoder_, tile_encoder_; // the second one if there is a tile_tower_
   std::unique_ptr<Session> session_;
   std::atomic<bool> cancelled_ = false;
   State state_ = State::none;
@@ -102,6 +107,7 @@ Result<PreparedPicture> PromptedCaptioner::blank() const {
 
 Status PromptedCaptioner::make(const Making& making) {
   chunk_ = making.chunk;
+  PUMICE_CHECK(make_tile_encoder(making.prepared && making.all ? making : Making{}));
   // There is always an encoder, so that slices with nothing to do signal their semaphores.
   if (!making.prepared || !making.all)
     return shape_.of_any_size() ? make_encoder(shape_.merge * shape_.merge, {}) : make_encoder(0, making);
@@ -125,6 +131,14 @@ Status PromptedCaptioner::make_encoder(uint32_t positions, const Making& making)
   options.tokens = std::min(positions, tower_->shape().encoder->context);
   encoder_.reset(); // its memory is free for the next one
   PUMICE_TRY(encoder_, ResumableEncoder::create(tower_, std::move(options), making));
+  return {};
+}
+
+Status PromptedCaptioner::make_tile_encoder(const Making& making) {
+  if (!tile_tower_) return {};
+  EncoderOptions options;
+  options.readable = {PictureTokens::features};
+  PUMICE_TRY(tile_encoder_, ResumableEncoder::create(tile_tower_, std::move(options), making));
   return {};
 }
 
@@ -162,7 +176,8 @@ Status PromptedCaptioner::begin(std::vector<PreparedPicture> pictures) {
   state_ = State::none;
   shown_.clear();
   written_.clear(); // it is not of these pictures, whatever fails
-  if (encoder_) PUMICE_CHECK(encoder_->stop());
+  for (const auto& each : {&encoder_, &tile_encoder_})
+    if (*each) PUMICE_CHECK((*each)->stop());
   if (session_) PUMICE_CHECK(session_->end_text());
   cancelled_ = false;
   for (PreparedPicture& each : pictures) {
@@ -186,7 +201,7 @@ Status PromptedCaptioner::next() {
     if (shape_.of_any_size())
       PUMICE_CHECK(make_encoder(static_cast<uint32_t>(std::min<uint64_t>(input.grid.count(), UINT32_MAX)),
                                 {.prepared = prepared_}));
-    PUMICE_CHECK(encoder_->begin({input}));
+    PUMICE_CHECK(next_encoder().begin({input}));
     state_ = State::encodes;
     return {};
   }
@@ -202,11 +217,12 @@ Status PromptedCaptioner::next() {
 }
 
 Status PromptedCaptioner::take_rows() {
-  PUMICE_TRY(std::vector<float> rows, encoder_->read());
+  ResumableEncoder& encoder = next_encoder();
+  PUMICE_TRY(std::vector<float> rows, encoder.read());
   EncoderInput& input = next_input();
   input.values = {};
   current().rows.push_back(
-      rows_of_picture(shape_, *tower_->shape().encoder, input.grid, std::move(rows), encoder_->columns()));
+      rows_of_picture(shape_, *tower_->shape().encoder, input.grid, std::move(rows), encoder.columns()));
   return next();
 }
 
@@ -234,7 +250,7 @@ Status PromptedCaptioner::run() {
   while (state_ == State::encodes || state_ == State::decodes) {
     if (cancelled_) return ended(Status(Error{Code::cancelled, "writing was cancelled"}));
     if (state_ == State::encodes) {
-      PUMICE_CHECK(ended(encoder_->run({next_input()})));
+      PUMICE_CHECK(ended(next_encoder().run({next_input()})));
       PUMICE_CHECK(ended(take_rows()));
     } else {
       PUMICE_CHECK(ended(session_->step()));
@@ -246,13 +262,13 @@ Status PromptedCaptioner::run() {
 
 Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
   if (cancelled_ && (state_ == State::encodes || state_ == State::decodes)) {
-    if (encoder_) PUMICE_CHECK(encoder_->stop());
+    if (state_ == State::encodes) PUMICE_CHECK(next_encoder().stop());
     PUMICE_CHECK(session_->end_text());
     return Error{Code::cancelled, "writing was cancelled"};
   }
   SliceResult result;
   if (state_ == State::encodes) {
-    PUMICE_TRY(result, encoder_->slice(request));
+    PUMICE_TRY(result, next_encoder().slice(request));
     if (!result.active) PUMICE_CHECK(take_rows());
   } else if (state_ == State::decodes) {
     PUMICE_TRY(result, session_->slice(request));
@@ -265,7 +281,8 @@ Result<SliceResult> PromptedCaptioner::next_slice(const SliceRequest& request) {
 }
 
 Status PromptedCaptioner::discard() {
-  if (encoder_) PUMICE_CHECK(ended(encoder_->discard()));
+  for (const auto& each : {&encoder_, &tile_encoder_})
+    if (*each) PUMICE_CHECK(ended((*each)->discard()));
   return session_ ? ended(session_->discard()) : Status();
 }
 

@@ -134,8 +134,9 @@ TEST_CASE("eval gives two names of one tensor: the last layer's output is the mo
 }
 
 TEST_CASE("eval shows a decoder the pictures of its prompts, and the sounds") {
-  for (const char* name : {"llava", "smolvlm", "gemma3-vision", "qwen2-5-vl", "qwen3-vl", "mistral3-vision",
-                           "internvl", "minicpm-v", "voxtral", "qwen2-audio", "gemma3n-audio"}) {
+  for (const char* name :
+       {"llava", "smolvlm", "gemma3-vision", "qwen2-5-vl", "qwen3-vl", "mistral3-vision", "internvl",
+        "minicpm-v", "voxtral", "qwen2-audio", "gemma3n-audio", "deepseek-ocr2"}) {
     CAPTURE(name);
     const auto expected = SafetensorsFile::open(fixtures().model(name) / "expected.safetensors");
     REQUIRE(expected.ok());

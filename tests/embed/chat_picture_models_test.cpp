@@ -21,6 +21,7 @@ std::vector<VisionModel> vision_models() {
   std::vector<VisionModel> models = {qwen2_5_vl(), smolvlm(), gemma3_vision(), qwen_vl("qwen3-vl"),
                                      mistral3_vision()};
   if (every_case()) models.push_back(internvl());
+  models.push_back(deepseek_ocr2());
   return models;
 }
 

@@ -36,7 +36,8 @@ std::vector<Fixture> all_fixtures() {
     if (name == "llava" || name == "smolvlm" || name == "gemma3-vision" || name == "mistral3-vision" ||
         name == "pixtral" || name == "lighton-ocr" || name == "internvl" || name == "glm4v" ||
         name == "glm-ocr" || name == "voxtral" || name == "qwen2-audio" || name == "gemma3n-audio" ||
-        name == "minicpm-v" || name.starts_with("gemma4-vision") || name.find("-vl") != std::string::npos)
+        name == "minicpm-v" || name == "deepseek-ocr2" || name.starts_with("gemma4-vision") ||
+        name.find("-vl") != std::string::npos)
       continue; // their answers are of a picture or a sound in the prompt: towers_test.cpp,
                 // *_language*_test.cpp
     const std::filesystem::path model = fixtures().model(name), gguf = model / "model.gguf";

@@ -1,10 +1,12 @@
 // Decoders whose prompts have pictures, from the picture's pixels on, against a reference's answers.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
 
+#include "generate/prepared_picture.h"
 #include "media/patches.h"
 #include "media/tiles.h"
 #include "support/command/command.h"
@@ -15,6 +17,8 @@
 #include "support/require.h"
 #include "support/vision_models.h"
 #include "support/vulkan/gpu.h"
+#include "support/vulkan/row_bits.h"
+#include "task/evaluation/picture_prompts.h"
 
 using namespace pumice;
 using namespace picture_tests;
@@ -317,8 +321,8 @@ TEST_CASE("Pixtral and InternVL: logits and text of a prompt with two pictures a
   }
 }
 
-TEST_CASE("Pixtral and InternVL: caption, chat and generate show pictures") {
-  for (const VisionModel& fixture : {mistral3_vision(), lighton_ocr(), internvl()}) {
+TEST_CASE("Pixtral, InternVL and DeepSeek-OCR 2: caption, chat and generate show pictures") {
+  for (const VisionModel& fixture : {mistral3_vision(), lighton_ocr(), internvl(), deepseek_ocr2()}) {
     CAPTURE(std::string(fixture.name));
     const TemporaryFolder folder;
     write_vision_folder(folder, fixture);
@@ -349,6 +353,100 @@ TEST_CASE("Pixtral and InternVL: caption, chat and generate show pictures") {
     (void)run({"generate", model, "--inputs", inputs.string(), "--outputs", written, "--ignore-eos"});
     CHECK(Answers(written).ids("generated_ids", 0) == answers.ids("generated_ids", 0));
   }
+}
+
+TEST_CASE("DeepSeek-OCR 2: a picture becomes the reference's tiles, and the whole in a square") {
+  const VisionModel fixture = deepseek_ocr2();
+  const std::filesystem::path path = fixtures().model(fixture.name);
+  const Answers answers(path / "expected.safetensors");
+  const auto tower = require(open_model_definition(require(ModelFile::open(path)), Tower::pictures));
+  const ImagePreparation preparation = *tower->shape().encoder->preparation;
+  std::vector<float> tiles;
+  for (size_t i = 0; i < fixture.pictures.size(); ++i) {
+    PreparedPicture prepared = require(prepare_for_prompt(fixture.pictures[i], preparation, "picture"));
+    check_pixels(prepared.inputs.back().values, answers.row("pixel_values", i));
+    CHECK(prepared.inputs.back().grid == PatchGrid());
+    prepared.inputs.pop_back();
+    CHECK(prepared.inputs.size() == (i == 0 ? 2 : 0));
+    for (const EncoderInput& each : prepared.inputs) {
+      CHECK(each.grid == PatchGrid{3, 3});
+      tiles.insert(tiles.end(), each.values.begin(), each.values.end());
+    }
+  }
+  check_pixels(tiles, answers.floats.at("pixel_values_local"));
+  // As transformers' processor has it with the published sizes.
+  struct Case {
+    uint32_t height, width, rows, columns, down, across; // the last two of the whole
+    int64_t top, left;
+  };
+  const TemporaryFolder folder;
+  const ImagePreparation published = require(read_filled_preparation(folder.path()));
+  for (const Case& c : {Case{768, 768, 0, 0, 1024, 1024, 0, 0},
+                        {769, 768, 2, 2, 1024, 1023, 0, 0},
+                        {100, 768, 0, 0, 133, 1024, 445, 0},
+                        {600, 1000, 2, 3, 614, 1024, 205, 0},
+                        {1500, 1000, 3, 2, 1024, 683, 0, 170},
+                        {300, 3000, 1, 6, 102, 1024, 461, 0},
+                        {3000, 301, 6, 1, 1024, 103, 0, 460},
+                        {900, 1801, 1, 2, 512, 1024, 256, 0},
+                        {640, 481, 0, 0, 1024, 770, 0, 127}}) {
+    CAPTURE(c.height);
+    CAPTURE(c.width);
+    const PicturePlan plan = require(plan_tiles({c.height, c.width}, published, "picture"));
+    CHECK(plan.rows == c.rows);
+    CHECK(plan.columns == c.columns);
+    REQUIRE(plan.parts.size() == c.rows * c.columns + 1);
+    CHECK(plan.parts.back().height == c.down);
+    CHECK(plan.parts.back().width == c.across);
+    CHECK(plan.parts.back().window.top == -c.top);
+    CHECK(plan.parts.back().window.left == -c.left);
+  }
+  for (const char* text : {R"({"crop_to_patches": false})", R"({"size": {"height": 9, "width": 8}})",
+                           R"({"background_color": [300, 0, 0]})", R"({"tile_size": 0})"}) {
+    CAPTURE(std::string(text));
+    folder.write("preprocessor_config.json", text);
+    const auto read = read_filled_preparation(folder.path());
+    REQUIRE(!read.ok());
+    const std::string field(text + 2, std::strchr(text + 2, '"'));
+    CHECK(read.error().message.find(field) != std::string::npos);
+  }
+}
+
+TEST_CASE("DeepSeek-OCR 2: logits and text of a prompt with two pictures are the reference's") {
+  const std::filesystem::path path = fixtures().model("deepseek-ocr2");
+  const Answers answers(path / "expected.safetensors");
+  const auto model = load_model(path);
+  REQUIRE(model->shape().pictures);
+  const SafetensorsFile tensors = require(SafetensorsFile::open(path / "expected.safetensors"));
+  const PicturePrompts prompts =
+      require(PicturePrompts::read(tensors, "inputs", model->file(), model->shape()));
+  PictureRows rows = require(PictureRows::create(load_pictures(path), *model->shape().pictures));
+  check_answers(model, require(prompts.encode(rows)).at(0), answers);
+}
+
+TEST_CASE("DeepSeek-OCR 2: a picture or a tile has the same rows beside another one") {
+  const std::filesystem::path path = fixtures().model("deepseek-ocr2");
+  const Answers answers(path / "expected.safetensors");
+  const auto tower = load_pictures(path);
+  for (const char* name : {"pixel_values", "pixel_values_local"}) {
+    CAPTURE(std::string(name));
+    const bool tiles = std::string(name) == "pixel_values_local";
+    const std::shared_ptr<const Model> model = tiles ? tower->for_tiles() : tower;
+    REQUIRE(model);
+    const std::vector<EncoderInput> inputs = values_of(answers, name);
+    REQUIRE(inputs.size() == 2);
+    const auto alone = make_encoder(model, PictureTokens::features, 1),
+               both = make_encoder(model, PictureTokens::features, 2);
+    encode(*both, inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      encode(*alone, std::span(&inputs[i], 1));
+      CHECK(same_in_any_step(read(*both, PictureTokens::features, i),
+                             read(*alone, PictureTokens::features, 0)));
+    }
+  }
+  EncoderInput wrong = values_of(answers, "pixel_values_local")[0];
+  const auto whole = make_encoder(tower, PictureTokens::features, 1);
+  CHECK(!whole->encode(std::span(&wrong, 1)).ok());
 }
 
 TEST_CASE("Pixtral: a prompt with one token for a picture has no lines") {
@@ -433,4 +531,34 @@ TEST_CASE("Pixtral and InternVL: encoders have the published sizes") {
   changed = intern;
   changed["vision_feature_select_strategy"] = "full";
   refused(changed, {"vision_feature_select_strategy"});
+
+  // A config that says only what differs from its class.
+  const json ocr = {{"model_type", "deepseek_ocr2"},
+                    {"text_config", {{"hidden_size", 1280}, {"num_experts_per_tok", 6}}},
+                    {"vision_config",
+                     {{"encoder_config",
+                       {{"hidden_size", 896},
+                        {"num_attention_heads", 14},
+                        {"num_key_value_heads", 2},
+                        {"num_hidden_layers", 24},
+                        {"intermediate_size", 4864}}}}}};
+  const auto of_pages = require(open(ocr, Tower::pictures));
+  CHECK(shape_of(*of_pages, "model.sam_model.pos_embed") == Shape{1, 64, 64, 768});
+  CHECK(shape_of(*of_pages, "model.sam_model.blocks.2.attn.rel_pos_h") == Shape{127, 64});
+  CHECK(shape_of(*of_pages, "model.sam_model.blocks.3.attn.rel_pos_w") == Shape{27, 64});
+  CHECK(shape_of(*of_pages, "model.sam_model.net_3.weight") == Shape{896, 512, 3, 3});
+  CHECK(shape_of(*of_pages, "model.qwen2_model.query_1024.weight") == Shape{256, 896});
+  CHECK(shape_of(*of_pages, "model.qwen2_model.query_768.weight") == Shape{144, 896});
+  CHECK(shape_of(*of_pages, "model.projector.layers.weight") == Shape{1280, 896});
+  REQUIRE(of_pages->tiles());
+  CHECK(of_pages->tiles()->shape().encoder->context == 288);
+  const auto of_text = require(open(ocr, Tower::main));
+  CHECK(of_text->shape().pictures->rows == 257);
+  CHECK(shape_of(*of_text, "model.layers.0.mlp.shared_experts.up_proj.weight") == Shape{2814, 1280});
+  changed = ocr;
+  changed["vision_config"]["encoder_config"]["hidden_size"] = 1024;
+  refused(changed, {"vision_config.encoder_config.hidden_size", "downsample_channels", "896"});
+  changed = ocr;
+  changed["vision_config"]["sam_config"] = {{"num_attention_heads", 5}};
+  refused(changed, {"vision_config.sam_config.num_attention_heads", "768"});
 }

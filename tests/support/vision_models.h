@@ -164,6 +164,16 @@ inline VisionModel minicpm_v() {
           {patterned_picture(29, 61), patterned_picture(17, 33)}};
 }
 
+// A picture in tiles, of which the whole has another size, and one without.
+inline VisionModel deepseek_ocr2() {
+  return {"deepseek-ocr2",
+          {{319, "<image>"}},
+          319,
+          "<image>",
+          [](const PictureGrid& grid) { return std::vector<uint32_t>(grid.pictures(), 319); },
+          {patterned_picture(29, 61), patterned_picture(23, 17)}};
+}
+
 // Models that hear.
 inline VisionModel voxtral() {
   return {

@@ -99,20 +99,17 @@ struct VisionPlayer {
   std::vector<uint32_t> expected(const std::vector<Image>& images, const std::vector<uint32_t>& words) const {
     const auto loaded = load_model(folder.path());
     const PictureTokens& shape = *loaded->shape().pictures;
-    const auto encoder = make_encoder(load_pictures(folder.path()), PictureTokens::features, 1);
-    const EncoderShape& tower = encoder->shape();
-    const ImagePreparation preparation = require(picture_preparation(loaded->file(), tower));
+    const auto tower = load_pictures(folder.path());
+    const ImagePreparation preparation =
+        require(picture_preparation(loaded->file(), *tower->shape().encoder));
+    PictureRows encoder = require(PictureRows::create(tower, shape));
     std::vector<std::vector<float>> rows;
     std::vector<PatchGrid> grids;
     std::vector<std::vector<uint32_t>> shown;
     for (const Image& image : images) {
       const PreparedPicture picture = require(prepare_for_prompt(image, preparation, "a picture"));
-      for (const EncoderInput& input : picture.inputs) {
-        encode(*encoder, std::span(&input, 1));
-        rows.push_back(rows_of_picture(shape, tower, input.grid, read(*encoder, PictureTokens::features, 0),
-                                       encoder->columns(PictureTokens::features)));
-        grids.push_back(input.grid);
-      }
+      for (std::vector<float>& each : require(encoder.rows(picture.inputs))) rows.push_back(std::move(each));
+      for (const EncoderInput& input : picture.inputs) grids.push_back(input.grid);
       shown.push_back(fixture.shown(picture.grid));
     }
     std::vector<uint32_t> tokens;

@@ -302,6 +302,39 @@ Result<EncoderBatch> read_sound_windows(const SafetensorsFile& file, const std::
   return batch;
 }
 
+// Pictures whose tiles, in pixel_values_local, have another size: num_local_patches says how many each has.
+// A picture's tiles come before it.
+Result<EncoderBatch> read_tiled_pictures(const SafetensorsFile& file, const std::string& path,
+                                         const EncoderShape& shape) {
+  constexpr const char *tiles_name = "pixel_values_local", *counts_name = "num_local_patches";
+  PUMICE_TRY(EncoderBatch batch, read_value_inputs(file, path, shape));
+  const SafetensorsFile::Entry* entry = file.find(tiles_name);
+  if (!entry) return batch;
+  const Tiling& tiling = *shape.preparation->tiling;
+  EncoderShape of_tile = shape;
+  of_tile.input_shape[1] = of_tile.input_shape[2] = tiling.edge;
+  PUMICE_TRY(EncoderBatch tiles, read_values(*entry, path, of_tile, entry->shape));
+  PUMICE_TRY(const IdTable counts, read_table(file, path, counts_name));
+  std::vector<EncoderInput> all;
+  size_t next = 0;
+  for (size_t i = 0; i < batch.inputs.size() && i < counts.values.size(); ++i) {
+    const auto count = static_cast<uint64_t>(std::max<int64_t>(counts.values[i], 0));
+    for (uint64_t tile = 0; tile < count && next < tiles.inputs.size(); ++tile, ++next) {
+      tiles.inputs[next].grid = tiling.tile_rows;
+      all.push_back(std::move(tiles.inputs[next]));
+    }
+    all.push_back(std::move(batch.inputs[i]));
+  }
+  if (all.size() != batch.inputs.size() + tiles.inputs.size()) {
+    return Error{Code::invalid_file,
+                 fmt::format("{}: expected a number for each of {} pictures, {} tiles in all; found {}",
+                             counts.source, batch.inputs.size(), tiles.inputs.size(),
+                             fmt::join(counts.values, ", "))};
+  }
+  batch.inputs = std::move(all);
+  return batch;
+}
+
 // Refuses pictures of which pixel_attention_mask leaves a part out.
 Status check_whole(const SafetensorsFile& file, const std::string& path, const EncoderShape& shape,
                    const std::vector<bool>& pads) {
@@ -342,6 +375,8 @@ Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std
   PUMICE_TRY(const SafetensorsFile::Entry* entry,
              find_tensor(file, path, "pixel_values", "pictures of a prompt"));
   if (shape.kind == InputKind::patches) return read_patches(file, path, *entry, shape);
+  if (shape.preparation && shape.preparation->tiling && shape.preparation->tiling->whole_edge > 0)
+    return read_tiled_pictures(file, path, shape);
   if (entry->shape.size() != shape.input_shape.size() + 2) return read_encoder_inputs(file, path, shape);
   std::vector<uint64_t> dims(entry->shape.begin() + 1, entry->shape.end());
   dims[0] *= entry->shape[0];

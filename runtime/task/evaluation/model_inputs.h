@@ -58,6 +58,7 @@ const char* prompt_pictures_name(const EncoderShape& shape);
 inline constexpr const char* prompt_pictures_names[] = {"pixel_values", "input_features", "audio_16khz"};
 // Reads the pictures of prompts: pixel_values as read_encoder_inputs() has them, or [batch, pictures,
 // channels, height, width], where pictures of zeros are padding. pixel_attention_mask may name those alone.
+// Where tiles have another size, they are in pixel_values_local, num_local_patches of each picture.
 // Or the windows of sounds: input_features, of which feature_attention_mask says which frames are the
 // sound's.
 Result<EncoderBatch> read_prompt_pictures(const SafetensorsFile& file, const std::string& path,
