@@ -614,8 +614,8 @@ typedef struct pumice_request {
    * nothing came.
    *
    * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
-   * pumice_session_tokens are numbers from 2^31 on. A saved conversation holds them. A batch
-   * answers a chat with pictures if a session has looked at all of them, in the same chat. */
+   * pumice_session_tokens are numbers from 2^31 on. A saved conversation holds what was seen. A batch answers a
+   * chat with pictures if a session has looked at all of them, in the same chat. */
   pumice_chat* chat;
   /* Of the text that is generated; NULL: any. With a chat, it begins after the model's thinking. It needs a
    * token that ends the text, and does not go with `ignore_end`. The first form of a model takes about a

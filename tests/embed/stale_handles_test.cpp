@@ -25,7 +25,7 @@ bool is_no_handle(pumice_status status, const pumice_error& error) {
 template <class Handle>
 void check_kind(const char* kind, int count, void (*destroy)(Handle*), const std::function<Handle*()>& make,
                 const std::function<bool(Handle*)>& knows) {
-  CAPTURE(kind);
+  CAPTURE(std::string(kind));
   std::set<Handle*> stale;
   Handle* last = nullptr;
   for (int i = 0; i < count; ++i) {
