@@ -6,9 +6,9 @@ namespace pumice {
 
 namespace {
 
-constexpr float numbers[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6}; // OCP's E2M1, without the sign
+constexpr float e2m1_sizes[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6}; // OCP's E2M1, without the sign
 
-float e4m3(uint8_t code) {
+float e4m3_value(uint8_t code) {
   const int exponent = code >> 3 & 15;
   const auto mantissa = static_cast<float>((code & 7) + (exponent ? 8 : 0));
   return std::ldexp(code & 128 ? -mantissa : mantissa, (exponent ? exponent : 1) - 10);
@@ -22,8 +22,8 @@ public:
   void read(uint64_t first, uint64_t count, std::byte* to) const override {
     for (uint64_t weight = first; weight < first + count; ++weight, to += sizeof(float)) {
       const int code = codes_.at<uint8_t>(weight / 2) >> (weight % 2 ? 4 : 0) & 15;
-      const float scale = factor_ * e4m3(scales_.at<uint8_t>(weight / 16));
-      const float value = scale * (code & 8 ? -numbers[code & 7] : numbers[code]);
+      const float scale = factor_ * e4m3_value(scales_.at<uint8_t>(weight / 16));
+      const float value = scale * (code & 8 ? -e2m1_sizes[code & 7] : e2m1_sizes[code]);
       std::memcpy(to, &value, sizeof value);
     }
   }

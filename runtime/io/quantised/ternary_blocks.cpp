@@ -91,7 +91,8 @@ private:
   const std::unique_ptr<const TernaryCodes> codes_;
 };
 
-TernaryMatrix matrix(std::unique_ptr<const TernaryCodes> codes, std::vector<uint64_t> shape, bool half) {
+TernaryMatrix ternary_matrix(std::unique_ptr<const TernaryCodes> codes, std::vector<uint64_t> shape,
+                             bool half) {
   const uint64_t columns = shape.back();
   const TensorType type = half && columns % info(TensorType::tq2_0).block_size == 0 ? TensorType::tq2_0
                           : columns % info(TensorType::int4).block_size == 0        ? TensorType::int4
@@ -103,11 +104,12 @@ TernaryMatrix matrix(std::unique_ptr<const TernaryCodes> codes, std::vector<uint
 
 TernaryMatrix packed_ternary(const FolderArray& codes, float scale) {
   const bool half = half_to_float(float_to_half(scale)) == scale;
-  return matrix(std::make_unique<PackedCodes>(codes, scale), {codes.shape[0] * 4, codes.shape[1]}, half);
+  return ternary_matrix(std::make_unique<PackedCodes>(codes, scale), {codes.shape[0] * 4, codes.shape[1]},
+                        half);
 }
 
 TernaryMatrix rounded_ternary(const FolderArray& weights) {
-  return matrix(std::make_unique<RoundedCodes>(weights), weights.shape, false);
+  return ternary_matrix(std::make_unique<RoundedCodes>(weights), weights.shape, false);
 }
 
 } // namespace pumice
