@@ -14,15 +14,15 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t joined = 4;             // patches that become one, 2 x 2 of them
+constexpr uint32_t joined_patches = 4;     // patches that become one, 2 x 2 of them
 constexpr uint32_t most_table_side = 1024; // of the table of positions
 constexpr float last_norm_eps = 1e-6f;     // of the last norm, which no setting changes
 constexpr const char* gguf_text = "qwen35";
 
 // A tower's step has room for so many times the patches of a usual picture: thin ones, whose shorter edge is
 // a whole square, have more.
-constexpr uint32_t thin_patches = 4;
-constexpr uint32_t most_step_patches = 16384;
+constexpr uint32_t thin_room = 4;
+constexpr uint32_t most_room = 16384;
 
 // GGUF's keys that other towers do not have.
 constexpr std::string_view merging_layers_key = "vision.wa_layer_indexes";
@@ -58,9 +58,9 @@ protected:
     x = builder.layer_norm(x, {"post_layernorm", "post_ln"});
     builder.finish(x);
     builder.prefix(vision_.merger + "mlp.0.", "mm.");
-    x = join_patches(builder.graph(), builder.prefix() + "joined_patches", x, joined);
+    x = join_patches(builder.graph(), builder.prefix() + "joined_patches", x, joined_patches);
     x = builder.ModelBuilder::layer_norm(x, {"pre_norm", "input_norm"}, last_norm_eps);
-    x = builder.project(x, {"linear_1", "up"}, joined * config().hidden, true, "head");
+    x = builder.project(x, {"linear_1", "up"}, joined_patches * config().hidden, true, "head");
     x = activate(builder.graph(), builder.prefix() + "activated", x, Activation::gelu);
     x = builder.project(x, {"linear_2", "down"}, vision_.size, true, "head");
     builder.readable().add(PictureTokens::features, x);
@@ -115,14 +115,15 @@ private:
     inputs.query = builder.project_input(normed, names, Projection::query, config().query_rows());
     inputs.key = builder.project_input(normed, names, Projection::key, config().key_rows());
     inputs.value = builder.project_input(normed, names, Projection::value, config().key_rows());
-    TensorId y = builder.attend_apart(inputs, {.run = joined});
+    TensorId y = builder.attend_apart(inputs, {.run = joined_patches});
     y = builder.project(y, names.output, config().hidden, true, "attention");
     x = builder.add(y, x, "attention_residual");
-    const TensorId mean =
-        join_patches(graph, builder.prefix() + "averaged_patches", x, joined, JoinPatches::Rule::averaged);
-    y = join_patches(graph, builder.prefix() + "joined_patches", x, joined);
+    const TensorId mean = join_patches(graph, builder.prefix() + "averaged_patches", x, joined_patches,
+                                       JoinPatches::Rule::averaged);
+    y = join_patches(graph, builder.prefix() + "joined_patches", x, joined_patches);
     y = builder.layer_norm(y, {"pre_norm", "ds_ln"});
-    y = builder.project(y, {"linear_1", "ds_ffn_up"}, joined * config().feed_forward, true, "feed-forward");
+    y = builder.project(y, {"linear_1", "ds_ffn_up"}, joined_patches * config().feed_forward, true,
+                        "feed-forward");
     y = activate(graph, builder.prefix() + "activated", y, Activation::gelu_tanh);
     y = builder.project(y, {"linear_2", "ds_ffn_down"}, config().hidden, true, "feed-forward");
     return builder.add(y, mean, "residual");
@@ -145,7 +146,7 @@ Status check_layer(const Settings& settings, const SettingName& name, uint32_t l
 }
 
 // What becomes of pictures, for a tower whose patches and their merging are known.
-void set_patches(MiniCpmVision& vision) {
+void set_minicpm_patches(MiniCpmVision& vision) {
   EncoderConfig& encoder = vision.siglip.encoder;
   const uint32_t patch = vision.siglip.patches.patch_height;
   encoder.kind = InputKind::patches;
@@ -153,15 +154,15 @@ void set_patches(MiniCpmVision& vision) {
   encoder.patch_groups = PatchGroups{vision.merging_layer ? 4u : 2u, 0, true};
   if (!vision.merging_layer) return;
   encoder.first_joined = *vision.merging_layer + 1;
-  encoder.joined = joined;
+  encoder.joined = joined_patches;
 }
 
 // The patches that a picture may have.
-void set_room(MiniCpmVision& vision) {
+void set_minicpm_room(MiniCpmVision& vision) {
   EncoderConfig& encoder = vision.siglip.encoder;
   PatchCutting& cutting = *encoder.preparation->patches;
   const uint64_t side = vision.slices().edge / cutting.patch + 1;
-  encoder.context = static_cast<uint32_t>(std::min<uint64_t>(thin_patches * side * side, most_step_patches));
+  encoder.context = static_cast<uint32_t>(std::min<uint64_t>(thin_room * side * side, most_room));
   cutting.max_pixels = uint64_t{encoder.context} * cutting.patch * cutting.patch;
 }
 
@@ -178,7 +179,7 @@ Result<MiniCpmVision> read_gguf_minicpm(const ModelFile& mmproj) {
     return settings.error(layers, fmt::format("expected one layer; found {}", merging.size()));
   PUMICE_CHECK(check_layer(settings, layers, merging[0], vision.siglip.encoder.layers));
   vision.merging_layer = merging[0];
-  set_patches(vision);
+  set_minicpm_patches(vision);
   if (const TensorView* table = mmproj.find("v.position_embd.weight"); table && !table->shape.empty()) {
     const double side = std::sqrt(static_cast<double>(table->shape[0]));
     vision.side = static_cast<uint32_t>(std::min<double>(std::round(side), most_table_side));
@@ -191,7 +192,7 @@ Result<MiniCpmVision> read_gguf_minicpm(const ModelFile& mmproj) {
   PUMICE_TRY(slicing.most, settings.u32_or({"", most_slices_key}, 1, Slicing::most_slices, slicing.most));
   preparation.slices = slicing;
   vision.siglip.encoder.preparation = preparation;
-  set_room(vision);
+  set_minicpm_room(vision);
   PUMICE_TRY(vision.size, settings.u32({"", tower_keys::columns}, 1, limits::columns));
   return vision;
 }
@@ -228,11 +229,11 @@ Result<MiniCpmVision> read_minicpm(const ModelFile& file) {
   PUMICE_TRY(const uint32_t times, file.fields().u32_or("merger_times", 1));
   if (times != 1) return file.fields().error("merger_times", fmt::format("expected 1; found {}", times));
   PUMICE_TRY(vision.merging_layer, read_merging_layer(file, vision.siglip.encoder.layers));
-  set_patches(vision);
+  set_minicpm_patches(vision);
   vision.side = shape.height / shape.patch_height;
   const PatchCutting cutting{shape.patch_height, 1, vision.siglip.encoder.patch_groups->merge};
   PUMICE_TRY(vision.siglip.encoder.preparation, read_slice_preparation(folder_of(file), cutting));
-  set_room(vision);
+  set_minicpm_room(vision);
   PUMICE_TRY(vision.size, Settings::of_text(file).u32({"hidden_size", ""}, 1, limits::columns));
   vision.prefix =
       prefix_of(file, "embeddings.patch_embedding.weight", {"model.vision_tower.", "vision_tower."});
@@ -240,7 +241,7 @@ Result<MiniCpmVision> read_minicpm(const ModelFile& file) {
   return vision;
 }
 
-PictureTokens tokens_of(const MiniCpmVision& vision) {
+PictureTokens minicpm_tokens(const MiniCpmVision& vision) {
   PictureTokens tokens;
   tokens.merge = vision.siglip.encoder.patch_groups->merge;
   tokens.placed = false;
@@ -256,9 +257,9 @@ PictureTokens tokens_of(const MiniCpmVision& vision) {
   return tokens;
 }
 
-Result<PictureTokens> read_tokens(const ModelFile& file) {
+Result<PictureTokens> read_minicpm_tokens(const ModelFile& file) {
   PUMICE_TRY(const MiniCpmVision vision, read_minicpm(file));
-  PictureTokens tokens = tokens_of(vision);
+  PictureTokens tokens = minicpm_tokens(vision);
   PUMICE_TRY(tokens.token, file.fields().u32("image_token_id", 0, limits::tokens));
   PictureMarkup& markup = tokens.markup;
   PUMICE_TRY(markup.picture, picture_token(file, "image_token", markup.picture));
@@ -275,10 +276,10 @@ Result<PictureTokens> read_tokens(const ModelFile& file) {
 }
 
 // Of a text model in GGUF, which names tokens by their spelling alone.
-Result<PictureTokens> read_gguf_tokens(const ModelFile& file) {
+Result<PictureTokens> read_gguf_minicpm_tokens(const ModelFile& file) {
   PUMICE_TRY(const MiniCpmVision vision, read_minicpm(*file.mmproj()));
   PUMICE_CHECK(check_pair(file, gguf_text, vision.size, "clip.vision.projection_dim"));
-  PictureTokens tokens = tokens_of(vision);
+  PictureTokens tokens = minicpm_tokens(vision);
   PUMICE_TRY(tokens.token, vocabulary_token(file, tokens.markup.picture));
   return tokens;
 }
@@ -287,9 +288,9 @@ Result<PictureTokens> read_gguf_tokens(const ModelFile& file) {
 OpenedDefinition open_minicpm(const ModelFile& file) {
   std::optional<PictureTokens> pictures;
   if (file.mmproj()) {
-    PUMICE_TRY(pictures, read_gguf_tokens(file));
+    PUMICE_TRY(pictures, read_gguf_minicpm_tokens(file));
   } else if (file.fields().has("image_token_id")) {
-    PUMICE_TRY(pictures, read_tokens(file));
+    PUMICE_TRY(pictures, read_minicpm_tokens(file));
   }
   const Settings text = Settings::of_text(file);
   if (file.has_text_fields() && text.fields().has("model_type"))

@@ -316,8 +316,8 @@ Result<ImagePreparation> read_slices(const Fields& fields, const PatchCutting& c
   PUMICE_CHECK(check_edge(fields, "patch_size", cutting.patch));
   PUMICE_TRY(const bool resizes, fields.boolean_or("do_resize", true));
   if (!resizes) return fields.error("do_resize", "expected true; found false");
-  PUMICE_TRY(const std::string mode, fields.string_or("downsample_mode", "16x"));
   const std::string own = fmt::format("{}x", cutting.merge * cutting.merge);
+  PUMICE_TRY(const std::string mode, fields.string_or("downsample_mode", own));
   if (mode != own)
     return fields.error("downsample_mode", fmt::format("expected the model's {}, found '{}'", own, mode));
   Slicing slicing;

@@ -106,16 +106,16 @@ CONSTANT ATTENTION_DOWN_PAIRS_ID = 42;
 CONSTANT ATTENTION_PATCH_WINDOWS_ID =
     43; // 1: a row is a patch, which sees those of its window (common/step.h)
 
-CONSTANT ATTENTION_DOT_SUMS_ID = 44; // 2 or 8: sums of each dot product, added up at the end; cpu8 only
-
-CONSTANT ATTENTION_HELD_ID = 45;  // cm: 1: queries are kept in registers
-CONSTANT ATTENTION_APART_ID = 46; // cm: 1: keys and values of a tile have memory of their own
-CONSTANT ATTENTION_AHEAD_ID =
-    47; // cm, portable: quads of keys, and of values, that an invocation loads ahead
-
 // With the bidirectional mask.
-CONSTANT ATTENTION_RUN_ID = 48;    // not 0: an input is runs of so many rows, and a row sees those of its own
-CONSTANT ATTENTION_JOINED_ID = 49; // so many rows of an input have become one of its first rows
+CONSTANT ATTENTION_RUN_ID = 44;    // not 0: an input is runs of so many rows, and a row sees those of its own
+CONSTANT ATTENTION_JOINED_ID = 45; // above 1: so many rows of an input have become one of its first rows
+
+CONSTANT ATTENTION_DOT_SUMS_ID = 46; // 2 or 8: sums of each dot product, added up at the end; cpu8 only
+
+CONSTANT ATTENTION_HELD_ID = 47;  // cm: 1: queries are kept in registers
+CONSTANT ATTENTION_APART_ID = 48; // cm: 1: keys and values of a tile have memory of their own
+CONSTANT ATTENTION_AHEAD_ID =
+    49; // cm, portable: quads of keys, and of values, that an invocation loads ahead
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

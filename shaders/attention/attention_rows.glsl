@@ -52,7 +52,7 @@ layout(constant_id = ATTENTION_BIAS_STRIDE_ID) const uint BIAS_STRIDE = 0; // in
 layout(constant_id = ATTENTION_PICTURES_ID) const uint PICTURES = 0;
 layout(constant_id = ATTENTION_PATCH_WINDOWS_ID) const uint PATCH_WINDOWS = 0;
 layout(constant_id = ATTENTION_RUN_ID) const uint RUN = 0;
-layout(constant_id = ATTENTION_JOINED_ID) const uint JOINED = 1;
+layout(constant_id = ATTENTION_JOINED_ID) const uint JOINED = 0;
 READ_BUFFER(uint, step_words, ATTENTION_STEP);
 const bool PAGED = SHARED > 1u; // and a tile of keys lies in one page
 const uint PAGE = PAGED ? SHARED : 1u; // positions of an entry
@@ -106,9 +106,9 @@ Row read_row(uint token, uint rows, bool in_part) {
     range.x = row.x >> STEP_WINDOW_BITS;
     range.y = range.x + bitfieldExtract(row.x, 0, int(STEP_WINDOW_BITS));
   }
-  if (JOINED > 1u) range.y = range.x + (range.y - range.x) / JOINED;
+  if (JOINED > 1u) range.y = range.x + (range.y - range.x) / max(JOINED, 1u);
   if (RUN > 0u) {
-    range.x = row.y - (row.y - row.w) % RUN;
+    range.x = row.y - (row.y - row.w) % max(RUN, 1u);
     range.y = min(range.y, range.x + RUN);
   }
   result.position = int(row.y);

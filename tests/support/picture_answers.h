@@ -35,6 +35,8 @@ inline std::string prompt_text(const Answers& answers, uint32_t first, const std
 struct SpecialWord {
   uint32_t id;
   const char* text;
+
+  bool is_number() const { return std::isdigit(static_cast<unsigned char>(text[0])) != 0; }
 };
 
 // The fixture with words for its tokens, and these special tokens among them.
@@ -48,7 +50,7 @@ inline void write_vision_folder(const TemporaryFolder& folder, const std::string
     nlohmann::json token = tokenizer["added_tokens"][0];
     token["id"] = each.id;
     token["content"] = each.text;
-    token["single_word"] = std::isdigit(static_cast<unsigned char>(each.text[0])) != 0; // not in words
+    token["single_word"] = each.is_number(); // not within words
     tokenizer["added_tokens"].push_back(token);
   }
   folder.write("tokenizer.json", tokenizer.dump());

@@ -41,7 +41,8 @@ inline void write_byte_folder(const TemporaryFolder& folder, const VisionModel& 
   add(0, "<unk>");
   add(1, "<s>");
   add(2, "</s>");
-  for (const SpecialWord& each : model.special) add(each.id, each.text);
+  for (const SpecialWord& each : model.special)
+    if (!each.is_number()) add(each.id, each.text); // which is bytes here
   nlohmann::json vocabulary = nlohmann::json::object();
   uint32_t next_odd = 256; // characters for the bytes that are none themselves
   for (uint32_t byte = 0; byte < 256; ++byte) {
