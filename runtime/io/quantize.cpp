@@ -43,7 +43,7 @@ void write_fifth_bits(const uint8_t* codes, std::byte* to) {
 
 // Symmetric codes around `zero`. Tries a few scales near the one that maps the value with the largest
 // absolute value to the lowest code, and uses the scale with the smallest error, in which values count as they
-// are important, or else by their squares: large ones do more. Returns that scale.
+// are important, or else by their size: large ones do more. Returns that scale.
 float symmetric_codes(const float* values, const float* importance, int zero, uint8_t* codes) {
   const float peak = largest(values, 32);
   float best = 0, most_explained = 0;
@@ -52,7 +52,7 @@ float symmetric_codes(const float* values, const float* importance, int zero, ui
     float xn = 0, nn = 0;
     for (int i = 0; i < 32; ++i) {
       const float number = static_cast<float>(clamped(values[i] * per, -zero, zero - 1));
-      const float weight = importance ? importance[i] : values[i] * values[i];
+      const float weight = importance ? importance[i] : std::abs(values[i]);
       xn += weight * values[i] * number;
       nn += weight * number * number;
     }

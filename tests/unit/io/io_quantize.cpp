@@ -157,7 +157,7 @@ TEST_CASE("quantise: Q4_0 keeps values that fit, and is not worse than a scale f
     const float scale = peak / -8;
     for (int i = 0; i < 32; ++i) {
       const float plain = std::clamp(std::round(values[i] / scale), -8.0f, 7.0f) * scale;
-      const float weight = values[i] * values[i]; // large values do more
+      const float weight = std::abs(values[i]); // large values do more
       error += weight * (values[i] - decoded[i]) * (values[i] - decoded[i]);
       plain_error += weight * (values[i] - plain) * (values[i] - plain);
     }
