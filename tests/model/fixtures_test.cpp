@@ -131,7 +131,7 @@ FIXTURE_TEST_CASE(
 FIXTURE_TEST_CASE("a trained model quantised while loading stays near itself") {
   const auto path = fixtures().story();
   const Expected expected = read_expected(expected_of(fixtures().story()));
-  for (const auto& [type, tolerance] : {std::pair(TensorType::q8_0, 1.5e-2), {TensorType::q4_0, 1.5e-1}}) {
+  for (const auto& [type, tolerance] : {std::pair(TensorType::q8_0, 1.5e-2), {TensorType::q4_0, 1.7e-1}}) {
     CAPTURE(info(type).name);
     const double off =
         relative_rms(forward(load_model(path, {.weights = type}), expected.input_ids, 128), expected.logits);
