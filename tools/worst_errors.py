@@ -17,7 +17,7 @@ import tempfile
 import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-INPUTS = {"pixel_values", "input_features", "audio_16khz", "image_features", "audio_features", "input_values"}
+INPUTS = {"pixel_values", "pixel_values_local", "input_features", "audio_16khz", "image_features", "audio_features", "input_values"}
 
 
 def tensors(path):

@@ -50,7 +50,7 @@ SafetensorsFile eval(const std::filesystem::path& model, const std::vector<std::
 // Or what a decoder reads of its pictures, which is no output of its own.
 bool is_input(const std::string& name) {
   return name == "pixel_values" || name == "input_features" || name == "audio_16khz" ||
-         name == "image_features" || name == "audio_features";
+         name == "image_features" || name == "audio_features" || name == "pixel_values_local";
 }
 
 // The reference has weights of queries that are padding too.

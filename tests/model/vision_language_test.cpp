@@ -556,7 +556,7 @@ TEST_CASE("Pixtral and InternVL: encoders have the published sizes") {
   CHECK(of_text->shape().pictures->rows == 257);
   CHECK(shape_of(*of_text, "model.layers.0.mlp.shared_experts.up_proj.weight") == Shape{2814, 1280});
   changed = ocr;
-  changed["vision_config"]["encoder_config"]["hidden_size"] = 1024;
+  changed["vision_config"]["encoder_config"]["hidden_size"] = 448;
   refused(changed, {"vision_config.encoder_config.hidden_size", "downsample_channels", "896"});
   changed = ocr;
   changed["vision_config"]["sam_config"] = {{"num_attention_heads", 5}};
