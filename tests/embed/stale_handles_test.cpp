@@ -173,10 +173,7 @@ TEST_CASE("stale sessions, batches, chats and adapters") {
   tune.seconds = 0.01f;
   check_made<pumice_tune, pumice_tune_options>(
       "tune", model.get(), tune, pumice_tune_start, pumice_tune_destroy,
-      [](pumice_tune* made, pumice_error* why) {
-        return pumice_work_advance(pumice_tune_work(made), -1, nullptr, nullptr, why);
-      },
-      3);
+      [](pumice_tune* made, pumice_error* why) { return pumice_tune_finish(made, nullptr, why); }, 3);
   pumice_chat_options chat = {sizeof chat};
   chat.template_text = "{{ messages }}";
   check_made<pumice_chat, pumice_chat_options>(
@@ -195,7 +192,10 @@ TEST_CASE("stale sessions, batches, chats and adapters") {
         return made;
       },
       [&](pumice_adapter* adapter) {
-        return !is_no_handle(pumice_adapter_combine(&adapter, nullptr, 1, nullptr, &error), error);
+        pumice_adapter* combined = nullptr;
+        const pumice_status status = pumice_adapter_combine(&adapter, nullptr, 1, &combined, &error);
+        pumice_adapter_destroy(combined);
+        return !is_no_handle(status, error);
       });
 }
 
