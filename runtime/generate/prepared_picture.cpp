@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "media/patches.h"
-#include "media/slices.h"
 #include "media/tiles.h"
 
 namespace pumice {

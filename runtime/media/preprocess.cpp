@@ -432,26 +432,31 @@ Result<ImagePreparation> read_image_preparation(const ModelFolder& folder, uint3
   return plain;
 }
 
-Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model) {
+namespace {
+
+// By a function of the fields that the folder has, or else of those that say no more than their class.
+template <class Read>
+Result<ImagePreparation> read_of_class(const ModelFolder& folder, const char* type, const Read& read) {
   PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
-  if (settings) return read_patches(settings->fields(), model);
-  const char* type = model.longest_edge > 0 ? "PixtralImageProcessor" : "Qwen2VLImageProcessor";
+  if (settings) return read(settings->fields());
   const nlohmann::json of_class = {{"image_processor_type", type}};
-  return read_patches(Fields(of_class, folder.path("preprocessor_config.json")), model);
+  return read(Fields(of_class, folder.path("preprocessor_config.json")));
+}
+
+} // namespace
+
+Result<ImagePreparation> read_patch_preparation(const ModelFolder& folder, const PatchCutting& model) {
+  return read_of_class(folder, model.longest_edge > 0 ? "PixtralImageProcessor" : "Qwen2VLImageProcessor",
+                       [&](const Fields& fields) { return read_patches(fields, model); });
 }
 
 Result<ImagePreparation> read_slice_preparation(const ModelFolder& folder, const PatchCutting& model) {
-  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
-  if (settings) return read_slices(settings->fields(), model);
-  const nlohmann::json of_class = {{"image_processor_type", "MiniCPMV4_6ImageProcessor"}};
-  return read_slices(Fields(of_class, folder.path("preprocessor_config.json")), model);
+  return read_of_class(folder, "MiniCPMV4_6ImageProcessor",
+                       [&](const Fields& fields) { return read_slices(fields, model); });
 }
 
 Result<ImagePreparation> read_filled_preparation(const ModelFolder& folder) {
-  PUMICE_TRY(const std::optional<ProcessorSettings> settings, read_processor_settings(folder));
-  if (settings) return read_filled(settings->fields());
-  const nlohmann::json of_class = {{"image_processor_type", "DeepseekOcr2ImageProcessor"}};
-  return read_filled(Fields(of_class, folder.path("preprocessor_config.json")));
+  return read_of_class(folder, "DeepseekOcr2ImageProcessor", read_filled);
 }
 
 namespace {

@@ -27,7 +27,7 @@ struct Tiling {
   PatchGrid tile_rows = {};
 };
 
-// How a picture in patches comes with slices of it (MiniCPM-V), see media/slices.h.
+// How a picture in patches comes with slices of it (MiniCPM-V), see media/tiles.h.
 struct Slicing {
   static constexpr uint32_t most_slices = 256; // that `most` may be
 

@@ -1,10 +1,10 @@
-#include "media/slices.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
+
+#include "media/tiles.h"
 
 namespace pumice {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <set>
 
-#include "media/slices.h"
+#include "media/tiles.h"
 #include "step/patch_order.h"
 #include "support/command/command.h"
 #include "support/picture_answers.h"
