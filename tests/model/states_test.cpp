@@ -1,5 +1,4 @@
 // Sessions of models whose states only go back to where one was kept.
-#include <chrono>
 #include <map>
 
 #include <doctest/doctest.h>
@@ -11,6 +10,7 @@
 #include "support/model.h"
 #include "support/require.h"
 #include "support/session.h"
+#include "support/time_limit.h"
 
 using namespace pumice;
 
@@ -147,11 +147,8 @@ TEST_CASE("slices that were discarded do not advance a state twice") {
     REQUIRE(session->begin({prompt, true, 20, some_sampling()}).ok());
     std::vector<uint32_t> tokens;
     int discards = 3;
-    // A call that finds enough slices in flight makes none, so the device's speed decides how many calls
-    // there are.
-    const auto start = std::chrono::steady_clock::now();
-    const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::minutes(2); };
-    for (int slice = 0; session->active() && in_time(); ++slice) {
+    const TimeLimit limit;
+    for (int slice = 0; session->active() && limit.in_time(); ++slice) {
       REQUIRE(session->slice({1e-4}).ok());
       if (slice % 7 == 6 && discards-- > 0) REQUIRE(session->discard().ok());
       while (const auto token = session->take()) tokens.push_back(token->token);
@@ -286,9 +283,8 @@ TEST_CASE("texts of models with states stay the same where their tokens are gues
 
       require(session->begin(request));
       std::vector<uint32_t> sliced;
-      const auto begin = std::chrono::steady_clock::now(); // calls are no measure, as above
-      const auto in_time = [&] { return std::chrono::steady_clock::now() - begin < std::chrono::minutes(2); };
-      for (int slice = 0; session->active() && in_time(); ++slice) {
+      const TimeLimit limit;
+      for (int slice = 0; session->active() && limit.in_time(); ++slice) {
         require(session->slice({slice % 2 ? 1e-3 : 1e-4}));
         if (slice % 9 == 8 && slice < 100) require(session->discard());
         for (const uint32_t token : taken(*session)) sliced.push_back(token);

@@ -13,6 +13,7 @@
 #include "support/model.h"
 #include "support/require.h"
 #include "support/session.h"
+#include "support/time_limit.h"
 
 using namespace pumice;
 
@@ -98,7 +99,8 @@ TEST_CASE("the device follows a form as the host does, in whole steps and in sli
       std::mt19937 random(static_cast<uint32_t>(seed));
       require(by_device->begin(request_of(source, seed)));
       Text text;
-      for (int slice = 0; by_device->active() && slice < 20000; ++slice) {
+      const TimeLimit limit;
+      while (by_device->active() && limit.in_time()) {
         require(by_device->slice({random() % 2 ? 2e-3 : 1e-4}));
         if (random() % 8 == 0) require(by_device->discard());
         if (random() % 40 == 0) { // its memory comes and goes
@@ -269,7 +271,8 @@ TEST_CASE("texts of a batch have forms of all kinds beside each other") {
   const auto batch = require(ResumableBatch::create(model(), options_for(true, 3)));
   std::mt19937 random(1);
   for (uint32_t number = 0; number < count; ++number) require(batch->add(mixed_request(number)));
-  for (int slice = 0; batch->active() && slice < 20000; ++slice) {
+  const TimeLimit limit;
+  while (batch->active() && limit.in_time()) {
     require(batch->slice({random() % 2 ? 2e-3 : 1e-4}));
     if (random() % 8 == 0) require(batch->discard());
     if (random() % 8 == 0 && batch->active()) require(batch->step());
