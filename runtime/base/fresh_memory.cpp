@@ -39,12 +39,25 @@ void decommit(void* pages, size_t size) {
 size_t page_size() {
   return static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
+#ifdef __linux__
+// LeakSanitizer's, where a program has it: it looks for what is still in use in no memory that a program maps
+// itself, and what handles own would seem lost.
+extern "C" [[gnu::weak]] void __lsan_register_root_region(const void* begin, size_t size);
+void tell_leak_sanitizer(const void* begin, size_t size) {
+  if (__lsan_register_root_region) __lsan_register_root_region(begin, size);
+}
+#else
+void tell_leak_sanitizer(const void*, size_t) {}
+#endif
+
 void* map_nothing(void* at, size_t size, int fixed) {
   void* const pages = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
   return pages == MAP_FAILED ? nullptr : pages;
 }
 void* reserve(size_t size) {
-  return map_nothing(nullptr, size, 0);
+  void* const pages = map_nothing(nullptr, size, 0);
+  if (pages) tell_leak_sanitizer(pages, size);
+  return pages;
 }
 bool commit(void* pages, size_t size) {
   return mprotect(pages, size, PROT_READ | PROT_WRITE) == 0;
