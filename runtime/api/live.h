@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "api/call.h"
 #include "base/fresh_memory.h"
 #include "base/live_objects.h"
@@ -29,10 +31,11 @@ public:
   ~Live() { remove_live(this, &kind_of_handle<Handle>); }
 };
 
-// False of null.
+// False of null. A pointer that no handle can have is not even converted: that would have no defined result.
 template <class Handle>
 bool is_live(const Handle* handle) {
-  return handle && find_live(static_cast<const Live<Handle>*>(handle), &kind_of_handle<Handle>);
+  const bool possible = handle && reinterpret_cast<uintptr_t>(handle) % alignof(Handle) == 0;
+  return possible && find_live(static_cast<const Live<Handle>*>(handle), &kind_of_handle<Handle>);
 }
 
 inline Error dead_handle(const char* name) {
