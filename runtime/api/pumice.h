@@ -256,8 +256,8 @@ typedef struct pumice_load_options {
   size_t struct_size;
   /* Called by the loading thread from time to time, with the bytes on the device and the total. If it returns
    * false, the load ends with PUMICE_CANCELLED after at most one more submission. At most 8 MiB go to the
-   * device between two calls, so a program that must not lose frames to a load lets the function wait for the
-   * next frame. May be NULL. */
+   * device between two calls, or what budget_us and budget_bytes allow, so a program that must not lose
+   * frames to a load lets the function wait for the next frame. May be NULL. */
   bool (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
   uint32_t threads; /* threads that pack weights and compile kernels, including the calling one; 0: 1 */
@@ -316,6 +316,15 @@ typedef struct pumice_load_options {
    * source. */
   const char* const* settings;
   size_t setting_count;
+  /* The most that weights take between two calls of `progress`: microseconds of the device for their copies,
+   * and bytes. 0: no limit but the 8 MiB. With either, the device has finished what was copied when
+   * `progress` is called. Time is measured, and how much goes to the device at once follows from it: little
+   * at first. 128 KiB (or eight rows of a matrix, if they are more) go at least, whatever the budgets. Time
+   * is the device's own where `queue` copies and has timestamps; otherwise that until a copy is done, an
+   * engine's delay in `submit` included; and where the host writes to the device's memory itself, the host's.
+   * Kernels that are tried are no part of it: see tune_seconds. PUMICE_INVALID_ARGUMENT below 0. */
+  float budget_us;
+  uint32_t budget_bytes;
 } pumice_load_options;
 
 /* Loads a model. After a failure, everything it had allocated is freed. */

@@ -161,6 +161,11 @@ Result<LoadOptions> read_load_options(const pumice_load_options& options) {
   }
   if (options.device_layers != 0)
     result.device_layers = static_cast<uint32_t>(std::max(options.device_layers, 0));
+  if (!(options.budget_us >= 0)) { // also for a NaN
+    return Error{Code::invalid_argument,
+                 fmt::format("options.budget_us is {}: expected 0 or more", options.budget_us)};
+  }
+  result.budget = {double{options.budget_us} * 1e-6, options.budget_bytes};
   PUMICE_CHECK(check_array(options.settings, options.setting_count, sizeof(char*), "options.settings"));
   for (size_t i = 0; i < options.setting_count; ++i) {
     const std::string name = fmt::format("options.settings[{}]", i);

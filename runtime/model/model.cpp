@@ -199,7 +199,8 @@ Result<std::shared_ptr<const Model>> Model::plan(OpenedModel opened, DeviceConte
     PUMICE_CHECK(check_stages(model->parts_->file.path(), model->parts_->shape));
   PUMICE_CHECK(model->choose_places());
   if (model->context_.device) {
-    PUMICE_TRY(model->parts_->bytes, upload_bytes(*model->context_.device, *model->parts_->weights));
+    PUMICE_TRY(model->parts_->bytes,
+               upload_bytes(*model->context_.device, *model->parts_->weights, options.budget));
   }
   model->parts_->weights->seal();
   return std::shared_ptr<const Model>(std::move(model));
@@ -278,7 +279,8 @@ Result<std::shared_ptr<const Model>> Model::upload(std::shared_ptr<const Model> 
   const LoadThreads threads = share_threads(model->options_.threads);
   std::optional<PipelineMaker> pipelines;
   pipelines.emplace(device.pipelines, plans, threads.compiling);
-  PUMICE_TRY(parts.allocations, upload_weights(device.device, *parts.weights, progress, threads.packing));
+  PUMICE_TRY(parts.allocations, upload_weights(device.device, *parts.weights, progress, threads.packing,
+                                               model->options_.budget));
   const uint64_t total = parts.weights->bytes();
   const auto go_on = [&] {
     if (device.compiling) return device.compiling(pipelines->made(), pipelines->wanted());

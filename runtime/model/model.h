@@ -46,6 +46,7 @@ struct LoadOptions {
   // Threads that pack weights and compile kernels, including the calling one: with 1, it does all the work
   // alone. 0: as many as the host has cores.
   uint32_t threads = 0;
+  UploadBudget budget; // of loading's progress
 };
 
 // A model's file, and what its architecture says of it.

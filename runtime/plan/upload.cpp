@@ -1,6 +1,7 @@
 #include "plan/upload.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/guarded.h"
 #include "base/workers.h"
 #include "gpu/commands.h"
+#include "gpu/timestamps.h"
 #include "io/mapped_file.h"
 
 namespace pumice {
@@ -22,13 +24,31 @@ constexpr uint64_t staging_bytes = uint64_t{8} << 20;
 // finish at about the same time.
 constexpr uint64_t job_bytes = uint64_t{128} << 10;
 constexpr size_t most_upload_threads = 16;
+constexpr uint32_t timestamps_of_a_copy = 2;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A queue of another family may have none, or cannot reset them. It has no kernels to wait for either.
+bool copies_have_timestamps(const Device& device) {
+  return device.capabilities().copy_queue_family < 0 && device.capabilities().timestamps;
+}
+
+struct Copied {
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
 
 // Gives the host memory to write a range of a weight allocation to: the mapped allocation itself, or a
 // staging buffer that is copied to it.
 class Writer {
 public:
-  Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& allocations)
-      : device_(std::move(device)), copies_(device_->copies()), allocations_(allocations) {}
+  Writer(std::shared_ptr<Device> device, const std::vector<Buffer>& allocations, const UploadBudget& budget)
+      : device_(std::move(device)), copies_(device_->copies()), allocations_(allocations),
+        one_at_a_time_(budget.limits()), timed_(budget.seconds > 0) {}
   // Waits for copies in flight, which use the staging buffers.
   ~Writer() {
     for (Slot& slot : slots_) (void)guarded([&] { return wait(slot); });
@@ -51,14 +71,24 @@ public:
     return where;
   }
 
-  // Starts to copy the ranges that were placed, and waits until the other staging buffer is free.
-  Status flush() {
+  // Starts to copy the ranges that were placed, and waits until there is a staging buffer for others. With a
+  // budget of time, returns what the copies took.
+  Result<Copied> flush() {
     Slot& slot = slots_[current_];
+    Copied copied;
+    const auto start = Clock::now();
     if (!slot.copies.empty()) {
       PUMICE_TRY(Commands commands, Commands::create(device_, copies_, "weights upload"));
       PUMICE_CHECK(commands.begin());
+      PUMICE_CHECK(begin_timing(commands));
       for (const Copy& copy : slot.copies) {
         commands.copy(slot.buffer, copy.from, allocations_[copy.allocation], copy.offset, copy.bytes);
+        copied.bytes += copy.bytes;
+      }
+      if (timestamps_) {
+        timestamps_->write(commands, 1);
+        timestamps_->finish(commands);
+        commands.host_barrier();
       }
       PUMICE_CHECK(commands.end());
       PUMICE_TRY(slot.done, copies_.submit(commands.buffers()));
@@ -66,16 +96,17 @@ public:
       slot.commands = std::move(commands);
       slot.copies.clear();
     }
-    current_ ^= 1;
+    if (!one_at_a_time_) current_ ^= 1;
     Slot& next = slots_[current_];
     PUMICE_CHECK(wait(next));
     next.used = 0;
-    return {};
+    if (timed_ && copied.bytes > 0)
+      copied.seconds = timestamps_ ? timestamps_->read()[1] : seconds_since(start);
+    return copied;
   }
 
   Status finish() {
-    PUMICE_CHECK(flush());
-    PUMICE_CHECK(flush());
+    for (Slot& slot : slots_) PUMICE_CHECK(wait(slot));
     if (last_ == TimelinePoint{}) return {};
     // Kernels that are submitted from now on see the weights.
     const SemaphoreValue copied = copies_.at(last_);
@@ -95,6 +126,15 @@ private:
     uint64_t used = 0;
     std::optional<TimelinePoint> done; // after which the buffer may be written again
   };
+  Status begin_timing(Commands& commands) {
+    if (!timed_ || !copies_have_timestamps(*device_)) return {};
+    if (!timestamps_) {
+      PUMICE_TRY(timestamps_, Timestamps::create(device_, timestamps_of_a_copy));
+    }
+    timestamps_->reset(commands);
+    timestamps_->write(commands, 0);
+    return {};
+  }
   Status wait(Slot& slot) {
     const std::optional<TimelinePoint> done = std::exchange(slot.done, std::nullopt);
     return done ? copies_.wait(*done) : Status();
@@ -104,8 +144,10 @@ private:
   Queue& copies_;
   TimelinePoint last_; // after which all copies so far are done
   const std::vector<Buffer>& allocations_;
+  std::optional<Timestamps> timestamps_;
   Slot slots_[2];
   int current_ = 0;
+  const bool one_at_a_time_, timed_;
 };
 
 // The share of an item that one thread packs: `count` tiles from tile `first` on, or bytes of its values.
@@ -142,12 +184,12 @@ Result<std::vector<Job>> split_into_jobs(const WeightStore& store) {
   return jobs;
 }
 
-// How many jobs from the first on fit the staging buffer together.
-size_t batch_size(std::span<const Job> jobs) {
+// How many jobs from the first on fit `most` bytes of a staging buffer together: one at least.
+size_t batch_size(std::span<const Job> jobs, uint64_t most) {
   size_t count = 0;
   for (uint64_t used = 0; count < jobs.size(); ++count) {
     used += jobs[count].staged_bytes();
-    if (used > staging_bytes) break;
+    if (used > most && count > 0) break;
   }
   return count;
 }
@@ -194,7 +236,7 @@ void read_ahead(std::span<const Job> jobs) {
 
 } // namespace
 
-Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store) {
+Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store, const UploadBudget& budget) {
   UploadBytes sum;
   for (const WeightStore::Allocation& allocation : store.allocations()) {
     PUMICE_TRY(const uint64_t needed, Buffer::memory_needed(device, allocation.bytes));
@@ -207,15 +249,21 @@ Result<UploadBytes> upload_bytes(const Device& device, const WeightStore& store)
                 [&](const Job& job) { return store.allocations()[job.item->payload.allocation].on_host; });
   PUMICE_TRY(const uint64_t slot, Buffer::memory_needed(device, staging_bytes));
   std::span<const Job> left(jobs);
-  for (int slots = 0; slots < 2 && !left.empty(); ++slots) {
-    left = left.subspan(batch_size(left));
+  const int most_slots = budget.limits() ? 1 : 2;
+  for (int slots = 0; slots < most_slots && !left.empty(); ++slots) {
+    left = left.subspan(batch_size(left, staging_bytes));
     sum.staging += slot;
+  }
+  if (budget.seconds > 0 && sum.staging > 0 && copies_have_timestamps(device)) {
+    PUMICE_TRY(const uint64_t times, Timestamps::memory_needed(device, timestamps_of_a_copy));
+    sum.staging += times;
   }
   return sum;
 }
 
 Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device, const WeightStore& store,
-                                           const Progress& progress, size_t threads) {
+                                           const Progress& progress, size_t threads,
+                                           const UploadBudget& budget) {
   std::vector<Buffer> allocations;
   for (const auto& [bytes, on_host] : store.allocations()) {
     const MemoryUse use = on_host ? MemoryUse::host : MemoryUse::device;
@@ -223,24 +271,32 @@ Result<std::vector<Buffer>> upload_weights(const std::shared_ptr<Device>& device
     allocations.push_back(std::move(allocation));
   }
   PUMICE_TRY(std::vector<Job> jobs, split_into_jobs(store));
-  Writer writer(device, allocations);
+  Writer writer(device, allocations, budget);
+  UploadPace pace(budget, job_bytes, staging_bytes);
   Workers workers(threads ? std::min(threads, most_upload_threads) : most_upload_threads);
   const uint64_t total = store.bytes();
   uint64_t done = 0;
-  const std::span<Job> all(jobs);
-  for (size_t begin = 0, end = batch_size(all); begin < all.size();) {
-    const std::span<Job> batch = all.subspan(begin, end - begin);
-    const size_t next_end = end + batch_size(all.subspan(end));
+  std::span<Job> left(jobs);
+  while (!left.empty()) {
+    const std::span<Job> batch = left.first(batch_size(left, pace.bytes()));
+    left = left.subspan(batch.size());
+    uint64_t bytes = 0;
     for (Job& job : batch) {
       PUMICE_CHECK(place(writer, job));
-      done += job.bytes();
+      bytes += job.bytes();
     }
-    read_ahead(all.subspan(end, next_end - end));
+    done += bytes;
+    read_ahead(left.first(batch_size(left, pace.bytes())));
+    const auto start = Clock::now();
     PUMICE_CHECK(workers.run(batch.size(), [&](size_t i) { pack(batch[i]); }));
-    PUMICE_CHECK(writer.flush());
-    begin = end;
-    end = next_end;
-    if (progress && begin < all.size() && !progress(done, total)) {
+    const double packed = seconds_since(start);
+    PUMICE_TRY(const Copied copied, writer.flush());
+    if (copied.bytes > 0) {
+      pace.took(copied.bytes, copied.seconds);
+    } else {
+      pace.took(bytes, packed);
+    }
+    if (progress && !left.empty() && !progress(done, total)) {
       return Error{Code::cancelled, "loading was cancelled"};
     }
   }

@@ -1,6 +1,7 @@
-// Slices keep to their budget, and the calls for them are short.
+// Slices and loads keep to their budgets, and the calls for slices are short.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -171,4 +172,102 @@ TEST_CASE(
   vulkan.rest();
   MESSAGE("the longest call took " << longest.count() << " ms");
   CHECK(allocated(device.get()) == bytes);
+}
+
+namespace {
+
+struct Loaded {
+  int submissions = 0;
+  std::vector<uint64_t> pieces; // bytes between two calls of progress
+  Story story;
+};
+
+Loaded load_with_budget(FaultyVulkan& vulkan, pumice_device* device, float budget_us, uint32_t budget_bytes) {
+  Loaded loaded;
+  pumice_load_options options = {sizeof options};
+  options.tune_seconds = -1;
+  options.budget_us = budget_us;
+  options.budget_bytes = budget_bytes;
+  std::vector<uint64_t> reports = {0};
+  options.progress = [](void* user, uint64_t done, uint64_t) {
+    auto& before = *static_cast<std::vector<uint64_t>*>(user);
+    if (done > before.back()) before.push_back(done);
+    return true;
+  };
+  options.user = &reports;
+  vulkan.count();
+  const ModelHandle model = load(device, stories, options);
+  for (const FaultyVulkan::Function& function : vulkan.functions()) {
+    if (function.name == "vkQueueSubmit") loaded.submissions = function.calls;
+  }
+  vulkan.rest();
+  for (size_t i = 1; i < reports.size(); ++i) loaded.pieces.push_back(reports[i] - reports[i - 1]);
+  pumice_session_options small = {sizeof small};
+  small.context = 64;
+  loaded.story = tell(make_session(model.get(), small).get(), "Once upon a time", 12);
+  return loaded;
+}
+
+// Loads with every kind of budget. `copied`: the weights go through a queue.
+void check_load_budgets(FaultyVulkan& vulkan, pumice_device* device, bool copied) {
+  constexpr uint64_t least = 128 << 10;
+  const Loaded free = load_with_budget(vulkan, device, 0, 0);
+  CHECK(free.submissions == (copied ? 2 : 0)); // the last one makes kernels wait for the copies
+  CHECK(free.pieces.size() == 1);
+
+  const Loaded tiny = load_with_budget(vulkan, device, 0.5f, 0);
+  CHECK(std::ranges::max(tiny.pieces) <= least);
+  CHECK(tiny.pieces.size() > 15);
+  // More than a second: on a busy machine, too, that is more than a piece takes.
+  const Loaded large = load_with_budget(vulkan, device, 5e6f, 0);
+  CHECK(large.pieces.size() < 8);
+  CHECK(large.pieces.front() <= least);
+  CHECK(std::ranges::max(large.pieces) > 4 * least);
+
+  const Loaded bytes = load_with_budget(vulkan, device, 0, 512 << 10);
+  CHECK(std::ranges::max(bytes.pieces) <= 512 << 10);
+  CHECK(bytes.pieces.size() < 12);
+  const Loaded both = load_with_budget(vulkan, device, 5e6f, 200 << 10);
+  CHECK(std::ranges::max(both.pieces) <= 200 << 10);
+
+  for (const Loaded* each : {&tiny, &large, &bytes, &both}) {
+    CHECK(each->submissions == (copied ? static_cast<int>(each->pieces.size()) + 1 : 0));
+    CHECK(each->story == free.story);
+  }
+}
+
+} // namespace
+
+TEST_CASE("a load takes what its budget allows between two calls of progress, and no less than a block") {
+  FaultyVulkan vulkan;
+  for (const bool copied : {false, true}) {
+    CAPTURE(copied);
+    vulkan.split_memory(copied);
+    pumice_device_options options = {sizeof options};
+    options.get_instance_proc_addr = FaultyVulkan::get_instance_proc_addr;
+    const DeviceHandle own = make_device(options);
+    check_load_budgets(vulkan, own.get(), copied);
+
+    const ExternalVulkan application(FaultyVulkan::get_instance_proc_addr, false);
+    pumice_vulkan given = application.vulkan();
+    options = {sizeof options};
+    options.vulkan = &given;
+    const DeviceHandle external = make_device(options);
+    check_load_budgets(vulkan, external.get(), copied);
+  }
+  vulkan.split_memory(false);
+}
+
+TEST_CASE("a budget of a load that is no time is refused") {
+  const DeviceHandle& device = shared_device();
+  pumice_source source = {sizeof source};
+  source.path = stories.c_str();
+  for (const float budget_us : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    pumice_load_options options = {sizeof options};
+    options.budget_us = budget_us;
+    pumice_model* model = nullptr;
+    pumice_error error;
+    CHECK(pumice_model_load(device.get(), &source, &options, &model, &error) == PUMICE_INVALID_ARGUMENT);
+    CHECK(std::string(error.message).find("options.budget_us is ") == 0);
+  }
 }

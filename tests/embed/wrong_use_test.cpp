@@ -26,7 +26,7 @@ ENDS_WITH(pumice_submission, queue_family);
 ENDS_WITH(pumice_allocator, map);
 ENDS_WITH(pumice_device_options, tuning_bytes);
 ENDS_WITH(pumice_source, part_count);
-ENDS_WITH(pumice_load_options, setting_count);
+ENDS_WITH(pumice_load_options, budget_bytes);
 ENDS_WITH(pumice_session_options, reserved);
 ENDS_WITH(pumice_sampling, samplers);
 ENDS_WITH(pumice_form, grammar);

@@ -94,15 +94,21 @@ TEST_CASE(
 }
 
 TEST_CASE("the staging memory of loading weights is planned for, and freed") {
-  const DeviceContext context = device_on(split());
-  const uint64_t probed = context.device->peak_bytes();
-  const auto planned = require(Model::plan(require(ModelFile::open(shipped)), context));
-  const MemoryNeeds needs = require(memory_needs(*planned, require(usual_runners(*planned, {}))));
-  CHECK(needs.loading > 0);
-  CHECK(needs.peak() >= needs.weights + needs.loading);
-  REQUIRE(needs.weights + needs.loading > probed);
-  const auto model = require(Model::load(shipped, context));
-  CHECK(context.device->peak_bytes() == needs.weights + needs.loading);
-  CHECK(context.device->allocated_bytes() == needs.weights);
-  CHECK(require(memory_needs(*model, {})).loading == 0);
+  for (const UploadBudget& budget : {UploadBudget{}, UploadBudget{1e-3, 0}, UploadBudget{0, 300'000}}) {
+    CAPTURE(budget.seconds);
+    CAPTURE(budget.bytes);
+    LoadOptions options;
+    options.budget = budget;
+    const DeviceContext context = device_on(split());
+    const uint64_t probed = context.device->peak_bytes();
+    const auto planned = require(Model::plan(require(ModelFile::open(shipped)), context, options));
+    const MemoryNeeds needs = require(memory_needs(*planned, require(usual_runners(*planned, {}))));
+    CHECK(needs.loading > 0);
+    CHECK(needs.peak() >= needs.weights + needs.loading);
+    REQUIRE(needs.weights + needs.loading > probed);
+    const auto model = require(Model::load(shipped, context, {}, options));
+    CHECK(context.device->peak_bytes() == needs.weights + needs.loading);
+    CHECK(context.device->allocated_bytes() == needs.weights);
+    CHECK(require(memory_needs(*model, {})).loading == 0);
+  }
 }

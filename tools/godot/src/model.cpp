@@ -130,6 +130,7 @@ Loaded Model::run(const Request& request) {
   options.tune_seconds = request.tune_seconds;
   options.quantize = request.quantize.empty() ? nullptr : request.quantize.c_str();
   options.purpose = request.purpose;
+  options.budget_us = 2000; // draws in the same queue wait no longer for a copy
   options.vision = request.pictures;
   pumice_model* model = nullptr;
   pumice_error error;
