@@ -9,6 +9,7 @@
 #include "api/vision.h"
 #include "base/guarded.h"
 #include "io/json_text.h"
+#include "media/image.h"
 #include "model/vocabulary.h"
 #include "text/unicode/unicode.h"
 
@@ -216,6 +217,15 @@ Result<std::unique_ptr<pumice_chat>> make_chat(const pumice_model& model,
     if (const Status set = talk.chat().set_thinking_marks(options.thinking_marks); !set.ok())
       return Error{set.error().code, "options.thinking_marks: " + set.error().message};
   }
+  if (options.keep_pictures > 1) {
+    return Error{Code::invalid_argument,
+                 fmt::format("options.keep_pictures is {}: expected 0 or 1", options.keep_pictures)};
+  }
+  if (options.keep_pictures) {
+    if (const Result<std::vector<std::byte>> files = png_bytes({1, 1, {0, 0, 0}}); !files.ok())
+      return Error{files.error().code, "options.keep_pictures is 1, and " + files.error().message};
+    talk.media().keep_files();
+  }
   auto handle = std::make_unique<pumice_chat>();
   handle->shared = std::make_shared<SharedChat>(SharedChat{std::move(talk), model.model->identity()});
   return handle;
@@ -230,22 +240,24 @@ Status add_message(const pumice_message& message, ModelChat& talk) {
 }
 
 // As written by write_chat(), or by hand.
-Status read_chat(const ordered_json& file, Chat& chat) {
+Status read_chat(ordered_json file, ModelChat& talk) {
   if (const Status status = check_messages(file); !status.ok())
     return Error{status.error().code, "json: " + status.error().message};
   if (file.contains("tools")) PUMICE_CHECK(check_tools(file["tools"], "json: 'tools'"));
-  ordered_json variables = chat.variables();
+  PUMICE_CHECK(talk.media().show_urls(file["messages"], "json: messages"));
+  ordered_json variables = talk.chat().variables();
   for (const auto& [name, value] : file.items()) {
     if (name != "messages" && name != "add_generation_prompt") variables[name] = value;
   }
-  PUMICE_CHECK(chat.set_messages(file["messages"]));
-  chat.set_variables(std::move(variables));
+  PUMICE_CHECK(talk.chat().set_messages(file["messages"]));
+  talk.chat().set_variables(std::move(variables));
   return {};
 }
 
-std::string written(const Chat& chat) {
-  ordered_json file = {{"messages", chat.messages()}};
-  file.update(chat.variables());
+Result<std::string> written(ModelChat& talk) {
+  ordered_json file;
+  PUMICE_TRY(file["messages"], talk.media().with_urls(talk.messages()));
+  file.update(talk.chat().variables());
   return file.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -318,8 +330,8 @@ pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error
     PUMICE_REQUIRE_LIVE(chat);
     PUMICE_REQUIRE(json);
     PUMICE_CHECK(chat->shared->check_idle());
-    PUMICE_TRY(const ordered_json file, read_json(json, "json"));
-    return read_chat(file, chat->shared->talk.chat());
+    PUMICE_TRY(ordered_json file, read_json(json, "json"));
+    return read_chat(std::move(file), chat->shared->talk);
   });
 }
 
@@ -328,7 +340,8 @@ pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capa
   return call(error, [&]() -> Status {
     PUMICE_REQUIRE_LIVE(chat);
     PUMICE_CHECK(check_array(json, capacity, 1, "json"));
-    hand_out(written(chat->shared->talk.chat()), json, capacity, count);
+    PUMICE_TRY(const std::string file, written(chat->shared->talk));
+    hand_out(file, json, capacity, count);
     return {};
   });
 }

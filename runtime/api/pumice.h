@@ -623,8 +623,8 @@ typedef struct pumice_request {
    * nothing came.
    *
    * The pictures of its messages are looked at first, in slices as all else, and only once: their tokens in
-   * pumice_session_tokens are numbers from 2^31 on. A saved conversation holds what was seen. A batch answers a
-   * chat with pictures if a session has looked at all of them, in the same chat. */
+   * pumice_session_tokens are numbers from 2^31 on. A saved conversation holds what was seen. A batch answers
+   * a chat with pictures if a session has looked at all of them, in the same chat. */
   pumice_chat* chat;
   /* Of the text that is generated; NULL: any. With a chat, it begins after the model's thinking. It needs a
    * token that ends the text, and does not go with `ignore_end`. The first form of a model takes about a
@@ -726,7 +726,10 @@ typedef struct pumice_chat_options {
                             "function": {"name": ..., "description": ..., "parameters": JSON schema}}; NULL: none */
   const char* variables; /* JSON: an object with all else that the template reads, as {"documents": [...]} */
   pumice_thinking thinking;
-  uint32_t reserved;  /* 0 */
+  /* 1: the chat keeps the file of each picture that it is given, or its pixels, and pumice_chat_write writes
+   * it into the JSON: pixels as a PNG, which takes time. PUMICE_UNSUPPORTED by a library that was built
+   * without PUMICE_PICTURE_FILES. */
+  uint32_t keep_pictures;
   int64_t local_time; /* for templates that write the date: what the local clock shows, in seconds after it
                          showed 1970-01-01 00:00; 0: the current time, UTC. It stays the same for the chat */
   const char* thinking_marks; /* what the model writes around its thinking, with a comma between:
@@ -818,8 +821,12 @@ PUMICE_API pumice_status pumice_chat_forget(pumice_chat* chat, size_t* removed, 
 PUMICE_API pumice_status pumice_chat_read(pumice_chat* chat, const char* json, pumice_error* error);
 PUMICE_API pumice_status pumice_chat_write(const pumice_chat* chat, char* json, size_t capacity,
                                            size_t* count, pumice_error* error);
-/* Pictures and sounds are not in that JSON: a message names each by a checksum, as {"type": "image",
- * "checksum": "..."}, or "audio". These give a chat one for messages that it reads. */
+/* A message that is read may have pictures in itself, as {"type": "image_url", "image_url": {"url":
+ * "data:image/png;base64,..."}} in the list that is its "content": a PNG or a JPEG. Nothing is fetched.
+ * PUMICE_INVALID_ARGUMENT, PUMICE_INVALID_FILE or PUMICE_UNSUPPORTED with the message and the field; the chat
+ * is then as it was. It is written so with pumice_chat_options.keep_pictures. Otherwise, and with sounds, a
+ * message names each by a checksum, as {"type": "image", "checksum": "..."}, or "audio", and these give a
+ * chat one for messages that it reads. */
 PUMICE_API pumice_status pumice_chat_add_picture(pumice_chat* chat, const pumice_picture* picture,
                                                  pumice_error* error);
 PUMICE_API pumice_status pumice_chat_add_sound(pumice_chat* chat, const pumice_sound* sound,

@@ -5,6 +5,11 @@
 
 namespace pumice {
 
+Result<std::vector<std::byte>> png_bytes(const Image&) {
+  return Error{Code::unsupported,
+               "this build of the library writes no PNG files: build it with -DPUMICE_PICTURE_FILES=ON"};
+}
+
 Result<Image> parse_image(std::span<const std::byte>, const std::string& name, uint64_t) {
   return Error{
       Code::unsupported,

@@ -10,6 +10,8 @@
 #include "media/image.h"
 #include "model/picture_preparation.h"
 #include "text/chat/message_pictures.h"
+#include "text/formats/base64.h"
+#include "text/formats/data_url.h"
 
 namespace pumice {
 
@@ -17,10 +19,22 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// A file of some kilobytes can have as many as an image may: messages with several are to stay within what a
+// machine has.
+constexpr uint64_t most_pixels_in_urls = 4 * max_image_pixels;
+
 // The checksum that a part names; empty: none.
 std::string checksum_in(const ordered_json& part) {
   const auto found = part.find("checksum");
   return found != part.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string checksum_of(const Image& image) {
+  Checksum sum;
+  sum.add(uint64_t{image.width});
+  sum.add(uint64_t{image.height});
+  sum.add(std::as_bytes(std::span(image.pixels)));
+  return fmt::format("{:016x}", sum.value());
 }
 
 ordered_json part_of(const std::string& checksum, const char* type = "image") {
@@ -80,22 +94,84 @@ Status ChatMedia::check_vision() const {
 }
 
 Result<ordered_json> ChatMedia::show(std::span<const std::byte> file, const std::string& name) {
+  uint64_t pixels_left = max_image_pixels;
+  return show(file, name, pixels_left, "");
+}
+
+Result<ordered_json> ChatMedia::show(std::span<const std::byte> file, const std::string& name,
+                                     uint64_t& pixels_left, const std::string& of_pixels) {
   PUMICE_CHECK(check_vision());
   Checksum sum;
   sum.add(file);
   std::string checksum = fmt::format("{:016x}", sum.value());
   if (media_.contains(checksum)) return part_of(checksum);
-  PUMICE_TRY(Image image, parse_image(file, name));
-  return keep(std::move(checksum), std::move(image), name);
+  PUMICE_TRY(Image image, parse_image(file, name, std::min(pixels_left, max_image_pixels)));
+  pixels_left -= uint64_t{image.width} * image.height;
+  if (!of_pixels.empty() && of_pixels == checksum_of(image)) checksum = of_pixels;
+  PUMICE_TRY(ordered_json part, keep(checksum, std::move(image), name));
+  Medium& picture = media_.at(checksum);
+  if (picture.pixels) {
+    picture.file.assign(file.begin(), file.end());
+    picture.pixels.reset();
+  }
+  return part;
 }
 
 Result<ordered_json> ChatMedia::show(Image image, const std::string& name) {
   PUMICE_CHECK(check_vision());
-  Checksum sum;
-  sum.add(uint64_t{image.width});
-  sum.add(uint64_t{image.height});
-  sum.add(std::as_bytes(std::span(image.pixels)));
-  return keep(fmt::format("{:016x}", sum.value()), std::move(image), name);
+  std::string checksum = checksum_of(image); // before it is moved
+  return keep(std::move(checksum), std::move(image), name);
+}
+
+Status ChatMedia::show_urls(ordered_json& messages, const std::string& name) {
+  std::vector<std::string> taken;
+  uint64_t pixels_left = most_pixels_in_urls;
+  const auto take = [&](ordered_json& part, const PictureUrl& picture, const std::string& place) -> Status {
+    if (const Status vision = check_vision(); !vision.ok())
+      return Error{vision.error().code, fmt::format("{}: {}", place, vision.error().message)};
+    const Result<std::string> bytes = text::parse_data_url(picture.url);
+    if (!bytes.ok()) return Error{bytes.error().code, fmt::format("{}: {}", place, bytes.error().message)};
+    const size_t before = media_.size();
+    PUMICE_TRY(part, show(std::as_bytes(std::span(*bytes)), place, pixels_left, checksum_in(part)));
+    if (media_.size() > before) taken.push_back(checksum_in(part));
+    return {};
+  };
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const auto content = messages[i].find("content");
+    if (content == messages[i].end() || !content->is_array()) continue;
+    for (size_t j = 0; j < content->size(); ++j) {
+      ordered_json& part = (*content)[j];
+      const std::optional<PictureUrl> picture = picture_url_in(part);
+      if (!picture) continue;
+      const std::string place = fmt::format("{}[{}].content[{}]{}", name, i, j, picture->member);
+      if (const Status status = take(part, *picture, place); !status.ok()) {
+        for (const std::string& checksum : taken) media_.erase(checksum);
+        return status;
+      }
+    }
+  }
+  return {};
+}
+
+Result<ordered_json> ChatMedia::with_urls(ordered_json messages) {
+  PUMICE_CHECK(for_each_medium(messages, [&](size_t, ordered_json& part) -> Status {
+    const auto found = media_.find(checksum_in(part));
+    if (found == media_.end() || part.contains("path")) return {};
+    Medium& picture = found->second;
+    if (picture.pixels) {
+      PUMICE_TRY(picture.file, png_bytes(*picture.pixels));
+      picture.pixels.reset();
+    }
+    if (picture.file.empty()) return {};
+    const std::string_view bytes(reinterpret_cast<const char*>(picture.file.data()), picture.file.size());
+    part = {{"type", "image_url"},
+            {"image_url",
+             {{"url", fmt::format("data:image/{};base64,{}", bytes.starts_with("\xff\xd8") ? "jpeg" : "png",
+                                  text::encode_base64(bytes))}}},
+            {"checksum", found->first}};
+    return {};
+  }));
+  return messages;
 }
 
 Status ChatMedia::check_hearing() const {
@@ -126,9 +202,11 @@ Result<ordered_json> ChatMedia::play(std::vector<float> samples, const std::stri
 Result<ordered_json> ChatMedia::keep(std::string checksum, Image image, const std::string& name) {
   if (!media_.contains(checksum)) {
     PUMICE_TRY(const PicturePlan plan, plan_for_prompt({image.height, image.width}, *preparation_, name));
-    const auto preparing = std::make_shared<PreparingMedium>(PreparingMedium{
-        GradualPreparation(std::make_shared<const Image>(std::move(image)), *preparation_, plan)});
+    const auto pixels = std::make_shared<const Image>(std::move(image));
+    const auto preparing =
+        std::make_shared<PreparingMedium>(PreparingMedium{GradualPreparation(pixels, *preparation_, plan)});
     Medium picture{grid_of(plan, *preparation_), {}};
+    if (keeps_files_) picture.pixels = pixels;
     for (size_t number = 0; number < plan.parts.size(); ++number)
       picture.parts.push_back(
           std::make_shared<MediumPart>(MediumPart{plan.parts[number].grid, preparing, number}));

@@ -60,6 +60,14 @@ public:
   // wrong with the picture.
   Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name);
   Result<nlohmann::ordered_json> show(Image image, const std::string& name);
+  // Takes the pictures that parts of messages have in themselves (picture_url_in()). Each part becomes what
+  // show() returns. After an error, none of them is here that was not before; `name` is that of the messages.
+  Status show_urls(nlohmann::ordered_json& messages, const std::string& name);
+  // Keeps the files, or the pixels, of pictures that are shown from now on.
+  void keep_files() { keeps_files_ = true; }
+  // Messages whose pictures are parts that have them in themselves, where they were kept and have no path:
+  // show_urls() takes them, under the same checksums.
+  Result<nlohmann::ordered_json> with_urls(nlohmann::ordered_json messages);
   Status check_hearing() const; // unsupported for a model that does not hear
   // The same of a sound, whose samples have the rate of sound().
   Result<nlohmann::ordered_json> play(std::vector<float> samples, const std::string& name);
@@ -76,7 +84,13 @@ private:
   struct Medium {
     PictureGrid grid; // how it is cut
     MediumParts parts;
+    // Of a picture that is kept: one of these.
+    std::vector<std::byte> file = {};
+    std::shared_ptr<const Image> pixels = {};
   };
+  // `of_pixels`: a checksum that the picture has if it is that of its pixels; else it is that of its file.
+  Result<nlohmann::ordered_json> show(std::span<const std::byte> file, const std::string& name,
+                                      uint64_t& pixels_left, const std::string& of_pixels);
   Result<nlohmann::ordered_json> keep(std::string checksum, Image image, const std::string& name);
 
   std::string model_;
@@ -84,6 +98,7 @@ private:
   std::optional<SoundPreparation> sound_;       // of one that hears
   PictureMarkup markup_;
   std::map<std::string, Medium> media_; // by checksum
+  bool keeps_files_ = false;
 };
 
 // Those of their patches.

@@ -12,6 +12,7 @@
 #include "support/model.h"
 #include "support/picture_answers.h"
 #include "support/require.h"
+#include "text/formats/base64.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -355,6 +356,119 @@ TEST_CASE("a conversation with pictures is read again once its pictures are ther
   require_ok(pumice_chat_remove(read.get(), 0, 2, &error), error);
   require_ok(pumice_chat_read(read.get(), saved.c_str(), &error), error);
   CHECK(player.begin(player.session.get(), read.get(), error) == PUMICE_NOT_FOUND);
+}
+
+namespace {
+
+std::string data_url(const std::vector<std::byte>& file) {
+  return "data:image/png;base64," +
+         text::encode_base64({reinterpret_cast<const char*>(file.data()), file.size()});
+}
+
+json message_with(const std::vector<json>& parts) {
+  return {{"role", "user"}, {"content", parts}};
+}
+
+std::string conversation(const std::vector<json>& messages) {
+  return json({{"messages", messages}}).dump();
+}
+
+const json question = {{"type", "text"}, {"text", "w20"}};
+
+json by_url(const json& url) {
+  return {{"type", "image_url"}, {"image_url", {{"url", url}}}};
+}
+
+} // namespace
+
+TEST_CASE("messages that are read may have their pictures in themselves") {
+  const Player player;
+  const Image image = small_picture(1);
+  const std::vector<std::byte> file = png_of(image);
+  const std::vector<uint32_t> expected = player.expected({image}, {20});
+  const json input = {{"type", "input_image"}, {"image_url", data_url(file)}};
+  pumice_error error;
+  for (const json& part : {by_url(data_url(file)), input}) {
+    const ChatHandle chat = make_chat(player.model.get());
+    const std::string text = conversation({message_with({part, question})});
+    require_ok(pumice_chat_read(chat.get(), text.c_str(), &error), error);
+    const json named = json::parse(written(chat.get()))["messages"][0]["content"][0];
+    CHECK(named["type"] == "image");
+    CHECK(named.contains("checksum"));
+    CHECK(player.answer(chat.get()).tokens == expected);
+  }
+
+  // Nothing is fetched, and after an error the chat is as it was.
+  const ChatHandle chat = make_chat(player.model.get());
+  add(chat.get(), "w21", {});
+  const std::string before = written(chat.get());
+  const auto refused = [&](const json& part, pumice_status status, std::string_view words) {
+    const json good = by_url(data_url(png_of(small_picture(9))));
+    const std::string text = conversation({message_with({good, question}), message_with({question, part})});
+    CHECK(pumice_chat_read(chat.get(), text.c_str(), &error) == status);
+    CAPTURE(error.message);
+    CHECK(contains(error.message, "json: messages[1].content[1].image_url"));
+    CHECK(contains(error.message, words));
+    CHECK(written(chat.get()) == before);
+  };
+  for (const char* url : {"https://example.com/a.png", "file:///etc/passwd", "", "data:image/png,abc"})
+    refused(by_url(url), PUMICE_INVALID_ARGUMENT, ".image_url.url: only data URLs");
+  refused(by_url(5), PUMICE_INVALID_ARGUMENT, ".image_url.url: expected a string");
+  refused({{"type", "image_url"}}, PUMICE_INVALID_ARGUMENT, ".image_url: expected a string");
+  refused({{"type", "image_url"}, {"image_url", 1}}, PUMICE_INVALID_ARGUMENT, "expected a string");
+  for (const char* data : {"$$$$", "", "AAAAA", "====", "AA==AA=="})
+    refused(by_url(std::string("data:image/png;base64,") + data), PUMICE_INVALID_ARGUMENT, "base64");
+  refused(by_url("data:text/plain;base64,aGVsbG8="), PUMICE_INVALID_FILE, "PNG");
+  refused(by_url("data:image/gif;base64,R0lGODlhIGFuZCBtb3Jl"), PUMICE_UNSUPPORTED, "GIF");
+  refused(by_url(data_url({file.begin(), file.end() - 20})), PUMICE_INVALID_FILE, "");
+  // The good picture of those messages is not here either.
+  ChatHandle other = make_chat(player.model.get());
+  add(other.get(), "w20", {picture_of(png_of(small_picture(9)))});
+  require_ok(pumice_chat_read(chat.get(), written(other.get()).c_str(), &error), error);
+  CHECK(player.begin(player.session.get(), chat.get(), error) == PUMICE_NOT_FOUND);
+
+  const ModelHandle reader = load(player.device.get(), (pretrained_folder() / "chat-2m.gguf").string());
+  const ChatHandle talk = make_chat(reader.get());
+  const std::string text = conversation({message_with({by_url(data_url(file))})});
+  CHECK(pumice_chat_read(talk.get(), text.c_str(), &error) == PUMICE_UNSUPPORTED);
+  CHECK(contains(error.message, "json: messages[0].content[0].image_url.url"));
+  CHECK(contains(error.message, "does not see"));
+}
+
+TEST_CASE("a chat that keeps its pictures has them in its JSON, and names them as before when it is read") {
+  const Player player;
+  const Image image = small_picture(1);
+  const std::vector<std::byte> file = png_of(small_picture(77));
+  pumice_chat_options options = {sizeof options};
+  options.keep_pictures = 1;
+  const ChatHandle keeping = make_chat(player.model.get(), options), plain = make_chat(player.model.get());
+  for (const ChatHandle* chat : {&keeping, &plain})
+    add(chat->get(), "w20", {picture_of(image), picture_of(file)});
+  const std::string saved = written(keeping.get());
+  CHECK(contains(saved, data_url(file)));
+  CHECK(written(keeping.get()) == saved);
+  CHECK_FALSE(contains(written(plain.get()), "base64"));
+  const std::vector<uint32_t> expected = player.answer(keeping.get()).tokens;
+
+  pumice_error error;
+  const ChatHandle read = make_chat(player.model.get()), again = make_chat(player.model.get(), options);
+  require_ok(pumice_chat_read(read.get(), saved.c_str(), &error), error);
+  CHECK(written(read.get()) == written(plain.get())); // the checksums of pixels and of the file
+  CHECK(player.answer(read.get()).tokens == expected);
+  require_ok(pumice_chat_read(again.get(), saved.c_str(), &error), error);
+  CHECK(written(again.get()) == saved);
+
+  // A checksum that is not the picture's is none.
+  json lying = json::parse(saved);
+  json& parts = lying["messages"][0]["content"];
+  std::swap(parts[0]["checksum"], parts[1]["checksum"]);
+  require_ok(pumice_chat_read(again.get(), lying.dump().c_str(), &error), error);
+  CHECK(player.answer(again.get()).tokens == expected);
+
+  options.keep_pictures = 2;
+  pumice_chat* none = nullptr;
+  CHECK(pumice_chat_create(player.model.get(), &options, &none, &error) == PUMICE_INVALID_ARGUMENT);
+  CHECK(contains(error.message, "options.keep_pictures is 2"));
 }
 
 TEST_CASE("a picture that is none, and a model that does not see, are errors with a name") {

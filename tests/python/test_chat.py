@@ -175,6 +175,14 @@ def test_pictures(made, load):
             assert again.ask(max_tokens=4) == answer
         with pytest.raises(ValueError, match="shape"):
             chat.add("user", "w5", pictures=[picture[0, 0]])
+        try:
+            keeping = pumice.Chat(chat._model, session=chat.session, sampling={}, keep_pictures=True)
+        except pumice.Unsupported:  # the library was built without files of pictures
+            return
+        with keeping, pumice.Chat(chat._model, session=chat.session, sampling={}) as again:
+            keeping.add("user", "w9", pictures=[picture])
+            again.from_json(keeping.to_json())
+            assert again.ask(max_tokens=4) == answer
 
 
 def test_sounds(made, load):

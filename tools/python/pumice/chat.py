@@ -49,6 +49,7 @@ class Chat(OneAtATime):
     sampling: how tokens are chosen unless a question says so; by default what `pumice chat` takes, usual_sampling(); {}: the most
         probable token each time.
     forget: forgets the oldest turns where the context is full.
+    keep_pictures: to_json() has the pictures in it; of a library that was built with PUMICE_PICTURE_FILES.
     template, template_text, variables, thinking_marks: as in pumice_chat_options.
     """
 
@@ -58,7 +59,8 @@ class Chat(OneAtATime):
                  thinking: Optional[bool] = None, session: Optional[Session] = None, context: Optional[int] = None,
                  sampling: Optional[Dict[str, Any]] = None, forget: bool = True, template: Optional[str] = None,
                  template_text: Optional[str] = None, variables: Optional[Dict[str, Any]] = None,
-                 thinking_marks: Optional[str] = None, local_time: Optional[int] = None, load: Optional[Dict[str, Any]] = None) -> None:
+                 thinking_marks: Optional[str] = None, local_time: Optional[int] = None, keep_pictures: bool = False,
+                 load: Optional[Dict[str, Any]] = None) -> None:
         self._model, self._loaded = opened(model, **(load or {}))
         self._device = self._model._device
         self._session, self._context = session, context
@@ -72,7 +74,7 @@ class Chat(OneAtATime):
         options = structure(_bindings.pumice_chat_options, template_name=template, template_text=template_text, tools=self._tools.json,
                             variables=None if variables is None else json.dumps(variables), thinking_marks=thinking_marks,
                             thinking=choice(names.get(thinking, thinking), _bindings.pumice_thinking, "PUMICE_THINKING_", "thinking"),
-                            local_time=local_time)
+                            local_time=local_time, keep_pictures=int(keep_pictures))
         with self._model._use() as of_model:
             self._make(lambda made: call(lib.pumice_chat_create, of_model, options, made))
         if system is not None:
@@ -139,7 +141,7 @@ class Chat(OneAtATime):
             return text_of(lib.pumice_chat_write, pointer)
 
     def from_json(self, text: str, pictures: Iterable[Picture] = (), sounds: Iterable[ChatSound] = ()) -> None:
-        """Takes a conversation in place of what there is. It names pictures and sounds by their checksums: hand them in again."""
+        """Takes a conversation in place of what there is. Pictures and sounds that it names by their checksums: hand them in again."""
         with self._turn() as pointer:
             for picture in structures(pictures):
                 call(lib.pumice_chat_add_picture, pointer, picture)
