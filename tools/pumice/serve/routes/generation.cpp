@@ -46,15 +46,6 @@ Result<std::vector<uint32_t>> read_ends(const TextWish& wish, const TextForm& fo
   return ends;
 }
 
-// {"type": "image_url", "image_url": {"url": URL}}; "input_image" of responses has the URL itself there.
-Result<Json> read_picture_part(const Json& part, const std::string& place) {
-  const Json url = part.value("image_url", Json());
-  const bool inner = url.is_object();
-  const std::string field = place + (inner ? ".image_url.url" : ".image_url");
-  PUMICE_TRY(const std::string bytes, read_data_url(inner ? url.value("url", Json()) : url, field));
-  return picture_part(bytes, field);
-}
-
 // {"type": "input_audio", "input_audio": {"data": BASE64, "format": "wav"}}, as both interfaces of OpenAI
 // have it, or with a data URL; and {"type": "audio_url", "audio_url": {"url": URL}}. The bytes say their
 // format.
@@ -75,7 +66,11 @@ Result<Json> read_sound_part(const Json& part, const std::string& place) {
 Result<Json> read_medium(Json part, const std::string& place) {
   if (is_medium_part(part)) return part;
   const Json type = part.value("type", Json());
-  if (type == "image_url" || type == "input_image") return read_picture_part(part, place);
+  if (const std::optional<PictureUrl> picture = picture_url_in(part)) {
+    const std::string field = place + picture->member;
+    PUMICE_TRY(const std::string bytes, read_data_url(picture->url, field));
+    return picture_part(bytes, field);
+  }
   if (type == "input_audio" || type == "audio_url") return read_sound_part(part, place);
   return Json();
 }

@@ -7,37 +7,23 @@
 
 #include <fmt/format.h>
 
-#include "base/ascii.h"
 #include "media/audio.h"
 #include "text/formats/base64.h"
+#include "text/formats/data_url.h"
 
 namespace pumice::serve {
 
-namespace {
-
-Result<std::string> decoded(std::string_view text, const std::string& field) {
-  std::optional<std::string> bytes = text::decode_base64(text);
-  if (!bytes || bytes->empty()) return bad_field(field, "expected base64 of a file's bytes");
-  return *std::move(bytes);
-}
-
-} // namespace
-
 Result<std::string> read_data_url(const Json& url, const std::string& field) {
-  constexpr const char* expected =
-      "only data URLs are read, as in data:image/png;base64,...: nothing is fetched";
-  if (!url.is_string()) return bad_field(field, fmt::format("expected a string: {}", expected));
-  const std::string_view text = url.get_ref<const std::string&>();
-  const size_t comma = text.find(',');
-  const std::string head = lower_case(text.substr(0, std::min<size_t>(comma, 100)));
-  if (comma == std::string_view::npos || !head.starts_with("data:") || !head.ends_with(";base64"))
-    return bad_field(field, expected);
-  return decoded(text.substr(comma + 1), field);
+  Result<std::string> bytes = text::parse_data_url(url);
+  if (!bytes.ok()) return bad_field(field, bytes.error().message);
+  return bytes;
 }
 
 Result<std::string> read_base64(const Json& text, const std::string& field) {
   if (!text.is_string()) return bad_field(field, "expected base64 of a file's bytes in a string");
-  return decoded(text.get_ref<const std::string&>(), field);
+  std::optional<std::string> bytes = text::decode_base64(text.get_ref<const std::string&>());
+  if (!bytes || bytes->empty()) return bad_field(field, "expected base64 of a file's bytes");
+  return *std::move(bytes);
 }
 
 Result<Image> read_picture(std::span<const std::byte> bytes, const std::string& field) {
