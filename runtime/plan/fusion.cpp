@@ -363,7 +363,9 @@ void fuse_stores(Graph& graph, std::vector<Node>& nodes) {
       if (rotary) fused.rotary = *rotary;
       const TensorId q = rotary ? nodes[at].inputs[0] : nodes[i].inputs[0];
       const size_t k = rotary ? 1 : 0;
-      nodes[i].inputs = {q, nodes[at].inputs[k], nodes[at].inputs[k + 1]};
+      std::vector<TensorId> inputs = {q, nodes[at].inputs[k], nodes[at].inputs[k + 1]};
+      inputs.insert(inputs.end(), nodes[i].inputs.begin() + 1, nodes[i].inputs.end());
+      nodes[i].inputs = std::move(inputs);
       nodes[i].weights.insert(nodes[i].weights.begin(), nodes[at].weights.begin(), nodes[at].weights.end());
       nodes[i].operation = std::make_shared<StoringAttention>(std::move(fused));
       dead.insert(at);

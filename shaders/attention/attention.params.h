@@ -20,6 +20,7 @@ CONSTANT ATTENTION_BIAS_TABLE = 6;   // [buckets, heads]
 CONSTANT ATTENTION_BIAS_SCORES = 6;  // [rows, bias_stride], in its place: see position_scores.params.h
 CONSTANT ATTENTION_SINKS = 6;        // [heads], in place of the table
 CONSTANT ATTENTION_BIAS_BUCKETS = 7; // of distances from -max_distance to max_distance, or [places, places]
+CONSTANT ATTENTION_CHOSEN = 7;       // in their place: CHOOSE_RESULT (attention/chosen_positions.params.h)
 // Inputs of a kernel that also rotates and stores, as in position/rotary_store.params.h.
 CONSTANT ATTENTION_K = 8;      // [rows, k_stride]
 CONSTANT ATTENTION_V = 9;      // [rows, v_stride]
@@ -116,6 +117,8 @@ CONSTANT ATTENTION_HELD_ID = 47;  // cm: 1: queries are kept in registers
 CONSTANT ATTENTION_APART_ID = 48; // cm: 1: keys and values of a tile have memory of their own
 CONSTANT ATTENTION_AHEAD_ID =
     49; // cm, portable: quads of keys, and of values, that an invocation loads ahead
+
+CONSTANT ATTENTION_CHOSEN_ID = 50; // portable: not 0: a row sees chosen positions alone, in so many words
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

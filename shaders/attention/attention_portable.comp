@@ -254,7 +254,8 @@ void main() {
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) score[m] = 0.0;
       // Whole subgroups have nothing to load where a single row sees few positions.
       bool wanted = true;
-      if (TOKENS == 1) wanted = int(position) >= range.first && int(position) <= range.last;
+      if (TOKENS == 1)
+        wanted = int(position) >= range.first && int(position) <= range.last && is_chosen(row[0], int(position));
       uint own_base = base;
       if (wanted || PAGED) own_base = position_base(base, range.source, position);
       if (PAGED && OWN % PAGE == 0u) page_bases[OWN / PAGE] = own_base;

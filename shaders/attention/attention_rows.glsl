@@ -59,6 +59,8 @@ const uint PAGE = PAGED ? SHARED : 1u; // positions of an entry
 READ_BUFFER(float, bias_table, ATTENTION_BIAS_TABLE);
 READ_BUFFER(float, sinks, ATTENTION_SINKS);
 READ_BUFFER(float, bias_buckets, ATTENTION_BIAS_BUCKETS);
+layout(constant_id = ATTENTION_CHOSEN_ID) const uint CHOSEN = 0; // words of a row
+READ_BUFFER(uint, chosen, ATTENTION_CHOSEN);
 
 // Scores are clamped to this, so that no difference of two overflows.
 const float SCORE_LIMIT = 1e30;
@@ -155,8 +157,14 @@ SourceRange source_range(Row row[TOKENS], uint lead) {
   return range;
 }
 
+// Of a position from the row's first to its last.
+bool is_chosen(Row row, int position) {
+  if (CHOSEN == 0u) return true;
+  return (chosen[row.index * CHOSEN + uint(position) / 32u] >> (uint(position) & 31u) & 1u) != 0u;
+}
+
 bool sees(Row row, SourceRange range, int position) {
-  return row.source == range.source && position >= row.first && position <= row.last;
+  return row.source == range.source && position >= row.first && position <= row.last && is_chosen(row, position);
 }
 
 // The tiles of eight positions that all rows see whole: from x to before y, within the range's tiles.

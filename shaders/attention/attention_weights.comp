@@ -49,7 +49,7 @@ void main() {
     const int position = first_column(row) + int(column);
     if (PARTS == CACHE_PARTS_POSITIONS && (position < int(p.part_first) || position >= int(p.position_limit))) continue;
     float w = 0.0;
-    if (position >= row.first && position <= row.last) {
+    if (position >= row.first && position <= row.last && is_chosen(row, position)) {
       float score[QUERIES];
       score_position(position_base(base, row.source, uint(position)), uint(position), score);
       w = exp2(final_score(score[0], 0u, row, position) - maximum) * share;

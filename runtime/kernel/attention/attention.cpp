@@ -33,6 +33,9 @@ uint32_t capacity_class(uint32_t capacity) {
   return std::clamp(std::bit_ceil(capacity), shortest, longest);
 }
 
+// The kernels' own ATTENTION_AHEAD_ID.
+constexpr uint32_t loads_ahead = 4;
+
 // ATTENTION_BIASED_ID's value.
 uint32_t biased(const AttentionArgs& args) {
   if (args.bias_scores) return 2;
@@ -87,6 +90,11 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   if (args.sinks) {
     dispatch.set_constant(ATTENTION_SINKS_ID, 1);
     dispatch.bind(ATTENTION_SINKS, *args.sinks, Access::read);
+  }
+  if (args.chosen) {
+    dispatch.set_constant(ATTENTION_CHOSEN_ID, args.chosen->stride);
+    dispatch.set_constant(ATTENTION_AHEAD_ID, loads_ahead); // it would be 0, as all that lie before
+    dispatch.bind(ATTENTION_CHOSEN, args.chosen->buffer, Access::read);
   }
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
   dispatch.bind(ATTENTION_Q, q.buffer, Access::read);
@@ -156,8 +164,9 @@ std::string attention_shape_class(const AttentionArgs& args) {
   const CacheLayout& layout = args.cache.layout;
   // With few rows the best variant depends on the cache's length: split-kv divides it.
   const std::string length = args.q.rows < 16 ? fmt::format(" x {}", capacity_class(layout.capacity)) : "";
-  return fmt::format("attention {} {} x {} of {} in {}{}{}", to_string(layout.type), rows_class(args.q.rows),
-                     args.heads, layout.head_dim, layout.kv_heads, length, args.store ? " storing" : "");
+  return fmt::format("attention {} {} x {} of {} in {}{}{}{}", to_string(layout.type),
+                     rows_class(args.q.rows), args.heads, layout.head_dim, layout.kv_heads, length,
+                     args.store ? " storing" : "", args.chosen ? " chosen" : "");
 }
 
 Status attention(Lowering& lowering, const AttentionArgs& args) {
@@ -289,6 +298,7 @@ std::string Attention::describe() const {
   if (soft_cap > 0) text += fmt::format(" capped at {:g}", soft_cap);
   if (window > 0) text += fmt::format(" {} {}", chunked ? "chunk" : "window", window);
   if (sinks) text += " sinks";
+  if (chosen > 0) text += fmt::format(" of {} chosen positions", chosen);
   if (mask == AttentionMask::bidirectional) text += " both ways";
   if (patch_windows) text += " in windows of patches";
   if (run > 0) text += fmt::format(" in runs of {}", run);
@@ -477,6 +487,8 @@ Result<AttentionArgs> lower_args(const Attention& attention, std::span<const Wei
   args.step = lowering.step();
   PUMICE_CHECK(check(attention, args.cache.layout));
   if (attention.bias.by_content) args.bias_scores = lowering.tensor(node.inputs.back());
+  if (attention.chosen > 0 && lowering.context() > attention.chosen)
+    args.chosen = lowering.tensor(node.inputs.back());
   if (attention.sinks) {
     PUMICE_TRY(args.sinks, lowering.vector(weights));
     return args;
@@ -550,10 +562,10 @@ Status AttentionWeights::lower(Lowering& lowering, const Node& node) const {
 }
 
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> weight, std::optional<TensorId> bias_scores) {
+                   std::optional<WeightId> weight, std::optional<TensorId> last_input) {
   const Tensor& queries = graph.tensor(q);
   std::vector<TensorId> inputs = {q};
-  if (bias_scores) inputs.push_back(*bias_scores);
+  if (last_input) inputs.push_back(*last_input);
   std::vector<WeightId> weights;
   if (weight) weights.push_back(*weight);
   return graph.add(operation, std::move(inputs), std::move(weights),
@@ -571,7 +583,7 @@ TensorId attention_weights(Graph& graph, std::string name, TensorId attention, u
   const RowKind rows = graph.tensor(attention).rows;
   const TensorId sums = graph.add_output(at, {name + ".sums", rows, operation->heads * 2});
   std::vector<TensorId> inputs = {q, sums};
-  if (operation->bias.by_content) inputs.push_back(graph.nodes()[at].inputs.back());
+  if (operation->bias.by_content || operation->chosen > 0) inputs.push_back(graph.nodes()[at].inputs.back());
   return graph.insert(at + 1, std::make_shared<AttentionWeights>(std::move(weights)), std::move(inputs),
                       {std::move(name), rows, weights.attention.heads * context});
 }

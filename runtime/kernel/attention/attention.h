@@ -99,6 +99,9 @@ struct AttentionArgs {
   // With the bidirectional mask: so many rows of an input have become one, and these come first in it (see
   // JoinPatches), so that no row sees others.
   uint32_t joined = 1;
+  // With the causal mask, and not with a bias: a row sees the positions alone whose bits are set in its row,
+  // see chosen_positions.h.
+  std::optional<ActivationRef> chosen;
   // [heads]: a score for each head that takes part in the softmax and has no value. Not with a bias.
   std::optional<BufferRef> sinks;
   RelativeBias bias;
@@ -128,9 +131,9 @@ Status attention(Lowering& lowering, const AttentionArgs& args);
 // [rows, heads * context], for each head its positions; zeros where the row sees nothing.
 Dispatch attention_weights(const DeviceProfile& profile, const AttentionArgs& args, uint32_t context);
 
-// inputs: q, then the scores of a bias by content. weights: the bias's table [buckets, heads], where there is
-// one (a linear bias has none), or the sinks [heads]. The layer's cache gives kv_heads and head_dim. A second
-// output keeps the sums.
+// inputs: q, then the scores of a bias by content, or the chosen positions. weights: the bias's table
+// [buckets, heads], where there is one (a linear bias has none), or the sinks [heads]. The layer's cache
+// gives kv_heads and head_dim. A second output keeps the sums.
 struct Attention : Operation {
   uint32_t layer = 0;
   uint32_t heads = 0;
@@ -144,6 +147,8 @@ struct Attention : Operation {
   uint32_t run = 0;
   uint32_t joined = 1;
   bool sinks = false;
+  // Not 0: in sessions of more positions a row sees so many, which the last input names.
+  uint32_t chosen = 0;
   RelativeBias bias;
 
   std::string_view name() const override { return "attention"; }
@@ -152,8 +157,8 @@ struct Attention : Operation {
 };
 
 // Stores the step's keys and values in the cache, then attends to them: in one kernel where the device has
-// one. inputs: q, k, v as for RotaryStore. weights: the rotation's norms, then the attention's. Otherwise as
-// Attention.
+// one. inputs: q, k, v as for RotaryStore, then the attention's after q. weights: the rotation's norms, then
+// the attention's. Otherwise as Attention.
 struct StoringAttention : Operation {
   std::optional<RotaryStore> rotary; // empty: keys and values are stored as they are
   Attention attention;
@@ -178,7 +183,7 @@ struct ProjectingAttention : Operation {
   Status lower(Lowering& lowering, const Node& node) const override;
 };
 
-// inputs: q, the sums that the attention kept, then the scores of a bias by content.
+// inputs: q, the sums that the attention kept, then the attention's after q.
 struct AttentionWeights : Operation {
   Attention attention;
   std::vector<WeightId> weights; // the attention's
@@ -190,7 +195,7 @@ struct AttentionWeights : Operation {
 
 // q: [tokens, heads * head_dim]; so is the result.
 TensorId attention(Graph& graph, std::string name, TensorId q, const Attention& operation,
-                   std::optional<WeightId> weight = {}, std::optional<TensorId> bias_scores = {});
+                   std::optional<WeightId> weight = {}, std::optional<TensorId> last_input = {});
 
 // Adds the computation of an attention's weights right after it: [tokens, heads * context]. `attention`: its
 // result. `context`: the number of positions, counted from the first of the sequence or of the input that the

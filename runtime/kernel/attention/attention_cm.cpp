@@ -135,8 +135,8 @@ std::string kernel_name(const AttentionArgs& args) {
 // matrices.
 bool runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return !profile.cpu8 && profile.subgroup >= 8 && args.q.rows >= 16 && args.one_sequence && !args.sums &&
-         attention_block(profile, args.cache.layout) % keys == 0 && find_kernel(kernel_name(args)) &&
-         choose_shape(profile, args);
+         !args.chosen && attention_block(profile, args.cache.layout) % keys == 0 &&
+         find_kernel(kernel_name(args)) && choose_shape(profile, args);
 }
 
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const Shape& shape) {

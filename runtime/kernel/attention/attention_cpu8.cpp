@@ -69,8 +69,8 @@ void pass_cache(Dispatch& dispatch, const CacheRef& cache) {
   dispatch.pass_address(sizeof(AttentionParams) + offsetof(QueryParams, values), cache.values);
 }
 
-bool runs(const DeviceProfile& profile, const AttentionArgs&) {
-  return profile.cpu8;
+bool runs(const DeviceProfile& profile, const AttentionArgs& args) {
+  return profile.cpu8 && !args.chosen;
 }
 
 Status lower(Lowering& lowering, const AttentionArgs& args) {
@@ -116,7 +116,7 @@ Status lower(Lowering& lowering, const AttentionArgs& args) {
 // What a kernel stores itself it must not read as texels, and where these are fast, the kernel that does is
 // faster.
 bool rotary_runs(const DeviceProfile& profile, const AttentionArgs& args) {
-  return profile.cpu8 && fastest_load(profile) != LOAD_TEXEL && can_store_itself(args);
+  return runs(profile, args) && fastest_load(profile) != LOAD_TEXEL && can_store_itself(args);
 }
 
 Dispatch prepare_rotary(const DeviceProfile& profile, const AttentionArgs& args) {

@@ -202,6 +202,20 @@ inline std::vector<uint8_t> in_pages(const Case& c, Side side, const std::vector
   return result;
 }
 
+// A bit for each position, set where the row sees it; others are set too, which must not matter.
+inline std::vector<float> chosen_bits(const Case& c, uint32_t words) {
+  std::vector<float> bits(size_t{c.step_rows()} * words);
+  for (size_t i = 0; i < c.rows.size(); ++i) {
+    for (uint32_t word = 0; word < words; ++word) {
+      uint32_t value = 0;
+      for (uint32_t bit = 0; bit < 32; ++bit)
+        value |= (c.options.chosen(c.rows[i], word * 32 + bit) ? 1u : 0u) << bit;
+      std::memcpy(&bits[i * words + word], &value, sizeof(value));
+    }
+  }
+  return bits;
+}
+
 // What a row's queries and its input's contents are made from, wherever the input lies.
 inline uint32_t own_seed(const Case& c, const Row& row, uint32_t position) {
   const bool of_input =
@@ -340,6 +354,10 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   args.run = c.options.run;
   args.joined = c.options.joined;
   if (!c.options.sinks.empty()) args.sinks = gpu.upload(c.options.sinks);
+  if (c.options.chosen) {
+    const uint32_t words = padded(c.layout.capacity / 32);
+    args.chosen = ActivationRef{gpu.upload(chosen_bits(c, words)), rows, 0, c.layout.capacity / 32, words};
+  }
   args.bias = c.options.bias;
   if (args.bias.buckets > 0) {
     if (c.options.bias_scores.empty()) {

@@ -81,6 +81,7 @@ struct Options {
   uint32_t joined = 1;         // so many rows of an input became one
   bool whole_pictures = false; // rows whose token has PROMPT_ROW see up to their end
   std::vector<float> sinks;    // none, or one for each head
+  bool (*chosen)(const Row& row, uint32_t position) = nullptr; // null: a row sees all
   pumice::RelativeBias bias;
   std::vector<float> bias_table; // [buckets, heads]
   // Of a bias by content: [rows, 2 * heads * buckets], and the positions of those rows.
@@ -179,6 +180,7 @@ inline Attended attend(const Cache& cache, const Options& options, const Row& ro
       } else if (options.bias.buckets > 0) {
         score += table_bias(options, row, position, head);
       }
+      if (options.chosen && !options.chosen(row, position)) score = -INFINITY;
       if (options.soft_cap > 0) score = options.soft_cap * std::tanh(score / options.soft_cap);
       scores.push_back(score);
     }
