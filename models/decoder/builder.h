@@ -108,6 +108,11 @@ public:
   // Embeddings, with the rows of pictures in their places if the model sees.
   TensorId with_pictures(TensorId x);
 
+  bool reads() const { return reads_; }
+  // The positions that were chosen last: layers may share them.
+  void keep_chosen(TensorId chosen) { chosen_ = chosen; }
+  std::optional<TensorId> chosen() const { return chosen_; }
+
   // The number of a recurrent operation's state. They are counted as they are described.
   uint32_t next_state() { return states_++; }
 
@@ -143,6 +148,7 @@ private:
   const bool reads_;
   TensorId last_hidden_state_ = 0; // of a text reader
   std::optional<TensorId> given_;  // rows of pictures
+  std::optional<TensorId> chosen_;
 };
 
 } // namespace pumice

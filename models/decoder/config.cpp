@@ -27,6 +27,7 @@ ModelShape DecoderConfig::shape() const {
     const bool stores = attends_in(layer) && cache_of(layer) == layer;
     shape.layers.push_back({stores ? sizes.kv_heads : 0, sizes.head_dim, windows[layer], values_are_keys});
   }
+  shape.further_caches = further_caches;
   shape.states = states;
   shape.pictures = pictures;
   for (uint32_t layer = layers - sharing_layers; layer < layers; ++layer)
@@ -37,7 +38,7 @@ ModelShape DecoderConfig::shape() const {
 EncoderShape DecoderConfig::reading_shape() const {
   EncoderShape shape;
   shape.vocabulary = vocabulary;
-  shape.context = context;
+  shape.context = most_chosen > 0 ? std::min(context, most_chosen) : context; // readers do not choose
   shape.causal = !both_ways;
   shape.hidden = hidden;
   shape.labels = labels;

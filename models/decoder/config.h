@@ -49,6 +49,9 @@ struct DecoderConfig : StackConfig {
   bool both_ways = false;              // it is an encoder: tokens see those after them too
   std::vector<std::string> labels;     // of a classifier of the last token, in place of the head; empty: none
   std::optional<PictureTokens> pictures; // which its prompts may have
+  // Of what some layers keep of each position beside keys and values; they follow those of the layers.
+  std::vector<LayerCache> further_caches;
+  uint32_t most_chosen = 0;    // positions that a row attends to; 0: all that it sees
   uint32_t sharing_layers = 0; // the last so many layers have no keys and values of their own, see cache_of()
 
   LayerSizes sizes_of(uint32_t layer) const;

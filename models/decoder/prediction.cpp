@@ -77,6 +77,7 @@ Result<Decoder> prediction_decoder(const Decoder& whole, const ModelFile& file, 
   config.windows = {0};
   config.attends.clear();
   config.states.clear();
+  config.further_caches.resize(std::min<size_t>(config.further_caches.size(), 1));
   config.tied_head = config.tied_head && !layer.own_head;
   config.pictures.reset();
   config.rotary.places = PlaceKind::none;

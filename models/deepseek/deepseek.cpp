@@ -8,6 +8,7 @@
 #include "kernel/heads/heads.h"
 #include "models/decoder/decoder.h"
 #include "models/decoder/rotary.h"
+#include "models/deepseek/indexer.h"
 
 namespace pumice {
 
@@ -23,6 +24,7 @@ struct LatentAttention {
   bool bias = false;       // of the projections from and to the hidden columns
   bool joint = false;      // one matrix makes keys and values in GGUF's files too
   float score_scale = 1;
+  std::optional<Indexer> indexer;
 
   uint32_t query_dim() const { return unrotated + rotary_dim; }
   uint32_t cached_dim() const { return rotary_dim + rank; }
@@ -35,11 +37,16 @@ TensorId latent_norm(DecoderBuilder& builder, TensorId x, const TensorName& name
   return builder.ModelBuilder::rms_norm(x, name, latent_norm_eps);
 }
 
+// What queries are projected from: x, or its normed form of low rank.
+TensorId query_input(DecoderBuilder& builder, TensorId x, const LatentAttention& latent) {
+  if (!latent.query_rank) return x;
+  x = builder.project(x, {"self_attn.q_a_proj", "attn_q_a"}, latent.query_rank, latent.bias, "attention");
+  return latent_norm(builder, x, {"self_attn.q_a_layernorm", "attn_q_a_norm"});
+}
+
 TensorId query(DecoderBuilder& builder, TensorId x, const LatentAttention& latent) {
   const uint32_t rows = builder.config().heads * latent.query_dim();
   if (!latent.query_rank) return builder.project(x, {"self_attn.q_proj", "attn_q"}, rows, false, "attention");
-  x = builder.project(x, {"self_attn.q_a_proj", "attn_q_a"}, latent.query_rank, latent.bias, "attention");
-  x = latent_norm(builder, x, {"self_attn.q_a_layernorm", "attn_q_a_norm"});
   return builder.project(x, {"self_attn.q_b_proj", "attn_q_b"}, rows, false, "attention");
 }
 
@@ -90,7 +97,7 @@ TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const Laten
   const std::string& prefix = builder.prefix();
   const uint32_t heads = builder.config().heads, rank = sizes.rank, rotated = sizes.rotary_dim,
                  unrotated = sizes.unrotated, query_dim = sizes.query_dim();
-  const TensorId q = query(builder, x, sizes);
+  const TensorId read = query_input(builder, x, sizes), q = query(builder, read, sizes);
   const TensorId kv = builder.project(x, {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"}, rank + rotated,
                                       sizes.bias, "attention");
   const TensorId compressed = graph.add_tensor({prefix + "compressed", RowKind::tokens, rank, View{kv, 0}});
@@ -105,6 +112,7 @@ TensorId attend(DecoderBuilder& builder, uint32_t layer, TensorId x, const Laten
       join_heads(graph, prefix + "latent_key", kv, {0, rank, rotated}, latent, {0, 0, rank}, 1);
   AttentionStyle style;
   style.score_scale = sizes.score_scale;
+  if (sizes.indexer) sizes.indexer->choose(builder, layer, x, read, style);
   const TensorId attended = builder.attend(layer, inputs, style);
   const TensorId values =
       head_linear(graph, prefix + "head_values", attended, {sizes.cached_dim(), rotated, rank},
@@ -203,23 +211,12 @@ Result<MixtureConfig> read_deepseek_mixture(const Settings& settings, const Deco
   return mixture;
 }
 
-// DeepSeek V3.2 (DeepSeek-AI 2025) and GLM-5 (GLM Team 2026) attend to so many positions, which an indexer
-// chooses: to all up to there, and that is as far as they are read.
-Status read_chosen_positions(const Settings& settings, Decoder& d) {
-  const SettingName name = {"index_topk", "attention.indexer.top_k"};
-  if (!settings.has(name)) return {};
-  PUMICE_TRY(const uint32_t chosen, settings.u32(name, 1, limits::context));
-  d.config.context = std::min(d.config.context, chosen);
-  d.shown.push_back({"positions that the indexer chooses", fmt::format("{}", chosen)});
-  return {};
-}
-
-// DeepSeek V2 and V3 (DeepSeek-AI 2024), Kimi K2 (Moonshot AI 2025) and GLM-4.7-Flash (GLM Team 2026):
-// multi-head latent attention, and experts beside shared ones after some dense layers.
+// DeepSeek V2 and V3 (DeepSeek-AI 2024), V3.2 and GLM-5 with an indexer, Kimi K2 (Moonshot AI 2025) and
+// GLM-4.7-Flash (GLM Team 2026): multi-head latent attention, and experts beside shared ones after some dense
+// layers.
 Status describe_deepseek(const Settings& settings, Decoder& d) {
   DecoderConfig& config = d.config;
   PUMICE_CHECK(drop_prediction_layers(settings, config));
-  PUMICE_CHECK(read_chosen_positions(settings, d));
   PUMICE_TRY(const bool neighbours, settings.boolean_or({"rope_interleave", ""}, true));
   config.rotary.pairs = neighbours ? RotaryPairs::neighbouring : RotaryPairs::half_split;
   if (!neighbours) d.refuse_gguf(settings, "rope_interleave", "have true; found false");
@@ -229,7 +226,12 @@ Status describe_deepseek(const Settings& settings, Decoder& d) {
     config.rotary.mscale = config.rotary.mscale_all_dim = 10 * tenth;
     config.rotary.attention_factor.reset();
   }
-  PUMICE_TRY(const LatentAttention latent, read_latent(settings, config));
+  PUMICE_TRY(LatentAttention latent, read_latent(settings, config));
+  PUMICE_TRY(latent.indexer, read_indexer(settings, d));
+  if (latent.indexer && !latent.query_rank) {
+    return settings.error({"q_lora_rank", "attention.q_lora_rank"},
+                          "expected 1 or more: the indexer reads the compressed query");
+  }
   PUMICE_TRY(MixtureConfig mixture, read_deepseek_mixture(settings, config));
   d.experts = shared_experts_names;
   d.set_mixture(settings, std::move(mixture), {.dense_layers = true});
@@ -301,7 +303,7 @@ Status describe_minicpm3(const Settings& settings, Decoder& d) {
 Architectures deepseek_models() {
   return {decoder("deepseek",
                   {"deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"},
-                  {"deepseek2", "glm-dsa"},
+                  {"deepseek2", "deepseek32", "glm-dsa"},
                   {.kv_heads = {}, .head_dim = {"qk_rope_head_dim", "attention.key_length"}, .value_dim = {}},
                   describe_deepseek),
           decoder("deepseek_ocr2_text", {"deepseek_ocr2_text"}, {}, {}, describe_ocr2_text),

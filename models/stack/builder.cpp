@@ -87,9 +87,11 @@ TensorId StackBuilder::attention(std::string_view name, TensorId query, uint32_t
   operation.run = style.run;
   operation.joined = style.joined;
   operation.sinks = style.sinks.has_value();
+  operation.chosen = style.chosen ? style.most_chosen : 0;
   operation.bias = style.relative_bias;
   return pumice::attention(graph(), prefix() + std::string(name), query, operation,
-                           style.sinks ? style.sinks : style.relative_bias_table, bias_scores);
+                           style.sinks ? style.sinks : style.relative_bias_table,
+                           style.chosen ? style.chosen : bias_scores);
 }
 
 TensorId StackBuilder::attend_memory(uint32_t layer, TensorId query, const AttentionStyle& style) {

@@ -44,10 +44,14 @@ struct AttentionStyle {
   // With a relative bias by content: makes its scores of the layer's queries and keys.
   std::function<TensorId(uint32_t layer, const AttentionInputs& inputs)> relative_scores;
   std::optional<WeightId> sinks; // a score for each head; not with a relative bias
-  bool chunked = false;          // the layer's window is a chunk, see AttentionArgs
-  bool whole_pictures = false;   // see AttentionArgs
-  bool patch_windows = false;    // see AttentionArgs
-  uint32_t run = 0, joined = 1;  // see AttentionArgs
+  // The positions that each row attends to, so many at most, see chosen_positions.h; not with a relative
+  // bias.
+  std::optional<TensorId> chosen;
+  uint32_t most_chosen = 0;
+  bool chunked = false;         // the layer's window is a chunk, see AttentionArgs
+  bool whole_pictures = false;  // see AttentionArgs
+  bool patch_windows = false;   // see AttentionArgs
+  uint32_t run = 0, joined = 1; // see AttentionArgs
 };
 
 // The names of the projections of an attention layer.

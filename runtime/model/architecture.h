@@ -203,6 +203,8 @@ struct ModelShape {
   std::vector<LayerCache> layers; // of the decoder
   // Floats of each state that the decoder's recurrent operations keep of a sequence, see StateLayout.
   std::vector<uint32_t> states = {};
+  // Caches of the decoder that follow those of its layers.
+  std::vector<LayerCache> further_caches = {};
   // The layers from here on attend to keys and values of earlier ones, so they stay together with this layer.
   uint32_t last_cut = UINT32_MAX;
   std::optional<EncoderShape> encoder;
@@ -210,6 +212,12 @@ struct ModelShape {
   std::optional<PictureTokens> pictures = {};
 
   bool has_decoder() const { return vocabulary > 0; }
+  // All caches of the decoder: the layers', then the further ones.
+  std::vector<LayerCache> decoder_caches() const {
+    std::vector<LayerCache> all = layers;
+    all.insert(all.end(), further_caches.begin(), further_caches.end());
+    return all;
+  }
   // The layers that stages divide: those of an encoder that a decoder follows, then the decoder's.
   uint32_t encoder_layers() const { return has_decoder() && encoder ? encoder->layers : 0; }
   uint32_t layers_to_cut() const { return encoder_layers() + static_cast<uint32_t>(layers.size()); }

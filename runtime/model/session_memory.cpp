@@ -122,7 +122,7 @@ SessionMemory lay_out_memory(const ModelShape& shape, const DeviceContext& conte
     }
     memory.caches.push_back({layout, places[0].keys, places[0].values, {places.begin() + 1, places.end()}});
   };
-  for (const LayerCache& layer : shape.layers)
+  for (const LayerCache& layer : shape.decoder_caches())
     add(divided_layout(layer, memory.size, device.max_storage_range_bytes));
   for (const StateLayout& layout : state_layouts(shape, memory.size, device.max_storage_range_bytes)) {
     const uint32_t index = static_cast<uint32_t>(memory.states.size());

@@ -30,7 +30,7 @@ Status check_reach(const Model& model, const SessionMemory& memory) {
   for (size_t layer = 0; layer < memory.caches.size(); ++layer) {
     const uint64_t bytes = memory.caches[layer].keys.bytes;
     if (bytes <= limit) continue;
-    const bool of_decoder = layer < model.shape().layers.size(); // and not of the encoder's inputs
+    const bool of_decoder = layer < model.shape().decoder_caches().size(); // and not of the encoder's inputs
     return Error{
         Code::unsupported,
         fmt::format(

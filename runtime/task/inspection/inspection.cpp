@@ -66,7 +66,8 @@ InspectedMemory estimate_memory(const ModelDefinition& definition, const Session
   MemoryNeeds& needs = memory.needs;
   needs.context = size.context;
   for (const ComponentCount& each : count_components(definition)) needs.weights += each.parameters * 2;
-  for (const LayerCache& layer : shape.layers) needs.cache += cache_layout(layer, size).key_and_value_bytes();
+  for (const LayerCache& layer : shape.decoder_caches())
+    needs.cache += cache_layout(layer, size).key_and_value_bytes();
   for (const StateLayout& layout : state_layouts(shape, size, UINT32_MAX)) needs.cache += layout.bytes();
   if (shape.encoder) {
     SessionSize inputs = size;
