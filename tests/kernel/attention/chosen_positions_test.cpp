@@ -182,16 +182,13 @@ TEST_CASE("chosen positions: sequences, beginnings, pages, beams and parts") {
   check(by_positions);
 }
 
+// Types take turns; a long run has all.
 TEST_CASE("attention to chosen positions") {
-  for (const CacheType type : all_types) {
-    for (const uint32_t rows : {1u, 5u}) {
-      Case c = make_case(type, 4, 1, 40, prefill(rows, 300));
-      c.layout.values_are_keys = true;
-      c.options.chosen = third;
-      check(c, 3e-6, true);
-      c.options.chosen = sparse;
-      check(c, 3e-6, true);
-    }
+  for (const CacheType type : turn_of(all_types, 1)) {
+    Case c = make_case(type, 4, 1, 40, prefill(5, 300));
+    c.layout.values_are_keys = true;
+    c.options.chosen = third;
+    check(c, 3e-6, true);
   }
   Case grouped = make_case(CacheType::f32, 4, 2, 24, prefill(6, 1000));
   grouped.options.chosen = sparse;
