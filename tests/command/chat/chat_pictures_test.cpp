@@ -8,6 +8,7 @@
 #include "support/files/paths.h"
 #include "support/files/vision_folder.h"
 #include "support/require.h"
+#include "text/formats/base64.h"
 
 using namespace pumice;
 using nlohmann::json;
@@ -117,6 +118,20 @@ TEST_CASE("pictures in a conversation are read once, changed, saved and loaded")
   folder.write("bad.json",
                std::string_view(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})"));
   CHECK(gives("/load " + (folder.path() / "bad.json").string(), "needs a \"path\""));
+  // Messages that have a picture in themselves.
+  const std::string url = "data:image/png;base64," + text::encode_base64(file_text(b));
+  json part = {{"type", "image_url"}, {"image_url", {{"url", url}}}};
+  const auto write_part = [&](const std::string& name) {
+    json message = {{"role", "user"}, {"content", json::array({part})}};
+    folder.write(name, json({{"messages", json::array({message})}}).dump());
+  };
+  write_part("url.json");
+  CHECK(gives("/load " + (folder.path() / "url.json").string(), "loaded 1 message"));
+  CHECK(gives("/save " + (folder.path() / "again.json").string(), "saved to"));
+  CHECK(file_text(folder.path() / "again.json").find(url) != std::string::npos);
+  part["image_url"]["url"] = "https://example.com/a.png";
+  write_part("far.json");
+  CHECK(gives("/load " + (folder.path() / "far.json").string(), "content[0].image_url.url: only data URLs"));
   terminal.type("\x04");
   CHECK(terminal.end() == 0);
 }

@@ -10,6 +10,7 @@
 
 #include "base/path.h"
 #include "chat/answer_printer.h"
+#include "chat/chosen_template.h"
 #include "input/input_stream.h"
 #include "io/json_text.h"
 #include "io/mapped_file.h"
@@ -86,6 +87,7 @@ Conversation::Conversation(ChatSettings settings, ModelChat chat, std::string to
     : settings_(std::move(settings)), talk_(std::move(chat)), tower_path_(std::move(tower)),
       forms_(talk_.chat().tokenizer()) {
   if (!settings_.sampling.seed) settings_.sampling.seed = settings_.sampling.resolved().seed;
+  talk_.media().keep_files();
 }
 
 Result<ordered_json> Conversation::read_sound(const std::string& file) {
@@ -108,9 +110,9 @@ Result<ordered_json> Conversation::read_picture(const std::string& file) {
   return part;
 }
 
-// Reads those of a saved conversation again.
+// Reads those of a saved conversation again, and those that its messages have in themselves.
 Status Conversation::read_media(ordered_json& messages) {
-  return for_each_medium(messages, [&](size_t message, ordered_json& part) -> Status {
+  PUMICE_CHECK(for_each_medium(messages, [&](size_t message, ordered_json& part) -> Status {
     const auto named = [&](const Error& error) {
       return Error{error.code, fmt::format("\"messages\"[{}]: {}", message, error.message)};
     };
@@ -128,7 +130,8 @@ Status Conversation::read_media(ordered_json& messages) {
                              sound ? "sound" : "picture"));
     part.update(*shown);
     return {};
-  });
+  }));
+  return talk_.media().show_urls(messages, "\"messages\"");
 }
 
 Status Conversation::show(const std::string& picture) {
@@ -253,11 +256,11 @@ Status Conversation::set_variables(const std::string& json) {
   return {};
 }
 
-Status Conversation::save(const std::filesystem::path& path) const {
+Status Conversation::save(const std::filesystem::path& path) {
+  ordered_json saved;
+  PUMICE_TRY(saved["messages"], talk_.media().with_urls(talk_.messages()));
   // A text that was cut within a character has a mark there.
-  const std::string text = ordered_json{{"messages", talk_.messages()}}.dump(
-                               2, ' ', false, ordered_json::error_handler_t::replace) +
-                           "\n";
+  const std::string text = saved.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   OutputFile file;
   PUMICE_CHECK(file.open(path));
   PUMICE_CHECK(file.write(std::as_bytes(std::span(text))));

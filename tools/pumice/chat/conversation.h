@@ -65,7 +65,7 @@ public:
   // Variables for the template, a JSON object. invalid_argument for anything else.
   Status set_variables(const std::string& json);
 
-  Status save(const std::filesystem::path& path) const;
+  Status save(const std::filesystem::path& path);
   // Takes the place of what was said. Pictures and sounds are read again. Returns the number of messages.
   Result<size_t> load(const std::filesystem::path& path);
 

@@ -195,7 +195,7 @@ Result<std::optional<std::string>> read_question(const ChatOptions& options) {
 }
 
 // Writes the file of --session.
-Status keep(const Conversation& conversation, const ChatOptions& options) {
+Status keep(Conversation& conversation, const ChatOptions& options) {
   return options.session.empty() ? Status() : conversation.save(path_of(options.session));
 }
 
