@@ -127,7 +127,8 @@ Result<Graph> build_graph(const ModelDefinition& definition, const ModelFile& fi
       options.stage.within(shape.encoder_layers(), static_cast<uint32_t>(shape.layers.size()));
   if (request.readable_cuts) make_cuts_readable(decoder, stage);
   // Also in one piece: what is fused, and so a row's bits, is the same wherever the model is cut.
-  fuse(decoder.graph, options.weights, decoder.layer_inputs, request.adapters.get());
+  fuse(decoder.graph, options.weights, decoder.layer_inputs, request.adapters.get(),
+       request.adapters_in_products);
   if (!is_whole(decoder, stage)) PUMICE_CHECK(cut_stage(decoder, file, stage));
   return std::move(decoder.graph);
 }
@@ -377,7 +378,9 @@ SessionMemory Model::lay_out_memory(const SessionSize& size) const {
 }
 
 Result<Graph> Model::graph(const GraphRequest& request) const {
-  return build_graph(definition(), parts_->file, request, options_);
+  GraphRequest here = request;
+  here.adapters_in_products = context_.profile.cpu8;
+  return build_graph(definition(), parts_->file, here, options_);
 }
 
 Result<Graph> Model::encoder_graph(const GraphRequest& request) const {

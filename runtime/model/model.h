@@ -71,6 +71,7 @@ struct GraphRequest {
   uint32_t input_context = 0;        // most positions of an encoder's input
   bool readable_cuts = false;        // the host can read what a stage receives and sends
   std::shared_ptr<const AdapterRoom> adapters = {}; // that products can have; null: none; decoder only
+  bool adapters_in_products = false; // the device's products do all of it, see add_adapters_to_products()
 };
 
 // A model on a device: its file, its definition and its uploaded weights. Immutable, shared by any number of

@@ -1,6 +1,7 @@
 #include "plan/adapters.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <span>
@@ -9,8 +10,10 @@
 #include "base/align.h"
 #include "kernel/adapter/adapter.h"
 #include "kernel/adapter/adapter_packing.h"
+#include "kernel/attention/attention.h"
 #include "kernel/elementwise/elementwise.h"
 #include "kernel/matmul/linear.h"
+#include "shaders/adapter/adapter_down.params.h"
 
 namespace pumice {
 
@@ -37,8 +40,6 @@ public:
   BufferRef place_up(uint32_t matrices, uint32_t rows) {
     return place(matrices * adapter_up_bytes(numbers_, rank_, rows));
   }
-
-private:
   BufferRef place(uint64_t bytes_of_place) {
     const uint64_t bytes = places_ * bytes_of_place;
     if (used_ > 0 && used_ + bytes > usual_allocation_bytes) {
@@ -50,18 +51,22 @@ private:
     return ref;
   }
 
+private:
   uint32_t places_, rank_;
   TensorType numbers_;
   uint32_t allocation_ = 0;
   uint64_t used_ = 0; // of the allocation
 };
 
+bool is_target(const Graph& graph, const AdapterRoom& room, WeightId weight) {
+  return room.targets.contains(AdapterTarget::of(graph.weight(weight).view));
+}
+
 const Linear* adapted_linear(const Graph& graph, const AdapterRoom& room, const Node& node) {
   const auto* linear = dynamic_cast<const Linear*>(node.operation.get());
   if (!linear) return nullptr;
   const auto matrices = std::span(node.weights).first(linear->matrices);
-  const bool any = std::ranges::any_of(
-      matrices, [&](WeightId id) { return room.targets.contains(AdapterTarget::of(graph.weight(id).view)); });
+  const bool any = std::ranges::any_of(matrices, [&](WeightId id) { return is_target(graph, room, id); });
   return any ? linear : nullptr;
 }
 
@@ -200,6 +205,59 @@ void add_adapters(Graph& graph, const AdapterRoom& room, std::vector<Node>& node
   graph.count_added(nodes.size() - before);
 }
 
+void add_adapters_to_products(Graph& graph, const AdapterRoom& room, std::vector<Node>& nodes) {
+  const size_t before = nodes.size();
+  AdapterPlacer placer(room);
+  const uint32_t rank = placer.rank();
+  std::map<TensorId, Group> groups; // by what they read
+  const auto matrices_of = [](const Node& node, const Linear& linear) {
+    return std::span(node.weights).first(linear.matrices);
+  };
+  for (const Node& node : nodes) {
+    const Linear* linear = adapted_linear(graph, room, node);
+    if (!linear) continue;
+    std::vector<WeightId>& weights = groups[node.inputs[0]].weights;
+    std::ranges::copy_if(matrices_of(node, *linear), std::back_inserter(weights),
+                         [&](WeightId weight) { return is_target(graph, room, weight); });
+  }
+  std::vector<Node> result;
+  for (Node& node : nodes) {
+    if (const Linear* linear = adapted_linear(graph, room, node)) {
+      const TensorId x = node.inputs[0];
+      Group& group = groups.at(x);
+      if (!std::exchange(group.made, true)) {
+        const auto members = static_cast<uint32_t>(group.weights.size());
+        AdapterDown down;
+        down.for_products = true;
+        down.rank = rank;
+        down.numbers = placer.numbers();
+        down.matrix = placer.place_down(members, graph.tensor(x).columns);
+        group.h = graph.add_tensor({graph.tensor(x).name + " for adapters",
+                                    graph.tensor(x).rows,
+                                    adapter_h_columns(true, members, rank),
+                                    {},
+                                    false});
+        result.push_back({std::make_shared<AdapterDown>(down), {x}, group.weights, group.h, {}});
+      }
+      Linear changed = *linear;
+      LinearAdapter& adapter = changed.adapter.emplace();
+      adapter.rank = rank;
+      adapter.numbers = placer.numbers();
+      adapter.first = group.used;
+      for (WeightId weight : matrices_of(node, *linear)) {
+        if (is_target(graph, room, weight)) ++group.used;
+        adapter.place_bytes += adapter_tiles_bytes(adapter.numbers, rank, graph.weight(weight).view.rows);
+      }
+      adapter.matrix = placer.place(adapter.place_bytes);
+      node.operation = std::make_shared<Linear>(changed);
+      node.inputs.push_back(group.h);
+    }
+    result.push_back(std::move(node));
+  }
+  nodes = std::move(result);
+  graph.count_added(nodes.size() - before);
+}
+
 AdapterMemory AdapterMemory::of(const Graph& graph, uint32_t places) {
   AdapterMemory memory;
   struct Down {
@@ -213,12 +271,44 @@ AdapterMemory AdapterMemory::of(const Graph& graph, uint32_t places) {
     uint64_t& bytes = memory.allocation_bytes[ref.allocation];
     bytes = std::max(bytes, ref.offset + ref.bytes);
   };
+  const auto part_of = [&](WeightId weight) {
+    const WeightView& view = graph.weight(weight).view;
+    AdapterPart part;
+    part.target = AdapterTarget::of(view);
+    part.rows = static_cast<uint32_t>(view.rows);
+    part.columns = static_cast<uint32_t>(view.columns);
+    return part;
+  };
+  const auto part_down = [&](AdapterPart& part, const Down& down, uint32_t member) {
+    part.down = down.matrix;
+    part.down_step = down.matrix.bytes / places;
+    part.down_first = member * part.down_step / down.members;
+  };
   for (const Node& node : graph.nodes()) {
     if (const auto* down = dynamic_cast<const AdapterDown*>(node.operation.get())) {
       downs[node.output] = {down->matrix, node.weights.size(), node.weights};
       memory.rank = down->rank;
       memory.numbers = down->numbers;
       count(down->matrix);
+    }
+    const auto* projecting = dynamic_cast<const ProjectingAttention*>(node.operation.get());
+    const auto* linear =
+        projecting ? &projecting->projection : dynamic_cast<const Linear*>(node.operation.get());
+    if (linear && linear->adapter) {
+      count(linear->adapter->matrix);
+      const Down& down = downs.at(node.inputs[linear->residual ? 2 : 1]);
+      uint32_t member = linear->adapter->first;
+      uint64_t up_first = 0;
+      for (WeightId weight : std::span(node.weights).first(linear->matrices)) {
+        AdapterPart part = part_of(weight);
+        part.up = linear->adapter->matrix;
+        part.up_step = linear->adapter->place_bytes;
+        part.up_first = up_first;
+        part.h_first = ADAPTER_HEAD + member * memory.rank;
+        up_first += adapter_tiles_bytes(memory.numbers, memory.rank, part.rows);
+        if (member < down.members && down.weights[member] == weight) part_down(part, down, member++);
+        memory.parts.push_back(std::move(part));
+      }
     }
     const auto* up = dynamic_cast<const AdapterUp*>(node.operation.get());
     if (!up) continue;
@@ -227,14 +317,8 @@ AdapterMemory AdapterMemory::of(const Graph& graph, uint32_t places) {
     const Down& down = downs.at(graph.storage(node.inputs[1]));
     const uint32_t first = h.view ? h.view->first_column / up->rank : 0;
     for (uint32_t i = 0; i < node.weights.size(); ++i) {
-      const WeightView& view = graph.weight(node.weights[i]).view;
-      AdapterPart part;
-      part.target = AdapterTarget::of(view);
-      part.rows = static_cast<uint32_t>(view.rows);
-      part.columns = static_cast<uint32_t>(view.columns);
-      part.down = down.matrix;
-      part.down_step = down.matrix.bytes / places;
-      part.down_first = (first + i) * part.down_step / down.members;
+      AdapterPart part = part_of(node.weights[i]);
+      part_down(part, down, first + i);
       part.up = up->matrix;
       part.up_step = up->matrix.bytes / places;
       part.up_first = i * part.up_step / node.weights.size();

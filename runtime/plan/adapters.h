@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,14 +35,19 @@ struct AdapterRoom {
 // graph changes, except that what follows those products cannot become a part of them.
 void add_adapters(Graph& graph, const AdapterRoom& room, std::vector<Node>& nodes);
 
+// The same where products add the second halves themselves: of a graph whose products are complete, but not
+// yet parts of attentions. The products do not change otherwise.
+void add_adapters_to_products(Graph& graph, const AdapterRoom& room, std::vector<Node>& nodes);
+
 // Where a target's two matrices (kernel/adapter/adapter_packing.h) lie in the places of an adapter's memory.
 struct AdapterPart {
   AdapterTarget target;
-  uint32_t rows = 0, columns = 0;         // of the target
-  BufferRef down;                         // of all places
+  uint32_t rows = 0, columns = 0; // of the target
+  BufferRef down; // of all places; no bytes: of a matrix beside a target, to which no adapter adds
   uint64_t down_first = 0, down_step = 0; // bytes: in a place; from one place to the next
   BufferRef up;                           // of all places
   uint64_t up_first = 0, up_step = 0;
+  std::optional<uint32_t> h_first; // set if a product adds it, see packed_adapter_tiles()
 };
 // The memory of a graph's adapters. There may be several parts of one target.
 struct AdapterMemory {

@@ -416,10 +416,11 @@ void fuse_projections(Graph& graph, std::vector<Node>& nodes) {
 } // namespace
 
 void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const TensorId> cuts,
-          const AdapterRoom* adapters) {
+          const AdapterRoom* adapters, bool in_products) {
   // Where adapters keep a norm apart, products could be merged that are not without them.
   std::optional<Groups> groups;
-  if (adapters) {
+  const bool behind_products = adapters && !in_products;
+  if (behind_products) {
     Graph plain = graph;
     fuse(plain, weights, cuts);
     groups = groups_of(plain);
@@ -435,11 +436,12 @@ void fuse(Graph& graph, std::optional<TensorType> weights, std::span<const Tenso
   }
   fuse_gates(graph, weights, nodes);
   fuse_activations(graph, nodes);
-  if (adapters) add_adapters(graph, *adapters, nodes);
+  if (behind_products) add_adapters(graph, *adapters, nodes);
   fuse_residuals(graph, nodes);
   fuse_selections(graph, nodes);
   fuse_norms(graph, nodes);
   merge_siblings(graph, weights, cuts, groups ? &*groups : nullptr, nodes);
+  if (adapters && in_products) add_adapters_to_products(graph, *adapters, nodes);
   fuse_stores(graph, nodes);
   fuse_projections(graph, nodes);
   graph.replace_nodes(std::move(nodes));

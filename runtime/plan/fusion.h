@@ -24,8 +24,9 @@ namespace pumice {
 // are quantised to while they are loaded, if any: products are merged only if their weights have the same
 // type on the device. Products on different sides of the nodes that write `cuts`, in their order, stay apart,
 // and no selection passes one: stages that are cut there, each of a graph of its own, fuse alike.
-// `adapters`: what is added to products for them; the products' matrices are the same as without.
+// `adapters`: what is added to products for them, with `in_products` by these themselves; the products'
+// matrices are the same as without.
 void fuse(Graph& graph, std::optional<TensorType> weights = {}, std::span<const TensorId> cuts = {},
-          const AdapterRoom* adapters = nullptr);
+          const AdapterRoom* adapters = nullptr, bool in_products = false);
 
 } // namespace pumice

@@ -84,10 +84,14 @@ Status AdapterPlaces::copy(const Adapter& adapter, uint32_t place) {
     none.columns = part.columns;
     const auto found = adapter.matrices().find(part.target);
     const AdapterMatrix& matrix = found == adapter.matrices().end() ? none : found->second;
-    PUMICE_CHECK(write(packed_adapter_down(memory_.numbers, memory_.rank, matrix), part.down, part.down_first,
-                       part.down_step));
-    PUMICE_CHECK(write(packed_adapter_up(memory_.numbers, memory_.rank, matrix), part.up, part.up_first,
-                       part.up_step));
+    if (part.down.bytes > 0) {
+      PUMICE_CHECK(write(packed_adapter_down(memory_.numbers, memory_.rank, matrix), part.down,
+                         part.down_first, part.down_step));
+    }
+    const std::vector<std::byte> up =
+        part.h_first ? packed_adapter_tiles(memory_.numbers, memory_.rank, *part.h_first, matrix)
+                     : packed_adapter_up(memory_.numbers, memory_.rank, matrix);
+    PUMICE_CHECK(write(up, part.up, part.up_first, part.up_step));
   }
   return {};
 }

@@ -8,7 +8,7 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = ADAPTER_DOWN_ROWS_ID) const uint ROWS = 1;
-layout(constant_id = ADAPTER_DOWN_NUMBERS_ID) const uint NUMBERS = ADAPTER_F32;
+layout(constant_id = ADAPTER_DOWN_NUMBERS_ID) const uint ADAPTER_NUMBERS = ADAPTER_F32;
 layout(push_constant) uniform Push { AdapterDownParams p; };
 READ_BUFFER(uvec4, step_block, ADAPTER_DOWN_STEP);
 READ_BUFFER(float, x, ADAPTER_DOWN_X);

@@ -14,7 +14,11 @@ CONSTANT ADAPTER_DOWN_X = 1; // x_first floats, then [rows, x_stride]
 // [places, members * rank / ADAPTER_RANKS] tiles: ADAPTER_RANKS floats by which the sums are multiplied, then
 // [columns padded to a multiple of 32, ADAPTER_RANKS] numbers; where a dword has two, [columns / 2, ADAPTER_RANKS, 2]
 CONSTANT ADAPTER_DOWN_MATRIX = 2;
-CONSTANT ADAPTER_DOWN_RESULT = 3; // [rows, out_stride]; what is not of the row's adapter is not written
+// [rows, out_stride]; what is not of the row's adapter is not written. Of the tier cpu8, for products that add the second half
+// themselves: multiplied by the adapter's scale, with zeros for what is not of it, behind ADAPTER_HEAD floats of which the first
+// is the adapter's place + 1, or 0.
+CONSTANT ADAPTER_DOWN_RESULT = 3;
+CONSTANT ADAPTER_HEAD = 4;
 
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ADAPTER_DOWN_ROWS_ID = 1;     // rows of a workgroup, of the tier cpu8 at most 8

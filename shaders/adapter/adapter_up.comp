@@ -10,7 +10,7 @@
 layout(local_size_x_id = 0) in;
 layout(constant_id = ADAPTER_UP_GATED_ID) const uint GATED = 0;
 layout(constant_id = ADAPTER_UP_ACTIVATION_ID) const uint ACTIVATION = 0;
-layout(constant_id = ADAPTER_UP_NUMBERS_ID) const uint NUMBERS = ADAPTER_F32;
+layout(constant_id = ADAPTER_UP_NUMBERS_ID) const uint ADAPTER_NUMBERS = ADAPTER_F32;
 layout(push_constant) uniform Push { AdapterUpParams p; };
 READ_BUFFER(uvec4, step_block, ADAPTER_UP_STEP);
 READ_BUFFER(vec4, y, ADAPTER_UP_Y);
@@ -22,7 +22,7 @@ WRITE_BUFFER(vec4, result, ADAPTER_UP_RESULT);
 #include "adapter/row_adapter.glsl"
 
 // Where quad `i` of the columns of a row lies, in quads of dwords, and whether its numbers are the second ones of the dwords.
-uint place_of(uint i) { return NUMBERS == ADAPTER_F32 ? i : (i >> 2) * 2u + (i & 1u); }
+uint place_of(uint i) { return ADAPTER_NUMBERS == ADAPTER_F32 ? i : (i >> 2) * 2u + (i & 1u); }
 bool is_second(uint i) { return (i & 2u) != 0u; }
 
 // What the adapter adds to quad `i` of the columns of a product. `at`: the matrix's first row, in its own quads of columns;

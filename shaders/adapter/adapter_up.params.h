@@ -21,17 +21,9 @@ CONSTANT ADAPTER_UP_RESULT = 4; // [rows, out_stride]
 // Specialisation constants. 0 is the workgroup's size.
 CONSTANT ADAPTER_UP_GATED_ID = 1;      // 0 or 1: two matrices, of the gate and of the other factor
 CONSTANT ADAPTER_UP_ACTIVATION_ID = 2; // ACTIVATION_*
-CONSTANT ADAPTER_UP_LOAD_ID = 3;       // LOAD_*, of the tier cpu8
-CONSTANT ADAPTER_UP_NUMBERS_ID = 4;    // ADAPTER_*
-CONSTANT ADAPTER_UP_TOGETHER_ID = 5;   // rows that share what is loaded, of the tier cpu8
-
-// Of the tier cpu8: rows of a workgroup, and tiles of eight columns at a time, all in registers.
-CONSTANT ADAPTER_UP_ROWS = 8;
-CONSTANT ADAPTER_UP_TILES = 4;
+CONSTANT ADAPTER_UP_NUMBERS_ID = 3;    // ADAPTER_*
 
 struct AdapterUpParams {
-  ADDRESS h; // without h_first, and the matrix, with LOAD_UNIFORM
-  ADDRESS matrix;
   UINT columns; // of the result
   UINT rank;    // of the matrices, at most; a multiple of 4
   UINT y_first; // in floats, multiples of 4
@@ -47,6 +39,6 @@ struct AdapterUpParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::AdapterUpParams) == 56);
+static_assert(sizeof(pumice::AdapterUpParams) == 40);
 #endif
 #endif

@@ -1,5 +1,5 @@
 // What the first half of adapters has for a row. The including file has the buffer step_block, the parameters, and the
-// constant NUMBERS.
+// constant ADAPTER_NUMBERS.
 #ifndef PUMICE_DOWN_WORK_GLSL
 #define PUMICE_DOWN_WORK_GLSL
 #include "adapter/numbers.glsl"

@@ -8,6 +8,7 @@
 #include "common/types.glsl"
 #include "common/cpu8.glsl"
 #include "common/weight.glsl"
+#include "adapter/numbers.h"
 #include "matmul/matmul.params.h"
 
 layout(local_size_x_id = 0) in;
@@ -19,6 +20,10 @@ layout(constant_id = MATMUL_ACTIVATION_ID) const uint ACTIVATION = 0;
 layout(constant_id = MATMUL_ROUTED_ID) const uint ROUTED = 0;
 layout(constant_id = MATMUL_ROW_BLOCKS_ID) const uint ROW_BLOCKS = 0;
 layout(constant_id = MATMUL_PASS_BLOCKS_ID) const uint PASS_BLOCKS = 1;
+layout(constant_id = MATMUL_ADAPTER_TILE_ID) const uint ADAPTER_TILE = 0;
+layout(constant_id = MATMUL_ADAPTER_NUMBERS_ID) const uint ADAPTER_NUMBERS = ADAPTER_F32;
+layout(constant_id = MATMUL_ADAPTER_PLACE_ID) const uint ADAPTER_PLACE = 0;
+layout(constant_id = MATMUL_ADAPTER_STRIDE_ID) const uint ADAPTER_STRIDE = 0;
 layout(push_constant) uniform Push { MatmulParams p; };
 READ_BUFFER(uvec4, step_block, MATMUL_STEP);
 READ_BUFFER(uvec4, weights, MATMUL_WEIGHTS);
@@ -29,6 +34,8 @@ READ_BUFFER(float, bias, MATMUL_BIAS);
 READ_BUFFER(float, residual, MATMUL_RESIDUAL);
 WRITE_BUFFER(float, result, MATMUL_RESULT);
 READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
+READ_BUFFER(vec4, adapter_h, MATMUL_ADAPTER_H);
+READ_BUFFER(uint, adapter_up, MATMUL_ADAPTER_UP);
 
 #include "matmul/epilogue.glsl"
 #include "matmul/work.glsl"
@@ -38,6 +45,7 @@ READ_BUFFER(uint, expert_blocks, MATMUL_EXPERT_BLOCKS);
 #define SUMS_X p.x
 #define SUMS_BLOCKS p.blocks
 #include "matmul/cpu8_sums.glsl"
+#include "matmul/adapter_sum.glsl"
 
 void main() {
   if (!find_work()) return;
@@ -53,6 +61,12 @@ void main() {
     add_blocks(tile0 + t0, first_row, row_block, abreast);
     [[unroll]] for (uint m = 0; m < ROWS; ++m) {
       [[unroll]] for (uint t = 0; t < ABREAST; ++t) sum[m][t0 + t] = abreast[m][t];
+    }
+  }
+
+  if (ADAPTER_TILE != 0u) { // before the row's scale: it is of the adapter's x, too
+    [[unroll]] for (uint m = 0; m < ROWS; ++m) {
+      [[unroll]] for (uint t = 0; t < TILES; ++t) sum[m][t] += adapter_sum(x_row(m), column_tile0 + t);
     }
   }
 

@@ -21,6 +21,10 @@ CONSTANT MATMUL_RESULT = 6;   // [rows, out_stride]
 // slots, or fewer and MATMUL_NOTHING for each that is missing. It also stands for a missing block.
 CONSTANT MATMUL_EXPERT_BLOCKS = 7;
 CONSTANT MATMUL_NOTHING = 0xffffffffu;
+// cpu8 only, with an adapter: what adapter_down.params.h has for products, a row for each of x, and the adapters' second
+// matrices as matmul/adapter_sum.glsl has them.
+CONSTANT MATMUL_ADAPTER_H = 9;
+CONSTANT MATMUL_ADAPTER_UP = 10;
 // Texels, for LOAD_TEXEL (common/texels.h).
 CONSTANT MATMUL_WEIGHT_TEXELS = 0;
 CONSTANT MATMUL_X_TEXELS = 1;
@@ -58,6 +62,13 @@ CONSTANT MATMUL_ROW_BLOCKS_ID = 15;
 CONSTANT MATMUL_LANE_BYTES_ID = 16;  // of a packed weight, see packed_row.glsl; portable only, else 16
 CONSTANT MATMUL_PASS_BLOCKS_ID = 17; // cpu8 only: blocks unrolled in the loop over k, a divisor of `blocks`
 
+// cpu8 only, of the adapters' matrices: dwords of a tile, 0 if there are no adapters; ADAPTER_*; dwords from a place to the
+// next; and floats from a row of MATMUL_ADAPTER_H to the next.
+CONSTANT MATMUL_ADAPTER_TILE_ID = 22;
+CONSTANT MATMUL_ADAPTER_NUMBERS_ID = 23;
+CONSTANT MATMUL_ADAPTER_PLACE_ID = 24;
+CONSTANT MATMUL_ADAPTER_STRIDE_ID = 25;
+
 CONSTANT MATRIX_OF_WORKGROUP = 2; // SPIR-V's numbers
 CONSTANT MATRIX_OF_SUBGROUP = 3;
 
@@ -76,6 +87,8 @@ struct MatmulParams {
   ADDRESS weights; // the same buffers by address, for LOAD_UNIFORM
   ADDRESS scales;
   ADDRESS x;
+  ADDRESS adapter_h;
+  ADDRESS adapter_up;
   UINT blocks;     // of 32 along k
   UINT x_stride;   // in floats
   UINT out_stride; // in floats
@@ -104,6 +117,6 @@ struct MatmulParams {
 PUMICE_PARAMS_END
 
 #ifdef __cplusplus
-static_assert(sizeof(pumice::MatmulParams) == 112);
+static_assert(sizeof(pumice::MatmulParams) == 128);
 #endif
 #endif

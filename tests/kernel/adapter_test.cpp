@@ -8,7 +8,9 @@
 #include <doctest/doctest.h>
 
 #include "kernel/adapter/adapter_packing.h"
+#include "kernel/products/matmul_case.h"
 #include "kernel/products/rows.h"
+#include "shaders/adapter/adapter_down.params.h"
 #include "shaders/common/step.h"
 
 using namespace pumice;
@@ -138,7 +140,9 @@ void run(const DeviceProfile& profile, const Case& c) {
   args.numbers = c.numbers;
   args.members = c.members;
   args.rank = rank;
-  args.result = blank_rows(c.rows, c.members * rank, 0, c.rows_kind);
+  args.for_products = profile.cpu8;
+  const uint32_t head = args.for_products ? ADAPTER_HEAD : 0;
+  args.result = blank_rows(c.rows, adapter_h_columns(args.for_products, c.members, rank), 0, c.rows_kind);
   args.step = step.block;
   args.step_layout = step.layout;
   gpu.run(adapter_down(profile, args));
@@ -146,24 +150,27 @@ void run(const DeviceProfile& profile, const Case& c) {
   double worst = 0;
   for (uint32_t row = 0; row < c.rows; ++row) {
     const SequenceAdapter& of = step.of_row[row];
+    if (head > 0) CHECK(h[size_t{row} * args.result.stride] == static_cast<float>(of.place + 1));
     for (uint32_t r = 0; r < c.members * rank; ++r) {
-      const float found = h[size_t{row} * args.result.stride + r];
+      const float found = h[size_t{row} * args.result.stride + head + r];
       if (of.place == UINT32_MAX || r % rank >= of.rank) {
-        if (of.place == UINT32_MAX || r % rank >= padded_adapter_rank(of.rank)) CHECK(found == sentinel);
+        if (of.place == UINT32_MAX || r % rank >= padded_adapter_rank(of.rank)) {
+          CHECK(found == (head > 0 ? 0 : sentinel));
+        }
         continue;
       }
       const AdapterMatrix& matrix = matrices_of[of.place * c.members + r / rank];
       double wanted = 0;
       for (uint32_t i = 0; i < c.columns; ++i)
         wanted += double{matrix.down[r % rank * c.columns + i]} * x[size_t{row} * c.columns + i];
-      wanted *= matrix.scales[r % rank];
+      wanted *= matrix.scales[r % rank] * (head > 0 ? of.scale : 1);
       worst = std::max(worst, std::abs(found - wanted) / std::sqrt(double{1} * c.columns));
     }
   }
   CHECK(worst <= 3e-6);
 
   // y + scale * B h, by the last matrices of x.
-  if (c.members < matrices) return gpu.clear();
+  if (c.members < matrices || args.for_products) return gpu.clear();
   const uint32_t half = padded(c.out);
   const std::vector<float> plain = random_values(size_t{c.rows} * matrices * c.out, 3);
   std::vector<float> y(size_t{c.rows} * (c.gated ? 2 * half : c.out));
@@ -213,7 +220,100 @@ void run(const DeviceProfile& profile, const Case& c) {
   gpu.clear();
 }
 
+// Adapters of a product that adds the second half itself, of up to two matrices: in place 0 of all of the
+// rank, in place 1 of rank 1 and only for the first matrix. The rows have none, the one, the other, and so
+// on.
+void add_adapter(TestProduct& product, uint32_t rank, TensorType numbers, uint32_t first_rows) {
+  const MatmulCase& c = product.c;
+  const std::vector<uint32_t> rows_of = c.gated            ? std::vector{c.n, c.n}
+                                        : first_rows < c.n ? std::vector{first_rows, c.n - first_rows}
+                                                           : std::vector{c.n};
+  const uint32_t padded_rank = padded_adapter_rank(rank),
+                 another = padded_rank; // before those of the product
+  const auto first_of = [&](size_t matrix) {
+    return static_cast<uint32_t>(ADAPTER_HEAD + another + matrix * padded_rank);
+  };
+  ActivationRef h;
+  h.rows = c.bucket;
+  h.columns = adapter_h_columns(true, static_cast<uint32_t>(rows_of.size()) + 1, padded_rank);
+  h.stride = h.padded_columns();
+  std::vector<float> values(size_t{h.rows} * h.stride, not_a_number);
+  const std::vector<float> random = random_values(values.size(), 21);
+  product.added.assign(size_t{c.bucket} * c.n, 0);
+  product.up_added = product.added;
+  std::vector<std::byte> packed;
+  for (uint32_t place = 0; place < places; ++place) {
+    uint32_t first_column = 0;
+    for (size_t m = 0; m < rows_of.size(); ++m) {
+      AdapterMatrix matrix;
+      matrix.rows = rows_of[m];
+      matrix.columns = c.k;
+      matrix.rank = place == 0 ? rank : m == 0 ? 1 : 0;
+      matrix.up =
+          random_values(size_t{matrix.rank} * matrix.rows, 30 + 10 * place + static_cast<uint32_t>(m));
+      for (float& value : matrix.up) {
+        if (numbers == TensorType::f16) value = half_to_float(float_to_half(value));
+        if (numbers == TensorType::bf16) value = bf16_to_float(float_to_bf16(value));
+      }
+      const std::vector<std::byte> tiles = packed_adapter_tiles(numbers, padded_rank, first_of(m), matrix);
+      packed.insert(packed.end(), tiles.begin(), tiles.end());
+      std::vector<double>& added = c.gated && m == 1 ? product.up_added : product.added;
+      for (uint32_t row = 0; row < c.bucket; ++row) {
+        values[size_t{row} * h.stride] = static_cast<float>(row % (places + 1));
+        if (row % (places + 1) != place + 1) continue;
+        const size_t at = size_t{row} * h.stride + first_of(m);
+        for (uint32_t r = 0; r < padded_rank; ++r) {
+          values[at + r] = r < matrix.rank ? random[at + r] : 0;
+        }
+        for (uint32_t i = 0; i < matrix.rows; ++i) {
+          for (uint32_t r = 0; r < matrix.rank; ++r) {
+            added[row * c.n + first_column + i] += double{values[at + r]} * matrix.up[r * matrix.rows + i];
+          }
+        }
+      }
+      first_column += c.gated ? 0 : rows_of[m];
+    }
+  }
+  h.buffer = TestGpu::get().upload(values);
+  product.adapter =
+      MatmulAdapter{h, TestGpu::get().upload(packed), packed.size() / places, numbers, padded_rank};
+}
+
 } // namespace
+
+TEST_CASE("products that add adapters themselves") {
+  for (const DeviceProfile& profile : profiles_to_test()) {
+    if (!profile.cpu8) continue;
+    for (TensorType numbers : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
+      CAPTURE(info(numbers).name);
+      for (const MatmulCase& c :
+           {MatmulCase{.k = 40, .n = 70},
+            MatmulCase{.type = TensorType::f16,
+            .n = 96,
+            .bucket = 9,
+            .count = 8,
+            .residual = true,
+            .row_scale = true},
+            MatmulCase{
+                .type = TensorType::q8_0, .n = 160, .bucket = 17, .count = 17, .bias = true, .split = true},
+            MatmulCase{.n = 65,
+            .bucket = 4,
+            .count = 3,
+            .activation = Activation::silu,
+            .gated = true,
+            .row_scale = true}}) {
+        for (uint32_t rank : {3u, 16u}) {
+          CAPTURE(c.n);
+          CAPTURE(rank);
+          TestProduct product(profile, c);
+          add_adapter(product, rank, numbers, 64);
+          check_rows(product.run(0, c.bucket, c.count), product.expected(), 2e-6, product.magnitude() + rank);
+          TestGpu::get().clear();
+        }
+      }
+    }
+  }
+}
 
 TEST_CASE("adapters of odd shapes") {
   for (const DeviceProfile& profile : profiles_to_test()) {
@@ -287,14 +387,16 @@ TEST_CASE("bits of a row with an adapter") {
       c.rank = rank;
       c.columns = columns;
       c.numbers = numbers;
-      std::vector<std::byte> downs, ups;
+      std::vector<std::byte> downs, ups, all_tiles;
       for (const AdapterMatrix& matrix : random_matrices(c)) {
         const std::vector<std::byte> down = packed_adapter_down(numbers, rank, matrix),
-                                     up = packed_adapter_up(numbers, rank, matrix);
+                                     up = packed_adapter_up(numbers, rank, matrix),
+                                     tiled = packed_adapter_tiles(numbers, rank, ADAPTER_HEAD, matrix);
         downs.insert(downs.end(), down.begin(), down.end());
         ups.insert(ups.end(), up.begin(), up.end());
+        all_tiles.insert(all_tiles.end(), tiled.begin(), tiled.end());
       }
-      const BufferRef down = gpu.upload(downs), up = gpu.upload(ups);
+      const BufferRef down = gpu.upload(downs), up = gpu.upload(ups), tiles = gpu.upload(all_tiles);
       std::vector<float> one; // of the first row of sequence 1: A x, and what is added to a product
       for (const auto& [rows, each] : {std::pair{2u, 1u}, {17u, 1u}, {23u, 2u}, {40u, 5u}}) {
         c.rows = rows;
@@ -310,25 +412,37 @@ TEST_CASE("bits of a row with an adapter") {
         args.matrix = down;
         args.numbers = numbers;
         args.rank = rank;
-        args.result = blank_rows(rows, rank);
+        args.for_products = profile.cpu8;
+        args.result = blank_rows(rows, adapter_h_columns(profile.cpu8, 1, rank));
         args.step = step.block;
         args.step_layout = step.layout;
         gpu.run(adapter_down(profile, args));
-        AdapterUpArgs sum;
-        sum.y = rows_with_own(c.out, 100);
-        sum.h = args.result;
-        sum.matrix = up;
-        sum.numbers = numbers;
-        sum.rank = rank;
-        sum.result = blank_rows(rows, c.out);
-        sum.step = step.block;
-        sum.step_layout = step.layout;
-        gpu.run(adapter_up(profile, sum));
+        ActivationRef sums;
+        if (profile.cpu8) {
+          TestProduct product(profile, {.k = columns, .n = c.out, .bucket = rows, .count = rows});
+          product.x = random_values(product.x.size(), rows);
+          std::ranges::copy(random_values(columns, 100), product.x.begin() + each * columns);
+          product.adapter = MatmulAdapter{args.result, tiles, tiles.bytes / places, numbers, rank};
+          sums = product.run(0, rows, rows);
+        } else {
+          AdapterUpArgs sum;
+          sum.y = rows_with_own(c.out, 100);
+          sum.h = args.result;
+          sum.matrix = up;
+          sum.numbers = numbers;
+          sum.rank = rank;
+          sum.result = blank_rows(rows, c.out);
+          sum.step = step.block;
+          sum.step_layout = step.layout;
+          gpu.run(adapter_up(profile, sum));
+          sums = sum.result;
+        }
         std::vector<float> found;
-        for (const ActivationRef& result : {args.result, sum.result}) {
+        for (const auto& [result, first] :
+             {std::pair{args.result, profile.cpu8 ? ADAPTER_HEAD : 0}, {sums, 0u}}) {
           const std::vector<float> all = gpu.read<float>(result.buffer);
           const auto begin = all.begin() + each * result.stride;
-          found.insert(found.end(), begin, begin + result.columns);
+          found.insert(found.end(), begin + first, begin + result.columns);
         }
         if (one.empty()) one = found;
         CHECK(found == one);

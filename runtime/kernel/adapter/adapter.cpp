@@ -16,11 +16,6 @@ namespace pumice {
 namespace {
 
 constexpr uint32_t most_rows = 8; // of a workgroup of the tier cpu8, which has a lane for each
-static_assert(most_rows == ADAPTER_UP_ROWS);
-
-uint32_t numbers_constant(TensorType numbers) {
-  return numbers == TensorType::f32 ? ADAPTER_F32 : numbers == TensorType::f16 ? ADAPTER_F16 : ADAPTER_BF16;
-}
 
 uint32_t groups_of(uint32_t rows, uint32_t each) {
   return (rows + each - 1) / each;
@@ -30,9 +25,10 @@ uint32_t groups_of(uint32_t rows, uint32_t each) {
 struct DownRows {
   uint32_t rows = 1, together = 1;
 };
-DownRows down_rows(const DeviceProfile& profile, uint32_t rows, uint32_t tiles) {
+DownRows down_rows(const DeviceProfile& profile, const AdapterDownArgs& args, uint32_t tiles) {
   constexpr uint32_t most_together = 4;
-  if (!profile.cpu8) { // neighbours, if all have the same
+  const uint32_t rows = args.x.rows;
+  if (!args.for_products) { // neighbours, if all have the same
     const uint32_t each = rows < most_together ? 1 : most_together;
     return {each, each};
   }
@@ -42,23 +38,23 @@ DownRows down_rows(const DeviceProfile& profile, uint32_t rows, uint32_t tiles) 
   return {each, std::min(each, rows == 1 ? 1 : rows <= 2 * most_rows ? 2 : most_together)};
 }
 
-// Workgroups of a result's columns on CPU drivers, of the tier cpu8 for eight rows.
-uint32_t up_groups(const DeviceProfile& profile, const ActivationRef& result) {
-  if (!profile.cpu8) return row_groups(profile, result);
-  const uint32_t blocks = result.padded_columns() / (8 * ADAPTER_UP_TILES);
-  const uint32_t wanted = groups_of(4 * std::max(1u, profile.threads), groups_of(result.rows, most_rows));
-  return std::min(blocks, wanted);
+} // namespace
+
+uint32_t adapter_numbers(TensorType numbers) {
+  return numbers == TensorType::f32 ? ADAPTER_F32 : numbers == TensorType::f16 ? ADAPTER_F16 : ADAPTER_BF16;
 }
 
-} // namespace
+uint32_t adapter_h_columns(bool for_products, uint32_t members, uint32_t rank) {
+  return (for_products ? ADAPTER_HEAD : 0) + members * rank;
+}
 
 Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args) {
   const uint32_t tiles = args.members * args.rank / ADAPTER_RANKS;
-  const DownRows shape = down_rows(profile, args.x.rows, tiles);
+  const DownRows shape = down_rows(profile, args, tiles);
   Dispatch dispatch;
-  dispatch.kernel = profile.cpu8 ? "adapter_down.cpu8" : "adapter_down";
-  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup, shape.rows, fastest_load(profile),
-                        numbers_constant(args.numbers), shape.together};
+  dispatch.kernel = args.for_products ? "adapter_down.cpu8" : "adapter_down";
+  dispatch.constants = {args.for_products ? 8 : profile.workgroup, shape.rows, fastest_load(profile),
+                        adapter_numbers(args.numbers), shape.together};
   const BoundView x = bound_view(args.x);
   AdapterDownParams params = {};
   params.columns = args.x.columns;
@@ -75,7 +71,7 @@ Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args)
   dispatch.bind(ADAPTER_DOWN_X, x.buffer, Access::read);
   dispatch.bind(ADAPTER_DOWN_MATRIX, args.matrix, Access::read);
   dispatch.bind(ADAPTER_DOWN_RESULT, args.result.buffer, Access::write);
-  if (profile.cpu8 && profile.uniform_loads) {
+  if (args.for_products && profile.uniform_loads) {
     dispatch.pass_address(offsetof(AdapterDownParams, x), args.x.buffer);
     dispatch.pass_address(offsetof(AdapterDownParams, matrix), args.matrix);
   }
@@ -89,12 +85,11 @@ Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args)
 }
 
 Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args) {
-  const uint32_t rows = args.result.rows, together = profile.cpu8 && rows > 1 ? 2 : 1;
+  const uint32_t rows = args.result.rows;
   Dispatch dispatch;
-  dispatch.kernel = profile.cpu8 ? "adapter_up.cpu8" : "adapter_up";
-  dispatch.constants = {profile.cpu8 ? 8 : profile.workgroup,   args.gated ? 1u : 0u,
-                        static_cast<uint32_t>(args.activation), fastest_load(profile),
-                        numbers_constant(args.numbers),         together};
+  dispatch.kernel = "adapter_up";
+  dispatch.constants = {profile.workgroup, args.gated ? 1u : 0u, static_cast<uint32_t>(args.activation),
+                        adapter_numbers(args.numbers)};
   const BoundView y = bound_view(args.y), h = bound_view(args.h);
   AdapterUpParams params = {};
   params.columns = args.result.columns;
@@ -113,14 +108,10 @@ Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args) {
   dispatch.bind(ADAPTER_UP_H, h.buffer, Access::read);
   dispatch.bind(ADAPTER_UP_MATRIX, args.matrix, Access::read);
   dispatch.bind(ADAPTER_UP_RESULT, args.result.buffer, Access::write);
-  if (profile.cpu8 && profile.uniform_loads) {
-    dispatch.pass_address(offsetof(AdapterUpParams, h), args.h.buffer);
-    dispatch.pass_address(offsetof(AdapterUpParams, matrix), args.matrix);
-  }
-  dispatch.groups = {profile.cpu8 ? groups_of(rows, most_rows) : rows, up_groups(profile, args.result), 1};
+  dispatch.groups = {rows, row_groups(profile, args.result), 1};
   const double elements = double{1} * rows * args.result.columns * (args.gated ? 2 : 1);
   dispatch.flops = elements * (2 * args.rank + 10);
-  dispatch.bytes = elements * (info(args.numbers).block_bytes * args.rank / together + 8.0);
+  dispatch.bytes = elements * (info(args.numbers).block_bytes * args.rank + 8.0);
   return dispatch;
 }
 
@@ -135,6 +126,7 @@ Status AdapterDown::lower(Lowering& lowering, const Node& node) const {
   args.numbers = numbers;
   args.members = static_cast<uint32_t>(node.weights.size());
   args.rank = rank;
+  args.for_products = for_products;
   args.result = lowering.tensor(node.output);
   args.step = lowering.step();
   args.step_layout = lowering.step_layout();

@@ -20,12 +20,18 @@ struct AdapterDownArgs {
   BufferRef matrix; // [places, members] matrices
   TensorType numbers = TensorType::f32;
   uint32_t members = 1;
-  uint32_t rank = 0;    // a padded_adapter_rank()
-  ActivationRef result; // [rows, members * rank]
+  uint32_t rank = 0; // a padded_adapter_rank()
+  // The products add the second half themselves (MatmulAdapter), as those of the tier cpu8 do.
+  bool for_products = false;
+  ActivationRef result; // [rows, adapter_h_columns()]
   BufferRef step;
   StepLayout step_layout; // with adapters
 };
 Dispatch adapter_down(const DeviceProfile& profile, const AdapterDownArgs& args);
+uint32_t adapter_h_columns(bool for_products, uint32_t members, uint32_t rank);
+
+// ADAPTER_*: how kernels are told of a type.
+uint32_t adapter_numbers(TensorType numbers);
 
 // result = activation(y + scale * B h); if gated, activation(y0 + scale * B0 h0) * (y1 + scale * B1 h1).
 struct AdapterUpArgs {
@@ -44,6 +50,7 @@ Dispatch adapter_up(const DeviceProfile& profile, const AdapterUpArgs& args);
 
 // inputs: x. weights: those that the members are added to, two of a gated product.
 struct AdapterDown : Operation {
+  bool for_products = false;
   uint32_t rank = 0;
   TensorType numbers = TensorType::f32;
   BufferRef matrix;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/align.h"
+#include "kernel/weight_packing.h"
 #include "shaders/adapter/adapter_down.params.h"
 
 namespace pumice {
@@ -34,6 +35,8 @@ void put(TensorType numbers, float value, std::byte* to) {
   std::memcpy(to, &bits, sizeof(bits));
 }
 
+constexpr uint64_t tile_head_bytes = 16;
+
 } // namespace
 
 uint32_t padded_adapter_rank(uint32_t rank) {
@@ -46,6 +49,14 @@ uint64_t adapter_down_bytes(TensorType numbers, uint32_t rank, uint32_t columns)
 
 uint64_t adapter_up_bytes(TensorType numbers, uint32_t rank, uint32_t rows) {
   return rank * padded(rows) * number_bytes(numbers);
+}
+
+uint64_t adapter_tile_bytes(TensorType numbers, uint32_t rank) {
+  return tile_head_bytes + rank * 8 * number_bytes(numbers);
+}
+
+uint64_t adapter_tiles_bytes(TensorType numbers, uint32_t rank, uint64_t rows) {
+  return align(rows, merged_columns) / 8 * adapter_tile_bytes(numbers, rank);
 }
 
 std::vector<std::byte> packed_adapter_down(TensorType numbers, uint32_t rank, const AdapterMatrix& matrix) {
@@ -73,6 +84,25 @@ std::vector<std::byte> packed_adapter_up(TensorType numbers, uint32_t rank, cons
     for (uint32_t i = 0; i < matrix.rows; ++i) {
       const uint64_t pair = i / 16 * 16 + i % 8 * 2 + i / 8 % 2;
       put(numbers, matrix.up[uint64_t{r} * matrix.rows + i], row + (size == 4 ? i : pair) * size);
+    }
+  }
+  return bytes;
+}
+
+std::vector<std::byte> packed_adapter_tiles(TensorType numbers, uint32_t rank, uint32_t h_first,
+                                            const AdapterMatrix& matrix) {
+  assert(matrix.rank <= rank);
+  std::vector<std::byte> bytes(adapter_tiles_bytes(numbers, rank, matrix.rows));
+  const uint64_t size = number_bytes(numbers), of_dword = 4 / size;
+  const uint64_t tile_bytes = adapter_tile_bytes(numbers, rank);
+  for (uint64_t first = 0; first < bytes.size(); first += tile_bytes) {
+    std::memcpy(bytes.data() + first, &h_first, sizeof(h_first));
+  }
+  for (uint32_t r = 0; r < matrix.rank; ++r) {
+    for (uint32_t i = 0; i < matrix.rows; ++i) {
+      const uint64_t at = (r / of_dword * 8 + i % 8) * of_dword + r % of_dword;
+      std::byte* const tile = bytes.data() + i / 8 * tile_bytes + tile_head_bytes;
+      put(numbers, matrix.up[uint64_t{r} * matrix.rows + i], tile + at * size);
     }
   }
   return bytes;

@@ -28,9 +28,16 @@ uint32_t padded_adapter_rank(uint32_t rank);
 uint64_t adapter_down_bytes(TensorType numbers, uint32_t rank, uint32_t columns);
 uint64_t adapter_up_bytes(TensorType numbers, uint32_t rank, uint32_t rows);
 
+// The second matrix where a product adds it itself, and a tile of it.
+uint64_t adapter_tiles_bytes(TensorType numbers, uint32_t rank, uint64_t rows);
+uint64_t adapter_tile_bytes(TensorType numbers, uint32_t rank);
+
 // Such a matrix, with zeros around it, as shaders/adapter/adapter_down.params.h and adapter_up.params.h have
 // it. All of its numbers have to be of that type.
 std::vector<std::byte> packed_adapter_down(TensorType numbers, uint32_t rank, const AdapterMatrix& matrix);
 std::vector<std::byte> packed_adapter_up(TensorType numbers, uint32_t rank, const AdapterMatrix& matrix);
+// As shaders/matmul/adapter_sum.glsl has it; `h_first`: where its sums begin in a row, in floats.
+std::vector<std::byte> packed_adapter_tiles(TensorType numbers, uint32_t rank, uint32_t h_first,
+                                            const AdapterMatrix& matrix);
 
 } // namespace pumice

@@ -148,7 +148,7 @@ bool projected_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   const AttentionShape shape = attention_shape(args, fewest_groups);
   const bool for_all = layout.kv_heads % profile.threads == 0 || layout.kv_heads >= 4 * profile.threads;
   const bool plain = !product.gated && !product.residual && !product.next_norm && !product.selected_by &&
-                     product.activation == Activation::none && !product.routing;
+                     product.activation == Activation::none && !product.routing && !product.adapter;
   return for_all && plain && shape.group_workgroups == 1 && layout.type == CacheType::f16 &&
          layout.head_dim % 32 == 0 && chosen_matmul(profile, product) == matmul_cpu8.name;
 }

@@ -37,6 +37,7 @@ std::string Linear::describe() const {
   if (gated) text += "gated ";
   if (activation != Activation::none) text += fmt::format("{} ", to_string(activation));
   if (adapted) text += "left to its adapter ";
+  if (adapter) text += fmt::format("adapter of rank {} {} ", adapter->rank, info(adapter->numbers).name);
   if (residual) text += "residual ";
   if (norm_after) text += "before a norm ";
   if (!text.empty()) text.pop_back();
@@ -65,6 +66,10 @@ Result<std::vector<MatmulArgs>> Linear::args(Lowering& lowering, const Node& nod
                       norm_after->sums_at()};
   }
   if (residual) args.residual = lowering.tensor(node.inputs[1]);
+  if (adapter) {
+    const ActivationRef h = lowering.tensor(node.inputs[residual ? 2 : 1]);
+    args.adapter = {h, adapter->matrix, adapter->place_bytes, adapter->numbers, adapter->rank};
+  }
   args.activation = adapted ? Activation::none : activation;
   args.gated = gated && !adapted;
   args.result = lowering.tensor(node.output);

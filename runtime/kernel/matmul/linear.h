@@ -20,11 +20,20 @@ struct NormSplit {
   uint32_t row_columns() const;
 };
 
+// Where the second half of a product's adapters lies, which the product adds itself (MatmulAdapter).
+struct LinearAdapter {
+  BufferRef matrix;
+  uint64_t place_bytes = 0;
+  TensorType numbers = TensorType::f32;
+  uint32_t rank = 0;
+  uint32_t first = 0; // of the sums that are its matrices', among those of all products of its x
+};
+
 // result = activation(x * weight^T + bias) + residual, or activation(x * gate^T) * (x * up^T) when gated.
 // x: [rows, k], weight: [n, k], bias: [n], residual and result: [rows, n].
 // Several weights are one product whose result has their columns one after the other, each padded to a
-// multiple of 8. inputs: x, then the residual if any. weights: the matrices (gate, up when gated), then as
-// many biases or none.
+// multiple of 8. inputs: x, then the residual if any, then what adapters have computed of x, if any. weights:
+// the matrices (gate, up when gated), then as many biases or none.
 struct Linear : Operation {
   uint32_t matrices = 1;
   bool bias = false;
@@ -35,6 +44,7 @@ struct Linear : Operation {
   // that of the product and its bias; if gated, eight columns of the gate, eight of the other factor, and so
   // on.
   bool adapted = false;
+  std::optional<LinearAdapter> adapter; // the same on devices whose products do it all themselves
   bool selected = false; // only the rows of x and of the residual that the step's outputs name, as SelectRows
   std::optional<NormSplit> norm_before; // x is the second section of the product before
   std::optional<NormSplit> norm_after;  // the result has three sections

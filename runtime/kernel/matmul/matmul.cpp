@@ -37,6 +37,7 @@ std::string_view chosen_matmul(const DeviceProfile& profile, const MatmulArgs& a
 }
 
 Status matmul(Lowering& lowering, const MatmulArgs& args) {
+  if (args.adapter) return matmul_cpu8.lower(lowering, args); // whichever another product takes
   return lower_variant(lowering, matmul_variants(), args, matmul_shape_class(args));
 }
 
@@ -111,6 +112,10 @@ void bind_matmul(Dispatch& dispatch, const MatmulArgs& args) {
   if (args.format.scaled()) dispatch.bind(MATMUL_SCALES, args.weight.scales, Access::read);
   if (args.bias) dispatch.bind(MATMUL_BIAS, *args.bias, Access::read);
   if (args.residual) dispatch.bind(MATMUL_RESIDUAL, args.residual->buffer, Access::read);
+  if (args.adapter) {
+    dispatch.bind(MATMUL_ADAPTER_H, args.adapter->h.buffer, Access::read);
+    dispatch.bind(MATMUL_ADAPTER_UP, args.adapter->matrix, Access::read);
+  }
   if (args.routing) dispatch.bind(MATMUL_EXPERT_BLOCKS, args.routing->blocks, Access::read);
   dispatch.bind(MATMUL_RESULT, args.result.buffer, Access::write);
 }

@@ -43,6 +43,15 @@ struct NextNorm {
   uint32_t sums_at = 0;   // likewise; zeros up to a multiple of 32
 };
 
+// Low-rank adapters (kernel/adapter/adapter.h), whose second half the product adds itself.
+struct MatmulAdapter {
+  ActivationRef h;  // of adapter_down(), for products; a row for each of x
+  BufferRef matrix; // [places]: packed_adapter_tiles() of each of the product's matrices
+  uint64_t place_bytes = 0;
+  TensorType numbers = TensorType::f32;
+  uint32_t rank = 0;
+};
+
 // result[m, n] = epilogue(sum over k of x[m, k] * weight[n, k] + bias[n]) + residual[m, n].
 // x: [rows, columns of the weight], result: [rows, 8 * tiles], or half of that when gated.
 struct MatmulArgs {
@@ -61,6 +70,8 @@ struct MatmulArgs {
   std::optional<uint32_t> selected_by;
   std::optional<RowScale> row_scale;
   std::optional<NextNorm> next_norm; // not if gated
+  // Only where the device's kernels do that: those of the tier cpu8. Not with routing.
+  std::optional<MatmulAdapter> adapter;
 };
 
 // How many slots a block should have if each expert has `slots_per_expert` on average: a power of two, which

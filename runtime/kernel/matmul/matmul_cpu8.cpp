@@ -1,4 +1,6 @@
 #include "base/align.h"
+#include "kernel/adapter/adapter.h"
+#include "kernel/adapter/adapter_packing.h"
 #include "kernel/loads.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
@@ -73,6 +75,14 @@ uint32_t pass_blocks(const MatmulParams& params, const MatmulArgs& args, const S
   return loads_numbers(args.format) && shape.rows * shape.tiles <= 8 && params.blocks % 2 == 0 ? 2 : 1;
 }
 
+void set_adapter(Dispatch& dispatch, const MatmulAdapter& adapter) {
+  const uint64_t tile_bytes = adapter_tile_bytes(adapter.numbers, adapter.rank);
+  dispatch.set_constant(MATMUL_ADAPTER_TILE_ID, static_cast<uint32_t>(tile_bytes / 4));
+  dispatch.set_constant(MATMUL_ADAPTER_NUMBERS_ID, adapter_numbers(adapter.numbers));
+  dispatch.set_constant(MATMUL_ADAPTER_PLACE_ID, static_cast<uint32_t>(adapter.place_bytes / 4));
+  dispatch.set_constant(MATMUL_ADAPTER_STRIDE_ID, adapter.h.stride);
+}
+
 bool runs(const DeviceProfile& profile, const MatmulArgs&) {
   return profile.cpu8;
 }
@@ -92,12 +102,17 @@ Status lower(Lowering& lowering, const MatmulArgs& args) {
   dispatch.set_constant(MATMUL_ROW_BLOCKS_ID, row_blocks(profile, args, shape));
   const MatmulParams params = matmul_params(args);
   dispatch.set_constant(MATMUL_PASS_BLOCKS_ID, pass_blocks(params, args, shape));
+  if (args.adapter) set_adapter(dispatch, *args.adapter);
   dispatch.set_params(params);
   bind_matmul(dispatch, args);
   if (profile.uniform_loads) {
     dispatch.pass_address(offsetof(MatmulParams, weights), args.weight.payload);
     dispatch.pass_address(offsetof(MatmulParams, x), args.x.buffer);
     if (args.format.scaled()) dispatch.pass_address(offsetof(MatmulParams, scales), args.weight.scales);
+    if (args.adapter) {
+      dispatch.pass_address(offsetof(MatmulParams, adapter_h), args.adapter->h.buffer);
+      dispatch.pass_address(offsetof(MatmulParams, adapter_up), args.adapter->matrix);
+    }
   } else if (fastest_load(profile) == LOAD_TEXEL) {
     dispatch.read_texels(MATMUL_WEIGHT_TEXELS, MATMUL_WEIGHTS);
     dispatch.read_texels(MATMUL_WEIGHT_DWORD_TEXELS, MATMUL_WEIGHTS);

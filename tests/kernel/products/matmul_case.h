@@ -52,6 +52,9 @@ struct TestProduct {
   const pumice::DeviceProfile profile;
   const TestWeight weight, up;
   std::vector<float> x;
+  // What the product adds to its sums by itself, and what that is: [bucket, n], of both factors.
+  std::optional<pumice::MatmulAdapter> adapter;
+  std::vector<double> added, up_added;
   const std::vector<float> bias, up_bias, residual, norm_weight;
 
   TestProduct(const pumice::DeviceProfile& from, const MatmulCase& case_)
@@ -68,6 +71,8 @@ struct TestProduct {
     if (c.gated) second = matmul_reference(used, up);
     for (size_t i = 0; i < out.size(); ++i) {
       const double scale = c.row_scale ? row_scale(i / c.n) : 1;
+      if (adapter) out[i] += added[i];
+      if (adapter && c.gated) second[i] += up_added[i];
       out[i] *= scale;
       if (c.bias) out[i] += bias[i % c.n];
       out[i] = activation_reference(c.activation, out[i]);
@@ -105,6 +110,7 @@ struct TestProduct {
     args.result = blank_rows(bucket, c.n, c.next_norm ? 2 * tiles * 8 : 32, c.rows_kind);
     args.activation = c.activation;
     args.gated = c.gated;
+    args.adapter = adapter;
     if (c.row_scale) args.row_scale = RowScale{c.k, scale_eps, args.x.padded_columns()};
     std::vector<float> beside;
     if (c.bias) beside = padded_bias(bias, c.gated ? &up_bias : nullptr, tiles);

@@ -151,6 +151,31 @@ TEST_CASE("adapters give the logits of merged weights") {
   }
 }
 
+// Products of CPU drivers add adapters themselves, those of others leave that to launches of their own.
+TEST_CASE("adapters give the same logits in products and behind them") {
+  const TemporaryFolder folder;
+  write_random_model(folder, small_config());
+  const auto model = load_model(folder.path());
+  if (!model->context().profile.cpu8) return;
+  DeviceContext context = test_context();
+  context.profile = {};
+  const auto other = require(Model::load(folder.path(), context));
+  const ModelFile file = require(ModelFile::open(folder.path()));
+  write_peft(make_adapter(
+                 file, {"q_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"}, 5, 1),
+             folder.path() / "a");
+  const auto adapter = load_adapter(folder.path() / "a", *model);
+  const auto room = room_for(std::array{adapter}, 2);
+  const std::vector<uint32_t> ids = some_ids(11, 203);
+  const std::vector<AdapterChoice> choices = {{adapter, 1}, {}, {adapter, -0.5f}};
+  const auto in_products = logits_with(model, ids, choices, room),
+             behind = logits_with(other, ids, choices, room);
+  for (size_t i = 0; i < choices.size(); ++i) CHECK(largest_difference(in_products[i], behind[i]) < 1e-4);
+  // One row at a time, and beside those of other texts.
+  CHECK(logits_with(model, ids, {choices[0]}, room, 1)[0] == in_products[0]);
+  CHECK(logits_with(model, ids, choices, room, 7) == in_products);
+}
+
 TEST_CASE("several adapters together are one") {
   const TemporaryFolder folder;
   write_random_model(folder, small_config());
