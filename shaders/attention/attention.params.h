@@ -115,10 +115,11 @@ CONSTANT ATTENTION_DOT_SUMS_ID = 46; // 2 or 8: sums of each dot product, added 
 
 CONSTANT ATTENTION_HELD_ID = 47;  // cm: 1: queries are kept in registers
 CONSTANT ATTENTION_APART_ID = 48; // cm: 1: keys and values of a tile have memory of their own
-CONSTANT ATTENTION_AHEAD_ID =
-    49; // cm, portable: quads of keys, and of values, that an invocation loads ahead
+CONSTANT ATTENTION_CHOSEN_ID = 49; // portable: not 0: a row sees chosen positions alone, in so many words
 
-CONSTANT ATTENTION_CHOSEN_ID = 50; // portable: not 0: a row sees chosen positions alone, in so many words
+// The last: setting a constant sets those before it to 0, and this one must not be.
+CONSTANT ATTENTION_AHEAD_ID =
+    50; // cm, portable: quads of keys, and of values, that an invocation loads ahead
 
 CONSTANT ATTENTION_MATRIX_KEYS = 32; // cm: positions of a tile
 

@@ -33,9 +33,6 @@ uint32_t capacity_class(uint32_t capacity) {
   return std::clamp(std::bit_ceil(capacity), shortest, longest);
 }
 
-// The kernels' own ATTENTION_AHEAD_ID.
-constexpr uint32_t loads_ahead = 4;
-
 // ATTENTION_BIASED_ID's value.
 uint32_t biased(const AttentionArgs& args) {
   if (args.bias_scores) return 2;
@@ -93,7 +90,6 @@ Dispatch prepare_attention(const AttentionArgs& args, uint32_t workgroup, uint32
   }
   if (args.chosen) {
     dispatch.set_constant(ATTENTION_CHOSEN_ID, args.chosen->stride);
-    dispatch.set_constant(ATTENTION_AHEAD_ID, loads_ahead); // it would be 0, as all that lie before
     dispatch.bind(ATTENTION_CHOSEN, args.chosen->buffer, Access::read);
   }
   dispatch.bind(ATTENTION_STEP, args.step, Access::read);
