@@ -13,6 +13,7 @@
 #include "plan/plan.h"
 #include "plan/upload.h"
 #include "recording/recording.h"
+#include "support/difference.h"
 #include "support/files/fixtures.h"
 #include "support/require.h"
 
@@ -31,16 +32,6 @@ std::vector<float> sound(uint32_t count, uint32_t seed, float loudness = 0.5f) {
     samples[i] += loudness * static_cast<float>(std::sin(2 * std::numbers::pi * turns));
   }
   return samples;
-}
-
-double largest_difference(std::span<const float> got, std::span<const double> expected) {
-  REQUIRE(got.size() == expected.size());
-  double worst = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double difference = std::abs(got[i] - expected[i]);
-    if (!(difference <= worst)) worst = difference;
-  }
-  return worst;
 }
 
 // Runs the operations alone over inputs that lie one after the other in `samples`.

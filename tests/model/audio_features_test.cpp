@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/formats/safetensors.h"
+#include "support/difference.h"
 #include "support/files/fixtures.h"
 #include "support/files/whisper_folder.h"
 #include "support/model.h"
@@ -18,15 +19,6 @@ std::vector<float> expected(const std::string& name) {
   const auto file = SafetensorsFile::open(fixtures().model("whisper") / "expected.safetensors");
   if (!file.ok()) FAIL(file.error().text());
   return *SafetensorsFile::floats(*file->find(name));
-}
-
-float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  float worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!(std::abs(a[i] - b[i]) <= worst)) worst = std::abs(a[i] - b[i]);
-  }
-  return worst;
 }
 
 // What is said about a preprocessor_config.json in which a field was changed.

@@ -5,6 +5,7 @@
 #include "model/adapter.h"
 #include "step/batch.h"
 #include "support/command/messages.h"
+#include "support/difference.h"
 #include "support/files/converted.h"
 #include "support/files/fixtures.h"
 #include "support/files/made_adapter.h"
@@ -85,13 +86,6 @@ std::vector<std::vector<float>> logits_with(const std::shared_ptr<const Model>& 
 
 std::vector<float> as_floats(const std::vector<double>& values) {
   return {values.begin(), values.end()};
-}
-
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double{a[i]} - b[i]));
-  return largest;
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "generate/session.h"
 #include "step/batch_groups.h"
 #include "support/command/messages.h"
+#include "support/difference.h"
 #include "support/files/fixtures.h"
 #include "support/files/random_model.h"
 #include "support/files/temporary_folder.h"
@@ -34,22 +35,21 @@ std::unique_ptr<Session> make_session(const std::shared_ptr<const Model>& model)
   return require(Session::create(model, options));
 }
 
-// A fixture with another number of chosen positions, in a folder that it keeps.
-std::shared_ptr<const Model> load_choosing(const TemporaryFolder& folder, const char* name, uint32_t most) {
+// Puts a fixture with another setting into a folder.
+std::filesystem::path fixture_with(const TemporaryFolder& folder, const char* name, const char* field,
+                                   const nlohmann::json& value) {
   const auto to = folder.path() / name;
   std::filesystem::copy(fixtures().model(name), to,
                         std::filesystem::copy_options::overwrite_existing |
                             std::filesystem::copy_options::recursive);
   nlohmann::json config = nlohmann::json::parse(std::ifstream(to / "config.json"));
-  config["index_topk"] = most;
+  config[field] = value;
   std::ofstream(to / "config.json") << config;
-  return load_model(to);
+  return to;
 }
 
-double largest_difference(std::span<const float> a, std::span<const float> b) {
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max<double>(most, std::fabs(a[i] - b[i]));
-  return most;
+std::shared_ptr<const Model> load_choosing(const TemporaryFolder& folder, const char* name, uint32_t most) {
+  return load_model(fixture_with(folder, name, "index_topk", most));
 }
 
 } // namespace
@@ -135,12 +135,7 @@ TEST_CASE("texts in pages choose as they do alone") {
 TEST_CASE("wrong settings of an indexer are named") {
   const auto refused = [](const char* name, const char* field, const nlohmann::json& value, const char* why) {
     const TemporaryFolder folder;
-    const auto to = folder.path() / name;
-    std::filesystem::copy(fixtures().model(name), to);
-    nlohmann::json config = nlohmann::json::parse(std::ifstream(to / "config.json"));
-    config[field] = value;
-    std::ofstream(to / "config.json") << config;
-    const auto opened = OpenedModel::open(to);
+    const auto opened = OpenedModel::open(fixture_with(folder, name, field, value));
     CAPTURE(field);
     REQUIRE(!opened.ok());
     CAPTURE(opened.error().text());
