@@ -13,6 +13,11 @@ constexpr uint32_t intel_windows(uint32_t major, uint32_t minor) {
   return major << 14 | minor;
 }
 
+// As NVIDIA's pack 595.58.03.
+constexpr uint32_t nvidia(uint32_t major, uint32_t minor, uint32_t patch) {
+  return major << 22 | minor << 14 | patch << 6;
+}
+
 constexpr auto kosmic_krisp = static_cast<VkDriverId>(28); // which older headers do not name
 
 constexpr std::array<const char*, 2> matrices = {VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
@@ -106,6 +111,12 @@ constexpr KnownDriver drivers[] = {
      .without = dot,
      .fault = "integer dot products are wrong on GCN and RDNA 1",
      .source = "https://github.com/0xShug0/audio.cpp/pull/193"},
+    {.driver = VK_DRIVER_ID_AMD_PROPRIETARY,
+     .vendor = vendor::amd,
+     .name = "RX 5700",
+     .fault = "kernels that need many registers may write wrong numbers or hang; the short check of kernels "
+              "leaves out those that are wrong",
+     .source = "https://github.com/GPUOpen-Drivers/AMD-Gfx-Drivers/issues/59"},
     {.driver = VK_DRIVER_ID_MESA_RADV,
      .first = VK_MAKE_API_VERSION(0, 25, 0, 7),
      .fixed = VK_MAKE_API_VERSION(0, 26, 0, 5),
@@ -113,6 +124,13 @@ constexpr KnownDriver drivers[] = {
      .fault = "making pipelines can overwrite the program's memory",
      .update = "Mesa 26.0.5 or later",
      .source = "https://github.com/ggml-org/llama.cpp/issues/22128"},
+    {.driver = VK_DRIVER_ID_MESA_RADV,
+     .first = VK_MAKE_API_VERSION(0, 26, 1, 1),
+     .fixed = VK_MAKE_API_VERSION(0, 26, 1, 3),
+     .versions = "Mesa 26.1.1 and 26.1.2",
+     .fault = "making a pipeline may never end",
+     .update = "Mesa 26.1.3 or later",
+     .source = "https://github.com/ggml-org/llama.cpp/issues/23755"},
     {.driver = VK_DRIVER_ID_MESA_RADV,
      .name = "NAVI10",
      .fault =
@@ -124,6 +142,15 @@ constexpr KnownDriver drivers[] = {
      .left_out = "attention cm",
      .fault = "llama.cpp does without cooperative matrices in attention on Turing",
      .source = "https://github.com/ggml-org/llama.cpp/pull/19290"},
+    {.driver = VK_DRIVER_ID_NVIDIA_PROPRIETARY,
+     .first = nvidia(595, 58, 3),
+     .fixed = nvidia(595, 58, 4),
+     .name = "RTX 50",
+     .left_out = "attention cm",
+     .versions = "595.58.03",
+     .fault = "compiling a kernel with cooperative matrices that exchanges numbers within subgroups may end "
+              "the program",
+     .source = "https://github.com/kvark/blade/issues/333"},
     {.driver = VK_DRIVER_ID_MOLTENVK,
      .vendor = vendor::amd,
      .subgroup_size = 32,
@@ -142,6 +169,10 @@ constexpr KnownDriver drivers[] = {
      .left_out = "matmul subgroup",
      .fault = "products of up to eight rows are wrong",
      .source = "https://github.com/ggml-org/llama.cpp/issues/25906"},
+    {.driver = VK_DRIVER_ID_MESA_V3DV,
+     .name = "V3D 7.1",
+     .fault = "a kernel with 16-bit numbers may not compile; another kernel is then taken",
+     .source = "https://github.com/nihui/waifu2x-ncnn-vulkan/issues/238"},
     {.driver = VK_DRIVER_ID_QUALCOMM_PROPRIETARY,
      .name = "Adreno (TM) 750",
      .left_out = "matmul subgroup",

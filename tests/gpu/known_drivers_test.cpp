@@ -161,9 +161,17 @@ TEST_CASE("versions are unpacked as their vendors pack them") {
   CHECK(known_faults(device).size() == 1);
   device.driver_build = VK_MAKE_VERSION(26, 0, 5);
   CHECK(known_faults(device).empty());
+  device.driver_build = VK_MAKE_VERSION(26, 1, 2);
+  CHECK(known_faults(device).size() == 1);
   device.driver_id = VK_DRIVER_ID_INTEL_PROPRIETARY_WINDOWS;
   device.driver_build = 101 << 14 | 8515; // 32.0.101.8515
   CHECK(known_faults(device).size() == 1);
   device.driver_build = 101 << 14 | 8860;
+  CHECK(known_faults(device).empty());
+  device.driver_id = VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+  device.name = "NVIDIA GeForce RTX 5080";
+  device.driver_build = 595u << 22 | 58 << 14 | 3 << 6; // 595.58.03
+  CHECK(known_faults(device).size() == 1);
+  device.driver_build = 596u << 22 | 46 << 14;
   CHECK(known_faults(device).empty());
 }
