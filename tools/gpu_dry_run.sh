@@ -33,8 +33,16 @@ program=$dir/srv/report/pumice-gpu/pumice
 mv "$program" "$program.real"
 printf '#!/bin/sh\nif [ "$1" = doctor ]; then trap "" TERM; while :; do sleep 1; done; fi\nexec "$0.real" "$@"\n' >"$program"
 chmod +x "$program"
+peer=$dir/srv/report/pumice-gpu/peer
+if [ ! -e "$peer" ]; then  # one that knows its figures; it is run by its own loader
+  mkdir -p "$peer"/{lib,backends}
+  line='{"backends": "Vulkan", "gpu_info": "llvmpipe", "n_prompt": 64, "n_gen": 0, "n_depth": 0, "samples_ts": [1, 1, 1, 4, 5, 6]}'
+  printf "#!/bin/sh\necho '%s'\n" "$line" >"$peer/lib/ld-linux-x86-64.so.2"
+  chmod +x "$peer/lib/ld-linux-x86-64.so.2"
+fi
 
-there timeout -s TERM 30 python3 pumice-gpu/report.py --minutes 10 --out out && fail "was not ended"
+# No report is there yet, and the first call begins one.
+there timeout -s TERM 30 python3 pumice-gpu/report.py --minutes 10 --out out --resume && fail "was not ended"
 grep -q '"stopped": "SIGTERM"' "$dir/srv/report/out/report.json" && grep -q '<h2' "$dir/srv/report/out/report.html" ||
   fail "nothing was left by a report that was ended"
 began=$SECONDS
@@ -45,6 +53,7 @@ python3 - "$dir/srv/report/out/report.json" <<'END' || fail "a part is missing"
 import json, sys
 parts = json.load(open(sys.argv[1]))["parts"]
 assert all(parts[name]["state"] == "ok" for name in ("devices", "story", "speed tiny", "plan tiny")), parts.keys()
+assert parts["llama.cpp tiny"]["speeds"] and not any("unread" in part for part in parts.values()), parts["llama.cpp tiny"]
 assert parts["doctor"]["state"] in ("unfinished", "hung") and parts["kernels"]["jobs"] and parts["models"]["jobs"]
 assert all(each["state"] in ("ok", "skipped") for each in (parts["kernels"]["jobs"] | parts["models"]["jobs"]).values())
 END

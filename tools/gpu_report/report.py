@@ -32,7 +32,7 @@ KEPT = 6000  # characters of what a failed test printed
 ENDED = ("ok", "failed", "crashed", "hung", "skipped")  # the others are tried again while there is time
 
 
-class Stopped(Exception):
+class Stopped(BaseException):  # no part may catch it
     pass
 
 
@@ -49,10 +49,12 @@ class Report:
         self.seconds = options.minutes * 60 - 5  # for the last page, and for ending what runs
         self.state = {"schema": 1, "parts": {}}
         self.maker = None
-        if options.resume:
+        if options.resume and os.path.exists(options.resume):
             with open(options.resume) as file:
                 self.state = json.load(file)
             self.state.pop("stopped", None)
+        elif options.resume:
+            print(f"there is no {options.resume}: a new report begins", flush=True)
         self.parts = self.state["parts"]
         lib = missing_libraries()
         self.environment = os.environ | {
@@ -95,8 +97,9 @@ class Report:
             if parse:
                 try:
                     result.update(parse(result))
-                except (ValueError, KeyError, IndexError) as error:
-                    result["unread"] = str(error)
+                except Exception as error:  # whatever a program printed, the report goes on
+                    result["unread"] = f"{type(error).__name__}: {error}"
+                    result.setdefault("summary", f"not understood: {result['unread']}")
             self.keep(name, result)
 
         run([Job(name, command, most, folder)], seconds + 0.5, environment or self.environment, done)
@@ -139,7 +142,11 @@ class Report:
         path = os.path.join(HERE, program)
         listed = self.ask([path, "--list-test-cases", "--reporters=xml", "--test-suite-exclude=long"], 10)
         files = {}
-        for case in ElementTree.fromstring(listed or "<none/>").iter("TestCase"):
+        try:
+            found = ElementTree.fromstring(listed or "<none/>")
+        except ElementTree.ParseError:  # it was ended before it had listed all
+            found = ElementTree.Element("none")
+        for case in found.iter("TestCase"):
             if wanted(case.get("filename")):
                 files.setdefault(case.get("filename"), []).append(case.get("name"))
         jobs = [] if files else [Job(program[5:] + ".list.0", [path, "--list-test-cases"], 10)]  # says why it has none

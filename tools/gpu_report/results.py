@@ -41,7 +41,7 @@ def peer_result(result, device):
                     "summary": f"refused: it ran on '{gpu}' by '{line['backends']}'"}
         test = (f"pp{line['n_prompt']}" if line["n_prompt"] else f"tg{line['n_gen']}") + (f" @ d{line['n_depth']}" if line["n_depth"] else "")
         speeds[test] = statistics.median(line["samples_ts"][3:])
-    return {"lines": lines, "output": "\n".join(profile_lines(report)), "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
+    return {"lines": lines, "speeds": speeds, "summary": ", ".join(f"{test} {speed:.1f}" for test, speed in speeds.items())}
 
 
 def doctor_result(result):
