@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,16 @@ private:
   void** end_;
 };
 
+// By which the table of known drivers knows it.
+void read_driver(const VulkanTable& vk, Capabilities& device) {
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &driver};
+  vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
+  device.driver = driver.driverName;
+  device.driver_id = driver.driverID;
+  device.driver_version = driver.driverInfo;
+}
+
 void read_properties(const VulkanTable& vk, const std::set<std::string>& extensions, Capabilities& device) {
   VkPhysicalDeviceSubgroupSizeControlProperties control{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
@@ -59,14 +70,13 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   VkPhysicalDeviceExternalMemoryHostPropertiesEXT host{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
   // Not those of whole versions: a program's instance may be of Vulkan 1.1.
-  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
-  VkPhysicalDeviceIDProperties ids{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES, &driver};
+  VkPhysicalDeviceIDProperties ids{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
   VkPhysicalDeviceMaintenance3Properties allocations{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, &ids};
   VkPhysicalDeviceSubgroupProperties subgroups{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
                                                &allocations};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &subgroups};
-  Chain chain(device, extensions, &driver.pNext);
+  Chain chain(device, extensions, &ids.pNext);
   chain.add_13(control, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   chain.add_13(dot, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   chain.add_extension(host, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
@@ -84,9 +94,6 @@ void read_properties(const VulkanTable& vk, const std::set<std::string>& extensi
   vk.vkGetPhysicalDeviceProperties2(device.handle, &properties);
 
   const VkPhysicalDeviceLimits& limits = properties.properties.limits;
-  device.driver = driver.driverName;
-  device.driver_id = driver.driverID;
-  device.driver_version = driver.driverInfo;
   std::copy_n(ids.deviceUUID, VK_UUID_SIZE, device.uuid.begin());
   std::copy_n(ids.driverUUID, VK_UUID_SIZE, device.driver_uuid.begin());
   device.max_allocation_bytes = allocations.maxMemoryAllocationSize;
@@ -194,12 +201,9 @@ std::vector<Properties> matrix_properties(Query query, VkPhysicalDevice handle, 
   return all;
 }
 
-// Does what the table of known drivers says, before anything else is asked.
-void heed_known_faults(std::set<std::string>& extensions, Capabilities& device) {
-  for (const KnownDriver& fault : known_faults(device)) {
-    for (const char* extension : fault.without) {
-      if (extension) extensions.erase(extension);
-    }
+// What the table of known drivers says of subgroups, whatever the device does.
+void correct_subgroups(std::span<const KnownDriver> faults, Capabilities& device) {
+  for (const KnownDriver& fault : faults) {
     if (fault.no_exchanges) device.subgroup_shuffle = false;
     if (fault.subgroup_size == 0) continue;
     device.subgroup_size = device.min_subgroup_size = device.max_subgroup_size = fault.subgroup_size;
@@ -308,9 +312,16 @@ Capabilities read_capabilities(const VulkanTable& vk, VkPhysicalDevice handle, u
                                           VK_API_VERSION_MINOR(properties.apiVersion)));
     return device; // older versions lack the property structures that follow
   }
+  read_driver(vk, device);
+  const std::vector<KnownDriver> faults = known_faults(device);
   std::set<std::string> extensions = extension_names(vk, handle);
+  for (const KnownDriver& fault : faults) {
+    for (const char* extension : fault.without) {
+      if (extension) extensions.erase(extension); // nothing of it is asked
+    }
+  }
   read_properties(vk, extensions, device);
-  heed_known_faults(extensions, device);
+  correct_subgroups(faults, device);
   read_features(vk, extensions, device);
   read_memory(vk, device);
   read_host_import(vk, extensions, device);

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -39,6 +42,10 @@ ReportedDevice faulty_device(const KnownDriver& fault) {
   return device;
 }
 
+bool has_extension(const ReportedDevice& device, const char* name) {
+  return std::ranges::any_of(device.extensions, [&](const auto& each) { return std::string(each) == name; });
+}
+
 bool takes_away(const std::vector<KnownDriver>& faults, const char* extension) {
   return std::ranges::any_of(faults, [&](const KnownDriver& fault) {
     return std::ranges::any_of(fault.without,
@@ -54,6 +61,22 @@ VKAPI_ATTR VkResult VKAPI_CALL count_questions(VkPhysicalDevice device, uint32_t
   ++questions;
   return get_matrices(device, count, all);
 }
+// The structures in which they were asked for properties and features.
+std::set<VkStructureType> structures;
+void remember(const void* chain) {
+  for (auto* each = static_cast<const VkBaseOutStructure*>(chain); each; each = each->pNext)
+    structures.insert(each->sType);
+}
+PFN_vkGetPhysicalDeviceProperties2 get_properties = nullptr;
+VKAPI_ATTR void VKAPI_CALL remember_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties2* answer) {
+  remember(answer);
+  get_properties(device, answer);
+}
+PFN_vkGetPhysicalDeviceFeatures2 get_features = nullptr;
+VKAPI_ATTR void VKAPI_CALL remember_features(VkPhysicalDevice device, VkPhysicalDeviceFeatures2* answer) {
+  remember(answer);
+  get_features(device, answer);
+}
 VKAPI_ATTR void VKAPI_CALL import_all(VkPhysicalDevice, const VkPhysicalDeviceExternalBufferInfo*,
                                       VkExternalBufferProperties* answer) {
   answer->externalMemoryProperties.externalMemoryFeatures = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
@@ -63,12 +86,20 @@ VKAPI_ATTR void VKAPI_CALL import_all(VkPhysicalDevice, const VkPhysicalDeviceEx
 void check_opened(const ReportedDevice& device, const KnownDriver* fault) {
   LimitedVulkan vulkan(device);
   InstanceOptions options = vulkan.options();
-  get_matrices = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
-      options.table.vkGetInstanceProcAddr(VK_NULL_HANDLE,
-                                          "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
-  options.table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR = count_questions;
+  const auto replace = [&](auto& entry, auto& real, const char* name, auto other) {
+    real = reinterpret_cast<std::remove_reference_t<decltype(real)>>(
+        options.table.vkGetInstanceProcAddr(VK_NULL_HANDLE, name));
+    entry = other;
+  };
+  replace(options.table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, get_matrices,
+          "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", count_questions);
+  replace(options.table.vkGetPhysicalDeviceProperties2, get_properties, "vkGetPhysicalDeviceProperties2",
+          remember_properties);
+  replace(options.table.vkGetPhysicalDeviceFeatures2, get_features, "vkGetPhysicalDeviceFeatures2",
+          remember_features);
   options.table.vkGetPhysicalDeviceExternalBufferProperties = import_all;
   questions = 0;
+  structures.clear();
   const auto instance = require(Instance::create(options));
   const Capabilities listed = require(instance->choose(""));
   CHECK(questions == 0);
@@ -84,6 +115,20 @@ void check_opened(const ReportedDevice& device, const KnownDriver* fault) {
   CHECK(context.profile.matrix_shapes.empty() == !matrices);
   CHECK(opened.host_memory_import == !takes_away(faults, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME));
   CHECK(context.profile.dot == !takes_away(faults, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME));
+  // Those of integer dot products are a part of Vulkan 1.3.
+  const std::pair<VkStructureType, const char*> asked[] = {
+      {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+       VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME},
+      {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV,
+       VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME},
+      {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT,
+       VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME},
+  };
+  for (const auto& pair : asked) {
+    CAPTURE(pair.second);
+    if (has_extension(device, pair.second))
+      CHECK(structures.contains(pair.first) == !takes_away(faults, pair.second));
+  }
   uint32_t subgroup = 64;
   std::map<std::string, std::string> left_out; // and the report
   for (const KnownDriver& each : faults) {
