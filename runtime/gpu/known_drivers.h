@@ -26,6 +26,8 @@ struct KnownDriver {
   uint32_t subgroup_size = 0;              // that kernels run with, whatever the device says; 0: as it says
   bool no_exchanges = false;               // no kernel exchanges numbers within subgroups
   const char* left_out = nullptr;          // a kernel variant: its key in the blocklist
+  bool one_compiler = false;               // one thread at a time makes pipelines
+  bool compiles_anew = false;              // it is not given what it compiled before
   // For a person.
   const char* versions = "all versions";
   const char* fault;            // a sentence without a full stop

@@ -7,11 +7,20 @@
 
 #include "base/guarded.h"
 #include "gpu/kernel_table.h"
+#include "gpu/known_drivers.h"
 #include "gpu/spirv.h"
 #include "io/output_file.h"
 #include "shaders/common/texels.h"
 
 namespace pumice {
+
+namespace {
+
+bool is_known(const Device& device, bool KnownDriver::*fault) {
+  return std::ranges::any_of(known_faults(device.capabilities()), fault);
+}
+
+} // namespace
 
 Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device,
                                                      const std::filesystem::path& cache_folder) {
@@ -27,6 +36,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
   }
   pipelines->tuning_results_ = pipelines->stored_ = std::move(kept.tuning_results);
   pipelines->read_notes();
+  if (is_known(owner, &KnownDriver::compiles_anew)) kept.pipelines.clear();
   VkPipelineCacheCreateInfo cache{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   cache.initialDataSize = kept.pipelines.size();
   cache.pInitialData = kept.pipelines.data();
@@ -173,6 +183,9 @@ Result<VkPipeline> Pipelines::make(const std::string& kernel, const std::vector<
   const std::span<const uint32_t> words = binary->code();
   code.codeSize = words.size_bytes();
   code.pCode = words.data();
+  static std::mutex compiler; // a driver has one for all its devices
+  std::unique_lock alone(compiler, std::defer_lock);
+  if (is_known(*device_, &KnownDriver::one_compiler)) alone.lock();
   VkShaderModule module = VK_NULL_HANDLE;
   if (VkResult result = vk.vkCreateShaderModule(device_->handle(), &code, nullptr, &module);
       result != VK_SUCCESS) {

@@ -2,10 +2,13 @@
 #include "gpu/known_drivers.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
-#include <type_traits>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,7 @@
 
 #include "kernel/choices.h"
 #include "kernel/probe/open_device.h"
+#include "support/files/temporary_folder.h"
 #include "support/require.h"
 #include "support/vulkan/limited_vulkan.h"
 
@@ -53,6 +57,14 @@ bool takes_away(const std::vector<KnownDriver>& faults, const char* extension) {
   });
 }
 
+// Puts a function in the place of another one, which is kept.
+template <class Function>
+void replace(const InstanceOptions& options, Function& entry, Function& kept, const char* name,
+             Function own) {
+  kept = reinterpret_cast<Function>(options.table.vkGetInstanceProcAddr(VK_NULL_HANDLE, name));
+  entry = own;
+}
+
 // How often drivers were asked for the sizes of their matrices.
 int questions = 0;
 PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR get_matrices = nullptr;
@@ -86,16 +98,11 @@ VKAPI_ATTR void VKAPI_CALL import_all(VkPhysicalDevice, const VkPhysicalDeviceEx
 void check_opened(const ReportedDevice& device, const KnownDriver* fault) {
   LimitedVulkan vulkan(device);
   InstanceOptions options = vulkan.options();
-  const auto replace = [&](auto& entry, auto& real, const char* name, auto other) {
-    real = reinterpret_cast<std::remove_reference_t<decltype(real)>>(
-        options.table.vkGetInstanceProcAddr(VK_NULL_HANDLE, name));
-    entry = other;
-  };
-  replace(options.table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, get_matrices,
+  replace(options, options.table.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, get_matrices,
           "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", count_questions);
-  replace(options.table.vkGetPhysicalDeviceProperties2, get_properties, "vkGetPhysicalDeviceProperties2",
-          remember_properties);
-  replace(options.table.vkGetPhysicalDeviceFeatures2, get_features, "vkGetPhysicalDeviceFeatures2",
+  replace(options, options.table.vkGetPhysicalDeviceProperties2, get_properties,
+          "vkGetPhysicalDeviceProperties2", remember_properties);
+  replace(options, options.table.vkGetPhysicalDeviceFeatures2, get_features, "vkGetPhysicalDeviceFeatures2",
           remember_features);
   options.table.vkGetPhysicalDeviceExternalBufferProperties = import_all;
   questions = 0;
@@ -151,7 +158,68 @@ void check_opened(const ReportedDevice& device, const KnownDriver* fault) {
   CHECK(vulkan.violations() == "");
 }
 
+// How many threads make pipelines at the same time, at most; and what the last cache of pipelines began with.
+std::atomic<int> makers = 0, most_makers = 0;
+size_t given_bytes = 0;
+PFN_vkCreateComputePipelines create_pipelines = nullptr;
+VKAPI_ATTR VkResult VKAPI_CALL make_slowly(VkDevice device, VkPipelineCache cache, uint32_t count,
+                                           const VkComputePipelineCreateInfo* infos,
+                                           const VkAllocationCallbacks* callbacks, VkPipeline* pipelines) {
+  const int now = ++makers;
+  if (now > most_makers) most_makers = now;
+  for (int i = 0; i < 40 && makers < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const VkResult result = create_pipelines(device, cache, count, infos, callbacks, pipelines);
+  --makers;
+  return result;
+}
+PFN_vkCreatePipelineCache create_cache = nullptr;
+VKAPI_ATTR VkResult VKAPI_CALL make_cache(VkDevice device, const VkPipelineCacheCreateInfo* info,
+                                          const VkAllocationCallbacks* callbacks, VkPipelineCache* cache) {
+  given_bytes = info->initialDataSize;
+  return create_cache(device, info, callbacks, cache);
+}
+VKAPI_ATTR VkResult VKAPI_CALL cache_data(VkDevice, VkPipelineCache, size_t* size, void* data) {
+  *size = 64;
+  if (data) std::memset(data, 7, *size);
+  return VK_SUCCESS;
+}
+
 } // namespace
+
+TEST_CASE("some drivers compile one kernel at a time, and some are not given what they compiled before") {
+  struct Compiler {
+    const char* name;
+    bool alone, anew;
+  };
+  for (const Compiler& each :
+       {Compiler{"PowerVR Rogue GE8320", true, false}, Compiler{"PowerVR BXM-8-256", true, false},
+        Compiler{"PowerVR DXT-48-1536", false, true}, Compiler{"PowerVR AXE-1-16M", false, false}}) {
+    CAPTURE(each.name);
+    ReportedDevice device = capable_device();
+    device.name = each.name;
+    device.driver = VK_DRIVER_ID_IMAGINATION_PROPRIETARY;
+    LimitedVulkan vulkan(device);
+    InstanceOptions options = vulkan.options();
+    replace(options, options.table.vkCreateComputePipelines, create_pipelines, "vkCreateComputePipelines",
+            make_slowly);
+    replace(options, options.table.vkCreatePipelineCache, create_cache, "vkCreatePipelineCache", make_cache);
+    options.table.vkGetPipelineCacheData = cache_data;
+    const TemporaryFolder folder;
+    for (const size_t kept : {size_t{0}, size_t{64}}) {
+      const auto instance = require(Instance::create(options));
+      const DeviceContext context =
+          require(open_device(instance, require(instance->choose("")), folder.path()));
+      CHECK(given_bytes == (each.anew ? 0 : kept));
+      most_makers = 0;
+      std::vector<std::thread> threads;
+      for (uint32_t width : {32u, 64u})
+        threads.emplace_back([&, width] { CHECK(context.pipelines->get("copy", {width}).ok()); });
+      for (std::thread& thread : threads) thread.join();
+      CHECK(most_makers == (each.alone ? 1 : 2));
+      require(context.pipelines->save());
+    }
+  }
+}
 
 TEST_CASE("what the table says of a driver is done before the device is asked, and of no other driver") {
   REQUIRE(!known_drivers().empty());
