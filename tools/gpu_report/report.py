@@ -99,7 +99,8 @@ class Report:
                     result.update(parse(result))
                 except Exception as error:  # whatever a program printed, the report goes on
                     result["unread"] = f"{type(error).__name__}: {error}"
-                    result.setdefault("summary", f"not understood: {result['unread']}")
+                    if result["state"] == "ok":  # else what it said of its failure is worth more
+                        result["summary"] = f"not understood: {result['unread']}"
             self.keep(name, result)
 
         run([Job(name, command, most, folder)], seconds + 0.5, environment or self.environment, done)
@@ -238,6 +239,16 @@ class Report:
                      parse=lambda result: peer_result(result, device),
                      environment=self.environment | {"GGML_VK_VISIBLE_DEVICES": str(device["index"])})
 
+    def variants(self, model, path, device):
+        """Each way to multiply alone: what the choice among them costs."""
+        has = device["features"]
+        for variant, there, sizes in (("subgroup", True, ["-p", "0", "-n", "32"]), ("dot", has["integer_dot_product"], ["-p", "0", "-n", "32"]),
+                                      ("tiled", True, ["-p", "512", "-n", "0"]), ("cm", has["cooperative_matrix"], ["-p", "512", "-n", "0"]),
+                                      ("cm2", has["cooperative_matrix2"], ["-p", "512", "-n", "0"])):
+            if there:
+                self.command(f"{variant} {model}", [PUMICE, "bench", path, *self.device, "--kernel-variant", variant, "--chunk", "512", *sizes,
+                                                    "--context", "1024", "-r", "2", "-w", "2", "-o", "json", "--profile"], 40, 0.06, parse=bench_result)
+
     def round(self, device, models):
         self.command("story", [PUMICE, "generate", STORIES, "--prompt", "Once upon a time", "-n", "60", "--temp", "0", "--no-tune", "--no-cache",
                                "--json", "--verbose", *self.device], 60, 0.2, parse=lambda result: story_result(result, STORIES))
@@ -253,6 +264,10 @@ class Report:
         for model, path in models:
             if os.path.exists(path):
                 self.command(f"plan {model}", [PUMICE, "inspect", path, "--plan", "--measure", "--context", "4096", *self.device], 60, 0.15)
+        if device["type"] != "CPU":
+            for model, path in models:
+                if os.path.exists(path):
+                    self.variants(model, path, device)
         self.tests("models", [("test_model", safe)], 90, 0.3)
         self.tests("commands", [("test_command", safe), ("test_embed", safe)], 90, 0.3)
 
