@@ -321,6 +321,16 @@ void take_matrices(LaunchWork& work, const Dispatch& dispatch, const Chip& chip,
   work.flight_bytes = 2 * positions * size * type.bytes / work.invocations;
 }
 
+constexpr double spans_ahead = 16; // whose sums are being loaded
+
+// Sums of the spans of so many heads, of which a workgroup adds up `together`. It waits twice before it loads
+// them: for the rows, or for its own stores and the counter.
+void add_spans(LaunchWork& work, double heads, double spans, double size, double together) {
+  work.cache_bytes += heads * spans * (size + 2) * 4;
+  work.instructions += heads * spans * work.invocations * 12;
+  work.trips += 2 + std::ceil(spans * together / spans_ahead);
+}
+
 // Scores, then values. The dispatch's own figures are of a cache that is half full (attention.cpp).
 LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const StepExtent& step) {
   const auto params = params_of<AttentionParams>(dispatch);
@@ -397,6 +407,8 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const Step
       (of_invocation + of_heads + (rotates ? of_rotation : 0)) * work.groups * work.invocations;
   work.registers = 48 + 12 * heads + 4 * ahead;
   work.cache_bytes = cached * std::max(1.0, dispatch.groups[0] / std::max(1.0, double{1} * params.kv_heads));
+  if (constant(dispatch, ATTENTION_SPLIT_ID, 0) == ATTENTION_SPLIT_LAST)
+    add_spans(work, rows * params.heads, spans, size, heads);
   return work;
 }
 
@@ -404,11 +416,9 @@ LaunchWork combine_work(const Dispatch& dispatch, const Chip& chip, double posit
   LaunchWork work = plain_work(dispatch, chip);
   const double size = constant(dispatch, ATTENTION_HEAD_DIM_ID, 64);
   const double spans = std::ceil(positions / constant(dispatch, ATTENTION_SPAN_ID, 256));
-  constexpr double ahead = 16; // spans
-  work.cache_bytes = work.groups * spans * (size + 2) * 4;
-  work.instructions = work.groups * spans * work.invocations * 12;
-  work.flight_bytes = ahead * 12;
-  work.trips = 2 + std::ceil(spans / ahead);
+  work.cache_bytes = work.instructions = work.trips = 0;
+  add_spans(work, work.groups, spans, size, 1);
+  work.flight_bytes = spans_ahead * 12;
   return work;
 }
 

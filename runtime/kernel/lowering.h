@@ -48,6 +48,7 @@ public:
   uint32_t step_capacity() const { return step_layout().capacity; } // rows that fit the step block
   virtual BufferRef sampling() const = 0;          // sampling's state, see kernel/sampling/sampling.h
   virtual BufferRef temporary(uint64_t bytes) = 0; // scratch that lasts as long as this node
+  virtual BufferRef counters() = 0;                // StepLayout::counters
 
   virtual void emit(Dispatch dispatch) = 0;
   // What is emitted between the two is what was chosen.

@@ -25,6 +25,13 @@ struct StepLayout {
   uint32_t indirection_entries() const { return positions + pages; } // of each sequence
   uint32_t adapters() const { return cache_indirection() + sequences * (indirection_entries() / 4); }
   uint64_t bytes() const { return (uint64_t{adapters()} + (has_adapters ? sequences : 0)) * 16; }
+
+  // Behind the block: uints in which workgroups of a launch count each other. They are zeros at the start of
+  // a step, and each launch leaves zeros. They are no part of what launches read of the block, which then
+  // need no barrier between them.
+  static constexpr uint32_t counters = 1024;
+  uint64_t counters_begin() const { return (bytes() + 255) / 256 * 256; } // where any binding may begin
+  uint64_t bytes_with_counters() const { return counters_begin() + counters * sizeof(uint32_t); }
 };
 
 } // namespace pumice

@@ -77,6 +77,9 @@ public:
   uint32_t context() const override { return context_.context; }
   BufferRef step() const override { return context_.step; }
   const StepLayout& step_layout() const override { return context_.step_layout; }
+  BufferRef counters() override {
+    return context_.step.at(context_.step_layout.counters_begin(), StepLayout::counters * sizeof(uint32_t));
+  }
   BufferRef sampling() const override { return context_.sampling; }
 
   BufferRef temporary(uint64_t bytes) override {

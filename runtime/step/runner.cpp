@@ -42,7 +42,8 @@ Status Runner::allocate(const RunnerLayout& layout) {
     PUMICE_TRY(caches_, Caches::create(device, layout.memory));
   }
   PUMICE_TRY(scratch_, Buffer::create(device, layout.scratch_bytes, MemoryUse::device, "scratch"));
-  PUMICE_TRY(step_, Buffer::create(device, layout.memory.step.bytes, MemoryUse::shared, "step block"));
+  PUMICE_TRY(step_, Buffer::create(device, layout.memory.step_layout.bytes_with_counters(), MemoryUse::shared,
+                                   "step block"));
   PUMICE_TRY(step_ring_, StepRing::create(device, layout.memory.step_layout, step_));
   PUMICE_TRY(sampling_, Buffer::create(device, layout.memory.sampling.bytes, MemoryUse::shared, "sampling"));
   if (layout.input_bytes) {

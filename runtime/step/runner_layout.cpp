@@ -115,8 +115,8 @@ Result<RunnerBytes> runner_bytes(const Device& device, const RunnerLayout& layou
     sum.scratch += outputs;
   }
   const SessionMemory& memory = layout.memory;
-  PUMICE_CHECK(add(sum.state, memory.step.bytes));
-  PUMICE_CHECK(add(sum.state, StepRing::places * StepRing::place_bytes(memory.step_layout)));
+  PUMICE_CHECK(add(sum.state, memory.step_layout.bytes_with_counters()));
+  PUMICE_CHECK(add(sum.state, StepRing::bytes(memory.step_layout)));
   PUMICE_CHECK(add(sum.state, memory.sampling.bytes));
   return sum;
 }

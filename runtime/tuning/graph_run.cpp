@@ -27,7 +27,8 @@ Result<std::unique_ptr<GraphRun>> GraphRun::create(const DeviceContext& context,
   plan.context = kept.caches.empty() ? rows : kept.caches[0].capacity;
   plan.step_layout.capacity = rows;
   plan.step = {Space::step, 0, 0, plan.step_layout.bytes()};
-  PUMICE_TRY(run->step_, Buffer::create(context.device, plan.step.bytes, MemoryUse::shared, "step"));
+  PUMICE_TRY(run->step_, Buffer::create(context.device, plan.step_layout.bytes_with_counters(),
+                                        MemoryUse::shared, "step"));
   PUMICE_CHECK(run->make_kept(kept));
   return run;
 }

@@ -29,7 +29,8 @@ CONSTANT ATTENTION_TABLE = 10; // ROTARY_TABLE
 // then the span's largest score and the sum of its weights. [rows of the dispatch, heads, spans,
 // head_dim + 2]
 // They take the places of buffers that go unused then: kernels for any device have no more than eight.
-CONSTANT ATTENTION_SPANS = 4;     // written where positions are split, in place of the result
+CONSTANT ATTENTION_SPANS = 5;     // written where positions are split, in place of the kept sums
+CONSTANT ATTENTION_COUNTERS = 7;  // ATTENTION_SPLIT_LAST: of workgroups, zeros before and after a launch
 CONSTANT ATTENTION_ALL_SPANS = 1; // read by attention_combine, in place of the queries
 // cpu8 only: for each row and head head_dim weighted sums, the largest score, and each lane's sum of weights.
 // [rows, heads, head_dim + 9]
@@ -75,7 +76,9 @@ CONSTANT ATTENTION_SCALE_SUMS_ID = 19;
 CONSTANT ATTENTION_SCALE_EPS_ID = 20; // its bits
 // The portable kernel adds up the positions of each span first, then the spans in order.
 CONSTANT ATTENTION_SPAN_ID = 21;  // positions of a span
-CONSTANT ATTENTION_SPLIT_ID = 22; // 1: a workgroup takes one span, and attention_combine adds up the spans
+CONSTANT ATTENTION_SPLIT_ID = 22; // ATTENTION_SPLIT_*; 0: a workgroup takes all spans
+CONSTANT ATTENTION_SPLIT_APART = 1; // it takes one span, and attention_combine adds up the spans
+CONSTANT ATTENTION_SPLIT_LAST = 2;  // as 1, but the last workgroup of a row's heads adds them up
 // cm only.
 CONSTANT ATTENTION_ROWS_ID = 23;  // queries of a workgroup: heads times tokens, rounded up
 CONSTANT ATTENTION_GROUP_ID = 24; // invocations of a subgroup

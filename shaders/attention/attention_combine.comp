@@ -34,7 +34,7 @@ void main() {
   if (token >= rows) return;
   const Row row = read_row(token, rows);
   const uint at = token * p.result_stride;
-  const uint count = row.first <= row.last ? uint(row.last) / SPAN - uint(row.first) / SPAN + 1u : 0u; // of its spans
+  const uint count = span_count(row);
   for (uint d = gl_LocalInvocationID.x; d < HEAD_DIM; d += gl_WorkGroupSize.x) {
     float maximum = SINKS == 1u ? finite_score(sinks[head] * LOG2_E) : NO_SCORE, total = FIRST_TOTAL, sum = 0.0;
     for (uint first = 0; first < count; first += SPANS_AHEAD) {

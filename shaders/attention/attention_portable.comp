@@ -2,9 +2,9 @@
 // Attention for any device. A block has as many positions as the workgroup has invocations; blocks are counted from the
 // sequence's start. While scores are computed, each invocation takes one position of the block. For the values it takes a
 // few dimensions of every SLICES-th position. Sums are made over spans of SPAN positions, and the spans are added up in
-// order: here, or by attention_combine where each span has a workgroup of its own. Both give the same bits. A row's
-// arithmetic does not depend on the rows that share its workgroup. The rotary kernels are for steps of one row. They also
-// rotate the queries and the key, and store the key and the value in the cache.
+// order: here, or where each span has a workgroup of its own by attention_combine or by the last of those workgroups. All give
+// the same bits. A row's arithmetic does not depend on the rows that share its workgroup. The rotary kernels are for steps of
+// one row. They also rotate the queries and the key, and store the key and the value in the cache.
 // variant: f32 CACHE_TYPE=0
 // variant: f16 CACHE_TYPE=1
 // variant: q8_0 CACHE_TYPE=2
@@ -43,11 +43,12 @@ CACHE_BUFFER(uvec4, keys, ATTENTION_KEYS);
 CACHE_BUFFER(uvec4, values, ATTENTION_VALUES);
 WRITE_BUFFER(float, result, ATTENTION_RESULT);
 WRITE_BUFFER(float, sums, ATTENTION_SUMS);
-WRITE_BUFFER(float, spans, ATTENTION_SPANS);
+COHERENT_BUFFER(float, spans, ATTENTION_SPANS);
+COHERENT_BUFFER(uint, counters, ATTENTION_COUNTERS);
 
 #include "attention/attention_rows.glsl"
 #if KEY_TYPE < CACHE_Q8_0 && VALUE_TYPE < CACHE_Q8_0
-#define STRAIGHT (TOKENS == 1 ? SPLIT : 0u)
+#define STRAIGHT (TOKENS == 1 && SPLIT > 0u ? 1u : 0u)
 #endif
 #include "attention/attention_scores.glsl"
 #include "attention/attention_spans.glsl"
@@ -93,6 +94,8 @@ void block_maximum(out float largest[QUERIES]) {
 }
 
 const uint OWN_DIMS = (HEAD_DIM + BLOCK - 1) / BLOCK; // every BLOCK-th dimension is an invocation's
+const uint SPANS_AHEAD = (16 + QUERIES * OWN_DIMS - 1) / (QUERIES * OWN_DIMS);
+shared bool last_here;
 // The merged spans so far, for each query.
 float all_maximum[QUERIES];
 float all_total[QUERIES];
@@ -175,6 +178,42 @@ OwnSpan own_span(Row row, uint rows) {
   return own;
 }
 
+// Where positions are split: counts the workgroup, and tells whether all others of its row and heads were counted before it.
+// Then their sums are seen here.
+bool is_last(Row row) {
+  memoryBarrierBuffer();
+  barrier();
+  if (OWN == 0u) {
+    memoryBarrierBuffer();
+    const uint counter = gl_WorkGroupID.y * p.kv_heads * group_workgroups() + gl_WorkGroupID.x;
+    last_here = atomicAdd(counters[counter], 1u) + 1u == max(span_count(row), 1u);
+    if (last_here) counters[counter] = 0u;
+  }
+  barrier();
+  memoryBarrierBuffer();
+  return last_here;
+}
+
+// Adds up the sums of the row's spans. Loads of several are under way before the first is used.
+void add_spans(Row row) {
+  const uint count = span_count(row);
+  for (uint first = 0; first < count; first += SPANS_AHEAD) {
+    float maxima[QUERIES][SPANS_AHEAD], totals[QUERIES][SPANS_AHEAD], sums_of_span[QUERIES][SPANS_AHEAD][OWN_DIMS];
+    [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
+      [[unroll]] for (uint i = 0; i < SPANS_AHEAD; ++i) {
+        const uint at = span_place(gl_WorkGroupID.y, query_head(m), min(first + i, count - 1u));
+        maxima[m][i] = spans[at + HEAD_DIM];
+        totals[m][i] = spans[at + HEAD_DIM + 1u];
+        [[unroll]] for (uint j = 0; j < OWN_DIMS; ++j) sums_of_span[m][i][j] = spans[at + min(OWN + j * BLOCK, HEAD_DIM - 1u)];
+      }
+    }
+    [[unroll]] for (uint i = 0; i < SPANS_AHEAD; ++i) {
+      if (first + i >= count) break;
+      [[unroll]] for (uint m = 0; m < QUERIES; ++m) add_span(m, maxima[m][i], totals[m][i], sums_of_span[m][i]);
+    }
+  }
+}
+
 void store_result(uint m, uint rows) {
   if (!is_stored(m, rows)) return;
   const uint token = first_token() + m / HEADS;
@@ -218,11 +257,13 @@ void main() {
   Row row[TOKENS];
   [[unroll]] for (uint t = 0; t < TOKENS; ++t) row[t] = read_row(first_token() + t, rows);
   const OwnSpan own = own_span(row[0], rows);
+  // The first workgroup of a row that sees nothing stores zeros.
+  const bool takes_part = SPLIT == 0u || own.seen || SPLIT == ATTENTION_SPLIT_LAST && gl_WorkGroupID.z == 0u;
 #ifdef ROTARY
   if (own.seen || stores(row[0], own)) rotate_row(row[0], own);
-  if (SPLIT == 1u && !own.seen) return;
+  if (!takes_part) return;
 #else
-  if (SPLIT == 1u && !own.seen) return;
+  if (!takes_part) return;
   load_queries(rows);
 #endif
 
@@ -240,7 +281,7 @@ void main() {
   // The rows mostly have one source. Where they have several, each source is a pass of its own.
   for (uint lead = 0; lead < TOKENS; ++lead) {
     SourceRange range = source_range(row, lead);
-    if (SPLIT == 1u) {
+    if (SPLIT > 0u) {
       range.first = max(range.first, own.begin);
       range.last = min(range.last, own.begin + int(SPAN) - 1);
     }
@@ -285,7 +326,7 @@ void main() {
       [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
         float span_sum[OWN_DIMS];
         gather(sum[m], span_sum);
-        if (SPLIT == 1u) {
+        if (SPLIT > 0u) {
           store_span(m, rows, own.place, maximum[m], span_total[m], span_sum);
         } else {
           add_span(m, maximum[m], span_total[m], span_sum);
@@ -296,7 +337,11 @@ void main() {
       }
     }
   }
-  if (SPLIT == 1u) return;
+  if (SPLIT == ATTENTION_SPLIT_APART) return;
+  if (SPLIT == ATTENTION_SPLIT_LAST) {
+    if (!is_last(row[0])) return;
+    add_spans(row[0]);
+  }
   [[unroll]] for (uint m = 0; m < QUERIES; ++m) {
     if (CARRY_LEAVES) {
       store_span(m, rows, 0u, all_maximum[m], all_total[m], all_sum[m]);

@@ -2,6 +2,10 @@
 // sees nothing has no spans.
 int span_begin(Row row, uint span) { return int((uint(row.first) / SPAN + span) * SPAN); }
 
+uint span_count(Row row) {
+  return row.first <= row.last ? uint(row.last) / SPAN - uint(row.first) / SPAN + 1u : 0u;
+}
+
 bool has_span(Row row, uint span) { return row.first <= row.last && span_begin(row, span) <= row.last; }
 
 // `row` counts from the dispatch's first.

@@ -8,6 +8,7 @@
 
 #include "generate/session.h"
 #include "kernel/probe/open_device.h"
+#include "shaders/attention/attention.params.h"
 #include "shaders/embedding/embedding.params.h"
 #include "shaders/matmul/matmul.params.h"
 #include "step/cache/memory_needs.h"
@@ -289,10 +290,11 @@ TEST_CASE(
     const RunnerLayout layout = require(lay_out_runner(*model, options, nullptr));
     for (const Plan& plan : layout.plans) {
       check_limits(plan, context.device->capabilities());
-      const auto combined = std::ranges::count_if(plan.dispatches, [](const PlannedDispatch& planned) {
-        return planned.dispatch.kernel == "attention_combine";
+      const auto split = std::ranges::count_if(plan.dispatches, [](const PlannedDispatch& planned) {
+        return planned.dispatch.kernel.starts_with("attention_portable.") &&
+               planned.dispatch.constants[ATTENTION_SPLIT_ID] > 0;
       });
-      CHECK(combined == (profile.cpu ? 0 : plan.bucket.tokens == 48 ? 4 : plan.bucket.tokens == 1 ? 1 : 2));
+      CHECK(split == (profile.cpu ? 0 : plan.bucket.tokens == 48 ? 4 : plan.bucket.tokens == 1 ? 1 : 2));
     }
   }
 }

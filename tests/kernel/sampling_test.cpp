@@ -28,6 +28,7 @@ struct SampleLowering : Lowering {
   BufferRef step() const override { return {Space::step, 0, 0, 16 * 9}; }
   uint32_t context() const override { return 1; }
   const StepLayout& step_layout() const override { return step_layout_; }
+  BufferRef counters() override { return {}; }
   BufferRef sampling() const override { return {Space::results, 0, 0, SamplingState::bytes(3)}; }
   BufferRef temporary(uint64_t bytes) override { return {Space::scratch, 0, 256, bytes}; }
   void emit(Dispatch dispatch) override { emitted.push_back(std::move(dispatch)); }

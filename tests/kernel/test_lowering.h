@@ -60,6 +60,9 @@ public:
   const pumice::StepLayout& step_layout() const override { return step_layout_; }
   void set_step_layout(const pumice::StepLayout& layout) { step_layout_ = layout; }
   pumice::BufferRef sampling() const override { return {}; }
+  pumice::BufferRef counters() override {
+    return TestGpu::get().upload(std::vector<uint32_t>(pumice::StepLayout::counters));
+  }
   pumice::BufferRef temporary(uint64_t bytes) override {
     return TestGpu::get().upload(std::vector<float>(bytes / 4, not_a_number));
   }

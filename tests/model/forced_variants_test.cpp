@@ -9,6 +9,7 @@
 
 #include "gpu/kernel_table.h"
 #include "kernel/choices.h"
+#include "shaders/attention/attention.params.h"
 #include "support/command/answers.h"
 #include "support/files/fixtures.h"
 #include "support/model.h"
@@ -128,7 +129,8 @@ bool is_of(const std::string& variant, const Dispatch& dispatch) {
   return (variant == "cpu8-rope" && (dispatch.kernel.starts_with("attention.cpu8.rope.") ||
                                      dispatch.kernel == "attention.half8.rope")) ||
          (variant == "rope" && dispatch.kernel.starts_with("attention_portable.rope.")) ||
-         (variant == "split-kv" && dispatch.kernel == "attention_combine") ||
+         (variant == "split-kv" && dispatch.kernel.starts_with("attention_portable.") &&
+          dispatch.constants[ATTENTION_SPLIT_ID] > 0) ||
          (variant == "cm" && dispatch.kernel.starts_with("attention.cm."));
 }
 

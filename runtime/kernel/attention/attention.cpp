@@ -229,7 +229,7 @@ void emit_parts(Lowering& lowering, const AttentionArgs& args,
 }
 
 void bind_spans(Dispatch& dispatch, const BufferRef& sums, Access access) {
-  static_assert(ATTENTION_SPANS == ATTENTION_RESULT);
+  static_assert(ATTENTION_SPANS == ATTENTION_SUMS);
   std::erase_if(dispatch.bindings, [](const Dispatch::Binding& binding) {
     return binding.slot == ATTENTION_RESULT || binding.slot == ATTENTION_SUMS;
   });

@@ -42,7 +42,7 @@ AttentionShape shape_of(const DeviceProfile& profile, const AttentionArgs& args,
 }
 
 Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const AttentionShape& shape,
-                 bool split) {
+                 uint32_t split) {
   const uint32_t workgroup = workgroup_size(profile, args.cache.layout);
   Dispatch dispatch = prepare_attention(args, workgroup);
   dispatch.kernel = "attention_portable." + cache_kernel(args.cache.layout.type);
@@ -50,10 +50,10 @@ Dispatch prepare(const DeviceProfile& profile, const AttentionArgs& args, const 
   dispatch.set_constant(ATTENTION_TOKENS_ID, shape.tokens);
   dispatch.set_constant(ATTENTION_KEEP_ID, args.sums ? 1 : 0);
   dispatch.set_constant(ATTENTION_SPAN_ID, span(profile, workgroup, args));
-  dispatch.set_constant(ATTENTION_SPLIT_ID, split ? 1 : 0);
+  dispatch.set_constant(ATTENTION_SPLIT_ID, split);
   // Other shapes have branches in their loops, for which compilers keep what was loaded in memory.
   const CacheType type = args.cache.layout.type;
-  const bool straight = split && shape.tokens == 1 && !is_scaled(type);
+  const bool straight = split > 0 && shape.tokens == 1 && !is_scaled(type);
   if (straight && !profile.cpu) dispatch.set_constant(ATTENTION_AHEAD_ID, profile.registers.attention_loads);
   finish_attention(dispatch, args, shape);
   if (args.store) {
@@ -70,7 +70,7 @@ bool runs(const DeviceProfile&, const AttentionArgs&) {
 Status lower(Lowering& lowering, const AttentionArgs& args) {
   const AttentionArgs stored = store_first(lowering, args);
   emit_parts(lowering, stored, [&](const AttentionArgs& part) {
-    return prepare(lowering.profile(), part, shape_of(lowering.profile(), part), false);
+    return prepare(lowering.profile(), part, shape_of(lowering.profile(), part), 0);
   });
   return {};
 }
@@ -91,6 +91,14 @@ bool split_runs(const DeviceProfile& profile, const AttentionArgs& args) {
   return profile.forced == attention_split_kv.name || groups < profile.busy_groups;
 }
 
+// Whether the last workgroup of a row and heads can add up their spans. What takes its buffers' places cannot
+// be.
+bool last_adds_up(const AttentionArgs& args, const AttentionShape& shape) {
+  const CacheLayout& layout = args.cache.layout;
+  return !args.sums && !args.chosen && args.bias.buckets == 0 && layout.split == CacheSplit::whole &&
+         uint64_t{args.q.rows} * layout.kv_heads * shape.group_workgroups <= StepLayout::counters;
+}
+
 // `args` has some of the step's rows: from `first_row` on.
 void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_row,
                 const BufferRef& span_sums) {
@@ -98,18 +106,24 @@ void emit_split(Lowering& lowering, const AttentionArgs& args, uint32_t first_ro
   const CacheLayout& layout = args.cache.layout;
   const uint32_t span = pumice::span(profile, workgroup_size(profile, layout), args),
                  count = spans(span, args);
+  // After few tokens there is one span: a large device then has more workgroups of fewer heads.
+  const AttentionShape shape = shape_of(profile, args, profile.cores / 8);
+  const bool last = last_adds_up(args, shape);
   AttentionArgs part = args;
   for (const CacheRef& cache : args.cache.parts()) {
     part.cache = cache;
-    // After few tokens there is one span: a large device then has more workgroups of fewer heads.
-    Dispatch each = prepare(profile, part, shape_of(profile, part, profile.cores / 8), true);
+    Dispatch each = prepare(profile, part, shape, last ? ATTENTION_SPLIT_LAST : ATTENTION_SPLIT_APART);
     set_spans(each, count, first_row);
     // A part of positions goes over its own spans, the others over those that a row sees.
     each.groups[2] = layout.split == CacheSplit::positions ? layout.part_size / span : count;
     bind_spans(each, span_sums, Access::write);
+    if (last) {
+      each.bind(ATTENTION_RESULT, args.result.buffer, Access::write);
+      each.bind(ATTENTION_COUNTERS, lowering.counters(), Access::read_write);
+    }
     lowering.emit(std::move(each));
   }
-  emit_combine(lowering, args, span_sums, {span, count, first_row});
+  if (!last) emit_combine(lowering, args, span_sums, {span, count, first_row});
 }
 
 // Its buffers are more than every device has.
@@ -122,7 +136,7 @@ Status lower_rope(Lowering& lowering, const AttentionArgs& args) {
   if (split_runs(profile, args)) {
     emit_split(lowering, args, 0, lowering.temporary(span_sum_bytes(profile, args)));
   } else {
-    lowering.emit(prepare(profile, args, shape_of(profile, args), false));
+    lowering.emit(prepare(profile, args, shape_of(profile, args), 0));
   }
   return {};
 }

@@ -8,9 +8,9 @@ Result<StepRing> StepRing::create(const std::shared_ptr<Device>& device, const S
                                   const Buffer& step_block) {
   StepRing ring;
   ring.place_bytes_ = place_bytes(layout);
+  ring.counters_begin_ = layout.counters_begin();
   ring.step_block_ = step_block.handle();
-  PUMICE_TRY(ring.staging_,
-             Buffer::create(device, places * ring.place_bytes_, MemoryUse::upload, "step staging"));
+  PUMICE_TRY(ring.staging_, Buffer::create(device, bytes(layout), MemoryUse::upload, "step staging"));
   std::memset(ring.staging_.mapped().data(), 0, ring.staging_.mapped().size());
   PUMICE_TRY(ring.commands_, Commands::create(device, "step copy"));
   for (uint32_t place = 0; place < places; ++place) {
@@ -22,9 +22,11 @@ Result<StepRing> StepRing::create(const std::shared_ptr<Device>& device, const S
 }
 
 void StepRing::record_copy(Commands& commands, uint32_t place) const {
-  const VkBufferCopy region{place * place_bytes_, 0, place_bytes_};
+  const VkBufferCopy regions[] = {
+      {place * place_bytes_, 0, place_bytes_},
+      {places * place_bytes_, counters_begin_, StepLayout::counters * sizeof(uint32_t)}};
   commands.barrier(); // the steps before read the block
-  commands.copy(staging_.handle(), step_block_, std::span(&region, 1));
+  commands.copy(staging_.handle(), step_block_, regions);
   commands.barrier();
 }
 

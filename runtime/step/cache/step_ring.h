@@ -10,13 +10,19 @@
 namespace pumice {
 
 // A ring of two places that the host writes the rows of coming steps to while earlier steps still run. A copy
-// at the beginning of a step moves them into the step block. Used by one thread at a time.
+// at the beginning of a step moves them into the step block, and makes the counters behind it zeros: a step
+// that was cancelled may have left others. Used by one thread at a time.
 class StepRing {
 public:
   static constexpr uint32_t places = 2;
   // The part of the step block that each step replaces: header, rows and details. The rest stays from step to
   // step.
   static uint64_t place_bytes(const StepLayout& layout) { return uint64_t{layout.sequence_quads()} * 16; }
+
+  // Its places, then zeros for the counters.
+  static uint64_t bytes(const StepLayout& layout) {
+    return places * place_bytes(layout) + StepLayout::counters * sizeof(uint32_t);
+  }
 
   static Result<StepRing> create(const std::shared_ptr<Device>& device, const StepLayout& layout,
                                  const Buffer& step_block);
@@ -41,7 +47,7 @@ public:
 private:
   void record_copy(Commands& commands, uint32_t place) const;
 
-  uint64_t place_bytes_ = 0;
+  uint64_t place_bytes_ = 0, counters_begin_ = 0;
   Buffer staging_;
   VkBuffer step_block_ = VK_NULL_HANDLE;
   Commands commands_; // a copy for each place

@@ -13,6 +13,7 @@
 #include "kernel/attention/attention_reference.h"
 #include "kernel/products/rows.h"
 #include "kernel/test_lowering.h"
+#include "shaders/attention/attention.params.h"
 #include "shaders/common/step.h"
 #include "support/in_turn.h"
 #include "support/vulkan/gpu.h"
@@ -314,14 +315,22 @@ inline CacheRef upload_cache(const CacheLayout& layout, const std::vector<uint8_
 
 // What the device computes of a case: the whole results, the padding and the unused rows too.
 struct Ran {
-  std::vector<float> result;  // [step_rows, stride]
-  std::vector<float> weights; // [step_rows, heads * positions, padded to a multiple of 32]
-  size_t dispatches = 0;      // for the result
-  std::string kernel;         // the last of them
+  std::vector<float> result;      // [step_rows, stride]
+  std::vector<float> weights;     // [step_rows, heads * positions, padded to a multiple of 32]
+  size_t dispatches = 0;          // for the result
+  std::string kernel;             // the last of them
+  std::vector<uint32_t> counters; // of workgroups, as the launches left them
 };
 
+// Whether the last workgroup of a row's heads adds up the spans that others have.
+inline bool adds_up_itself(const Dispatch& dispatch) {
+  return dispatch.kernel.starts_with("attention_portable.") &&
+         dispatch.constants[ATTENTION_SPLIT_ID] == ATTENTION_SPLIT_LAST;
+}
+
+// `times`: how often the launches follow each other.
 inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cache,
-                   const std::vector<float>& q, bool weights) {
+                   const std::vector<float>& q, bool weights, size_t times = 1) {
   TestGpu& gpu = TestGpu::get();
   gpu.clear();
   const uint32_t rows = c.step_rows();
@@ -372,11 +381,21 @@ inline Ran run_all(const DeviceProfile& profile, const Case& c, const Cache& cac
   const Graph graph;
   TestLowering lowering(profile, graph, args.step);
   REQUIRE(attention(lowering, args));
-  gpu.run(lowering.dispatches());
+  std::vector<Dispatch> launches;
+  for (size_t i = 0; i < times; ++i)
+    launches.insert(launches.end(), lowering.dispatches().begin(), lowering.dispatches().end());
+  gpu.run(launches);
   Ran ran{gpu.read<float>(args.result.buffer),
           {},
           lowering.dispatches().size(),
-          lowering.dispatches().back().kernel};
+          lowering.dispatches().back().kernel,
+          {}};
+  for (const Dispatch& dispatch : lowering.dispatches()) {
+    if (!adds_up_itself(dispatch)) continue;
+    for (const Dispatch::Binding& binding : dispatch.bindings) {
+      if (binding.slot == ATTENTION_COUNTERS) ran.counters = gpu.read<uint32_t>(binding.buffer);
+    }
+  }
   if (weights) {
     args.result = blank(c.options.heads * c.positions());
     const AttentionArgs whole = args;

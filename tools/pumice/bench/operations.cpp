@@ -171,7 +171,7 @@ private:
     const std::shared_ptr<Device>& device = context_.device;
     PUMICE_TRY(scratch_,
                Buffer::create(device, std::max<uint64_t>(plan_.scratch_bytes, 16), MemoryUse::device));
-    PUMICE_TRY(step_, Buffer::create(device, layout.bytes(), MemoryUse::shared));
+    PUMICE_TRY(step_, Buffer::create(device, layout.bytes_with_counters(), MemoryUse::shared));
     PUMICE_TRY(inputs_, Buffer::create(device, plan_.input->where.buffer.bytes, MemoryUse::shared));
     write_step(operands);
     write_input();
