@@ -43,9 +43,9 @@ if [[ " ${PUMICE_TEST_WITHOUT:-} " == *" long "* ]]; then
   # What is left is what the first driver has not run, of the rest what is not the parts of other tests: matrices, kernels and models.
   variables+=(GALLIVM_PERF=nopt)  # half of the compiler's work; long tests have all of it
   anywhere+='|[.]long$|^widths[.]kernel[.]matrices_(16|64)$|^(command|embed|gpu|npc_demo)[.]'
-  anywhere+='|^kernel[.](adapter|attention|cache_.*|convolution|elementwise|embedding|image|norm|pictures|pooling|position.*|registers|sampling|scoring|search|sinusoid|variant_order)$'
-  anywhere+='|^model[.](adapters|audio_features|awkward_sizes|batch|batch[.]rest|check_model|continuation_scores|crashing_question|ctranslate2|division|ggml_whisper|input_sums'
-  anywhere+='|live_transcription|load|masked|memory.*|merged_experts|microscaled|mmproj|quantised_folder|renamed_models|session|short_check|snapshot|stages.*'
+  anywhere+='|^kernel[.](adapter|attention|cache_.*|chosen_positions|convolution|elementwise|embedding|frames|image|norm|pictures|pooling|position.*|registers|sampling|scoring|search|sinusoid|variant_order)$'
+  anywhere+='|^model[.](adapters|audio_features|audio_language|awkward_sizes|batch|batch[.]rest|check_model|chosen_positions|codec|continuation_scores|crashing_question|ctranslate2|division|ggml_whisper|input_sums'
+  anywhere+='|live_transcription|load|masked|memory.*|merged_experts|microscaled|mmproj|prediction|quantised_folder|renamed_models|session|short_check|snapshot|stages.*'
   anywhere+='|text_models|towers|tuning|vision_language_patches)$'
 fi
 in_root env "${variables[@]}" ctest --test-dir "$PWD/build" -j2 -LE '^(watched|built)$' -E "$anywhere" --output-on-failure --no-label-summary --no-tests=error "$@"
