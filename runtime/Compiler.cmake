@@ -75,7 +75,9 @@ if(PUMICE_FUZZ)
   set(PUMICE_COMPILE_SMALL ${PUMICE_COMPILE_FAST})  # hardly runs here, too
   # The whole library is watched, not the fuzz targets alone; undefined behaviour ends a run as a memory error does.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1)
-  set(PUMICE_COMPILE_COVERED -fsanitize=fuzzer-no-link)  # the library: the fuzzer looks for inputs that get further in it
+  # The library: the fuzzer looks for inputs that get further in it.
+  set(PUMICE_COMPILE_COVERED -fsanitize=fuzzer-no-link
+    "-fsanitize-coverage-ignorelist=${CMAKE_CURRENT_SOURCE_DIR}/tests/fuzz/uncovered.txt")
   add_link_options(-fsanitize=address,undefined)
 endif()
 
