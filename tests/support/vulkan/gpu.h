@@ -71,7 +71,7 @@ private:
 };
 
 // Every profile this device can run, the chosen one first: kernels are tested in all of them. A short run has
-// the plain one in every other call.
+// the plain one in every other call, and of the others one beside the chosen one.
 std::vector<pumice::DeviceProfile> profiles_to_test();
 
 // The profile of a common GPU, as far as this device can run it, in which a variant is demanded.
