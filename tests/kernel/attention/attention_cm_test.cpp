@@ -169,7 +169,7 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     check_cm(profile, make_case(CacheType::q8_0, 1, 1, 128, prefill(64, 40)));
     check_cm(profile, make_case(CacheType::f16, 7, 1, 10, prefill(20, 62)));
     check_cm(profile, make_case(CacheType::f16, 71, 1, 8, prefill(16, 33))); // a group in two parts
-    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0}) {
+    for (CacheType type : turns_of(all_types, 2, 1)) {
       Case keyed = make_case(type, 4, 1, 72, prefill(33, 9));
       keyed.layout.values_are_keys = true;
       check_cm(profile, keyed);
@@ -187,7 +187,7 @@ TEST_CASE("attention cm: heads, head sizes and cache types") {
     profile.registers.matrix_sums = 16;
     profile.registers.matrix_queries = 0;
     profile.registers.matrix_loads = 1;
-    for (CacheType type : {CacheType::f32, CacheType::f16, CacheType::q8_0, CacheType::q4_0})
+    for (CacheType type : turns_of(all_types, 2))
       check_cm(profile, make_case(type, 4, 2, 64, prefill(33, 40)));
   }
   for (DeviceProfile profile : one_profile()) { // with so few that many subgroups take 128 rows
@@ -261,7 +261,7 @@ TEST_CASE("attention cm: capped scores, biases, cache indirection, a view of que
     for (const Row& row : prefill(13, 70, 2)) shared.rows.push_back(row);
     share_earlier_positions(shared, 4, 100);
     check_cm(profile, shared);
-    for (CacheType type : all_types) {
+    for (CacheType type : turns_of(all_types, 2, 1)) {
       Case rows = make_case(type, 4, 2, 40, prefill(40, 160, 1));
       for (const Row& row : prefill(9, 30, 0)) rows.rows.push_back(row);
       check_pages(profile, rows);
