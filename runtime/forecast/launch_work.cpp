@@ -10,6 +10,7 @@
 #include "shaders/attention/attention.params.h"
 #include "shaders/common/codes.h"
 #include "shaders/matmul/matmul.params.h"
+#include "shaders/matmul/quantize_rows.params.h"
 
 namespace pumice {
 
@@ -145,7 +146,9 @@ LaunchWork product_work(const Dispatch& dispatch, const Chip& chip, const Weight
   work.instructions = work.integers + multiplications * floats + multiplications / 32 / sharing * x_loads +
                       around * work.groups * work.invocations;
   work.registers = 40 + tiles * cost.dwords * 2 + rows * tiles;
-  work.cache_bytes += work.groups * rows * blocks * 32 * 4; // each workgroup loads x
+  // Each workgroup loads x: as numbers, or as codes that an earlier launch made of it.
+  const bool codes_of_x = integers && constant(dispatch, MATMUL_OWN_BLOCKS_ID, 0) == 0;
+  work.cache_bytes += work.groups * rows * blocks * (codes_of_x ? CODES_QUADS * 16 : 32 * 4);
   work.cache_bytes +=
       std::max(0.0, loaded_weights(dispatch) - std::min(dispatch.bytes, weight_bytes(dispatch)));
   return work;
@@ -345,11 +348,12 @@ LaunchWork attention_work(const Dispatch& dispatch, const Chip& chip, const Step
       std::min<double>(step.rows, row_groups * std::max(1.0, constant(dispatch, ATTENTION_TOKENS_ID, 1)));
   const CachedNumber type = cached_number(dispatch.kernel);
   const double multiplications = 2 * rows * params.heads * size * seen;
-  // Each workgroup's rows load them; from memory they come once.
-  const double cached = 2 * row_groups * params.kv_heads * size * type.bytes * seen;
+  // Each workgroup's rows load them; from memory they come once, those of each sequence.
+  const double of_sequence = 2.0 * params.kv_heads * size * type.bytes * seen,
+               cached = of_sequence * std::max<double>(row_groups, step.sequences());
   LaunchWork work = plain_work(dispatch, chip);
   work.flops = 2 * multiplications;
-  work.memory_bytes = cached / row_groups * std::min<double>(step.most_positions(), capacity) /
+  work.memory_bytes = of_sequence * step.sequences() * std::min<double>(step.most_positions(), capacity) /
                       std::min<double>(step.mean_positions(), capacity);
   if (chip.cpu) {
     // Where the kernel makes its queries, keys and values itself, their product is a part of it.

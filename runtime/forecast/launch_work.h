@@ -27,13 +27,15 @@ struct LaunchWork {
   double shared_kept = 0;  // bytes of it that a workgroup has
 };
 
-// What a step reads: tokens of one sequence, one after the other.
+// What a step reads: tokens of one sequence, one after the other, or one of each of several.
 struct StepExtent {
   uint32_t rows = 1;
   uint32_t positions = 1; // that the first one sees, its own included
+  bool of_texts = false;  // a row is a sequence's, whose keys and values no other row sees
 
-  double mean_positions() const { return positions + (rows - 1) / 2.0; }
-  uint32_t most_positions() const { return positions + rows - 1; }
+  uint32_t sequences() const { return of_texts ? rows : 1; }
+  double mean_positions() const { return of_texts ? positions : positions + (rows - 1) / 2.0; }
+  uint32_t most_positions() const { return of_texts ? positions : positions + rows - 1; }
 };
 
 LaunchWork work_of(const Dispatch& dispatch, const Chip& chip, const StepExtent& step);

@@ -142,10 +142,14 @@ LaunchForecast forecast_launch(const LaunchWork& work, const Chip& chip, bool ba
 }
 
 StepForecast forecast_step(const Plan& plan, const Chip& chip, uint32_t positions) {
+  return forecast_step(plan, chip, StepExtent{plan.bucket.tokens, positions});
+}
+
+StepForecast forecast_step(const Plan& plan, const Chip& chip, const StepExtent& extent) {
   StepForecast step;
-  step.rows = plan.bucket.tokens;
+  step.rows = extent.rows;
   for (const PlannedDispatch& planned : plan.dispatches) {
-    const LaunchWork work = work_of(planned.dispatch, chip, {step.rows, positions});
+    const LaunchWork work = work_of(planned.dispatch, chip, extent);
     const LaunchForecast& launch = step.launches.emplace_back(forecast_launch(work, chip, planned.barrier));
     step.seconds += launch.seconds;
     step.memory_bytes += work.memory_bytes;

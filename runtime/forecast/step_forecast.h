@@ -44,8 +44,10 @@ struct StepForecast {
 };
 
 LaunchForecast forecast_launch(const LaunchWork& work, const Chip& chip, bool barrier);
-// `positions`: that the step's first row sees, its own included.
+// Of all rows that the plan has room for, of one sequence. `positions`: that the first one sees, its own
+// included.
 StepForecast forecast_step(const Plan& plan, const Chip& chip, uint32_t positions);
+StepForecast forecast_step(const Plan& plan, const Chip& chip, const StepExtent& extent);
 
 // A line for the step, and one for each launch.
 std::string forecast_text(const Plan& plan, const Chip& chip, const StepForecast& forecast,

@@ -16,9 +16,6 @@ namespace {
 constexpr const char *choice_prefix = "choice ", *blocklist_prefix = "refused ",
                      *dangerous_prefix = "dangerous ";
 
-// Products of so many rows and of more are different kernels.
-constexpr uint32_t few_rows = 8;
-
 TuningResults results_after(const Pipelines& pipelines, std::string_view prefix) {
   TuningResults found;
   for (const auto& [name, value] : pipelines.tuning_results()) {

@@ -25,6 +25,8 @@ struct ClassName {
 };
 ClassName divide_class(std::string_view name);
 
+// Products of so many rows and of more are different kernels.
+inline constexpr uint32_t few_rows = 8;
 // The most rows of the class that so many rows are in.
 uint32_t rows_class(uint32_t rows);
 // What was measured for a class; for more than eight rows also for the nearest class of more than eight rows

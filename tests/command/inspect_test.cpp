@@ -244,6 +244,14 @@ TEST_CASE("inspect forecasts a step on a chip that is not here") {
   CHECK(fails_saying(with({"--chip", "h100", "--prompt", "100000000"}), {"100000000 tokens", "context"}) ==
         "");
   CHECK(fails_saying(with({"--chip", "h100", "--prompt", "0"}), {"--prompt"}) == "");
+  const json curve = json::parse(with({"--chip", "4090", "--batch", "1-3,8", "--json"}).out)["curve"];
+  REQUIRE(curve.size() == 4);
+  CHECK(curve[3]["tokens"] == 8);
+  CHECK(curve[3]["tokens_per_second"] > curve[0]["tokens_per_second"]);
+  CHECK(with({"--chip", "4090", "--batch", "1,8"}).out.find("texts that go on together") !=
+        std::string::npos);
+  CHECK(fails_saying(with({"--chip", "h100", "--batch", "2", "--prompt", "5"}), {"--batch", "--prompt"}) ==
+        "");
   CHECK(fails_saying(with({"--chip", "h10"}), {"--chip", "h100", "b580"}) == "");
   CHECK(fails_saying(with({"--chip", "this"}), {"/nonexistent"}) == "");
   CHECK(fails_saying(with({"--chip", "h100", "--depth", "100000000"}), {"context", "100000000"}) == "");

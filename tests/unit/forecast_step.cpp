@@ -123,7 +123,7 @@ ModelForecast earlier_forecast(const LlamaShape& shape, uint32_t depth) {
     sums.bytes = sums.flops = 0;
   }
   found.plan.dispatches = std::move(launches);
-  found.step = forecast_step(found.plan, found.chip, found.positions);
+  found.step = forecast_step(found.plan, found.chip, found.extent);
   return found;
 }
 
@@ -356,7 +356,7 @@ TEST_CASE("prompts that were measured on an H200 are forecast within a quarter")
     double seconds = 0;
     for (size_t i = 0; i < found.plan.dispatches.size(); ++i) {
       const PlannedDispatch& each = found.plan.dispatches[i];
-      const LaunchWork work = work_of(each.dispatch, chip, {512, found.positions});
+      const LaunchWork work = work_of(each.dispatch, chip, {512, found.extent.positions});
       const bool attends = each.dispatch.kernel.starts_with("attention.cm.");
       seconds += attends ? work.flops / c.attention_flops : forecast_launch(work, chip, each.barrier).seconds;
     }
@@ -484,6 +484,40 @@ TEST_CASE("the phases of tiles add up, and share a core's shared memory") {
   work.shared_kept = 0;
   work.groups += 1;
   CHECK(forecast_launch(work, chip, true).seconds > 1.4 * both.seconds);
+}
+
+TEST_CASE("texts that go on together read the weights once, and each its own keys and values") {
+  for (const char* name : {"h100", "4090", "7900xtx", "b580"}) {
+    CAPTURE(name);
+    const Chip& chip = *find_chip(name);
+    const auto model = require(Model::plan(llama(llama_8b), context_of(chip)));
+    SessionSize size;
+    size.context = 1024;
+    const auto together = [&](uint32_t texts) {
+      return require(forecast_texts(*model, size, chip, 512, texts));
+    };
+    const ModelForecast one = together(1), three = together(3);
+    const double cached = 2.0 * 32 * 8 * 128 * 2 * 513; // layers, heads, numbers, bytes
+    CHECK(three.step.memory_bytes - one.step.memory_bytes == doctest::Approx(2 * cached).epsilon(0.01));
+    // No row is padded to the next power of two.
+    double before = 0;
+    for (uint32_t texts = 1; texts <= 8; ++texts) {
+      const ModelForecast found = together(texts);
+      CAPTURE(texts);
+      CHECK(found.step.rows == texts);
+      CHECK(found.step.tokens_per_second() > before);
+      before = found.step.tokens_per_second();
+    }
+    // Where a second workgroup has to load the weights again, little is lost.
+    CHECK(together(9).step.tokens_per_second() > 0.88 * before);
+    CHECK(together(64).step.tokens_per_second() > 2 * before);
+  }
+  const auto model = require(Model::plan(llama(llama_1b), context_of(*find_chip("m2"))));
+  SessionSize size;
+  size.context = 16;
+  const auto beyond = forecast_texts(*model, size, *find_chip("m2"), 16, 2);
+  REQUIRE(!beyond.ok());
+  CHECK(beyond.error().text().find("16 positions") != std::string::npos);
 }
 
 TEST_CASE("a prompt fits the context, with what is before it") {

@@ -182,7 +182,7 @@ uint64_t parts_bytes(const MatmulArgs& args, uint32_t parts) {
 
 // A CPU driver may offer these matrices without hardware for them.
 bool can_run(const DeviceProfile& profile, const MatmulArgs& args) {
-  return !profile.cpu8 && profile.subgroup > 0 && matmul_extent(args).rows >= 16 &&
+  return !profile.cpu8 && profile.subgroup > 0 && matmul_extent(args).rows > few_rows &&
          find_kernel("matmul.cm." + kernel_variant(args.format.type));
 }
 
@@ -327,7 +327,7 @@ Status lower_free(Lowering& lowering, const MatmulArgs& args) {
 } // namespace
 
 const KernelVariant<MatmulArgs> matmul_cm = {
-    "cm", "For GPUs with VK_KHR_cooperative_matrix: 16 tokens and more, rounded to 16 bits", fixed_runs,
+    "cm", "For GPUs with VK_KHR_cooperative_matrix: 9 tokens and more, rounded to 16 bits", fixed_runs,
     lower_fixed, true};
 const KernelVariant<MatmulArgs> matmul_cm_split = {
     "cm-split", "For GPUs, as cm: narrow matrices, whose columns (k) several workgroups share",

@@ -9,10 +9,8 @@ namespace pumice {
 
 namespace {
 
-constexpr uint32_t most_rows = 8;
-
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
+  return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= few_rows;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
@@ -43,7 +41,10 @@ bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
-  shape.rows = std::min(std::bit_ceil(all.rows), profile.registers.vector_rows);
+  // Workgroups share the rows evenly, so that few are computed past the last one. A routed block has a power
+  // of two of them.
+  const uint32_t most_rows = profile.registers.vector_rows, shares = (all.rows + most_rows - 1) / most_rows;
+  shape.rows = args.routing ? std::min(std::bit_ceil(all.rows), most_rows) : (all.rows + shares - 1) / shares;
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;

@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/choices.h"
 #include "step/batch.h"
 
 namespace pumice {
 
 namespace {
-
-// A step of more rows than these may have other kernels than one of a row has, whose bits differ; on CPU
-// drivers there is one kernel for all.
-constexpr uint32_t few_rows = 8;
 
 constexpr uint32_t no_token = UINT32_MAX;
 
@@ -55,7 +52,8 @@ void Batch::keep_to_form(Sequence& sequence) {
   sequence.form->place_drafts(sampling_state_, static_cast<uint32_t>(sequence.slot));
 }
 
-// How many rows the next step can have beside so many, if tokens of it are not drawn.
+// How many rows the next step can have beside so many, if tokens of it are not drawn. A step of more than few
+// rows may have other kernels than one of a row has, whose bits differ; on CPU drivers there is one for all.
 uint32_t Batch::room_beside_forced(size_t rows) const {
   uint32_t most = size().chunk;
   if (!runner_->model().context().profile.cpu) {

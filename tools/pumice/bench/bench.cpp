@@ -209,31 +209,6 @@ void add_pair_option(CLI::App& sub, std::vector<std::pair<uint32_t, uint32_t>>& 
       ->group("Measurement");
 }
 
-// An option that takes several sizes, and ranges of them.
-CLI::Option* add_sizes(CLI::App& sub, const std::string& name, std::vector<uint32_t>& values,
-                       const char* help, uint32_t low, uint32_t high = 1u << 20) {
-  const auto read = [&values, name, low, high](const std::vector<std::string>& words) {
-    values.clear();
-    for (const std::string& word : words) {
-      const std::vector<uint32_t> sizes = sizes_in(word, low, high);
-      if (sizes.empty()) {
-        throw CLI::ValidationError(
-            name.substr(name.find("--")),
-            fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
-                        "32-128, 32-128+32 or 32-128*2",
-                        word, low, high));
-      }
-      values.insert(values.end(), sizes.begin(), sizes.end());
-    }
-  };
-  return sub.add_option_function<std::vector<std::string>>(name, read, help)
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group("Measurement");
-}
-
 // --chunk and --kv take several values, each of which is measured.
 void add_size_lists(CLI::App& sub, BenchOptions& options) {
   sub.remove_option(sub.get_option("--chunk"));

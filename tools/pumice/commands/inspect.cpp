@@ -29,16 +29,27 @@ struct InspectOptions {
   bool json = false;
   std::string chip;
   uint32_t depth = 0;
-  uint32_t prompt = 1; // tokens of the step
+  uint32_t prompt = 1;         // tokens of the step
+  std::vector<uint32_t> texts; // that go on together; empty: one
   DeviceOptions device;
   SizeOptions size;
 };
 
-// A step on a chip that need not be here.
-Result<ModelForecast> forecast_on(const Chip& chip, const InspectOptions& options, const Model& model,
-                                  const SessionSize& size) {
-  if (options.prompt == 1) return forecast_decoding(model, size, chip, options.depth);
-  return forecast_prompt(model, size, chip, options.depth, options.prompt);
+// Steps on a chip that need not be here.
+Status forecast_on(const Chip& chip, const InspectOptions& options, const Model& model,
+                   const SessionSize& size, Inspection& inspection) {
+  inspection.curve.clear();
+  for (const uint32_t texts : options.texts) {
+    PUMICE_TRY(ModelForecast step, forecast_texts(model, size, chip, options.depth, texts));
+    inspection.curve.push_back(std::move(step));
+  }
+  inspection.plan = curve_text(inspection.curve);
+  if (!options.texts.empty()) return {};
+  PUMICE_TRY(inspection.forecast, options.prompt == 1
+                                      ? forecast_decoding(model, size, chip, options.depth)
+                                      : forecast_prompt(model, size, chip, options.depth, options.prompt));
+  inspection.plan = inspection.forecast->text();
+  return {};
 }
 
 // The same step on the device that is here, some times over. Tokens are timed by eights: steps run ahead of
@@ -90,9 +101,7 @@ Status forecast(const InspectOptions& options, ModelFile file, const SessionSize
     }
     PUMICE_TRY(const std::shared_ptr<const Model> planned,
                Model::plan(std::move(file), context_of(*chip), options.size.load));
-    PUMICE_TRY(inspection.forecast, forecast_on(*chip, options, *planned, size));
-    inspection.plan = inspection.forecast->text();
-    return {};
+    return forecast_on(*chip, options, *planned, size, inspection);
   }
   DeviceOptions own = options.device;
   own.measures = options.measure;
@@ -106,8 +115,7 @@ Status forecast(const InspectOptions& options, ModelFile file, const SessionSize
   const auto forecast_here = [&]() -> Status {
     PUMICE_TRY(const Ceilings ceilings, known_ceilings(device.context.device, device.context.pipelines));
     const Chip chip = chip_of(device.capabilities(), device.context.profile, ceilings);
-    PUMICE_TRY(inspection.forecast, forecast_on(chip, options, *model, size));
-    return {};
+    return forecast_on(chip, options, *model, size, inspection);
   };
   PUMICE_CHECK(forecast_here());
   std::optional<MeasuredStep>& measured = inspection.measured;
@@ -116,7 +124,6 @@ Status forecast(const InspectOptions& options, ModelFile file, const SessionSize
     PUMICE_CHECK(forecast_here());
   }
   PUMICE_CHECK(device.save_pipelines());
-  inspection.plan = inspection.forecast->text();
   if (measured) inspection.plan += measured_text(*measured, inspection.forecast->step);
   return {};
 }
@@ -245,6 +252,11 @@ Subcommand add_inspect(CLI::App& app) {
       ->type_name("N")
       ->check(within(1u, UINT32_MAX / 2))
       ->needs(chip)
+      ->group("Details");
+  add_sizes(*sub, "--batch", options->texts,
+            "With --chip: how fast so many texts are that go on together, a token of each in a step", 1)
+      ->needs(chip)
+      ->excludes("--prompt", "--measure")
       ->group("Details");
   sub->add_flag("--json", options->json, "Print one JSON object")->group("Details");
   add_size_options(*sub, options->size, "f16");

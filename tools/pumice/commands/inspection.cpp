@@ -158,7 +158,7 @@ Json to_json(const ModelForecast& forecast) {
   const StepForecast& step = forecast.step;
   Json json = {{"chip", forecast.chip.name},
                {"name", forecast.chip.title},
-               {"depth", forecast.positions - 1},
+               {"depth", forecast.extent.positions - 1},
                {"tokens", step.rows},
                {"seconds", step.seconds},
                {"tokens_per_second", step.tokens_per_second()},
@@ -233,6 +233,7 @@ void print_inspection(const Inspection& inspection, bool json) {
     if (!inspection.graph.empty()) object["graph"] = inspection.graph;
     if (!inspection.plan.empty()) object["plan"] = inspection.plan;
     if (inspection.forecast) object["forecast"] = to_json(*inspection.forecast);
+    for (const ModelForecast& each : inspection.curve) object["curve"].push_back(to_json(each));
     if (const auto& measured = inspection.measured) {
       object["forecast"]["measured_seconds"] = {{"median", measured->median_seconds},
                                                 {"least", measured->least_seconds}};

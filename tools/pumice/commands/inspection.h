@@ -32,6 +32,7 @@ struct Inspection {
   std::string graph;                     // empty unless asked for
   std::string plan;                      // empty unless asked for
   std::optional<ModelForecast> forecast; // of the plan's steps, for --chip
+  std::vector<ModelForecast> curve;      // of steps of several texts, for --batch
   std::optional<MeasuredStep> measured;  // beside the forecast
 
   uint64_t parameters() const;

@@ -109,6 +109,30 @@ std::vector<uint32_t> sizes_in(const std::string& word, uint32_t low, uint32_t h
   return sizes;
 }
 
+CLI::Option* add_sizes(CLI::App& sub, const std::string& name, std::vector<uint32_t>& values,
+                       const char* help, uint32_t low, uint32_t high) {
+  const auto read = [&values, name, low, high](const std::vector<std::string>& words) {
+    values.clear();
+    for (const std::string& word : words) {
+      const std::vector<uint32_t> sizes = sizes_in(word, low, high);
+      if (sizes.empty()) {
+        throw CLI::ValidationError(
+            name.substr(name.find("--")),
+            fmt::format("'{}' is not a whole number from {} to {}, nor a range such as "
+                        "32-128, 32-128+32 or 32-128*2",
+                        word, low, high));
+      }
+      values.insert(values.end(), sizes.begin(), sizes.end());
+    }
+  };
+  return sub.add_option_function<std::vector<std::string>>(name, read, help)
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group("Measurement");
+}
+
 CLI::Validator seed_value() {
   const auto parse = [](std::string& text) {
     if (text != "-1") return check_within(text, uint64_t{0}, UINT64_MAX);

@@ -32,6 +32,10 @@ CLI::Validator layer_count();
 // more than 1,024.
 std::vector<uint32_t> sizes_in(const std::string& word, uint32_t low, uint32_t high);
 
+// An option of several sizes, and ranges of them.
+CLI::Option* add_sizes(CLI::App& sub, const std::string& name, std::vector<uint32_t>& values,
+                       const char* help, uint32_t low, uint32_t high = 1u << 20);
+
 // A seed; -1 becomes a random one. Add it with Option::transform().
 CLI::Validator seed_value();
 
