@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/align.h"
 #include "gpu/kernel_table.h"
 #include "kernel/lowering.h"
 #include "kernel/matmul/matmul_variants.h"
@@ -52,13 +53,15 @@ struct Shape {
 
 // A workgroup has more subgroups where they are narrower, up to `most`: four of 32 invocations, eight of 16.
 // Their blocks are as square as possible. With few rows, more of the subgroups divide the tiles. Devices with
-// few registers take twice as many for 64 rows.
-Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most) {
+// few registers take twice as many for 64 rows. Rows are taken in so many at a time, up to 64; a routed block
+// has a power of two.
+Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most,
+                          uint32_t unit) {
   uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
-  const uint32_t all = matmul_extent(args).rows, rows = all > 32 ? 64 : args.routing ? all : 32;
+  const uint32_t all = std::min(matmul_extent(args).rows, 64u), rows = args.routing ? all : align(all, unit);
   const bool few_registers = has_few_registers(profile);
   if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
-  const uint32_t down = rows <= 32 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
+  const uint32_t down = rows < 64 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
   const uint32_t depth = few_registers && args.format.type == TensorType::f32 ? 1 : 2;
   return {rows, 8, down, groups / down, depth, profile.subgroup};
 }
@@ -122,7 +125,7 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
       if (!best || size(matrix) > size(best->matrix)) best = shape;
     }
   };
-  for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most));
+  for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most, 16));
   if (const std::optional<Shape> large = large_blocks(profile, args, parts); large && best) {
     // Of the same matrices: their size is what a row's bits depend on.
     Shape shape = *large;
@@ -161,8 +164,8 @@ std::optional<Shape> free_shape(const DeviceProfile& profile, const MatmulArgs& 
   if (!profile.cm2) return {};
   const uint32_t rows = matmul_extent(args).rows;
   if (profile.cm2_workgroup == 0) {
-    // Matrices 16 high at least. Plain rows are taken 32 at a time, a routed block has a power of two.
-    Shape shape = subgroups_in_square(profile, args, args.routing ? std::min(8u, rows / 4) : 8);
+    // Matrices 16 high at least.
+    Shape shape = subgroups_in_square(profile, args, args.routing ? std::min(8u, rows / 4) : 8, 32);
     shape.matrix = {std::min(32u, shape.rows) / shape.groups_down, shape.group_columns(), 16};
     return shape;
   }
