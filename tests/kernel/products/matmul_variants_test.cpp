@@ -17,7 +17,7 @@ struct Variant {
   std::vector<uint32_t> rows; // each a different workgroup
 };
 
-const Variant vector{"subgroup", "matmul_subgroup.", {1, 2, 3, 8}};
+const Variant vector{"subgroup", "matmul_subgroup.", {1, 2, 5, 8}};
 const Variant tiled{"tiled", "matmul_tiled.", {9, 17, 33, 65}};
 const Variant dot{"dot", "matmul.dot.", {1, 2, 3, 17}};
 
