@@ -1,5 +1,5 @@
 #version 460
-// Matrix x vector, for up to eight rows of x at once, on devices whose subgroups can shuffle. Neighbouring lanes load
+// Matrix x vector, for up to eight rows of x in a workgroup, on devices whose subgroups can shuffle. Neighbouring lanes load
 // neighbouring quads of the weights, and what is loaded of x serves several tiles.
 // variant: {weight_type}
 #extension GL_GOOGLE_include_directive : require

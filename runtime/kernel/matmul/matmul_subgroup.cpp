@@ -9,8 +9,12 @@ namespace pumice {
 
 namespace {
 
+// Of more rows than a workgroup has, each share of them loads and decodes the weights again. A step of nine
+// texts would still fill a seventh of a tile in shared memory.
+constexpr uint32_t most_rows = 32;
+
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
-  return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= few_rows;
+  return has_subgroup_slices(profile, args) && matmul_extent(args).rows <= most_rows;
 }
 
 Status lower(Lowering& lowering, const MatmulArgs& args) {
@@ -43,8 +47,8 @@ SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& a
   SubgroupSlices shape;
   // Workgroups share the rows evenly, so that few are computed past the last one. A routed block has a power
   // of two of them.
-  const uint32_t most_rows = profile.registers.vector_rows, shares = (all.rows + most_rows - 1) / most_rows;
-  shape.rows = args.routing ? std::min(std::bit_ceil(all.rows), most_rows) : (all.rows + shares - 1) / shares;
+  const uint32_t most = profile.registers.vector_rows, shares = (all.rows + most - 1) / most;
+  shape.rows = args.routing ? std::min(std::bit_ceil(all.rows), most) : (all.rows + shares - 1) / shares;
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;
@@ -83,7 +87,7 @@ Dispatch subgroup_slices_dispatch(const DeviceProfile& profile, const MatmulArgs
 }
 
 const KernelVariant<MatmulArgs> matmul_subgroup = {
-    "subgroup", "For GPUs whose subgroups can shuffle: up to 8 tokens, the lanes share the columns", runs,
+    "subgroup", "For GPUs whose subgroups can shuffle: up to 32 tokens, the lanes share the columns", runs,
     lower};
 
 } // namespace pumice

@@ -26,11 +26,12 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   };
   // Wide where it fits the device and there is enough work: each value of x that is loaded then serves more
   // tiles.
-  const Shape wide = shape(64, 16);
+  const uint32_t most = !args.routing && all.rows > 32 && all.rows <= 48 ? 48 : 64;
+  const Shape wide = shape(most, 16);
   if (all.rows > 32 && shared_bytes(wide) <= profile.shared_bytes && wide.groups >= profile.busy_groups) {
     return wide;
   }
-  uint32_t rows = 64;
+  uint32_t rows = shape(most, 8).groups >= profile.busy_groups ? most : 64;
   while (rows > 16 && (all.rows <= rows / 2 || shape(rows, 8).groups < profile.busy_groups)) rows /= 2;
   return shape(rows, 8);
 }
