@@ -58,8 +58,11 @@ struct Shape {
 Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most,
                           uint32_t unit) {
   uint32_t groups = std::clamp(128 / profile.subgroup, 4u, most);
-  const uint32_t all = std::min(matmul_extent(args).rows, 64u), rows = args.routing ? all : align(all, unit);
+  const uint32_t all = std::min(matmul_extent(args).rows, 64u);
+  uint32_t rows = args.routing ? all : align(all, unit);
   const bool few_registers = has_few_registers(profile);
+  // With 48 rows and two passes of halves, 25 registers would be spilled (Xe2).
+  if (few_registers && rows == 48 && args.format.payload_dwords() > 8) rows = 64;
   if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
   const uint32_t down = rows < 64 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
   const uint32_t depth = few_registers && args.format.type == TensorType::f32 ? 1 : 2;
