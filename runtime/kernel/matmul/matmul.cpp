@@ -14,8 +14,8 @@ namespace pumice {
 
 namespace {
 
-constexpr std::array variants = {&matmul_cpu8, &matmul_subgroup, &matmul_tiled, &matmul_dot,
-                                 &matmul_cm,   &matmul_cm_split, &matmul_cm2,   &matmul_portable};
+constexpr std::array variants = {&matmul_cpu8, &matmul_tiled,    &matmul_subgroup, &matmul_dot,
+                                 &matmul_cm,   &matmul_cm_split, &matmul_cm2,      &matmul_portable};
 
 } // namespace
 
