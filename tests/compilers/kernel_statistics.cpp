@@ -213,7 +213,7 @@ private:
       for (const Plan& plan : layout.plans) PUMICE_CHECK(add(plan, forced));
       if (runner.part == ModelPart::decoder && size.sequences == 1) {
         const PlanContext context = layout.memory.plan_context(model.context(), model.weights());
-        for (uint32_t tokens : {2u, 4u, 8u, 32u, 64u, 128u}) {
+        for (uint32_t tokens : {2u, 4u, 8u, 16u, 32u, 48u, 64u, 128u}) {
           if (tokens >= layout.memory.size.chunk) continue;
           PUMICE_TRY(const Plan plan, make_plan(layout.graph, context, {tokens, 1}));
           PUMICE_CHECK(add(plan, forced));

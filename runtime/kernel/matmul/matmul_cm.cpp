@@ -61,8 +61,7 @@ Shape subgroups_in_square(const DeviceProfile& profile, const MatmulArgs& args, 
   const uint32_t all = std::min(matmul_extent(args).rows, 64u);
   uint32_t rows = args.routing ? all : align(all, unit);
   const bool few_registers = has_few_registers(profile);
-  // With 48 rows and two passes of halves, 25 registers would be spilled (Xe2).
-  if (few_registers && rows == 48 && args.format.payload_dwords() > 8) rows = 64;
+  if (few_registers && rows == 48) rows = 64; // 15 and more registers would be spilled (Xe2)
   if (few_registers && rows == 64 && groups * 2 * profile.subgroup <= 256) groups *= 2;
   const uint32_t down = rows < 64 ? groups / 4 : groups > 16 ? 8 : groups > 4 ? 4 : 2;
   const uint32_t depth = few_registers && args.format.type == TensorType::f32 ? 1 : 2;
@@ -128,7 +127,10 @@ std::optional<Shape> fixed_shape(const DeviceProfile& profile, const MatmulArgs&
       if (!best || size(matrix) > size(best->matrix)) best = shape;
     }
   };
-  for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most, 16));
+  // Other Intel GPUs than Xe2 spill registers for blocks of 16 rows, whose few invocations decode more each.
+  const uint32_t unit =
+      has_few_registers(profile) && profile.generation != GpuGeneration::intel_xe2 ? 32 : 16;
+  for (uint32_t most : {16u, 8u, 4u}) take(subgroups_in_square(profile, args, most, unit));
   if (const std::optional<Shape> large = large_blocks(profile, args, parts); large && best) {
     // Of the same matrices: their size is what a row's bits depend on.
     Shape shape = *large;
