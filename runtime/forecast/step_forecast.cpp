@@ -141,10 +141,6 @@ LaunchForecast forecast_launch(const LaunchWork& work, const Chip& chip, bool ba
   return launch;
 }
 
-StepForecast forecast_step(const Plan& plan, const Chip& chip, uint32_t positions) {
-  return forecast_step(plan, chip, StepExtent{plan.bucket.tokens, positions});
-}
-
 StepForecast forecast_step(const Plan& plan, const Chip& chip, const StepExtent& extent) {
   StepForecast step;
   step.rows = extent.rows;

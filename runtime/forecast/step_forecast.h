@@ -44,9 +44,6 @@ struct StepForecast {
 };
 
 LaunchForecast forecast_launch(const LaunchWork& work, const Chip& chip, bool barrier);
-// Of all rows that the plan has room for, of one sequence. `positions`: that the first one sees, its own
-// included.
-StepForecast forecast_step(const Plan& plan, const Chip& chip, uint32_t positions);
 StepForecast forecast_step(const Plan& plan, const Chip& chip, const StepExtent& extent);
 
 // A line for the step, and one for each launch.

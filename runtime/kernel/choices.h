@@ -25,7 +25,7 @@ struct ClassName {
 };
 ClassName divide_class(std::string_view name);
 
-// Products of so many rows and of more are different kernels.
+// Products of so many rows and of more may be different kernels.
 inline constexpr uint32_t few_rows = 8;
 // The most rows of the class that so many rows are in.
 uint32_t rows_class(uint32_t rows);

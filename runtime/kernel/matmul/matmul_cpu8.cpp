@@ -53,9 +53,9 @@ Shape workgroup_shape(const DeviceProfile& profile, const MatmulArgs& args) {
   if (!profile.uniform_loads || all.rows <= 4) return {4, 4};
   if (args.routing) return all.rows < 8 ? Shape{4, 4} : Shape{8, pair};
   // With more rows, each conversion of a weight serves more of them. Plain weights need no second sum for a
-  // part of a row. Workgroups share the rows evenly, so that few are computed past the last one.
+  // part of a row.
   const uint32_t most = args.format.scaled() || all.rows < 32 ? 16 : 32;
-  const uint32_t groups = (all.rows + most - 1) / most, rows = (all.rows + groups - 1) / groups;
+  const uint32_t rows = all.even_share(most);
   return {rows, rows < 8 ? 2 : pair};
 }
 

@@ -9,8 +9,8 @@ namespace pumice {
 
 namespace {
 
-// Of more rows than a workgroup has, each share of them loads and decodes the weights again. A step of nine
-// texts would still fill a seventh of a tile in shared memory.
+// Of more rows than a workgroup has, each share of them loads and decodes the weights again. Up to so many,
+// that may still take less time than tiles in shared memory.
 constexpr uint32_t most_rows = 32;
 
 bool runs(const DeviceProfile& profile, const MatmulArgs& args) {
@@ -45,10 +45,9 @@ bool has_subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args) {
 SubgroupSlices subgroup_slices(const DeviceProfile& profile, const MatmulArgs& args, uint32_t most_tiles) {
   const MatmulExtent all = matmul_extent(args);
   SubgroupSlices shape;
-  // Workgroups share the rows evenly, so that few are computed past the last one. A routed block has a power
-  // of two of them.
-  const uint32_t most = profile.registers.vector_rows, shares = (all.rows + most - 1) / most;
-  shape.rows = args.routing ? std::min(std::bit_ceil(all.rows), most) : (all.rows + shares - 1) / shares;
+  // A routed block has a power of two of rows.
+  const uint32_t most = profile.registers.vector_rows;
+  shape.rows = args.routing ? std::min(std::bit_ceil(all.rows), most) : all.even_share(most);
   shape.tiles = most_tiles;
   const uint32_t pair = args.gated ? 2 : 1;
   while (shape.tiles > pair && shape.rows * shape.tiles > profile.registers.vector_sums) shape.tiles /= 2;

@@ -39,6 +39,12 @@ struct MatmulExtent {
 
   // Workgroups of so many rows. A routed product's blocks must be divided without a rest.
   uint32_t groups(uint32_t group_rows) const { return blocks * ((rows + group_rows - 1) / group_rows); }
+  // Rows of a workgroup, at most so many, where workgroups share all evenly: few are computed past the last
+  // one.
+  uint32_t even_share(uint32_t most) const {
+    const uint32_t shares = (rows + most - 1) / most;
+    return (rows + shares - 1) / shares;
+  }
 };
 MatmulExtent matmul_extent(const MatmulArgs& args);
 
